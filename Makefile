@@ -1,0 +1,85 @@
+# Every target does its own set-up. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAGE := scripts/stage
+
+RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock $(wildcard crates/*/Cargo.toml)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check build jars format format-check lint types rust-test python-test clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: $(BIN)/.built $(BIN)/.demo jars ## write and search digits in a real Cassandra, draw digits.png
+	$(BIN)/python examples/digits.py
+
+test: rust-test python-test ## all tests, Rust and Python, on a real Cassandra
+
+check: ## format, lint, types and tests, with the seconds of each
+	@rm -f build/stages
+	@$(STAGE) set-up $(MAKE) --no-print-directory $(BIN)/.dev $(BIN)/.demo
+	@$(STAGE) format $(MAKE) --no-print-directory format-check
+	@$(STAGE) build $(MAKE) --no-print-directory build
+	@$(STAGE) lint $(MAKE) --no-print-directory lint
+	@$(STAGE) types $(MAKE) --no-print-directory types
+	@$(STAGE) rust-test $(MAKE) --no-print-directory rust-test
+	@$(STAGE) jars $(MAKE) --no-print-directory jars
+	@$(STAGE) python-test $(MAKE) --no-print-directory python-test
+	@echo; cat build/stages
+
+build: $(BIN)/.built ## compile the native core, optimized, into .venv
+
+format: $(BIN)/.dev ## rewrite all sources in the project's format
+	cargo fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+format-check: $(BIN)/.dev
+	cargo fmt --all --check
+	$(BIN)/ruff format --check .
+
+lint: $(BIN)/.dev ## clippy and ruff, warnings are errors
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check .
+
+types: $(BIN)/.built $(BIN)/.demo ## mypy, strict
+	$(BIN)/mypy python/turbocql tests examples bench
+
+rust-test: prerequisites
+	cargo test --locked --workspace --exclude turbocql-core
+
+python-test: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed jars
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
+	$(BIN)/python -m turbocql.testing.jars
+
+clean: ## remove everything that was built
+	rm -rf target build dist .venv .venv-*
+
+.PHONY: prerequisites
+prerequisites:
+	@scripts/prerequisites $(PYTHON)
+
+$(BIN)/python: | prerequisites
+	$(PYTHON) -m venv $(VENV)
+
+$(BIN)/.dev: requirements/dev.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(BIN)/.demo: requirements/demo.txt $(BIN)/.dev | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(BIN)/.built: $(RUST_SOURCES) pyproject.toml $(BIN)/.dev
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked
+	@touch $@
+
+# Other drivers both install the package "cassandra": each has an environment of its own.
+.venv-%/.installed: requirements/%.txt | prerequisites
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@

@@ -1,0 +1,76 @@
+//! What can go wrong between a value and its bytes.
+
+use std::fmt;
+
+use crate::path::{Path, Segment};
+
+/// Bytes that are not a value of their type. Small, so that it travels in registers; the caller
+/// who knows the place adds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// A fixed-width value of the wrong length: expected, got.
+    Length(usize, usize),
+    /// A value that needs more bytes than there are: needed, left.
+    Short(usize, usize),
+    /// Bytes left over after the value.
+    Trailing(usize),
+    /// A length below zero where none may be.
+    NegativeLength(i32),
+    /// More elements than the bytes could hold: count, bytes.
+    Count(i32, usize),
+    /// What is wrong, for everything that has its own rule.
+    Invalid(&'static str),
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Malformed::Length(expected, got) => write!(f, "expected {expected} bytes, got {got}"),
+            Malformed::Short(needed, left) => write!(f, "needs {needed} more bytes, {left} left"),
+            Malformed::Trailing(n) => write!(f, "{n} bytes left over after the value"),
+            Malformed::NegativeLength(n) => write!(f, "a length of {n}"),
+            Malformed::Count(n, bytes) => write!(f, "a count of {n} elements in {bytes} bytes"),
+            Malformed::Invalid(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// A value that does not fit its CQL type, or bytes that are no value of it: where, what was
+/// expected, what came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodecError {
+    pub path: Path,
+    /// The CQL type at the place that failed, as CQL.
+    pub cql_type: String,
+    /// The rest of the message, such as `expected text, got int 7`.
+    pub reason: String,
+}
+
+impl CodecError {
+    pub fn new(cql_type: impl fmt::Display, reason: impl Into<String>) -> Box<CodecError> {
+        Box::new(CodecError {
+            path: Path::default(),
+            cql_type: cql_type.to_string(),
+            reason: reason.into(),
+        })
+    }
+
+    /// The same error, one step further out.
+    pub fn at(mut self: Box<Self>, segment: Segment) -> Box<Self> {
+        self.path.push_outer(segment);
+        self
+    }
+}
+
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for CodecError {}

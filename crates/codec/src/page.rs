@@ -1,0 +1,87 @@
+//! A page of result rows: the frame's own bytes and what its columns are.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::cql_type::CqlType;
+use crate::error::Malformed;
+use crate::wire::Reader;
+
+/// A bind marker or a result column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub keyspace: String,
+    pub table: String,
+    pub name: String,
+    pub cql_type: CqlType,
+}
+
+/// Result rows as they came: nothing is decoded until somebody says into what.
+#[derive(Clone, Debug)]
+pub struct Page {
+    pub columns: Arc<[Column]>,
+    /// The rows block of the frame: per row, per column, `[int length][bytes]`.
+    pub rows: Bytes,
+    pub row_count: usize,
+}
+
+impl Page {
+    /// The cells of all rows, row after row.
+    ///
+    /// A count that the bytes cannot hold is refused here, before anybody allocates for it.
+    pub fn cells(&self) -> Result<PageCells<'_>, Malformed> {
+        let cells = self.row_count.saturating_mul(self.columns.len());
+        if cells > self.rows.len() / 4 {
+            return Err(Malformed::Short(cells.saturating_mul(4), self.rows.len()));
+        }
+        Ok(PageCells { reader: Reader::new(&self.rows) })
+    }
+}
+
+/// Reads a page's cells in order.
+pub struct PageCells<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> PageCells<'a> {
+    /// The next cell: `None` is null.
+    #[inline]
+    pub fn next_cell(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
+        self.reader.value()
+    }
+
+    /// Fails when bytes are left after the last cell.
+    pub fn finish(self) -> Result<(), Malformed> {
+        self.reader.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(rows: &'static [u8], row_count: usize) -> Page {
+        let columns = ["a", "b"].map(|name| Column {
+            keyspace: "ks".into(),
+            table: "t".into(),
+            name: name.into(),
+            cql_type: CqlType::Int,
+        });
+        Page { columns: columns.into(), rows: Bytes::from_static(rows), row_count }
+    }
+
+    #[test]
+    fn reads_cells_in_order() {
+        let page = page(b"\0\0\0\x01x\xff\xff\xff\xff", 1);
+        let mut cells = page.cells().unwrap();
+        assert_eq!(cells.next_cell(), Ok(Some(&b"x"[..])));
+        assert_eq!(cells.next_cell(), Ok(None));
+        assert_eq!(cells.finish(), Ok(()));
+    }
+
+    #[test]
+    fn refuses_a_count_that_the_bytes_cannot_hold() {
+        assert!(page(b"\xff\xff\xff\xff", usize::MAX).cells().is_err());
+    }
+}

@@ -1,0 +1,3 @@
+//! Types from text.
+
+pub mod cql;

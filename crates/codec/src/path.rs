@@ -1,0 +1,83 @@
+//! Where inside a value something went wrong.
+
+use std::fmt;
+
+/// One step from a value into one of its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// A column or bind marker, by name.
+    Column(String),
+    /// An element of a list, set, tuple or vector.
+    Index(usize),
+    /// The key itself of a map's entry, by its position.
+    MapKey(usize),
+    /// The value of a map's entry: its key, rendered.
+    MapValue(String),
+    /// A field of a user-defined type.
+    Field(String),
+}
+
+/// The way from a column down to a part of its value.
+///
+/// Steps are added on the way out of a failed call, innermost first, so that a value that fits
+/// pays nothing for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path(Vec<Segment>);
+
+impl Path {
+    /// Adds the step that led to everything recorded so far.
+    pub fn push_outer(&mut self, segment: Segment) {
+        self.0.push(segment);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Outermost first.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.0.iter().rev()
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, segment) in self.segments().enumerate() {
+            match segment {
+                Segment::Column(name) => write!(f, "column \"{name}\"")?,
+                _ if i == 0 => write!(f, "value{}", Step(segment))?,
+                inner => write!(f, "{}", Step(inner))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Step<'a>(&'a Segment);
+
+impl fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Segment::Column(name) => write!(f, "{name}"),
+            Segment::Index(i) => write!(f, "[{i}]"),
+            Segment::MapKey(i) => write!(f, "[key #{i}]"),
+            Segment::MapValue(key) => write!(f, "[{key}]"),
+            Segment::Field(name) => write!(f, ".{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renders_outermost_first() {
+        let mut path = Path::default();
+        path.push_outer(Segment::Index(3));
+        path.push_outer(Segment::MapValue("'a'".into()));
+        assert_eq!(path.to_string(), "value['a'][3]");
+        path.push_outer(Segment::Column("tags".into()));
+        assert_eq!(path.to_string(), "column \"tags\"['a'][3]");
+    }
+}

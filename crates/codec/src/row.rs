@@ -1,0 +1,208 @@
+//! Encoded rows: cells in one arena, each framed as the protocol frames a bound value.
+
+use crate::wire;
+
+/// One cell of an encoded row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell<'a> {
+    Value(&'a [u8]),
+    Null,
+    /// Leave what the column holds untouched.
+    Unset,
+}
+
+/// Encoded rows, one after another in one arena.
+///
+/// A cell is `[int length][bytes]`, with -1 for null and -2 for unset: the bytes of a row are
+/// exactly the values part of a request body.
+#[derive(Clone, Debug, Default)]
+pub struct RowBuffer {
+    bytes: Vec<u8>,
+    /// The end of each row in `bytes`, and its number of cells.
+    ends: Vec<(usize, u32)>,
+    /// Cells written since the last finished row.
+    open_cells: u32,
+}
+
+impl RowBuffer {
+    pub fn new() -> RowBuffer {
+        RowBuffer::default()
+    }
+
+    pub fn with_capacity(bytes: usize, rows: usize) -> RowBuffer {
+        RowBuffer {
+            bytes: Vec::with_capacity(bytes),
+            ends: Vec::with_capacity(rows),
+            open_cells: 0,
+        }
+    }
+
+    pub fn push_null(&mut self) {
+        wire::put_i32(&mut self.bytes, wire::NULL);
+        self.open_cells += 1;
+    }
+
+    pub fn push_unset(&mut self) {
+        wire::put_i32(&mut self.bytes, wire::UNSET);
+        self.open_cells += 1;
+    }
+
+    pub fn push_value(&mut self, value: &[u8]) {
+        wire::put_value(&mut self.bytes, value);
+        self.open_cells += 1;
+    }
+
+    /// Appends a cell whose framing and bytes `write` puts at the end of the arena.
+    ///
+    /// When `write` fails, the arena is as it was before the call.
+    pub fn push_with<E>(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.bytes.len();
+        match write(&mut self.bytes) {
+            Ok(()) => {
+                self.open_cells += 1;
+                Ok(())
+            }
+            Err(error) => {
+                self.bytes.truncate(start);
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends a finished row of another buffer.
+    pub fn push_row(&mut self, row: RowRef<'_>) {
+        self.bytes.extend_from_slice(row.bytes);
+        self.open_cells += row.cells as u32;
+        self.finish_row();
+    }
+
+    /// Ends the row that the cells since the last call make up.
+    pub fn finish_row(&mut self) {
+        self.ends.push((self.bytes.len(), self.open_cells));
+        self.open_cells = 0;
+    }
+
+    /// Forgets the cells written since the last finished row.
+    pub fn abandon_row(&mut self) {
+        self.bytes.truncate(self.ends.last().map_or(0, |&(end, _)| end));
+        self.open_cells = 0;
+    }
+
+    /// Finished rows.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Bytes in the arena.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// A finished row.
+    pub fn row(&self, index: usize) -> Option<RowRef<'_>> {
+        let &(end, cells) = self.ends.get(index)?;
+        let start = if index == 0 { 0 } else { self.ends[index - 1].0 };
+        Some(RowRef { bytes: &self.bytes[start..end], cells: cells as usize })
+    }
+
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = RowRef<'_>> {
+        (0..self.len()).map(|i| self.row(i).expect("the index is below the number of rows"))
+    }
+}
+
+/// A finished row of a [`RowBuffer`].
+#[derive(Clone, Copy, Debug)]
+pub struct RowRef<'a> {
+    bytes: &'a [u8],
+    cells: usize,
+}
+
+impl<'a> RowRef<'a> {
+    /// The cells as they stand in a request body.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Number of cells.
+    pub fn len(&self) -> usize {
+        self.cells
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.cells == 0
+    }
+
+    pub fn cells(&self) -> Cells<'a> {
+        Cells { rest: self.bytes }
+    }
+}
+
+/// The cells of one row.
+#[derive(Clone, Debug)]
+pub struct Cells<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Cells<'a> {
+    type Item = Cell<'a>;
+
+    fn next(&mut self) -> Option<Cell<'a>> {
+        let (head, rest) = self.rest.split_first_chunk::<4>()?;
+        let length = i32::from_be_bytes(*head);
+        self.rest = rest;
+        match usize::try_from(length) {
+            Ok(length) => {
+                let (value, rest) = rest.split_at(length.min(rest.len()));
+                self.rest = rest;
+                Some(Cell::Value(value))
+            }
+            Err(_) if length == wire::UNSET => Some(Cell::Unset),
+            Err(_) => Some(Cell::Null),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_cell_by_cell() {
+        let mut rows = RowBuffer::new();
+        rows.push_value(b"ab");
+        rows.push_null();
+        rows.finish_row();
+        rows.push_unset();
+        rows.push_value(b"");
+        rows.finish_row();
+        let cells: Vec<Vec<Cell>> = rows.rows().map(|r| r.cells().collect()).collect();
+        assert_eq!(
+            cells,
+            [vec![Cell::Value(b"ab"), Cell::Null], vec![Cell::Unset, Cell::Value(b"")]]
+        );
+        assert_eq!(rows.row(0).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_failed_cell_and_an_abandoned_row_leave_no_trace() {
+        let mut rows = RowBuffer::new();
+        rows.push_value(b"kept");
+        rows.finish_row();
+        rows.push_value(b"dropped");
+        let failed = rows.push_with(|out| {
+            out.extend_from_slice(b"half");
+            Err(())
+        });
+        assert_eq!(failed, Err(()));
+        rows.abandon_row();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows.byte_len(), 8);
+    }
+}

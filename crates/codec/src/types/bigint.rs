@@ -1,0 +1,17 @@
+//! `bigint`: a signed 64-bit integer, big-endian.
+
+use crate::error::Malformed;
+use crate::wire;
+
+/// Bytes of a value.
+pub const WIDTH: usize = 8;
+
+#[inline]
+pub fn encode(value: i64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+#[inline]
+pub fn decode(bytes: &[u8]) -> Result<i64, Malformed> {
+    wire::exact(bytes).map(i64::from_be_bytes)
+}

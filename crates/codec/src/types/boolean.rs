@@ -1,0 +1,18 @@
+//! `boolean`: one byte, zero for false.
+
+use crate::error::Malformed;
+use crate::wire;
+
+/// Bytes of a value.
+pub const WIDTH: usize = 1;
+
+#[inline]
+pub fn encode(value: bool, out: &mut Vec<u8>) {
+    out.push(u8::from(value));
+}
+
+/// Any byte but zero is true, as the server reads it.
+#[inline]
+pub fn decode(bytes: &[u8]) -> Result<bool, Malformed> {
+    wire::exact::<1>(bytes).map(|[byte]| byte != 0)
+}

@@ -1,0 +1,3 @@
+//! `counter`: on the wire, a `bigint`.
+
+pub use super::bigint::{WIDTH, decode, encode};

@@ -1,0 +1,11 @@
+//! `map`: a 32-bit count of entries, then key and value of each as `[int length][bytes]`.
+
+use super::list::Elements;
+use crate::error::Malformed;
+
+pub use super::list::{begin, end};
+
+/// The entries: keys and values alternate.
+pub fn decode(bytes: &[u8]) -> Result<Elements<'_>, Malformed> {
+    Elements::new(bytes, 2)
+}

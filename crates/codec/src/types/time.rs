@@ -1,0 +1,45 @@
+//! `time`: nanoseconds since midnight as a signed 64-bit integer, big-endian.
+
+use crate::error::Malformed;
+use crate::wire;
+
+/// Bytes of a value.
+pub const WIDTH: usize = 8;
+
+/// Nanoseconds of a day: one more than the largest value.
+pub const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
+
+pub fn encode(nanoseconds: i64, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    check(nanoseconds)?;
+    out.extend_from_slice(&nanoseconds.to_be_bytes());
+    Ok(())
+}
+
+pub fn decode(bytes: &[u8]) -> Result<i64, Malformed> {
+    let nanoseconds = wire::exact(bytes).map(i64::from_be_bytes)?;
+    check(nanoseconds)?;
+    Ok(nanoseconds)
+}
+
+fn check(nanoseconds: i64) -> Result<(), Malformed> {
+    if (0..NANOSECONDS_PER_DAY).contains(&nanoseconds) {
+        Ok(())
+    } else {
+        Err(Malformed::Invalid("nanoseconds outside a day (0 to 86399999999999)"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_within_a_day() {
+        for (nanoseconds, fits) in
+            [(0, true), (NANOSECONDS_PER_DAY - 1, true), (NANOSECONDS_PER_DAY, false), (-1, false)]
+        {
+            assert_eq!(encode(nanoseconds, &mut Vec::new()).is_ok(), fits);
+            assert_eq!(decode(&nanoseconds.to_be_bytes()).is_ok(), fits);
+        }
+    }
+}

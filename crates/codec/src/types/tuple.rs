@@ -1,0 +1,41 @@
+//! `tuple`: each component as `[int length][bytes]`, without a count. A short one, which ends
+//! before its last components, leaves those null.
+
+use crate::error::Malformed;
+use crate::wire::Reader;
+
+/// The components of an encoded tuple or the fields of an encoded user-defined type.
+#[derive(Clone, Debug)]
+pub struct Components<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> Components<'a> {
+    /// The next component: null when it says so or when the bytes have ended.
+    #[inline]
+    pub fn next_value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
+        if self.reader.is_empty() { Ok(None) } else { self.reader.value() }
+    }
+
+    /// Fails when bytes are left after the last component.
+    pub fn finish(self) -> Result<(), Malformed> {
+        self.reader.finish()
+    }
+}
+
+pub fn decode(bytes: &[u8]) -> Components<'_> {
+    Components { reader: Reader::new(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_components_are_null() {
+        let mut components = decode(b"\0\0\0\x01a");
+        assert_eq!(components.next_value(), Ok(Some(&b"a"[..])));
+        assert_eq!(components.next_value(), Ok(None));
+        assert_eq!(components.finish(), Ok(()));
+    }
+}

@@ -1,0 +1,95 @@
+//! `varint`: a two's complement integer, big-endian, in as few bytes as hold it.
+
+use num_bigint::BigInt;
+
+use crate::error::Malformed;
+
+/// The shortest form of an integer that fits 128 bits.
+pub fn encode_i128(value: i128, out: &mut Vec<u8>) {
+    out.extend_from_slice(trim(&value.to_be_bytes()));
+}
+
+pub fn encode(value: &BigInt, out: &mut Vec<u8>) {
+    out.extend_from_slice(&value.to_signed_bytes_be());
+}
+
+/// The bytes without those that only repeat the sign.
+pub fn trim(bytes: &[u8]) -> &[u8] {
+    let mut rest = bytes;
+    while let [first, second, ..] = rest {
+        let repeats_sign =
+            (*first == 0 && second & 0x80 == 0) || (*first == 0xff && second & 0x80 != 0);
+        if !repeats_sign {
+            break;
+        }
+        rest = &rest[1..];
+    }
+    rest
+}
+
+/// The value, when it fits 128 bits; `None` asks for [`decode`]. Longer forms than needed are
+/// read like the shortest one.
+pub fn decode_i128(bytes: &[u8]) -> Result<Option<i128>, Malformed> {
+    let [first, ..] = bytes else {
+        return Err(Malformed::Invalid("an integer of no bytes"));
+    };
+    let bytes = trim(bytes);
+    if bytes.len() > 16 {
+        return Ok(None);
+    }
+    let mut wide = if first & 0x80 == 0 { [0; 16] } else { [0xff; 16] };
+    wide[16 - bytes.len()..].copy_from_slice(bytes);
+    Ok(Some(i128::from_be_bytes(wide)))
+}
+
+pub fn decode(bytes: &[u8]) -> Result<BigInt, Malformed> {
+    if bytes.is_empty() {
+        return Err(Malformed::Invalid("an integer of no bytes"));
+    }
+    Ok(BigInt::from_signed_bytes_be(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn shortest_forms() {
+        for (value, bytes) in [
+            (0, &[0x00][..]),
+            (127, &[0x7f]),
+            (128, &[0x00, 0x80]),
+            (-1, &[0xff]),
+            (-128, &[0x80]),
+            (-129, &[0xff, 0x7f]),
+            (-256, &[0xff, 0x00]),
+        ] {
+            let mut out = Vec::new();
+            encode_i128(value, &mut out);
+            assert_eq!(out, bytes, "{value}");
+            assert_eq!(decode_i128(bytes), Ok(Some(value)));
+        }
+    }
+
+    #[test]
+    fn a_long_form_reads_like_the_short_one() {
+        let mut long = vec![0xff; 40];
+        long.push(0x85);
+        assert_eq!(decode_i128(&long), Ok(Some(-123)));
+        assert_eq!(decode(&long), Ok(BigInt::from(-123)));
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_agree(value: i128, shift in 0..128u32) {
+            let value = value >> shift;
+            let (mut short, mut long) = (Vec::new(), Vec::new());
+            encode_i128(value, &mut short);
+            encode(&BigInt::from(value), &mut long);
+            prop_assert_eq!(&short, &long);
+            prop_assert_eq!(decode_i128(&short), Ok(Some(value)));
+            prop_assert_eq!(decode(&short), Ok(BigInt::from(value)));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What happened to one request on its way: kept only to tell of it when it fails.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use scylla::errors::{RequestAttemptError, RequestError};
+use scylla::observability::history::{AttemptId, HistoryListener, RequestId, SpeculativeId};
+use scylla::policies::retry::RetryDecision;
+
+use crate::effect::Effect;
+use crate::error::attempt_may_have_applied;
+
+/// Listens to the attempts of one request.
+///
+/// The engine's errors name neither the node nor the number of attempts, and only the last
+/// attempt's failure comes out: an earlier one may have been applied all the same.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    effect: Effect,
+    started: Instant,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    count: u32,
+    node: Option<SocketAddr>,
+    /// An attempt has begun and not ended.
+    open: bool,
+    /// An attempt ended in a way that leaves open whether it was applied.
+    uncertain: bool,
+}
+
+impl Attempts {
+    pub(crate) fn new(effect: Effect) -> Arc<Attempts> {
+        Arc::new(Attempts { effect, started: Instant::now(), seen: Mutex::default() })
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.seen().count
+    }
+
+    /// The node of the last attempt.
+    pub(crate) fn node(&self) -> Option<SocketAddr> {
+        self.seen().node
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    /// Whether any attempt may have been applied: one that failed so, or one still under way.
+    pub(crate) fn may_have_applied(&self) -> bool {
+        let seen = self.seen();
+        self.effect != Effect::Reads && (seen.uncertain || seen.open)
+    }
+
+    fn seen(&self) -> Seen {
+        *self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    }
+}
+
+impl HistoryListener for Attempts {
+    fn log_request_start(&self) -> RequestId {
+        RequestId(0)
+    }
+
+    fn log_request_success(&self, _: RequestId) {}
+
+    fn log_request_error(&self, _: RequestId, _: &RequestError) {}
+
+    fn log_new_speculative_fiber(&self, _: RequestId) -> SpeculativeId {
+        SpeculativeId(0)
+    }
+
+    fn log_attempt_start(
+        &self,
+        _: RequestId,
+        _: Option<SpeculativeId>,
+        node: SocketAddr,
+    ) -> AttemptId {
+        self.note(|seen| {
+            seen.count += 1;
+            seen.node = Some(node);
+            seen.open = true;
+        });
+        AttemptId(0)
+    }
+
+    fn log_attempt_success(&self, _: AttemptId) {
+        self.note(|seen| seen.open = false);
+    }
+
+    fn log_attempt_error(&self, _: AttemptId, error: &RequestAttemptError, _: &RetryDecision) {
+        let uncertain = attempt_may_have_applied(error, self.effect);
+        self.note(|seen| {
+            seen.open = false;
+            seen.uncertain |= uncertain;
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scylla::errors::DbError;
+
+    fn fail(attempts: &Attempts, error: DbError) {
+        let node = "127.0.0.1:9042".parse().unwrap();
+        let id = attempts.log_attempt_start(RequestId(0), None, node);
+        let error = RequestAttemptError::DbError(error, String::new());
+        attempts.log_attempt_error(id, &error, &RetryDecision::DontRetry);
+    }
+
+    #[test]
+    fn an_early_doubt_outlives_later_certainty() {
+        let attempts = Attempts::new(Effect::Writes);
+        assert!(!attempts.may_have_applied());
+        fail(&attempts, DbError::ServerError);
+        fail(&attempts, DbError::Overloaded);
+        assert!(attempts.may_have_applied());
+        assert_eq!(attempts.count(), 2);
+    }
+
+    #[test]
+    fn an_attempt_under_way_is_a_doubt_unless_it_reads() {
+        for (effect, doubt) in [(Effect::Writes, true), (Effect::Reads, false)] {
+            let attempts = Attempts::new(effect);
+            let node: SocketAddr = "127.0.0.1:9042".parse().unwrap();
+            let id = attempts.log_attempt_start(RequestId(0), None, node);
+            assert_eq!(attempts.may_have_applied(), doubt);
+            assert_eq!(attempts.node(), Some(node));
+            attempts.log_attempt_success(id);
+            assert!(!attempts.may_have_applied());
+        }
+    }
+}

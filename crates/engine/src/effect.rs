@@ -1,0 +1,73 @@
+//! What sending a statement a second time could do.
+
+/// How much of a statement the server may have carried out when it answers with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Changes nothing: safe to send again, and nothing can have been applied.
+    Reads,
+    /// One write: a refusal before it begins applies nothing.
+    Writes,
+    /// A conditional update or a batch. The server works in stages, and even `Unavailable` or
+    /// `Overloaded` may come from a later one, when the first has already been applied.
+    Staged,
+}
+
+impl Effect {
+    /// Judged by the statement's words: reads are what begins like one, and any `IF` makes it
+    /// conditional. An `IF` inside a string errs on the careful side.
+    pub(crate) fn of(text: &str) -> Effect {
+        const READS: [&str; 5] = ["SELECT", "LIST", "DESCRIBE", "DESC", "USE"];
+        const STAGED: [&str; 2] = ["BEGIN", "IF"];
+        let mut words = text_after_comments(text)
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter(|word| !word.is_empty());
+        let is = |word: &str, names: &[&str]| names.iter().any(|n| n.eq_ignore_ascii_case(word));
+        match words.next() {
+            Some(first) if is(first, &READS) => Effect::Reads,
+            Some(first) if is(first, &STAGED[..1]) => Effect::Staged,
+            _ if words.any(|word| is(word, &STAGED[1..])) => Effect::Staged,
+            _ => Effect::Writes,
+        }
+    }
+}
+
+/// The text from its first word on.
+fn text_after_comments(mut text: &str) -> &str {
+    loop {
+        text = text.trim_start();
+        let end_of_comment = if text.starts_with("--") || text.starts_with("//") {
+            "\n"
+        } else if text.starts_with("/*") {
+            "*/"
+        } else {
+            return text;
+        };
+        text = match text[2..].find(end_of_comment) {
+            Some(at) => &text[2 + at + end_of_comment.len()..],
+            None => return "",
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judges_by_words() {
+        for (text, effect) in [
+            ("SELECT * FROM t", Effect::Reads),
+            ("  -- why\n// and\n/* how */ select if FROM t", Effect::Reads),
+            ("USE ks", Effect::Reads),
+            ("INSERT INTO t (a) VALUES (?)", Effect::Writes),
+            ("UPDATE t SET a = 1 WHERE k = 2 IF a = 3", Effect::Staged),
+            ("INSERT INTO t (a) VALUES (?) if not exists", Effect::Staged),
+            ("BEGIN UNLOGGED BATCH INSERT INTO t (a) VALUES (1); APPLY BATCH", Effect::Staged),
+            ("UPDATE t SET wife = 1", Effect::Writes),
+            ("/* never ends", Effect::Writes),
+            ("", Effect::Writes),
+        ] {
+            assert_eq!(Effect::of(text), effect, "{text}");
+        }
+    }
+}

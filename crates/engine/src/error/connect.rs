@@ -1,0 +1,160 @@
+//! From the engine's errors about connections to ours.
+
+use std::time::Duration;
+
+use scylla::errors::{
+    ConnectionError, ConnectionSetupRequestErrorKind, MetadataError, NewSessionError,
+};
+
+use super::request::{keyspace_error, pool_error, why_broken};
+use super::server::server_error;
+use super::{EngineError, ErrorKind};
+
+/// No contact point answered: each with its reason.
+pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> EngineError {
+    let reasons: Vec<String> = reasons.iter().map(|(at, why)| format!("{at}: {why}")).collect();
+    let message = format!(
+        "connecting: no contact point could be reached within {elapsed:.1?}: {}",
+        reasons.join("; ")
+    );
+    EngineError::new(ErrorKind::Connect, message)
+}
+
+/// The engine found no way in. `asked` are the contact points it was given, `silent` those that
+/// did not answer before, with their reasons.
+pub(crate) fn connecting(
+    error: &NewSessionError,
+    asked: &[String],
+    silent: &[(String, String)],
+) -> EngineError {
+    let doing = format!("connecting to {}", asked.join(", "));
+    let told = match error {
+        NewSessionError::FailedToResolveAnyHostname(names) => EngineError::new(
+            ErrorKind::Connect,
+            format!("{doing}: no address is known for {}", names.join(", ")),
+        ),
+        NewSessionError::EmptyKnownNodesList => {
+            EngineError::new(ErrorKind::Config, format!("{doing}: no contact points"))
+        }
+        NewSessionError::MetadataError(error) => metadata_error(&doing, error),
+        NewSessionError::UseKeyspaceError(error) => keyspace_error(&doing, error),
+        NewSessionError::IllegalConfig(why) => {
+            EngineError::new(ErrorKind::Config, format!("{doing}: {why}"))
+        }
+        unknown => EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}")),
+    };
+    // Without a session, a missing connection is a failed connect, whatever made it fail.
+    let kind = match told.kind {
+        ErrorKind::Unavailable | ErrorKind::Broken | ErrorKind::Timeout => ErrorKind::Connect,
+        kind => kind,
+    };
+    let silent: String = silent.iter().map(|(at, why)| format!("; {at}: {why}")).collect();
+    EngineError { kind, message: told.message.clone() + &silent, ..told }
+}
+
+pub(super) fn metadata_error(doing: &str, error: &MetadataError) -> EngineError {
+    match error {
+        MetadataError::ConnectionPoolError(error) => pool_error(doing, error),
+        // What the server says about itself makes no sense to the engine.
+        MetadataError::FetchError(_)
+        | MetadataError::Peers(_)
+        | MetadataError::Keyspaces(_)
+        | MetadataError::Udts(_)
+        | MetadataError::Tables(_)
+        | MetadataError::ClientRoutes(_) => {
+            EngineError::new(ErrorKind::Decode, format!("{doing}: {error}"))
+        }
+        unknown => EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}")),
+    }
+}
+
+/// Why a connection could not be made, or kept.
+pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineError {
+    let (kind, what) = match error {
+        ConnectionError::ConnectTimeout => (ErrorKind::Connect, "no answer in time".to_owned()),
+        ConnectionError::IoError(error) => (ErrorKind::Connect, error.to_string()),
+        ConnectionError::NoSourcePortForShard(shard) => {
+            (ErrorKind::Connect, format!("no free source port for shard {shard}"))
+        }
+        ConnectionError::TranslationError(error) => (ErrorKind::Config, error.to_string()),
+        ConnectionError::BrokenConnection(error) => {
+            (ErrorKind::Broken, format!("the connection broke: {}", why_broken(error)))
+        }
+        ConnectionError::ConnectionSetupRequestError(error) => {
+            return setup_error(doing, &error.request_kind.to_string(), error.get_error());
+        }
+        ConnectionError::UseKeyspaceError(error) => return keyspace_error(doing, error),
+        unknown => (ErrorKind::Connect, unknown.to_string()),
+    };
+    EngineError::new(kind, format!("{doing}: {what}"))
+}
+
+/// A connection that was made, and failed at one of the requests that set it up.
+fn setup_error(doing: &str, request: &str, error: &ConnectionSetupRequestErrorKind) -> EngineError {
+    let (kind, what) = match error {
+        ConnectionSetupRequestErrorKind::DbError(error, reason) => {
+            return server_error(doing, error, reason);
+        }
+        ConnectionSetupRequestErrorKind::MissingAuthentication => (
+            ErrorKind::Authentication,
+            "the server wants a user and a password, and none are given".to_owned(),
+        ),
+        ConnectionSetupRequestErrorKind::StartAuthSessionError(why)
+        | ConnectionSetupRequestErrorKind::AuthChallengeEvaluationError(why)
+        | ConnectionSetupRequestErrorKind::AuthFinishError(why) => {
+            (ErrorKind::Authentication, why.to_string())
+        }
+        ConnectionSetupRequestErrorKind::BrokenConnection(error) => {
+            (ErrorKind::Broken, format!("the connection broke at {request}: {}", why_broken(error)))
+        }
+        ConnectionSetupRequestErrorKind::CqlRequestSerialization(error) => {
+            (ErrorKind::Encode, format!("writing {request}: {error}"))
+        }
+        ConnectionSetupRequestErrorKind::UnableToAllocStreamId => {
+            (ErrorKind::Internal, "no stream on a new connection".to_owned())
+        }
+        unreadable @ (ConnectionSetupRequestErrorKind::BodyExtensionsParseError(_)
+        | ConnectionSetupRequestErrorKind::UnexpectedResponse(_)
+        | ConnectionSetupRequestErrorKind::CqlSupportedParseError(_)
+        | ConnectionSetupRequestErrorKind::CqlAuthenticateParseError(_)
+        | ConnectionSetupRequestErrorKind::CqlAuthSuccessParseError(_)
+        | ConnectionSetupRequestErrorKind::CqlAuthChallengeParseError(_)
+        | ConnectionSetupRequestErrorKind::CqlErrorParseError(_)) => {
+            (ErrorKind::Decode, format!("the answer to {request}: {unreadable}"))
+        }
+        unknown => (ErrorKind::Internal, format!("{request}: {unknown}")),
+    };
+    EngineError::new(kind, format!("{doing}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scylla::errors::ConnectionPoolError;
+
+    #[test]
+    fn the_unreachable_are_listed_with_their_reasons() {
+        let reasons = [("a:1".to_owned(), "refused".to_owned()), ("b:2".into(), "no name".into())];
+        let told = unreachable(&reasons, Duration::from_millis(1234));
+        assert_eq!(
+            told.message,
+            "connecting: no contact point could be reached within 1.2s: a:1: refused; b:2: no name"
+        );
+        assert_eq!(told.kind, ErrorKind::Connect);
+    }
+
+    #[test]
+    fn a_broken_control_connection_is_a_failed_connect() {
+        let last_connection_error = ConnectionError::ConnectTimeout;
+        let error = ConnectionPoolError::Broken { last_connection_error };
+        let error = NewSessionError::MetadataError(error.into());
+        let silent = [("b:2".to_owned(), "refused".to_owned())];
+        let told = connecting(&error, &["a:1".to_owned()], &silent);
+        assert_eq!(
+            told.message,
+            "connecting to a:1: no working connection to any node asked: no answer in time; \
+             b:2: refused"
+        );
+        assert_eq!(told.kind, ErrorKind::Connect);
+    }
+}

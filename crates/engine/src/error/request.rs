@@ -1,0 +1,301 @@
+//! From the engine's errors about requests to ours.
+
+use std::time::Duration;
+
+use scylla::errors::{
+    BadKeyspaceName, BadQuery, BrokenConnectionError, BrokenConnectionErrorKind,
+    ConnectionPoolError, ExecutionError, PrepareError, RequestAttemptError, SchemaAgreementError,
+    SerializationError, UseKeyspaceError,
+};
+
+use super::connect::{connection_error, metadata_error};
+use super::server::{may_have_applied, server_error};
+use super::{EngineError, ErrorKind};
+use crate::attempts::Attempts;
+use crate::effect::Effect;
+
+/// Whether an attempt that failed like this may have been carried out all the same.
+pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effect) -> bool {
+    match error {
+        _ if effect == Effect::Reads => false,
+        // Never sent, or refused for want of the prepared statement.
+        RequestAttemptError::SerializationError(_)
+        | RequestAttemptError::CqlRequestSerialization(_)
+        | RequestAttemptError::UnableToAllocStreamId
+        | RequestAttemptError::RepreparedIdChanged { .. }
+        | RequestAttemptError::RepreparedIdMissingInBatch => false,
+        RequestAttemptError::DbError(error, _) => may_have_applied(error, effect),
+        // Sent, and the answer lost or not understood.
+        RequestAttemptError::BrokenConnectionError(_)
+        | RequestAttemptError::BodyExtensionsParseError(_)
+        | RequestAttemptError::CqlResultParseError(_)
+        | RequestAttemptError::CqlErrorParseError(_)
+        | RequestAttemptError::UnexpectedResponse(_)
+        | RequestAttemptError::NonfinishedPagingState => true,
+        _ => true,
+    }
+}
+
+/// A request that the engine gave up.
+pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
+    let done = attempts.effect() != Effect::Reads;
+    let told = match error {
+        ExecutionError::BadQuery(bad) => bad_query(doing, bad),
+        ExecutionError::EmptyPlan => no_nodes(doing, "the cluster has no node to ask"),
+        ExecutionError::PrepareError(error) => prepare_error(doing, error),
+        ExecutionError::ConnectionPoolError(error) => pool_error(doing, error),
+        ExecutionError::LastAttemptError(error) => attempt_error(doing, error, Some(attempts)),
+        ExecutionError::RequestTimeout(limit) => deadline(doing, *limit, Some(attempts)),
+        // What follows has been carried out; the engine stumbled over the consequences.
+        ExecutionError::UseKeyspaceError(error) => keyspace_error(doing, error),
+        ExecutionError::SchemaAgreementError(error) => {
+            EngineError { may_have_applied: done, ..agreement_error(doing, error) }
+        }
+        ExecutionError::MetadataError(error) => {
+            let doing = format!("{doing}: done, but reading the new schema failed");
+            EngineError { may_have_applied: done, ..metadata_error(&doing, error) }
+        }
+        unknown => EngineError {
+            may_have_applied: done,
+            ..EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}"))
+        },
+    };
+    EngineError {
+        attempts: Some(attempts.count()),
+        coordinator: attempts.node().map(|node| node.to_string()),
+        may_have_applied: told.may_have_applied || attempts.may_have_applied(),
+        ..told
+    }
+}
+
+/// A statement that could not be prepared. Preparing changes nothing.
+pub(crate) fn preparing(error: &PrepareError) -> EngineError {
+    prepare_error("preparing", error)
+}
+
+/// Values that could not be written.
+pub(crate) fn encoding(doing: &str, error: &SerializationError) -> EngineError {
+    let text = error.to_string();
+    let text = text.strip_prefix("SerializationError: ").unwrap_or(&text);
+    EngineError::new(ErrorKind::Encode, format!("{doing}: {text}"))
+}
+
+/// The client's own deadline passed.
+pub(crate) fn deadline(doing: &str, limit: Duration, attempts: Option<&Attempts>) -> EngineError {
+    let mut message = format!("{doing}: no response within {limit:?}, the client's own deadline");
+    match attempts.and_then(|a| a.node().map(|node| (a.count(), node))) {
+        Some((1, node)) => message.push_str(&format!("; asked {node}")),
+        Some((count, node)) => message.push_str(&format!("; {count} attempts, the last at {node}")),
+        None if attempts.is_some() => message.push_str("; it was never sent"),
+        None => {}
+    }
+    EngineError::new(ErrorKind::Timeout, message)
+}
+
+fn no_nodes(doing: &str, why: &str) -> EngineError {
+    EngineError::new(ErrorKind::Unavailable, format!("{doing}: {why}"))
+}
+
+fn bad_query(doing: &str, bad: &BadQuery) -> EngineError {
+    match bad {
+        BadQuery::SerializationError(error) => encoding(doing, error),
+        BadQuery::PartitionKeyExtraction => EngineError::new(
+            ErrorKind::Encode,
+            format!("{doing}: the values do not contain the partition key"),
+        ),
+        BadQuery::ValuesTooLongForKey(length, most) => EngineError::new(
+            ErrorKind::Encode,
+            format!("{doing}: a partition key of {length} bytes; at most {most} are allowed"),
+        ),
+        BadQuery::TooManyQueriesInBatchStatement(count) => EngineError::new(
+            ErrorKind::Encode,
+            format!("{doing}: a batch of {count} statements; at most 65535 are allowed"),
+        ),
+        unknown => EngineError::new(ErrorKind::Encode, format!("{doing}: {unknown}")),
+    }
+}
+
+fn prepare_error(doing: &str, error: &PrepareError) -> EngineError {
+    match error {
+        PrepareError::ConnectionPoolError(error) => pool_error(doing, error),
+        PrepareError::AllAttemptsFailed { first_attempt } => {
+            attempt_error(doing, first_attempt, None)
+        }
+        PrepareError::PreparedStatementIdsMismatch => EngineError::new(
+            ErrorKind::Internal,
+            format!("{doing}: the nodes disagree about the statement's id"),
+        ),
+        unknown => EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}")),
+    }
+}
+
+pub(super) fn pool_error(doing: &str, error: &ConnectionPoolError) -> EngineError {
+    match error {
+        ConnectionPoolError::Broken { last_connection_error } => {
+            let why = connection_error(doing, last_connection_error);
+            let kind = match why.kind {
+                ErrorKind::Authentication => ErrorKind::Authentication,
+                _ => ErrorKind::Unavailable,
+            };
+            let message = why.message.strip_prefix(doing).unwrap_or(&why.message);
+            let message = format!("{doing}: no working connection to any node asked{message}");
+            EngineError { kind, message, ..why }
+        }
+        ConnectionPoolError::Initializing => no_nodes(doing, "connections are still being made"),
+        ConnectionPoolError::NodeDisabledByHostFilter => {
+            no_nodes(doing, "every node is excluded by the host filter")
+        }
+        unknown => no_nodes(doing, &unknown.to_string()),
+    }
+}
+
+/// One attempt's failure; `attempts` where it is about a request of the caller's.
+pub(super) fn attempt_error(
+    doing: &str,
+    error: &RequestAttemptError,
+    attempts: Option<&Attempts>,
+) -> EngineError {
+    let (kind, what) = match error {
+        RequestAttemptError::SerializationError(error) => return encoding(doing, error),
+        RequestAttemptError::CqlRequestSerialization(error) => {
+            (ErrorKind::Encode, error.to_string())
+        }
+        RequestAttemptError::UnableToAllocStreamId => (
+            ErrorKind::Unavailable,
+            "every stream of the connection is taken: too many requests in flight".to_owned(),
+        ),
+        RequestAttemptError::BrokenConnectionError(error) => {
+            let to = attempts.and_then(Attempts::node).map(|node| format!(" to {node}"));
+            let after = attempts.map(|a| format!(" after {:.1?}", a.elapsed()));
+            let (to, after) = (to.unwrap_or_default(), after.unwrap_or_default());
+            (ErrorKind::Broken, format!("the connection{to} broke{after}: {}", why_broken(error)))
+        }
+        RequestAttemptError::BodyExtensionsParseError(error) => {
+            (ErrorKind::Decode, error.to_string())
+        }
+        RequestAttemptError::CqlResultParseError(error) => (ErrorKind::Decode, error.to_string()),
+        RequestAttemptError::CqlErrorParseError(error) => (ErrorKind::Decode, error.to_string()),
+        RequestAttemptError::DbError(error, reason) => return server_error(doing, error, reason),
+        RequestAttemptError::UnexpectedResponse(kind) => {
+            (ErrorKind::Decode, format!("the server answered with {kind}, out of place"))
+        }
+        RequestAttemptError::RepreparedIdChanged { .. } => (
+            ErrorKind::Server,
+            "the statement had to be prepared again and got another id: its meaning has changed; \
+             prepare it anew"
+                .to_owned(),
+        ),
+        RequestAttemptError::RepreparedIdMissingInBatch => {
+            (ErrorKind::Internal, "a statement prepared again is not part of the batch".to_owned())
+        }
+        RequestAttemptError::NonfinishedPagingState => {
+            (ErrorKind::Decode, "the server sent one page of a result asked for whole".to_owned())
+        }
+        unknown => (ErrorKind::Internal, unknown.to_string()),
+    };
+    EngineError::new(kind, format!("{doing}: {what}"))
+}
+
+pub(super) fn why_broken(error: &BrokenConnectionError) -> String {
+    match error.downcast_ref::<BrokenConnectionErrorKind>() {
+        // Its own text says no more, in three lines.
+        Some(BrokenConnectionErrorKind::ChannelError) => "closed by the other side".to_owned(),
+        Some(kind) => kind.to_string(),
+        None => error.to_string(),
+    }
+}
+
+pub(super) fn keyspace_error(doing: &str, error: &UseKeyspaceError) -> EngineError {
+    match error {
+        UseKeyspaceError::BadKeyspaceName(bad) => bad_keyspace_name(doing, bad),
+        UseKeyspaceError::RequestError(error) => attempt_error(doing, error, None),
+        UseKeyspaceError::KeyspaceNameMismatch {
+            expected_keyspace_name_lowercase: asked,
+            result_keyspace_name_lowercase: got,
+        } => EngineError::new(
+            ErrorKind::Internal,
+            format!("{doing}: asked for keyspace \"{asked}\", the server switched to \"{got}\""),
+        ),
+        UseKeyspaceError::RequestTimeout(limit) => deadline(doing, *limit, None),
+        unknown => EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}")),
+    }
+}
+
+fn bad_keyspace_name(doing: &str, bad: &BadKeyspaceName) -> EngineError {
+    EngineError::new(ErrorKind::Config, format!("{doing}: {bad}"))
+}
+
+fn agreement_error(doing: &str, error: &SchemaAgreementError) -> EngineError {
+    let doing = &format!("{doing}: done, but the nodes do not agree on the schema yet");
+    match error {
+        SchemaAgreementError::ConnectionPoolError(error) => pool_error(doing, error),
+        SchemaAgreementError::PrepareError(error) => prepare_error(doing, error),
+        SchemaAgreementError::RequestError(error) => attempt_error(doing, error, None),
+        SchemaAgreementError::Timeout(limit) => {
+            EngineError::new(ErrorKind::Timeout, format!("{doing}: gave up after {limit:?}"))
+        }
+        other => EngineError::new(ErrorKind::Unavailable, format!("{doing}: {other}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scylla::errors::DbError;
+
+    #[test]
+    fn a_deadline_says_whose_it_is_and_whether_anything_was_sent() {
+        let attempts = Attempts::new(Effect::Writes);
+        let error = ExecutionError::RequestTimeout(Duration::from_millis(1500));
+        let told = executing("executing", &error, &attempts);
+        assert_eq!(
+            told.message,
+            "executing: no response within 1.5s, the client's own deadline; it was never sent"
+        );
+        assert_eq!((told.kind, told.may_have_applied), (ErrorKind::Timeout, false));
+        assert_eq!(told.attempts, Some(0));
+    }
+
+    #[test]
+    fn a_broken_connection_may_have_applied() {
+        let error = || {
+            RequestAttemptError::BrokenConnectionError(
+                BrokenConnectionErrorKind::ChannelError.into(),
+            )
+        };
+        assert!(attempt_may_have_applied(&error(), Effect::Writes));
+        assert!(!attempt_may_have_applied(&error(), Effect::Reads));
+        let told = attempt_error("executing", &error(), None);
+        assert_eq!(told.kind, ErrorKind::Broken);
+        assert_eq!(told.message, "executing: the connection broke: closed by the other side");
+    }
+
+    #[test]
+    fn a_refusal_keeps_code_and_words() {
+        let first_attempt = RequestAttemptError::DbError(DbError::SyntaxError, "line 1:0".into());
+        let told = preparing(&PrepareError::AllAttemptsFailed { first_attempt });
+        assert_eq!(told.message, "preparing: syntax error: line 1:0");
+        assert_eq!((told.kind, told.code), (ErrorKind::Server, Some(0x2000)));
+        assert!(!told.may_have_applied);
+    }
+
+    #[test]
+    fn a_schema_change_without_agreement_is_done() {
+        let attempts = Attempts::new(Effect::Writes);
+        let error = SchemaAgreementError::Timeout(Duration::from_secs(60)).into();
+        let told = executing("executing", &error, &attempts);
+        assert_eq!((told.kind, told.may_have_applied), (ErrorKind::Timeout, true));
+    }
+
+    #[test]
+    fn an_empty_pool_names_the_cause_once() {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let error = ConnectionPoolError::Broken { last_connection_error: refused.into() };
+        let told = pool_error("executing", &error);
+        assert_eq!(
+            told.message,
+            "executing: no working connection to any node asked: connection refused"
+        );
+        assert_eq!(told.kind, ErrorKind::Unavailable);
+    }
+}

@@ -1,0 +1,202 @@
+//! What the server's error codes mean.
+
+use scylla::errors::{DbError, OperationType};
+use scylla::statement::Consistency as TheirConsistency;
+
+use super::{Detail, EngineError, ErrorKind};
+use crate::config::Consistency;
+use crate::effect::Effect;
+
+/// The error of a server that answered `error` with the words `reason`.
+pub(super) fn server_error(doing: &str, error: &DbError, reason: &str) -> EngineError {
+    let (code, name, details) = describe(error);
+    let kind = match error {
+        DbError::AuthenticationError => ErrorKind::Authentication,
+        _ => ErrorKind::Server,
+    };
+    let mut message = format!("{doing}: {name}");
+    if !reason.is_empty() {
+        message.push_str(": ");
+        message.push_str(reason);
+    }
+    let fields = details.iter().map(|(name, value)| (name, value.to_string()));
+    let fields = fields.filter(|(_, value)| !value.is_empty());
+    let fields: Vec<String> = fields.map(|(name, value)| format!("{name} {value}")).collect();
+    if !fields.is_empty() {
+        message.push_str(&format!(" ({})", fields.join(", ")));
+    }
+    EngineError { code, details, ..EngineError::new(kind, message) }
+}
+
+/// Code, name and fields.
+fn describe(error: &DbError) -> (Option<i32>, &'static str, Vec<(&'static str, Detail)>) {
+    let level = |consistency: &TheirConsistency| {
+        let name = Consistency::from(*consistency).name();
+        ("consistency", Detail::Text(name.to_owned()))
+    };
+    let int = |name, value: &i32| (name, Detail::Int(i64::from(*value)));
+    let text = |name, value: &str| (name, Detail::Text(value.to_owned()));
+    let (code, name, details) = match error {
+        DbError::ServerError => (0x0000, "server error", vec![]),
+        DbError::ProtocolError => (0x000a, "protocol error", vec![]),
+        DbError::AuthenticationError => (0x0100, "authentication failed", vec![]),
+        DbError::Unavailable { consistency, required, alive } => (
+            0x1000,
+            "not enough replicas alive",
+            vec![level(consistency), int("required", required), int("alive", alive)],
+        ),
+        DbError::Overloaded => (0x1001, "the coordinator is overloaded", vec![]),
+        DbError::IsBootstrapping => (0x1002, "the coordinator is bootstrapping", vec![]),
+        DbError::TruncateError => (0x1003, "truncating failed", vec![]),
+        DbError::WriteTimeout { consistency, received, required, write_type } => (
+            0x1100,
+            "write timeout",
+            vec![
+                level(consistency),
+                int("received", received),
+                int("required", required),
+                text("write_type", write_type.as_str()),
+            ],
+        ),
+        DbError::ReadTimeout { consistency, received, required, data_present } => (
+            0x1200,
+            "read timeout",
+            vec![
+                level(consistency),
+                int("received", received),
+                int("required", required),
+                ("data_present", Detail::Bool(*data_present)),
+            ],
+        ),
+        DbError::ReadFailure { consistency, received, required, numfailures, data_present } => (
+            0x1300,
+            "read failure",
+            vec![
+                level(consistency),
+                int("received", received),
+                int("required", required),
+                int("failures", numfailures),
+                ("data_present", Detail::Bool(*data_present)),
+            ],
+        ),
+        DbError::FunctionFailure { keyspace, function, arg_types } => (
+            0x1400,
+            "a function failed",
+            vec![
+                text("keyspace", keyspace),
+                text("function", function),
+                ("arg_types", Detail::Texts(arg_types.clone())),
+            ],
+        ),
+        DbError::WriteFailure { consistency, received, required, numfailures, write_type } => (
+            0x1500,
+            "write failure",
+            vec![
+                level(consistency),
+                int("received", received),
+                int("required", required),
+                int("failures", numfailures),
+                text("write_type", write_type.as_str()),
+            ],
+        ),
+        DbError::SyntaxError => (0x2000, "syntax error", vec![]),
+        DbError::Unauthorized => (0x2100, "not authorized", vec![]),
+        DbError::Invalid => (0x2200, "invalid request", vec![]),
+        DbError::ConfigError => (0x2300, "configuration error", vec![]),
+        DbError::AlreadyExists { keyspace, table } => {
+            (0x2400, "already exists", vec![text("keyspace", keyspace), text("table", table)])
+        }
+        DbError::Unprepared { statement_id } => {
+            let id: String = statement_id.iter().map(|byte| format!("{byte:02x}")).collect();
+            (0x2500, "not prepared", vec![("statement_id", Detail::Text(id))])
+        }
+        DbError::RateLimitReached { op_type, rejected_by_coordinator } => {
+            let operation = match op_type {
+                OperationType::Read => "READ".to_owned(),
+                OperationType::Write => "WRITE".to_owned(),
+                OperationType::Other(n) => n.to_string(),
+            };
+            let details = vec![
+                ("op_type", Detail::Text(operation)),
+                ("rejected_by_coordinator", Detail::Bool(*rejected_by_coordinator)),
+            ];
+            // Its code is agreed upon per connection, and the engine does not tell it.
+            return (None, "rate limit reached", details);
+        }
+        DbError::Other(code) => (*code, "an error of an unknown kind", vec![]),
+        // The engine may learn more kinds.
+        unknown => return (None, "an error", vec![("error", Detail::Text(unknown.to_string()))]),
+    };
+    (Some(code), name, details)
+}
+
+/// Whether a server that answers with this may have carried out the request all the same.
+pub(super) fn may_have_applied(error: &DbError, effect: Effect) -> bool {
+    match error {
+        _ if effect == Effect::Reads => false,
+        // Refused before anything was done.
+        DbError::SyntaxError
+        | DbError::Invalid
+        | DbError::AlreadyExists { .. }
+        | DbError::AuthenticationError
+        | DbError::Unauthorized
+        | DbError::ConfigError
+        | DbError::ProtocolError
+        | DbError::Unprepared { .. }
+        | DbError::IsBootstrapping
+        | DbError::RateLimitReached { .. } => false,
+        // The functions of a write are evaluated while it is put together.
+        DbError::FunctionFailure { .. } => false,
+        // Refused before this stage.
+        DbError::Unavailable { .. } | DbError::Overloaded => effect == Effect::Staged,
+        DbError::WriteTimeout { .. }
+        | DbError::WriteFailure { .. }
+        // From the read in a conditional update.
+        | DbError::ReadTimeout { .. }
+        | DbError::ReadFailure { .. }
+        | DbError::TruncateError
+        | DbError::ServerError
+        | DbError::Other(_) => true,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scylla::errors::WriteType;
+
+    #[test]
+    fn a_write_timeout_tells_all_it_knows() {
+        let error = DbError::WriteTimeout {
+            consistency: TheirConsistency::LocalQuorum,
+            received: 1,
+            required: 2,
+            write_type: WriteType::Cas,
+        };
+        let told = server_error("executing", &error, "Operation timed out");
+        assert_eq!(
+            told.message,
+            "executing: write timeout: Operation timed out \
+             (consistency LOCAL_QUORUM, received 1, required 2, write_type CAS)"
+        );
+        assert_eq!(told.code, Some(0x1100));
+        assert_eq!(told.details[3], ("write_type", Detail::Text("CAS".into())));
+    }
+
+    #[test]
+    fn certainty_depends_on_what_the_statement_does() {
+        let unavailable =
+            DbError::Unavailable { consistency: TheirConsistency::One, required: 1, alive: 0 };
+        for (error, by_effect) in [
+            (&unavailable, [false, false, true]),
+            (&DbError::Overloaded, [false, false, true]),
+            (&DbError::ServerError, [false, true, true]),
+            (&DbError::Other(0x1700), [false, true, true]),
+            (&DbError::Invalid, [false, false, false]),
+        ] {
+            let effects = [Effect::Reads, Effect::Writes, Effect::Staged];
+            assert_eq!(effects.map(|effect| may_have_applied(error, effect)), by_effect, "{error}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The network half: sessions over the ScyllaDB Rust driver, behind types of our own.
+//!
+//! Rows go in as a [`RowBuffer`](turbocql_codec::RowBuffer), pages come out as a
+//! [`Page`](turbocql_codec::Page): nothing here looks inside a value. This crate is the only one
+//! that names `scylla` and `tokio`, and it knows no Python.
+#![forbid(unsafe_code)]
+
+mod attempts;
+pub mod bulk;
+mod columns;
+pub mod config;
+mod connect;
+mod effect;
+pub mod error;
+pub mod pager;
+mod policy;
+mod prepare;
+pub mod runtime;
+mod seam;
+pub mod session;
+pub mod statement;
+
+pub use bulk::{Bulk, BulkEvents, BulkOutcome, BulkPlan, RowNumbers};
+pub use config::{Compression, Config, Consistency, SerialConsistency};
+pub use error::{Detail, EngineError, ErrorKind};
+pub use pager::{PageSource, Pager};
+pub use runtime::{Runtime, TaskHandle};
+pub use session::{Response, Session};
+pub use statement::{BatchEntry, BatchKind, PagingState, Prepared, RequestOptions};

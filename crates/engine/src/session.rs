@@ -1,0 +1,266 @@
+//! A connection to a cluster, and what can be asked of it.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use scylla::response::PagingStateResponse;
+use scylla::statement::batch::{Batch, BatchStatement};
+use scylla::statement::unprepared::Statement;
+use turbocql_codec::{Page, RowBuffer};
+
+use crate::attempts::Attempts;
+use crate::columns::RecentColumns;
+use crate::config::Config;
+use crate::connect;
+use crate::effect::Effect;
+use crate::error::{EngineError, ErrorKind, deadline, executing, preparing};
+use crate::policy::CarefulRetry;
+use crate::prepare::Merge;
+use crate::seam::{self, ArenaRows};
+use crate::statement::{BatchEntry, BatchKind, PagingState, Prepared, RequestOptions};
+
+/// An open session. Clones share it; it closes when the last one goes, and with it every
+/// connection.
+#[derive(Clone)]
+pub struct Session(Arc<Inner>);
+
+struct Inner {
+    engine: scylla::client::session::Session,
+    timeout: Option<Duration>,
+    page_size: i32,
+    /// The keyspace in use. The engine keeps one too, but sets it before it has tried.
+    keyspace: Mutex<Option<String>>,
+    preparing: Merge<Result<Arc<Prepared>, EngineError>>,
+    /// Columns of results of statements that were not prepared.
+    recent: RecentColumns,
+}
+
+/// What a request came back with. Nothing in it is decoded.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The rows, for a statement that has a result.
+    pub page: Option<Page>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<PagingState>,
+    pub warnings: Vec<String>,
+    pub tracing_id: Option<[u8; 16]>,
+    /// The node that answered.
+    pub coordinator: Option<SocketAddr>,
+}
+
+impl Session {
+    /// Connects, within [`Config::connect_timeout`]. Must run on a [`Runtime`](crate::Runtime):
+    /// the connections live there from then on.
+    pub async fn connect(config: Config) -> Result<Session, EngineError> {
+        let engine = connect::connect(&config).await?;
+        let session = Session(Arc::new(Inner {
+            engine,
+            timeout: config.timeout,
+            page_size: config.page_size,
+            keyspace: Mutex::default(),
+            preparing: Merge::new(),
+            recent: RecentColumns::new(16),
+        }));
+        if let Some(keyspace) = &config.keyspace {
+            session.use_keyspace(keyspace, true).await?;
+        }
+        Ok(session)
+    }
+
+    /// Has the server prepare `text`. Nothing is cached here, but concurrent calls with one text
+    /// share one round trip.
+    pub async fn prepare(&self, text: &str) -> Result<Arc<Prepared>, EngineError> {
+        let inner = &self.0;
+        let work = || async {
+            let prepare = inner.engine.prepare(text);
+            // The engine itself sets no limit, and waits for the slowest node.
+            let prepared = match inner.timeout {
+                None => prepare.await,
+                Some(limit) => tokio::time::timeout(limit, prepare)
+                    .await
+                    .map_err(|_| deadline("preparing", limit, None))?,
+            };
+            let prepared = prepared.map_err(|error| preparing(&error))?;
+            Ok(Arc::new(Prepared::new(prepared)?))
+        };
+        inner.preparing.run(text, work).await
+    }
+
+    /// Executes a prepared statement with the one row in `rows`. A statement that has a result
+    /// comes back page by page, from `paging` on; unless pages are turned off.
+    pub async fn execute(
+        &self,
+        prepared: &Arc<Prepared>,
+        rows: &RowBuffer,
+        options: &RequestOptions,
+        paging: Option<PagingState>,
+    ) -> Result<Response, EngineError> {
+        let (Some(row), 1) = (rows.row(0), rows.len()) else {
+            let message = format!("executing: one row of values is wanted, {} came", rows.len());
+            return Err(EngineError::new(ErrorKind::Encode, message));
+        };
+        let (mut bound, attempts) = prepared.bind(row, options)?;
+        let engine = &self.0.engine;
+        // A statement without a result needs no page: that is one field less to send, and to read.
+        let paged = paging.is_some() || !prepared.result_columns().is_empty();
+        let answer = match self.page_size(options).filter(|_| paged) {
+            Some(page_size) => {
+                bound.set_page_size(page_size);
+                engine.execute_bound_single_page(&bound, start(paging)).await
+            }
+            None => engine
+                .execute_bound_unpaged(&bound)
+                .await
+                .map(|result| (result, PagingStateResponse::NoMorePages)),
+        };
+        answered("executing", answer, &attempts, &prepared.recent)
+    }
+
+    /// Executes a text as it is, unprepared and without values.
+    pub async fn query(
+        &self,
+        text: &str,
+        options: &RequestOptions,
+        paging: Option<PagingState>,
+    ) -> Result<Response, EngineError> {
+        self.run_text("executing", text, options, paging).await
+    }
+
+    async fn run_text(
+        &self,
+        doing: &str,
+        text: &str,
+        options: &RequestOptions,
+        paging: Option<PagingState>,
+    ) -> Result<Response, EngineError> {
+        let attempts = Attempts::new(Effect::of(text));
+        let mut statement = Statement::new(text);
+        options.apply(&mut statement, &attempts);
+        if attempts.effect() == Effect::Staged {
+            statement.set_retry_policy(Some(Arc::new(CarefulRetry { effect: Effect::Staged })));
+        }
+        let engine = &self.0.engine;
+        let answer = match self.page_size(options) {
+            Some(page_size) => {
+                statement.set_page_size(page_size);
+                engine.query_single_page(statement, (), start(paging)).await
+            }
+            None => engine
+                .query_unpaged(statement, ())
+                .await
+                .map(|result| (result, PagingStateResponse::NoMorePages)),
+        };
+        let response = answered(doing, answer, &attempts, &self.0.recent)?;
+        self.note_keyspace();
+        Ok(response)
+    }
+
+    /// Executes statements together: row `i` of `values` is for statement `i`, an empty one for
+    /// a text. Routed by the first statement's partition key.
+    pub async fn batch(
+        &self,
+        kind: BatchKind,
+        statements: Vec<BatchEntry>,
+        values: RowBuffer,
+        options: &RequestOptions,
+    ) -> Result<Response, EngineError> {
+        check_batch(&statements, &values)?;
+        let statements = statements.into_iter().map(|statement| match statement {
+            BatchEntry::Prepared(prepared) => BatchStatement::from(prepared.handle()),
+            BatchEntry::Text(text) => BatchStatement::from(text.as_str()),
+        });
+        let mut batch = Batch::new_with_statements(kind.into_engine(), statements.collect());
+        let attempts = Attempts::new(Effect::Staged);
+        options.apply(&mut batch, &attempts);
+        batch.set_retry_policy(Some(Arc::new(CarefulRetry { effect: Effect::Staged })));
+        let answer = self.0.engine.batch(&batch, ArenaRows(values)).await;
+        let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
+        answered("executing a batch", answer, &attempts, &self.0.recent)
+    }
+
+    /// Makes `name` the keyspace of every connection, present and future. A name that is not case
+    /// sensitive is taken in lower case, as CQL takes it.
+    pub async fn use_keyspace(&self, name: &str, case_sensitive: bool) -> Result<(), EngineError> {
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || name.len() > 48 || !name.chars().all(legal) {
+            let message =
+                format!("keyspace \"{name}\": expected 1 to 48 letters, digits and underscores");
+            return Err(EngineError::new(ErrorKind::Config, message));
+        }
+        let name = if case_sensitive { name.to_owned() } else { name.to_ascii_lowercase() };
+        // As a statement, and not by the engine's own method: that one remembers the name before
+        // it has tried it, and a name that does not exist then breaks every later connection.
+        let (doing, text) = (format!("using keyspace \"{name}\""), format!("USE \"{name}\""));
+        self.run_text(&doing, &text, &RequestOptions::default(), None).await.map(drop)
+    }
+
+    /// The keyspace in use.
+    pub fn keyspace(&self) -> Option<String> {
+        self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// A `USE` among the queries has changed the engine's keyspace.
+    fn note_keyspace(&self) {
+        let Some(theirs) = self.0.engine.get_keyspace() else { return };
+        let mut ours = self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if ours.as_deref() != Some(theirs.as_str()) {
+            *ours = Some(theirs.as_str().to_owned());
+        }
+    }
+
+    fn page_size(&self, options: &RequestOptions) -> Option<i32> {
+        Some(options.page_size.unwrap_or(self.0.page_size)).filter(|&size| size > 0)
+    }
+
+    pub(crate) fn engine(&self) -> &scylla::client::session::Session {
+        &self.0.engine
+    }
+}
+
+type Answer = (scylla::response::query_result::QueryResult, PagingStateResponse);
+
+/// The engine's answer to a request as ours, or why there is none.
+fn answered(
+    doing: &str,
+    answer: Result<Answer, scylla::errors::ExecutionError>,
+    attempts: &Attempts,
+    recent: &RecentColumns,
+) -> Result<Response, EngineError> {
+    let (result, next) = answer.map_err(|error| executing(doing, &error, attempts))?;
+    let next = match &next {
+        PagingStateResponse::HasMorePages { state } => PagingState::from_engine(state),
+        PagingStateResponse::NoMorePages => None,
+    };
+    seam::response(result, next, recent).map_err(|error| EngineError {
+        // The answer makes no sense, but it was one.
+        may_have_applied: attempts.effect() != Effect::Reads,
+        attempts: Some(attempts.count()),
+        coordinator: attempts.node().map(|node| node.to_string()),
+        ..error
+    })
+}
+
+fn start(paging: Option<PagingState>) -> scylla::response::PagingState {
+    paging.map_or_else(scylla::response::PagingState::start, PagingState::into_engine)
+}
+
+/// A text with values would be prepared anew by the engine, every time.
+fn check_batch(statements: &[BatchEntry], values: &RowBuffer) -> Result<(), EngineError> {
+    let refuse = |message| Err(EngineError::new(ErrorKind::Encode, message));
+    if statements.len() != values.len() {
+        let (statements, rows) = (statements.len(), values.len());
+        return refuse(format!("batch: {statements} statements, but {rows} rows of values"));
+    }
+    for (i, (statement, row)) in statements.iter().zip(values.rows()).enumerate() {
+        let wanted = match statement {
+            BatchEntry::Prepared(prepared) => prepared.markers().len(),
+            BatchEntry::Text(_) => 0,
+        };
+        if wanted != row.len() {
+            let got = row.len();
+            return refuse(format!("batch: statement {i} wants {wanted} values, {got} came"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! What a request consists of: a statement, options, and where to go on reading.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::bound::BoundStatement;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::unprepared::Statement;
+use turbocql_codec::{Column, RowRef};
+
+use crate::attempts::Attempts;
+use crate::columns::{RecentColumns, columns};
+use crate::config::{Consistency, SerialConsistency};
+use crate::effect::Effect;
+use crate::error::{EngineError, encoding};
+use crate::policy::CarefulRetry;
+use crate::seam::EncodedRow;
+
+/// A statement known to the server.
+#[derive(Debug)]
+pub struct Prepared {
+    inner: PreparedStatement,
+    markers: Arc<[Column]>,
+    partition_key: Box<[usize]>,
+    result_columns: Arc<[Column]>,
+    /// What it answers with: usually the above, but an `ALTER TABLE` may have come in between,
+    /// and a conditional update says only with each answer what it is made of.
+    pub(crate) recent: RecentColumns,
+    pub(crate) effect: Effect,
+}
+
+impl Prepared {
+    pub(crate) fn new(mut inner: PreparedStatement) -> Result<Prepared, EngineError> {
+        let effect = Effect::of(inner.get_statement());
+        if effect == Effect::Staged {
+            inner.set_retry_policy(Some(Arc::new(CarefulRetry { effect })));
+        }
+        let mut key = inner.get_variable_pk_indexes().to_vec();
+        key.sort_by_key(|part| part.sequence);
+        let recent = RecentColumns::new(4);
+        let result_columns = match inner.get_current_result_set_col_specs().get().as_slice() {
+            [] => Arc::default(),
+            specs => recent.of(specs)?,
+        };
+        Ok(Prepared {
+            markers: columns(inner.get_variable_col_specs().as_slice())?,
+            partition_key: key.iter().map(|part| usize::from(part.index)).collect(),
+            result_columns,
+            recent,
+            effect,
+            inner,
+        })
+    }
+
+    pub fn text(&self) -> &str {
+        self.inner.get_statement()
+    }
+
+    /// What the values of a row are for, in order.
+    pub fn markers(&self) -> &Arc<[Column]> {
+        &self.markers
+    }
+
+    /// The markers that make up the partition key, in its order. Empty when not all of it is
+    /// bound: then requests go to any node.
+    pub fn partition_key(&self) -> &[usize] {
+        &self.partition_key
+    }
+
+    /// The result's columns as the server described them when it prepared the statement; none
+    /// for a statement without a result, and for a conditional update on Cassandra.
+    pub fn result_columns(&self) -> Arc<[Column]> {
+        Arc::clone(&self.result_columns)
+    }
+
+    /// The token that a request with these values is routed by.
+    pub fn token(&self, row: RowRef<'_>) -> Option<i64> {
+        let token = self.inner.calculate_token(&EncodedRow(row)).ok()??;
+        Some(token.value())
+    }
+
+    pub fn keyspace(&self) -> Option<&str> {
+        Some(self.any_column()?.keyspace.as_str())
+    }
+
+    pub fn table(&self) -> Option<&str> {
+        Some(self.any_column()?.table.as_str())
+    }
+
+    fn any_column(&self) -> Option<&Column> {
+        self.markers.first().or(self.result_columns.first())
+    }
+
+    /// The engine's own handle, for a batch.
+    pub(crate) fn handle(&self) -> PreparedStatement {
+        self.inner.clone()
+    }
+
+    /// One request: the statement, a row of values, and the options that differ from the session's.
+    pub(crate) fn bind(
+        &self,
+        row: RowRef<'_>,
+        options: &RequestOptions,
+    ) -> Result<(BoundStatement, Arc<Attempts>), EngineError> {
+        let bound = self.inner.clone().bind(&EncodedRow(row));
+        let mut bound = bound.map_err(|error| encoding("executing", &error))?;
+        let attempts = Attempts::new(self.effect);
+        options.apply(&mut bound, &attempts);
+        Ok((bound, attempts))
+    }
+}
+
+/// What differs from the session's configuration for one request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RequestOptions {
+    pub consistency: Option<Consistency>,
+    pub serial_consistency: Option<SerialConsistency>,
+    /// `Some(None)` waits for ever.
+    pub timeout: Option<Option<Duration>>,
+    /// Below one, the result comes in one piece.
+    pub page_size: Option<i32>,
+    /// Microseconds since the epoch.
+    pub timestamp: Option<i64>,
+    /// Whether it may be sent again although it may have been applied. Unless told otherwise,
+    /// only what reads is.
+    pub idempotent: Option<bool>,
+    pub tracing: bool,
+}
+
+impl RequestOptions {
+    pub(crate) fn apply(&self, request: &mut impl Configure, attempts: &Arc<Attempts>) {
+        request.history_listener(Arc::clone(attempts));
+        let reads = attempts.effect() == Effect::Reads;
+        request.idempotent(self.idempotent.unwrap_or(reads));
+        if let Some(consistency) = self.consistency {
+            request.consistency(consistency);
+        }
+        if let Some(consistency) = self.serial_consistency {
+            request.serial_consistency(consistency);
+        }
+        if let Some(timeout) = self.timeout {
+            // `None` would mean the session's; the longest there is never comes.
+            request.timeout(timeout.unwrap_or(Duration::MAX));
+        }
+        if self.timestamp.is_some() {
+            request.timestamp(self.timestamp);
+        }
+        if self.tracing {
+            request.tracing();
+        }
+    }
+}
+
+/// The setters that the engine's three kinds of request share by name only.
+pub(crate) trait Configure {
+    fn history_listener(&mut self, attempts: Arc<Attempts>);
+    fn idempotent(&mut self, idempotent: bool);
+    fn consistency(&mut self, consistency: Consistency);
+    fn serial_consistency(&mut self, consistency: SerialConsistency);
+    fn timeout(&mut self, timeout: Duration);
+    fn timestamp(&mut self, timestamp: Option<i64>);
+    fn tracing(&mut self);
+}
+
+macro_rules! configure {
+    ($($request:ty),+) => {$(
+        impl Configure for $request {
+            fn history_listener(&mut self, attempts: Arc<Attempts>) {
+                self.set_history_listener(attempts);
+            }
+
+            fn idempotent(&mut self, idempotent: bool) {
+                self.set_is_idempotent(idempotent);
+            }
+
+            fn consistency(&mut self, consistency: Consistency) {
+                self.set_consistency(consistency.into());
+            }
+
+            fn serial_consistency(&mut self, consistency: SerialConsistency) {
+                self.set_serial_consistency(Some(consistency.into()));
+            }
+
+            fn timeout(&mut self, timeout: Duration) {
+                self.set_request_timeout(Some(timeout));
+            }
+
+            fn timestamp(&mut self, timestamp: Option<i64>) {
+                self.set_timestamp(timestamp);
+            }
+
+            fn tracing(&mut self) {
+                self.set_tracing(true);
+            }
+        }
+    )+};
+}
+
+configure!(BoundStatement, Statement, Batch);
+
+/// Where a result goes on: opaque bytes, good in any session and any process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PagingState(Arc<[u8]>);
+
+impl PagingState {
+    pub fn from_bytes(bytes: impl Into<Arc<[u8]>>) -> PagingState {
+        PagingState(bytes.into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn from_engine(state: &scylla::response::PagingState) -> Option<PagingState> {
+        state.as_bytes_slice().map(|bytes| PagingState(Arc::clone(bytes)))
+    }
+
+    pub(crate) fn into_engine(self) -> scylla::response::PagingState {
+        scylla::response::PagingState::new_from_raw_bytes(self.0)
+    }
+}
+
+/// What a batch promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BatchKind {
+    /// All statements are applied in the end, or none.
+    Logged,
+    /// No promise beyond a partition.
+    Unlogged,
+    /// Counter updates, which cannot be replayed.
+    Counter,
+}
+
+impl BatchKind {
+    pub(crate) fn into_engine(self) -> BatchType {
+        match self {
+            BatchKind::Logged => BatchType::Logged,
+            BatchKind::Unlogged => BatchType::Unlogged,
+            BatchKind::Counter => BatchType::Counter,
+        }
+    }
+}
+
+/// A statement of a batch.
+#[derive(Clone, Debug)]
+pub enum BatchEntry {
+    Prepared(Arc<Prepared>),
+    /// Without values.
+    Text(String),
+}

@@ -1,0 +1,51 @@
+"""turbocql: ScyllaDB and Apache Cassandra at native speed.
+
+Example:
+    >>> import turbocql
+    >>> with turbocql.connect("127.0.0.1:9042") as session:
+    ...     row = session.execute("SELECT cluster_name FROM system.local").one()
+"""
+
+from __future__ import annotations
+
+import os as _os
+
+from . import _core, aio, codec, errors
+from .bulk import BulkFailure, BulkReport
+from .config import Config
+from .policies import Consistency
+from .rows import AsyncRows, Column, Rows
+from .session import Session, connect
+from .statements import Batch, Bound, Prepared
+from .types import UNSET, Date, Duration, FrozenMap, Time, Timestamp
+
+__all__ = [
+    "UNSET",
+    "AsyncRows",
+    "Batch",
+    "Bound",
+    "BulkFailure",
+    "BulkReport",
+    "Column",
+    "Config",
+    "Consistency",
+    "Date",
+    "Duration",
+    "FrozenMap",
+    "Prepared",
+    "Rows",
+    "Session",
+    "Time",
+    "Timestamp",
+    "__version__",
+    "aio",
+    "codec",
+    "connect",
+    "errors",
+]
+
+__version__: str = _core.VERSION
+
+# The engine's thread does not live on in a forked child: sessions must notice.
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_core.forked)

@@ -1,0 +1,53 @@
+"""Named tuple classes for rows and user-defined types."""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+from functools import lru_cache
+from keyword import iskeyword
+from typing import Any
+from uuid import SafeUUID
+
+SAFE_UUID_UNKNOWN = SafeUUID.unknown
+object_setattr = object.__setattr__
+
+
+def field_names(names: tuple[str, ...]) -> list[str]:
+    """Names that a named tuple accepts, one for each column or field.
+
+    What is no letter, digit or underscore becomes an underscore, and underscores at the ends go.
+    A name that is then empty, begins with a digit, is a keyword, or stands there already becomes
+    `field_N`, N counting from 0.
+    """
+    cleaned: list[str] = []
+    for i, name in enumerate(names):
+        field = re.sub(r"\W+", "_", name).strip("_")
+        if not field.isidentifier() or iskeyword(field) or field in cleaned:
+            field = f"field_{i}"
+            while field in cleaned or field in names[i + 1 :]:
+                field += "_"
+        cleaned.append(field)
+    return cleaned
+
+
+@lru_cache(maxsize=1024)
+def record_class(name: str, names: tuple[str, ...]) -> type[Any]:
+    """The named tuple class for these columns or fields; the same one each time."""
+    class_name = re.sub(r"\W+", "_", name).strip("_")
+    if not class_name.isidentifier() or iskeyword(class_name):
+        class_name = "Record"
+    cls: type[Any] = namedtuple(class_name, field_names(names))  # type: ignore[misc]  # noqa: PYI024
+    cls.__module__ = "turbocql.records"
+    # Pickled by its description: the class is made again where it is loaded.
+    cls.__reduce__ = _reduce  # type: ignore[assignment]
+    cls._turbocql_made_of = (name, names)
+    return cls
+
+
+def _reduce(record: Any) -> tuple[Any, ...]:
+    return _load, (*record._turbocql_made_of, tuple(record))
+
+
+def _load(name: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return record_class(name, names)._make(values)

@@ -1,0 +1,66 @@
+"""What became of the rows of an `execute_many`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .errors import BulkError
+
+__all__ = ["BulkFailure", "BulkReport"]
+
+
+@dataclass(frozen=True)
+class BulkFailure:
+    """A row that failed."""
+
+    row: int
+    """Its number, from 0, in the order in which the iterable gave it."""
+    error: Exception
+
+
+@dataclass(frozen=True)
+class BulkReport:
+    """What became of the rows."""
+
+    rows: int
+    """Rows read from the iterable."""
+    succeeded: int
+    failures: list[BulkFailure] = field(default_factory=list)
+    """Rows that failed, by number."""
+    stopped: bool = False
+    """Whether too many failures, or an error of the iterable, ended it early. Rows that were
+    read but are in neither count were not sent."""
+
+    def raise_for_failures(self) -> None:
+        """Raises `BulkError` when a row failed."""
+        if self.failures:
+            first = self.failures[0]
+            sent = "stopped early: " if self.stopped else ""
+            error = BulkError(
+                f"{sent}{len(self.failures)} of {self.rows} rows failed; the first, row "
+                f"{first.row}, with {type(first.error).__name__}: {first.error}"
+            )
+            error.report = self
+            raise error from first.error
+
+
+def _report(
+    rows: int,
+    succeeded: int,
+    failures: list[tuple[int, Exception]],
+    stopped: bool,
+    raised: BaseException | None,
+) -> BulkReport:
+    """Called by the native core at the end of an `execute_many`."""
+    failed = [BulkFailure(row, error) for row, error in failures]
+    report = BulkReport(rows, succeeded, failed, stopped or raised is not None)
+    if raised is None:
+        return report
+    if not isinstance(raised, Exception):
+        raise raised
+    error = BulkError(
+        f"reading the rows failed after {rows} of them, {succeeded} of which succeeded: "
+        f"{type(raised).__name__}: {raised}"
+    )
+    error.report = report
+    raise error from raised

@@ -1,0 +1,87 @@
+"""Starts a Cassandra by hand, says how to connect, and ends it on Ctrl-C.
+
+python -m turbocql.testing --nodes 3 --auth
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+
+from .cluster import Cassandra
+from .errors import CassandraError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; the exit status."""
+    asked = _parser().parse_args(arguments)
+    cluster = Cassandra(
+        asked.nodes,
+        tls=asked.tls,
+        require_client_certificate=asked.require_client_certificate,
+        authentication=asked.auth,
+        heap_mb=asked.heap_mb,
+        keep_logs=asked.keep_logs,
+    )
+    # `kill` without a signal, and a closed terminal, are ways to say Ctrl-C too; and Ctrl-C
+    # itself is ignored in a shell script's background until somebody asks for it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    try:
+        print(f"starting Cassandra on {asked.nodes} node(s) ...", flush=True)
+        with cluster:
+            print(_how_to_connect(cluster), flush=True)
+            threading.Event().wait()
+    except KeyboardInterrupt:
+        print("\nended", flush=True)
+    except CassandraError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m turbocql.testing",
+        description="Starts Apache Cassandra on loopback addresses of its own, until Ctrl-C.",
+    )
+    parser.add_argument("--nodes", type=int, default=1, choices=(1, 2, 3), help="default: 1")
+    parser.add_argument("--tls", action="store_true", help="encrypt client connections")
+    parser.add_argument(
+        "--require-client-certificate",
+        action="store_true",
+        help="with --tls: let in only clients that show a certificate of the same authority",
+    )
+    parser.add_argument("--auth", action="store_true", help="ask for a user and a password")
+    parser.add_argument("--heap-mb", type=int, help="heap of each node, in MiB")
+    parser.add_argument("--keep-logs", action="store_true", help="leave the logs where they are")
+    return parser
+
+
+def _how_to_connect(cluster: Cassandra) -> str:
+    lines = [f"contact points: {', '.join(cluster.contact_points)}"]
+    if cluster.user:
+        lines.append(f"user, password: {cluster.user}, {cluster.password}")
+    if cluster.ca_certificate:
+        lines.append(f"CA certificate: {cluster.ca_certificate}")
+        lines.append(f"client pair:    {cluster.client_certificate}, {cluster.client_key}")
+    lines += [f"log:            {node.log}" for node in cluster.nodes]
+    lines += [
+        "",
+        "    import turbocql",
+        f'    session = turbocql.connect("{cluster.contact_points[0]}")',
+        "",
+        "Ctrl-C ends it.",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

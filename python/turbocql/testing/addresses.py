@@ -1,0 +1,96 @@
+"""Loopback addresses that belong to one cluster only: 127.x.y.1 to 127.x.y.3.
+
+Every address in 127/8 is this machine, so clusters differ in their addresses and agree in
+their ports, and no port is ever guessed. A block 127.x.y.* is claimed by a socket bound to
+its address .254: the kernel hands it out once, and takes it back when the process ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import socket
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from .errors import CassandraError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # for the type checker only: typing has it from 3.11
+
+__all__ = ["CQL_PORT", "STORAGE_PORT", "Claim"]
+
+CQL_PORT = 9042
+STORAGE_PORT = 7000
+_ATTEMPTS = 200
+
+
+class Claim:
+    """A block of loopback addresses, held until `release`."""
+
+    def __init__(self, nodes: int) -> None:
+        self._socket: socket.socket | None = None
+        self.addresses: list[str] = []
+        # Not the global generator: a test may have seeded it, and then two runs would agree.
+        choose = random.SystemRandom()
+        for _ in range(_ATTEMPTS):
+            block = f"127.{choose.randrange(16, 240)}.{choose.randrange(256)}"
+            held = _bind(f"{block}.254", CQL_PORT)
+            if held is None:
+                continue
+            addresses = [f"{block}.{number}" for number in range(1, nodes + 1)]
+            # A cluster whose starter was just killed may still be ending on these.
+            if all(_is_free(address) for address in addresses):
+                self._socket, self.addresses = held, addresses
+                return
+            held.close()
+        raise CassandraError(
+            f"no free block of loopback addresses: ports {CQL_PORT} and {STORAGE_PORT} are taken "
+            "on every one tried; does a server listen on them on all addresses (0.0.0.0)?"
+        )
+
+    def release(self) -> None:
+        """Gives the block back; a second time it does nothing."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _is_free(address: str) -> bool:
+    for port in (CQL_PORT, STORAGE_PORT):
+        bound = _bind(address, port)
+        if bound is None:
+            return False
+        bound.close()
+    return True
+
+
+def _bind(address: str, port: int) -> socket.socket | None:
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with suppress(OSError):
+        # As the server does: a port whose last connections are in TIME_WAIT is free.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((address, port))
+        bound.listen(1)
+    except OSError as error:
+        bound.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise CassandraError(
+                f"{address} is not an address of this machine: on macOS only 127.0.0.1 is, "
+                "and each further one has to be added with `ifconfig lo0 alias`"
+            ) from error
+        return None
+    return bound

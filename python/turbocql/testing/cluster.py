@@ -1,0 +1,285 @@
+"""A cluster of one to three nodes on loopback addresses of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import java
+from .addresses import Claim
+from .config import cassandra_yaml, write_config
+from .errors import CassandraError
+from .jars import ensure_jars
+from .node import Access, Node, NodeFiles
+from .probe import Connection, ProbeError
+from .tls import Certificates, make_certificates
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # for the type checker only: typing has it from 3.11
+
+__all__ = ["Cassandra"]
+
+_MAX_NODES = 3
+_POLL_S = 0.1
+_HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
+# The first node has nobody to wait for; the others must have heard from it in this time.
+_RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
+# A read of every replica, which the coordinator refuses while it sees one of them as down.
+_SEEN_BY_ALL = (
+    "SELECT session_id FROM system_traces.sessions "
+    "WHERE session_id = 00000000-0000-1000-8000-000000000000"
+)
+
+
+class Cassandra:
+    """A real Cassandra 5.0.5, up inside the `with` block and gone after it.
+
+    `nodes` is 1 to 3. `tls` encrypts client connections, under an authority made for this
+    cluster (`ca_certificate`); `require_client_certificate` also asks clients for theirs.
+    `authentication` asks for `user` and `password`. `config` replaces top-level settings of
+    cassandra.yaml, `jvm_options` come last on the command line. With `keep_logs` the logs stay
+    where the nodes wrote them (`Node.log`); everything else is always removed.
+
+    Blocks: `start`, and so the `with` statement, for about 10 s per node; 40 s longer when the
+    server's jars have to be fetched first. A node that takes `timeout_s` has failed.
+    Raises: MissingPrerequisite if Java, Maven or openssl is needed and missing, CassandraError
+    with the end of the node's log if a node does not start.
+
+    Example:
+        with Cassandra(nodes=3) as cluster:
+            cluster.nodes[2].kill()
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        tls: bool = False,
+        require_client_certificate: bool = False,
+        authentication: bool = False,
+        heap_mb: int | None = None,
+        config: Mapping[str, Any] | None = None,
+        jvm_options: Sequence[str] = (),
+        keep_logs: bool = False,
+        timeout_s: float = 180.0,
+    ) -> None:
+        if not 1 <= nodes <= _MAX_NODES:
+            raise ValueError(f"nodes: expected 1 to {_MAX_NODES}, got {nodes}")
+        if require_client_certificate and not tls:
+            raise ValueError("require_client_certificate=True needs tls=True")
+        if isinstance(jvm_options, str):
+            raise TypeError("jvm_options: expected a list of options, got one str")
+        self.user = "cassandra" if authentication else None
+        self.password = "cassandra" if authentication else None
+        self.nodes: list[Node] = []
+        self._count = nodes
+        self._tls = tls
+        self._client_required = require_client_certificate
+        self._heap_mb = heap_mb or (_HEAP_ALONE_MB if nodes == 1 else _HEAP_AMONG_OTHERS_MB)
+        self._config = dict(config or {})
+        self._jvm_options = list(jvm_options)
+        self._keep_logs = keep_logs
+        self._timeout_s = timeout_s
+        self._certificates: Certificates | None = None
+        self._starter = 0
+        self._started = False
+        self._undo = ExitStack()
+
+    def __repr__(self) -> str:
+        return f"<Cassandra {self.nodes!r}>"
+
+    @property
+    def contact_points(self) -> list[str]:
+        """Every node's "address:port", running or not."""
+        return [node.contact_point for node in self.nodes]
+
+    @property
+    def ca_certificate(self) -> Path | None:
+        """With tls, the PEM file that a client has to trust."""
+        return self._certificates.ca if self._certificates else None
+
+    @property
+    def client_certificate(self) -> Path | None:
+        """With tls, a client's certificate as a PEM file, signed by the same authority."""
+        return self._certificates.client_certificate if self._certificates else None
+
+    @property
+    def client_key(self) -> Path | None:
+        """With tls, the private key of `client_certificate` as a PEM file, not encrypted."""
+        return self._certificates.client_key if self._certificates else None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Starts every node and waits until they answer; what `with` does first."""
+        if self._started:
+            raise CassandraError("this cluster is already started")
+        installed, lib = java.find_java(), ensure_jars()
+        self._starter = os.getpid()
+        self._started = True
+        try:
+            claim = self._undo.enter_context(Claim(self._count))
+            self._prepare(installed, lib, claim.addresses)
+            self._start_nodes()
+            self._replicate_roles()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Ends every node and removes the files; what `with` does last. Twice is once.
+
+        The nodes are killed: their data is not kept, so nothing has to be written in order.
+        In a forked child of the starter it does nothing: the cluster is not the child's.
+        """
+        if self._starter == os.getpid():
+            self._undo.close()
+            self._started = False
+
+    def wait_until_settled(self) -> None:
+        """Waits until each node sees every other one as up and all agree on the schema.
+
+        Not for a cluster with a stopped or paused node: it returns at once then. Drivers wait
+        for the agreement after a change of the schema; `Node.probe` does not.
+
+        Raises: CassandraError with the end of a node's log if it takes too long.
+        """
+        if len(self.nodes) == 1 or not all(
+            node.is_running and not node.is_paused for node in self.nodes
+        ):
+            return
+        for node in self.nodes:
+            self._wait_for(node, partial(self._missing_from, node))
+
+    def _prepare(self, installed: java.Java, lib: Path, addresses: Sequence[str]) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="turbocql-cassandra-"))
+        removed = [folder / name for name in ("nodes", "tls")] if self._keep_logs else [folder]
+        for path in removed:
+            self._undo.callback(shutil.rmtree, path, ignore_errors=True)
+        (folder / "logs").mkdir()
+        if self._tls:
+            self._certificates = make_certificates(
+                folder / "tls", addresses, client_required=self._client_required
+            )
+        context = self._certificates.client_context() if self._certificates else None
+        access = Access(context, self.user, self.password)
+        self.nodes = []
+        for number, address in enumerate(addresses, start=1):
+            home = folder / "nodes" / str(number)
+            options = java.NodeOptions(
+                lib=lib,
+                conf=home / "conf",
+                data=home,
+                scratch=home / "tmp",
+                heap_mb=self._heap_mb,
+                nodes=self._count,
+                ring_delay_ms=_RING_DELAY_FIRST_MS if number == 1 else _RING_DELAY_OTHERS_MS,
+                extra=self._jvm_options,
+            )
+            options.scratch.mkdir(parents=True)
+            settings = cassandra_yaml(
+                name=folder.name,
+                address=address,
+                seed=addresses[0],
+                data=home,
+                authentication=self.user is not None,
+                certificates=self._certificates,
+            )
+            write_config(options.conf, {**settings, **self._config})
+            node = Node(
+                address=address,
+                command=java.command(installed, options),
+                files=NodeFiles(
+                    folder=home,
+                    log=folder / "logs" / f"node{number}.log",
+                    log_is_kept=self._keep_logs,
+                    remove=removed,
+                ),
+                access=access,
+                timeout_s=self._timeout_s,
+                after_start=self.wait_until_settled,
+            )
+            self._undo.callback(node.kill)
+            self.nodes.append(node)
+
+    def _start_nodes(self) -> None:
+        """The first node alone, because it is the seed; then the others together."""
+        for together in (self.nodes[:1], self.nodes[1:]):
+            for node in together:
+                node.launch()
+            for node in together:
+                node.wait_until_answering()
+        self.wait_until_settled()
+
+    def _replicate_roles(self) -> None:
+        """Puts the roles on every node, so that one can log in whichever node is lost."""
+        if self._count == 1 or self.user is None:
+            return
+        first = self.nodes[0]
+        # One connection from before the change until after it: in between, a login may ask
+        # the nodes that are to have the roles and do not have them yet.
+        with first.probe(timeout_s=self._timeout_s) as connection:
+            connection.query(
+                "ALTER KEYSPACE system_auth WITH replication = "
+                f"{{'class': 'SimpleStrategy', 'replication_factor': {self._count}}}"
+            )
+            self._wait_for(first, lambda: self._missing(connection))
+            # A read of all replicas brings those that differ up to date before it answers.
+            connection.query("SELECT * FROM system_auth.roles", "ALL")
+        for node in self.nodes:
+            node.wait_until_answering()
+
+    def _wait_for(self, node: Node, missing: Callable[[], str | None]) -> None:
+        """Waits until nothing is missing; fails with what still was."""
+        deadline = time.monotonic() + self._timeout_s
+        while (lack := missing()) is not None:
+            if not node.is_running:
+                raise node.failure("ended while the cluster was starting")
+            if time.monotonic() > deadline:
+                raise node.failure(
+                    f"did not see the other nodes within {self._timeout_s:g} s ({lack})"
+                )
+            time.sleep(_POLL_S)
+
+    def _missing_from(self, node: Node) -> str | None:
+        try:
+            with node.probe() as connection:
+                return self._missing(connection)
+        except (OSError, ProbeError) as error:
+            return str(error)
+
+    def _missing(self, connection: Connection) -> str | None:
+        """What a node still lacks to coordinate requests to all the others; None if nothing."""
+        try:
+            connection.query(_SEEN_BY_ALL, "ALL")
+        except ProbeError as error:
+            return str(error)
+        # Drivers learn the addresses from here, and a row is filled bit by bit.
+        peers = connection.query(
+            "SELECT schema_version, rpc_address, host_id, tokens FROM system.peers"
+        )
+        known = sum(None not in row for row in peers.rows)
+        if known < self._count - 1:
+            return f"it knows {known} of the others"
+        own = connection.query("SELECT schema_version FROM system.local")
+        if any(row[0] != own.rows[0][0] for row in peers.rows):
+            return "they have not agreed on a schema"
+        return None

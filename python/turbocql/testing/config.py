@@ -1,0 +1,96 @@
+"""What a node reads when it starts: cassandra.yaml and logback.xml."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .addresses import CQL_PORT, STORAGE_PORT
+from .tls import Certificates
+
+__all__ = ["cassandra_yaml", "write_config"]
+
+# Everything goes to standard output, which the guard leads to the node's log: so the log also
+# has what the JVM says when it cannot start, or dies.
+_LOGBACK = """\
+<configuration>
+  <appender name="STDOUT" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%-5level [%thread] %date{ISO8601} %F:%L - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="STDOUT"/></root>
+</configuration>
+"""
+
+
+def cassandra_yaml(
+    *,
+    name: str,
+    address: str,
+    seed: str,
+    data: Path,
+    authentication: bool,
+    certificates: Certificates | None,
+) -> dict[str, Any]:
+    """The settings of one node, as the top level of its cassandra.yaml."""
+    settings: dict[str, Any] = {
+        "cluster_name": name,
+        "num_tokens": 16,
+        "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
+        "endpoint_snitch": "SimpleSnitch",
+        "seed_provider": [
+            {
+                "class_name": "org.apache.cassandra.locator.SimpleSeedProvider",
+                "parameters": [{"seeds": f"{seed}:{STORAGE_PORT}"}],
+            }
+        ],
+        "listen_address": address,
+        "rpc_address": address,
+        "storage_port": STORAGE_PORT,
+        "native_transport_port": CQL_PORT,
+        "start_native_transport": True,
+        # Every node starts empty, together with the others: there is nothing to stream.
+        "auto_bootstrap": False,
+        "data_file_directories": [str(data / "data")],
+        "commitlog_directory": str(data / "commitlog"),
+        "hints_directory": str(data / "hints"),
+        "cdc_raw_directory": str(data / "cdc_raw"),
+        "saved_caches_directory": str(data / "saved_caches"),
+        "commitlog_sync": "periodic",
+        "commitlog_sync_period": "10000ms",
+        "auto_snapshot": False,
+        "memtable_allocation_type": "heap_buffers",
+        "concurrent_reads": 8,
+        "concurrent_writes": 8,
+        # A test machine may be busy with three nodes and a test: slow is not broken.
+        "read_request_timeout": "10s",
+        "range_request_timeout": "20s",
+        "write_request_timeout": "10s",
+        "counter_write_request_timeout": "10s",
+        "request_timeout": "20s",
+        "user_defined_functions_enabled": True,
+        "materialized_views_enabled": True,
+        "authenticator": "PasswordAuthenticator" if authentication else "AllowAllAuthenticator",
+        "authorizer": "CassandraAuthorizer" if authentication else "AllowAllAuthorizer",
+    }
+    if certificates is not None:
+        settings["client_encryption_options"] = {
+            "enabled": True,
+            "optional": False,
+            "require_client_auth": certificates.client_required,
+            # Reads PEM, so that no Java key store has to be made.
+            "ssl_context_factory": {
+                "class_name": "org.apache.cassandra.security.PEMBasedSslContextFactory"
+            },
+            "keystore": str(certificates.server_pem),
+            "truststore": str(certificates.ca),
+        }
+    return settings
+
+
+def write_config(conf: Path, settings: Mapping[str, Any]) -> None:
+    """Writes both files. JSON is YAML, so no YAML library is needed."""
+    conf.mkdir(parents=True, exist_ok=True)
+    (conf / "cassandra.yaml").write_text(json.dumps(settings, indent=2), encoding="utf-8")
+    (conf / "logback.xml").write_text(_LOGBACK, encoding="utf-8")

@@ -1,0 +1,84 @@
+r"""Runs one node, and sees that it does not outlive its starter: a script, not imported.
+
+The process that started the cluster holds the other end of this script's standard input. It
+asks for signals there, one number per line, so that a signal never goes to a process number
+that has meanwhile been given to somebody else: only the parent of a process can know. When
+that end closes, or the starter is gone, whatever the reason, the node is killed and its
+files are removed.
+
+    starter --- stdin: "15\n" ---> guard ---> java
+            <-- stdout: "4711\n"
+
+Linux's PR_SET_PDEATHSIG alone would not do: it follows the thread that forked, not the
+process, and kills a node started from a thread that ends. The guard has one thread, so it can
+use it for the opposite case, its own death.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+_LOOK_FOR_STARTER_S = 0.5
+
+
+def main(order: dict[str, Any]) -> int:
+    """Runs `command` until it ends; its exit status, negative for a signal."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(woken, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    node = _start(order["command"], order["folder"])
+    try:
+        os.write(1, b"%d\n" % node.pid)
+        while node.poll() is None and os.getppid() == order["starter"]:
+            ready, _, _ = select.select([0, woken], [], [], _LOOK_FOR_STARTER_S)
+            if woken in ready:
+                os.read(woken, 512)
+            if 0 in ready:
+                asked = os.read(0, 512)
+                if not asked:
+                    break
+                for number in asked.split():
+                    if node.poll() is None:
+                        os.killpg(node.pid, int(number))
+        return node.returncode if node.returncode is not None else 1
+    finally:
+        if node.poll() is None:
+            os.killpg(node.pid, signal.SIGKILL)
+            node.wait()
+            # A node that ended by itself may be started again on its files; this one not.
+            for folder in order["remove"]:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(command: list[str], folder: str) -> subprocess.Popen[bytes]:
+    prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+    def die_with_guard() -> None:
+        if prctl is not None:
+            prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=2,  # the guard's standard error is the node's log
+        stderr=2,
+        start_new_session=True,
+        preexec_fn=die_with_guard,  # this process has one thread: nothing to deadlock with
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])) & 0xFF)

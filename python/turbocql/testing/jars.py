@@ -1,0 +1,124 @@
+"""The server's jars: fetched once with Maven into the user's cache, then only read.
+
+A fetch fills a folder of its own and is renamed to its place when it is whole, under a lock:
+so the place either holds every jar or does not exist, whoever was killed in between.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import CassandraError, MissingPrerequisite
+
+__all__ = ["VERSION", "cache_dir", "ensure_jars"]
+
+VERSION = "5.0.5"
+
+_POM = f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>turbocql</groupId>
+  <artifactId>testing</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.cassandra</groupId>
+      <artifactId>cassandra-all</artifactId>
+      <version>{VERSION}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+
+def cache_dir() -> Path:
+    """TURBOCQL_CACHE_DIR if set, else `turbocql` in the user's XDG cache folder."""
+    own = os.environ.get("TURBOCQL_CACHE_DIR")
+    if own:
+        return Path(own).absolute()
+    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache"
+    return base / "turbocql"
+
+
+def ensure_jars() -> Path:
+    """The folder with the server's jars, fetched first if it is not there.
+
+    Blocks: while another process fetches; a fetch of one's own takes about 40 s.
+    Raises: MissingPrerequisite without Maven, CassandraError with its output if it fails.
+    """
+    lib = cache_dir() / f"cassandra-{VERSION}"
+    if lib.is_dir():
+        return lib
+    try:
+        lib.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CassandraError(
+            f"cannot create the cache folder {lib.parent} ({error.strerror}): "
+            "set TURBOCQL_CACHE_DIR to a folder that can be written"
+        ) from error
+    with _lock(lib.with_name(lib.name + ".lock")):
+        if not lib.is_dir():  # else another process fetched while this one waited
+            _fetch(lib)
+    return lib
+
+
+def _fetch(lib: Path) -> None:
+    mvn = shutil.which("mvn")
+    if not mvn:
+        raise MissingPrerequisite(
+            f"Maven fetches the jars of Cassandra {VERSION} and was not found: "
+            "install it (Debian and Ubuntu: apt-get install maven) and put mvn on PATH."
+        )
+    prefix = lib.name + ".partial-"
+    for abandoned in lib.parent.glob(prefix + "*"):
+        shutil.rmtree(abandoned, ignore_errors=True)
+    partial = Path(tempfile.mkdtemp(prefix=prefix, dir=lib.parent))
+    try:
+        (partial / "pom.xml").write_text(_POM)
+        done = subprocess.run(
+            [mvn, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"],
+            cwd=partial,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        if done.returncode or not (partial / "lib" / f"cassandra-all-{VERSION}.jar").is_file():
+            tail = "\n".join(done.stdout.splitlines()[-20:])
+            raise CassandraError(
+                f"Maven could not fetch Cassandra {VERSION} (exit status {done.returncode}):\n"
+                f"{tail}"
+            )
+        os.chmod(partial / "lib", 0o755)
+        os.rename(partial / "lib", lib)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Holds the file's lock.
+
+    The kernel releases it with the process. The file stays: if it were removed, two processes
+    could hold two files of the same name.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+if __name__ == "__main__":
+    print(ensure_jars())

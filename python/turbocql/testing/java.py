@@ -1,0 +1,137 @@
+"""The Java that runs the server, and the options it is run with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import MissingPrerequisite
+
+__all__ = ["Java", "NodeOptions", "command", "find_java"]
+
+SUPPORTED = (17, 11)
+_INSTALL = (
+    "install OpenJDK 17 (Debian and Ubuntu: apt-get install openjdk-17-jre-headless) "
+    "and put java on PATH, or set JAVA_HOME to it"
+)
+
+# A tarball's jvm17-server.options would open these; the jars alone do not say so.
+_OPENED_JAVA_BASE = (
+    "java.io java.lang java.lang.module java.lang.ref java.lang.reflect java.math java.net "
+    "java.nio java.nio.charset java.nio.file.spi java.text java.time java.util "
+    "java.util.concurrent java.util.concurrent.atomic jdk.internal.loader jdk.internal.math "
+    "jdk.internal.module jdk.internal.ref jdk.internal.reflect jdk.internal.util.jar "
+    "sun.nio.ch sun.nio.fs sun.util.locale"
+)
+_OPENED_ELSEWHERE = (
+    "java.management/javax.management "
+    "java.rmi/sun.rmi.registry java.rmi/sun.rmi.server java.rmi/sun.rmi.transport.tcp "
+    "java.sql/java.sql "
+    "jdk.management/com.sun.management.internal "
+    "jdk.management.jfr/jdk.management.jfr "
+    "jdk.unsupported/sun.misc"
+)
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java installation: the program itself and its feature version, 17 for 17.0.15."""
+
+    program: Path
+    version: int
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """What one node's command line depends on."""
+
+    lib: Path
+    conf: Path
+    data: Path
+    scratch: Path
+    heap_mb: int
+    nodes: int
+    ring_delay_ms: int
+    extra: Sequence[str]
+
+
+def find_java() -> Java:
+    """The Java of JAVA_HOME, else of PATH.
+
+    Raises: MissingPrerequisite if there is none, or if Cassandra does not run on it.
+    """
+    found = _on_java_home() or shutil.which("java")
+    if not found:
+        raise MissingPrerequisite(f"Cassandra needs Java and none was found: {_INSTALL}.")
+    # Asked for its home, because what is on PATH may be a shim that starts another process.
+    shown = subprocess.run(
+        [found, "-XshowSettings:properties", "-version"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    properties = dict(re.findall(r"^\s+(java\.\S+) = (.*?)\s*$", shown.stderr, re.MULTILINE))
+    version = properties.get("java.specification.version", "")
+    feature = int(version.removeprefix("1.")) if re.fullmatch(r"[\d.]*\d", version) else 0
+    if feature not in SUPPORTED:
+        which = f"version {feature}" if feature else "not a working Java"
+        raise MissingPrerequisite(
+            f"Cassandra 5.0 runs on Java 17 or 11, and {found} is {which}: {_INSTALL}."
+        )
+    program = Path(properties.get("java.home", "")) / "bin" / "java"
+    return Java(program if program.is_file() else Path(found), feature)
+
+
+def _on_java_home() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(str(Path(home) / "bin" / "java")) if home else None
+
+
+def command(java: Java, options: NodeOptions) -> list[str]:
+    """The command line that runs one node in the foreground."""
+    opened = [f"java.base/{package}" for package in _OPENED_JAVA_BASE.split()]
+    opened += _OPENED_ELSEWHERE.split()
+    properties = {
+        "cassandra.config": (options.conf / "cassandra.yaml").as_uri(),
+        "logback.configurationFile": str(options.conf / "logback.xml"),
+        "cassandra.storagedir": str(options.data),
+        "cassandra.logdir": str(options.data),
+        "cassandra-foreground": "yes",
+        "cassandra.skip_wait_for_gossip_to_settle": "0",
+        "cassandra.ring_delay_ms": str(options.ring_delay_ms),
+        # Not 0: a node that cannot create its role yet would try again without a pause.
+        "cassandra.superuser_setup_delay_ms": "50",
+        "cassandra.shutdown_announce_in_ms": "200",
+        "cassandra.auth_bcrypt_gensalt_log2_rounds": "4",
+        # On every node, so that a read of system_traces at consistency ALL asks all of them.
+        # Not system_auth: the first node, alone, could not create its role at QUORUM.
+        "cassandra.system_distributed.default_rf": str(options.nodes),
+        "cassandra.system_traces.default_rf": str(options.nodes),
+        # Native libraries are unpacked there: nothing may be left behind by a killed node.
+        "java.io.tmpdir": str(options.scratch),
+        "jna.tmpdir": str(options.scratch),
+        "jdk.attach.allowAttachSelf": "true",
+        "java.awt.headless": "true",
+        "file.encoding": "UTF-8",
+    }
+    return [
+        str(java.program),
+        f"-Xms{options.heap_mb}m",
+        f"-Xmx{options.heap_mb}m",
+        "-Xss512k",
+        "-XX:+UseSerialGC",
+        "-XX:-UsePerfData",
+        *(part for name in opened for part in ("--add-opens", f"{name}=ALL-UNNAMED")),
+        *(part for name in opened for part in ("--add-exports", f"{name}=ALL-UNNAMED")),
+        *(f"-D{name}={value}" for name, value in properties.items()),
+        *options.extra,
+        "-cp",
+        f"{options.conf}{os.pathsep}{options.lib}{os.sep}*",
+        "org.apache.cassandra.service.CassandraDaemon",
+    ]

@@ -1,0 +1,232 @@
+//! The way back to an event loop: completions come home in bursts.
+//!
+//! The engine's thread pushes onto a queue and wakes the loop only when the queue was empty, so
+//! that many completions cost one wake. It never takes the interpreter's lock.
+
+use std::cell::RefCell;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use rustix::event::EventfdFlags;
+
+use crate::op::OpState;
+
+/// What has completed for one event loop.
+pub struct LoopQueue {
+    completed: Mutex<Vec<Arc<OpState>>>,
+    wake: Wake,
+}
+
+enum Wake {
+    /// The loop watches it.
+    EventFd(OwnedFd),
+    /// For loops that cannot watch a file descriptor: a thread of its own asks the loop.
+    Notifier(Arc<Notifier>),
+}
+
+thread_local! {
+    /// The queue of the loop that this thread ran last, with a weak reference to that loop.
+    static LAST: RefCell<Option<(Py<PyAny>, Arc<LoopQueue>)>> = const { RefCell::new(None) };
+}
+
+/// Set when the environment asks for the way without an eventfd.
+static FORCE_NOTIFIER: AtomicBool = AtomicBool::new(false);
+
+/// Makes new event loops be woken by `call_soon_threadsafe` instead of an eventfd.
+#[pyfunction]
+pub fn force_notifier(force: bool) {
+    FORCE_NOTIFIER.store(force, Ordering::Relaxed);
+}
+
+impl LoopQueue {
+    /// The queue of the running event loop, and that loop.
+    pub fn running(py: Python<'_>) -> PyResult<(Arc<LoopQueue>, Bound<'_, PyAny>)> {
+        static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let event_loop = GET.import(py, "asyncio", "get_running_loop")?.call0()?;
+        let last = LAST.with_borrow(|last| {
+            let (reference, queue) = last.as_ref()?;
+            let same = reference.bind(py).call0().is_ok_and(|last| last.is(&event_loop));
+            same.then(|| queue.clone())
+        });
+        if let Some(queue) = last {
+            return Ok((queue, event_loop));
+        }
+        let queue = Self::of(py, &event_loop)?;
+        let reference = py.import("weakref")?.getattr("ref")?.call1((&event_loop,))?.unbind();
+        let replaced = LAST.replace(Some((reference, queue.clone())));
+        drop(replaced);
+        Ok((queue, event_loop))
+    }
+
+    /// The queue of a loop, made and connected to it on first use.
+    fn of(py: Python<'_>, event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<LoopQueue>> {
+        static QUEUES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let queues = QUEUES
+            .get_or_try_init(py, || {
+                let class = py.import("weakref")?.getattr("WeakKeyDictionary")?;
+                Ok::<_, PyErr>(class.call0()?.unbind())
+            })?
+            .bind(py);
+        let known = queues.call_method1("get", (event_loop,))?;
+        if let Ok(drain) = known.cast::<Drain>() {
+            return Ok(drain.get().0.clone());
+        }
+        let drain = Self::connect(py, event_loop)?;
+        queues.set_item(event_loop, &drain)?;
+        Ok(drain.get().0.clone())
+    }
+
+    fn connect<'py>(
+        py: Python<'py>,
+        event_loop: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Drain>> {
+        if !FORCE_NOTIFIER.load(Ordering::Relaxed)
+            && let Ok(fd) =
+                rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        {
+            let number = fd.as_raw_fd();
+            let queue = LoopQueue { completed: Mutex::default(), wake: Wake::EventFd(fd) };
+            let drain = Bound::new(py, Drain(Arc::new(queue)))?;
+            // Loops without watchable descriptors raise NotImplementedError.
+            if event_loop.call_method1("add_reader", (number, &drain)).is_ok() {
+                return Ok(drain);
+            }
+        }
+        let notifier = Arc::new(Notifier::default());
+        let queue =
+            LoopQueue { completed: Mutex::default(), wake: Wake::Notifier(notifier.clone()) };
+        let drain = Bound::new(py, Drain(Arc::new(queue)))?;
+        let reference = py.import("weakref")?.getattr("ref")?.call1((event_loop,))?.unbind();
+        notifier.start(reference, Arc::downgrade(&drain.get().0))?;
+        Ok(drain)
+    }
+
+    /// Adds a completion; wakes the loop when it is the first of a burst.
+    pub fn push(&self, op: Arc<OpState>) {
+        let mut completed = self.completed.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = completed.is_empty();
+        completed.push(op);
+        drop(completed);
+        if first {
+            match &self.wake {
+                // The counter cannot overflow, and a closed loop's descriptor is ours to the end.
+                Wake::EventFd(fd) => drop(rustix::io::write(fd, &1u64.to_ne_bytes())),
+                Wake::Notifier(notifier) => notifier.ask(),
+            }
+        }
+    }
+
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        if let Wake::EventFd(fd) = &self.wake {
+            // Before the swap: a push after it makes the descriptor readable again.
+            let _ = rustix::io::read(fd, &mut [0; 8]);
+        }
+        let burst = {
+            let mut completed = self.completed.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *completed)
+        };
+        let mut failed = Ok(());
+        for op in burst {
+            // One that fails must not leave the rest of the burst waiting.
+            if let Err(error) = op.resolve(py) {
+                failed = Err(error);
+            }
+        }
+        failed
+    }
+}
+
+impl Drop for LoopQueue {
+    fn drop(&mut self) {
+        if let Wake::Notifier(notifier) = &self.wake {
+            notifier.end();
+        }
+    }
+}
+
+/// What the loop calls when it is woken.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Drain(Arc<LoopQueue>);
+
+#[pymethods]
+impl Drain {
+    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.drain(py)
+    }
+}
+
+/// A thread that calls `call_soon_threadsafe` whenever it is asked to.
+#[derive(Default)]
+struct Notifier {
+    state: Mutex<NotifierState>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum NotifierState {
+    #[default]
+    Idle,
+    Asked,
+    Ended,
+}
+
+impl Notifier {
+    fn set(&self, state: NotifierState) {
+        let mut current = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *current != NotifierState::Ended {
+            *current = state;
+        }
+        drop(current);
+        self.changed.notify_one();
+    }
+
+    fn ask(&self) {
+        self.set(NotifierState::Asked);
+    }
+
+    fn end(&self) {
+        self.set(NotifierState::Ended);
+    }
+
+    /// True when asked, false at the end.
+    fn next(&self) -> bool {
+        let mut current = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while *current == NotifierState::Idle {
+            current = self.changed.wait(current).unwrap_or_else(PoisonError::into_inner);
+        }
+        if *current == NotifierState::Ended {
+            return false;
+        }
+        *current = NotifierState::Idle;
+        true
+    }
+
+    fn start(self: Arc<Self>, event_loop: Py<PyAny>, queue: Weak<LoopQueue>) -> PyResult<()> {
+        let run = move || {
+            while self.next() {
+                // The interpreter may be gone: then nobody is left to notify.
+                let notified = Python::try_attach(|py| notify(py, &event_loop, &queue));
+                if notified.is_none() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("turbocql-notify".to_owned()).spawn(run)?;
+        Ok(())
+    }
+}
+
+fn notify(py: Python<'_>, event_loop: &Py<PyAny>, queue: &Weak<LoopQueue>) {
+    let Some(queue) = queue.upgrade() else { return };
+    let Ok(event_loop) = event_loop.bind(py).call0() else { return };
+    if event_loop.is_none() {
+        return;
+    }
+    if let Ok(drain) = Bound::new(py, Drain(queue)) {
+        // A closed loop raises; what it awaited is nobody's any more.
+        let _ = event_loop.call_method1("call_soon_threadsafe", (drain,));
+    }
+}

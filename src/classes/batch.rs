@@ -1,0 +1,145 @@
+//! Batches: statements and their values, sent as one request.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use turbocql_codec::RowBuffer;
+use turbocql_engine::{BatchEntry, BatchKind, EngineError, RequestOptions};
+
+use super::cursor::Cursor;
+use super::prepared::{Bound_, Prepared};
+use super::session::SessionState;
+use crate::error;
+use crate::op::{Arrival, Next, OpState, Step};
+use crate::row::RowKind;
+
+/// A statement of a batch, as the caller gave it.
+pub enum Statement {
+    Bound(Py<Bound_>),
+    Prepared(Py<Prepared>, Option<Py<PyAny>>),
+    /// Text without values, sent as it is.
+    Plain(String),
+    /// Text with values, to be prepared first.
+    Text(String, Py<PyAny>),
+}
+
+impl Statement {
+    pub fn parse(entry: &Bound<'_, PyAny>) -> PyResult<Statement> {
+        let (statement, values): (Bound<'_, PyAny>, Option<Bound<'_, PyAny>>) = entry.extract()?;
+        if let Ok(bound) = statement.cast::<Bound_>() {
+            return Ok(Statement::Bound(bound.clone().unbind()));
+        }
+        if let Ok(prepared) = statement.cast::<Prepared>() {
+            return Ok(Statement::Prepared(prepared.clone().unbind(), values.map(Bound::unbind)));
+        }
+        let Ok(text) = statement.extract::<String>() else {
+            return Err(PyTypeError::new_err(format!(
+                "a batch holds str, Prepared and Bound statements, got {}",
+                crate::value::describe::describe(&statement)
+            )));
+        };
+        Ok(match values {
+            Some(values) => Statement::Text(text, values.unbind()),
+            None => Statement::Plain(text),
+        })
+    }
+}
+
+/// Sends a batch once its texts are prepared.
+pub struct BatchStep {
+    pub session: Arc<SessionState>,
+    pub kind: BatchKind,
+    pub statements: Vec<Statement>,
+    pub options: Arc<RequestOptions>,
+    pub rows: RowKind,
+    /// Set once the batch is on its way.
+    pub sent: bool,
+}
+
+impl BatchStep {
+    /// The texts that need preparing and are not in the cache.
+    pub fn unprepared(&self, py: Python<'_>) -> Vec<String> {
+        let texts = self.statements.iter().filter_map(|statement| match statement {
+            Statement::Text(text, _) => Some(text.clone()),
+            Statement::Bound(_) | Statement::Prepared(..) | Statement::Plain(_) => None,
+        });
+        let mut missing: Vec<String> =
+            texts.filter(|text| self.session.cached(py, text).is_none()).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    /// Encodes everything and submits the batch. `fresh` are the statements just prepared: the
+    /// cache may already have dropped them again.
+    pub fn send(
+        &mut self,
+        py: Python<'_>,
+        fresh: &[Py<Prepared>],
+        op: &Arc<OpState>,
+    ) -> PyResult<()> {
+        let mut rows = RowBuffer::with_capacity(0, self.statements.len());
+        let mut entries = Vec::with_capacity(self.statements.len());
+        for statement in &self.statements {
+            entries.push(match statement {
+                Statement::Bound(bound) => {
+                    let bound = bound.get();
+                    bound.row.rows().for_each(|row| rows.push_row(row));
+                    BatchEntry::Prepared(bound.prepared.get().engine.clone())
+                }
+                Statement::Prepared(prepared, values) => {
+                    let values = values.as_ref().map(|values| values.bind(py));
+                    prepared.get().append(py, values, &mut rows)?;
+                    BatchEntry::Prepared(prepared.get().engine.clone())
+                }
+                Statement::Plain(text) => {
+                    rows.finish_row();
+                    BatchEntry::Text(text.clone())
+                }
+                Statement::Text(text, values) => {
+                    let prepared = fresh
+                        .iter()
+                        .find(|prepared| prepared.get().engine.text() == text)
+                        .map(|prepared| prepared.clone_ref(py))
+                        .or_else(|| self.session.cached(py, text))
+                        .ok_or_else(|| PyTypeError::new_err("a statement was not prepared"))?;
+                    prepared.get().append(py, Some(values.bind(py)), &mut rows)?;
+                    BatchEntry::Prepared(prepared.get().engine.clone())
+                }
+            });
+        }
+        self.sent = true;
+        let (engine, kind, options) =
+            (self.session.engine.clone(), self.kind, self.options.clone());
+        op.run(&self.session.runtime, async move {
+            engine.batch(kind, entries, rows, &options).await.map(Arrival::Response)
+        });
+        Ok(())
+    }
+}
+
+impl Step for BatchStep {
+    fn arrived(
+        mut self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        match arrival.map_err(|error| error::raise_engine(py, &error))? {
+            Arrival::Prepared(prepared) if !self.sent => {
+                let fresh = prepared
+                    .into_iter()
+                    .map(|prepared| self.session.remember(py, prepared))
+                    .collect::<PyResult<Vec<_>>>()?;
+                self.send(py, &fresh, op)?;
+                Ok(Next::Again(self))
+            }
+            Arrival::Response(response) => {
+                let cursor = Cursor::new(py, self.session.clone(), self.rows, response, None)?;
+                Ok(Next::Done(self.session.rows(py, cursor)?))
+            }
+            _ => Err(pyo3::exceptions::PyRuntimeError::new_err("an arrival out of turn")),
+        }
+    }
+}

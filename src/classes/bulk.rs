@@ -1,0 +1,185 @@
+//! `execute_many`: rows are encoded here, arena by arena; the engine keeps the window full.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList};
+use turbocql_codec::RowBuffer;
+use turbocql_engine::{
+    Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, RequestOptions, RowNumbers,
+};
+
+use super::prepared::Prepared;
+use super::session::SessionState;
+use crate::error;
+use crate::op::{Arrival, Next, OpState, Step};
+use crate::value::interned;
+
+/// An arena ends with the row that makes it as large as one of these.
+const ARENA_ROWS: usize = 512;
+const ARENA_BYTES: usize = 1 << 20;
+
+/// What the caller asked of `execute_many`.
+#[derive(Clone)]
+pub struct BulkOptions {
+    pub request: Arc<RequestOptions>,
+    pub concurrency: usize,
+    /// More failed rows than this end it.
+    pub max_failures: usize,
+}
+
+pub struct BulkStep {
+    session: Arc<SessionState>,
+    prepared: Py<Prepared>,
+    rows: Py<PyIterator>,
+    bulk: Bulk,
+    max_failures: usize,
+    next_row: u64,
+    /// Rows that could not be encoded, and why.
+    unfit: Vec<(u64, PyErr)>,
+    /// What the iterable raised, or what stopped the encoding.
+    raised: Option<PyErr>,
+    ended: bool,
+}
+
+struct Events(Arc<OpState>);
+
+impl BulkEvents for Events {
+    fn wants_more(&self) {
+        self.0.arrive(Ok(Arrival::WantsMore));
+    }
+
+    fn done(self: Box<Self>, outcome: BulkOutcome) {
+        self.0.arrive(Ok(Arrival::Bulk(outcome)));
+    }
+}
+
+impl Drop for Events {
+    /// After an outcome this changes nothing; without one, nothing else would come.
+    fn drop(&mut self) {
+        self.0.arrive(Err(error::interrupted()));
+    }
+}
+
+impl BulkStep {
+    /// Starts the window and hands it the first arena.
+    pub fn start(
+        py: Python<'_>,
+        session: Arc<SessionState>,
+        prepared: Py<Prepared>,
+        rows: Py<PyIterator>,
+        options: &BulkOptions,
+        op: &Arc<OpState>,
+    ) -> BulkStep {
+        let plan = BulkPlan {
+            prepared: prepared.get().engine.clone(),
+            options: (*options.request).clone(),
+            concurrency: options.concurrency,
+            max_failures: options.max_failures,
+        };
+        let events = Box::new(Events(op.clone()));
+        let bulk = Bulk::start(&session.runtime, session.engine.clone(), plan, events);
+        let mut step = BulkStep {
+            session,
+            prepared,
+            rows,
+            bulk,
+            max_failures: options.max_failures,
+            next_row: 0,
+            unfit: Vec::new(),
+            raised: None,
+            ended: false,
+        };
+        step.feed(py);
+        step
+    }
+
+    /// Encodes the next arena and hands it over.
+    fn feed(&mut self, py: Python<'_>) {
+        if self.ended {
+            return;
+        }
+        let mut arena = RowBuffer::with_capacity(16 * 1024, ARENA_ROWS);
+        let mut numbers = Vec::with_capacity(ARENA_ROWS);
+        while !self.ended && arena.len() < ARENA_ROWS && arena.byte_len() < ARENA_BYTES {
+            match self.rows.bind(py).clone().next() {
+                None => self.ended = true,
+                Some(Err(error)) => {
+                    self.raised = Some(error);
+                    self.ended = true;
+                }
+                Some(Ok(row)) => self.encode(py, &row, &mut arena, &mut numbers),
+            }
+        }
+        if !arena.is_empty() {
+            self.bulk.push(arena, RowNumbers::Each(numbers));
+        }
+        if self.ended {
+            self.bulk.finish();
+        }
+    }
+
+    fn encode(
+        &mut self,
+        py: Python<'_>,
+        row: &Bound<'_, PyAny>,
+        arena: &mut RowBuffer,
+        numbers: &mut Vec<u64>,
+    ) {
+        let number = self.next_row;
+        self.next_row += 1;
+        match self.prepared.get().append(py, Some(row), arena) {
+            Ok(()) => numbers.push(number),
+            Err(error) if error.is_instance_of::<pyo3::exceptions::PyException>(py) => {
+                self.unfit.push((number, error));
+                self.ended |= self.unfit.len() > self.max_failures;
+            }
+            Err(interrupt) => {
+                self.raised = Some(interrupt);
+                self.ended = true;
+            }
+        }
+    }
+
+    /// The report, made in Python: `(rows read, succeeded, failures, stopped, raised)`.
+    fn report(&mut self, py: Python<'_>, outcome: BulkOutcome) -> PyResult<Next> {
+        let stopped = outcome.stopped || self.unfit.len() > self.max_failures;
+        let mut failed = std::mem::take(&mut self.unfit);
+        failed.extend(
+            outcome.failed.iter().map(|(row, error)| (*row, error::raise_engine(py, error))),
+        );
+        failed.sort_unstable_by_key(|(row, _)| *row);
+        let failures = PyList::empty(py);
+        for (row, error) in failed {
+            failures.append((row, error.into_value(py)))?;
+        }
+        let raised = self.raised.take().map(|error| error.into_value(py));
+        let arguments = (self.next_row, outcome.succeeded, failures, stopped, raised);
+        Ok(Next::Done(interned::bulk_report(py)?.call1(arguments)?.unbind()))
+    }
+}
+
+impl Drop for BulkStep {
+    /// Given up half way: the window ends with what is in flight.
+    fn drop(&mut self) {
+        self.bulk.abort();
+    }
+}
+
+impl Step for BulkStep {
+    fn arrived(
+        mut self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        _: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        match arrival.map_err(|error| error::raise_engine(py, &error))? {
+            Arrival::Bulk(outcome) => self.report(py, outcome),
+            _ => {
+                self.session.check_open()?;
+                self.feed(py);
+                Ok(Next::Again(self))
+            }
+        }
+    }
+}

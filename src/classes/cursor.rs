@@ -1,0 +1,189 @@
+//! A result, page by page.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use turbocql_codec::Page;
+use turbocql_engine::{EngineError, PageSource, Pager, PagingState, RequestOptions, Response};
+
+use super::prepared::describe_columns;
+use super::session::SessionState;
+use crate::error;
+use crate::op::{Arrival, Next, Op, OpState, Step};
+use crate::row::{RowKind, Shape};
+
+/// What the pages after the first are fetched with.
+pub struct Following {
+    pub source: PageSource,
+    pub options: Arc<RequestOptions>,
+    pub next: PagingState,
+}
+
+enum NextPage {
+    /// Not asked for yet.
+    Following(Following),
+    /// On its way, and each one after it while the one before is read.
+    Ahead(Arc<Pager>),
+    /// There is none.
+    End,
+}
+
+/// The current page of a result, and the way to the next.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Cursor {
+    session: Arc<SessionState>,
+    kind: RowKind,
+    current: Mutex<Current>,
+}
+
+struct Current {
+    /// The page and its shape; none when the statement returns no rows.
+    page: Option<(Page, Arc<Shape>)>,
+    next: NextPage,
+    coordinator: Option<String>,
+    warnings: Vec<String>,
+}
+
+impl Cursor {
+    pub fn new(
+        py: Python<'_>,
+        session: Arc<SessionState>,
+        kind: RowKind,
+        response: Response,
+        following: Option<Following>,
+    ) -> PyResult<Cursor> {
+        let mut current =
+            Current { page: None, next: NextPage::End, coordinator: None, warnings: Vec::new() };
+        current.load(py, &session, response)?;
+        current.next = following.map_or(NextPage::End, NextPage::Following);
+        Ok(Cursor { session, kind, current: Mutex::new(current) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Current {
+    /// The pager, started when it is first asked for; none at the end.
+    fn pager(&mut self, session: &SessionState) -> Option<Arc<Pager>> {
+        let following = match std::mem::replace(&mut self.next, NextPage::End) {
+            NextPage::End => return None,
+            NextPage::Ahead(pager) => {
+                self.next = NextPage::Ahead(pager.clone());
+                return Some(pager);
+            }
+            NextPage::Following(following) => following,
+        };
+        let pager = Arc::new(Pager::start(
+            &session.runtime,
+            session.engine.clone(),
+            following.source,
+            (*following.options).clone(),
+            Some(following.next),
+        ));
+        self.next = NextPage::Ahead(pager.clone());
+        Some(pager)
+    }
+
+    fn load(&mut self, py: Python<'_>, session: &SessionState, response: Response) -> PyResult<()> {
+        self.page = match response.page {
+            Some(page) => {
+                let shape = session.shape(py, &page.columns)?;
+                Some((page, shape))
+            }
+            None => None,
+        };
+        self.coordinator = response.coordinator.map(|address| address.to_string());
+        self.warnings.extend(response.warnings);
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Cursor {
+    /// The rows of the current page, decoded now.
+    fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let page = self.lock().page.clone();
+        match page {
+            Some((page, shape)) => shape.decode(py, &page, self.kind, self.session.choices),
+            None => Ok(PyList::empty(py)),
+        }
+    }
+
+    /// Whether pages may follow the current one.
+    #[getter]
+    fn has_more(&self) -> bool {
+        !matches!(self.lock().next, NextPage::End)
+    }
+
+    /// `(keyspace, table, name, type)` of each column.
+    #[getter]
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let page = self.lock().page.clone();
+        describe_columns(py, page.as_ref().map_or(&[][..], |(page, _)| &page.columns))
+    }
+
+    #[getter]
+    fn coordinator(&self) -> Option<String> {
+        self.lock().coordinator.clone()
+    }
+
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.lock().warnings.clone()
+    }
+
+    /// Begins fetching the next page now, unless that has begun.
+    fn prefetch(&self) {
+        let _ = self.lock().pager(&self.session);
+    }
+
+    /// Moves to the next page: true, or false at the end.
+    fn advance(this: &Bound<'_, Self>) -> PyResult<Op> {
+        let cursor = this.get();
+        cursor.session.check_open()?;
+        let op = OpState::new(Box::new(Advance { cursor: this.clone().unbind() }));
+        let pager = cursor.lock().pager(&cursor.session);
+        op.run(&cursor.session.runtime, async move {
+            match pager {
+                Some(pager) => pager.next().await.map(Arrival::Page),
+                None => Ok(Arrival::Page(None)),
+            }
+        });
+        Ok(Op(op))
+    }
+}
+
+struct Advance {
+    cursor: Py<Cursor>,
+}
+
+impl Step for Advance {
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        _: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let arrival = arrival.map_err(|error| error::raise_engine(py, &error))?;
+        let cursor = self.cursor.get();
+        let mut current = cursor.lock();
+        let more = match arrival {
+            Arrival::Page(Some(response)) => {
+                let last = response.next.is_none();
+                current.load(py, &cursor.session, response)?;
+                if last {
+                    current.next = NextPage::End;
+                }
+                true
+            }
+            _ => {
+                current.next = NextPage::End;
+                false
+            }
+        };
+        Ok(Next::Done(pyo3::types::PyBool::new(py, more).to_owned().into_any().unbind()))
+    }
+}

@@ -1,0 +1,73 @@
+//! Errors of the codec and the engine as Python exceptions. The classes are written in Python.
+
+use pyo3::prelude::*;
+use turbocql_engine::{Detail, EngineError, ErrorKind};
+
+use crate::value::{Failure, interned};
+
+/// Which way a value was going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Encode,
+    Decode,
+}
+
+/// The exception for a value that does not fit.
+pub fn raise(py: Python<'_>, failure: Failure, way: Way) -> PyErr {
+    let (error, cause) = match failure {
+        Failure::Raised(error) => return error,
+        Failure::Refused(error, cause) => (error, cause),
+    };
+    let arguments =
+        (way == Way::Encode, error.to_string(), error.path.to_string(), error.cql_type.as_str());
+    let made = interned::error_from_codec(py).and_then(|make| make.call1(arguments));
+    let raised = made.map_or_else(|error| error, PyErr::from_value);
+    raised.set_cause(py, cause);
+    raised
+}
+
+/// The exception for a failure of the engine.
+pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
+    let details = pyo3::types::PyDict::new(py);
+    let filled: PyResult<()> = error.details.iter().try_for_each(|(key, detail)| match detail {
+        Detail::Int(number) => details.set_item(key, number),
+        Detail::Bool(boolean) => details.set_item(key, boolean),
+        Detail::Text(text) => details.set_item(key, text),
+        Detail::Texts(texts) => details.set_item(key, texts),
+    });
+    let arguments = (
+        name(error.kind),
+        error.message.as_str(),
+        error.code,
+        error.coordinator.as_deref(),
+        error.attempts,
+        error.may_have_applied,
+        details,
+    );
+    let made = filled
+        .and_then(|()| interned::error_from_engine(py))
+        .and_then(|make| make.call1(arguments));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// The kinds by the names that `turbocql.errors` knows them by.
+fn name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Config => "config",
+        ErrorKind::Connect => "connect",
+        ErrorKind::Authentication => "authentication",
+        ErrorKind::Timeout => "timeout",
+        ErrorKind::Server => "server",
+        ErrorKind::Broken => "broken",
+        ErrorKind::Unavailable => "no_hosts",
+        ErrorKind::Encode => "encode",
+        ErrorKind::Decode => "decode",
+        ErrorKind::Closed => "closed",
+        ErrorKind::Internal => "internal",
+    }
+}
+
+/// An operation whose task ended without a result: the session was closed under it.
+pub fn interrupted() -> EngineError {
+    EngineError::new(ErrorKind::Closed, "the session was closed while the request was under way")
+}

@@ -1,0 +1,32 @@
+//! The private native core of the `turbocql` package.
+#![deny(unsafe_code)]
+
+mod bridge;
+mod classes;
+mod error;
+mod op;
+mod row;
+mod value;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The native half of turbocql; private, may change at any time.
+#[pyo3::pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::bridge::{Drain, force_notifier};
+    #[pymodule_export]
+    use crate::classes::codec::Codec;
+    #[pymodule_export]
+    use crate::classes::cursor::Cursor;
+    #[pymodule_export]
+    use crate::classes::prepared::{Bound_, Prepared};
+    #[pymodule_export]
+    use crate::classes::session::{Session, connect, forked};
+    #[pymodule_export]
+    use crate::op::{Op, OpAwait};
+
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,72 @@
+//! Python values in messages: short, and safe whatever the object does.
+
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
+};
+
+/// Characters of a value's own text that a message shows.
+const SHOWN: usize = 40;
+
+/// The value in a few words: its type, and the value itself where that is short and certain.
+///
+/// No code of the user's runs: only exact built-in types are rendered.
+pub fn describe(value: &Bound<'_, PyAny>) -> String {
+    if value.is_none() {
+        return "None".to_owned();
+    }
+    let type_name = type_name(value);
+    match rendered(value) {
+        Some(text) => format!("{type_name} {text}"),
+        None => type_name,
+    }
+}
+
+/// The name of the value's class, with its module unless it is a built-in.
+pub fn type_name(value: &Bound<'_, PyAny>) -> String {
+    match value.get_type().fully_qualified_name() {
+        Ok(name) => name.to_string_lossy().into_owned(),
+        Err(_) => "an object".to_owned(),
+    }
+}
+
+fn rendered(value: &Bound<'_, PyAny>) -> Option<String> {
+    if value.is_exact_instance_of::<PyBool>() || value.is_exact_instance_of::<PyFloat>() {
+        return Some(value.repr().ok()?.to_string_lossy().into_owned());
+    }
+    if value.is_exact_instance_of::<PyInt>() {
+        // Digits of a huge int cost time, and Python itself refuses beyond some thousands.
+        return Some(match value.extract::<i128>() {
+            Ok(small) => small.to_string(),
+            Err(_) => "of more than 128 bits".to_owned(),
+        });
+    }
+    if let Ok(text) = value.cast_exact::<PyString>() {
+        return Some(match text.to_str() {
+            Ok(text) => shorten(text),
+            Err(_) => "with a lone surrogate".to_owned(),
+        });
+    }
+    let length = if let Ok(list) = value.cast_exact::<PyList>() {
+        list.len()
+    } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+        tuple.len()
+    } else if let Ok(dict) = value.cast_exact::<PyDict>() {
+        dict.len()
+    } else if let Ok(bytes) = value.cast_exact::<PyBytes>() {
+        bytes.as_bytes().len()
+    } else if let Ok(bytes) = value.cast_exact::<PyByteArray>() {
+        bytes.len()
+    } else {
+        return None;
+    };
+    Some(format!("of length {length}"))
+}
+
+fn shorten(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    format!("{shown:?}")
+}

@@ -1,0 +1,325 @@
+//! One Python value to the bytes of one CQL type.
+
+use std::net::IpAddr;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use turbocql_codec::plan::UdtPlan;
+use turbocql_codec::types::{self, inet};
+use turbocql_codec::{Malformed, Plan, Segment, wire};
+
+use super::describe::describe;
+use super::record::Record;
+use super::{Failure, HostPlan, Outcome, interned, numbers, sequence, temporal};
+
+/// Appends a part of a value, framed: null for `None`.
+#[inline]
+pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
+    if value.is_none() {
+        wire::put_i32(out, wire::NULL);
+        return Ok(());
+    }
+    let start = wire::begin_value(out);
+    encode(plan, value, out)?;
+    wire::end_value(out, start).map_err(|m| unfit(plan, value, m))
+}
+
+/// Appends the bytes of a value that is not `None`, without framing.
+pub fn encode(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
+    match plan {
+        Plan::Ascii => {
+            types::ascii::encode(text(plan, value)?, out).map_err(|m| unfit(plan, value, m))
+        }
+        Plan::Text => {
+            types::text::encode(text(plan, value)?, out);
+            Ok(())
+        }
+        Plan::TinyInt => numbers::integer(plan, value).map(|n| types::tinyint::encode(n, out)),
+        Plan::SmallInt => numbers::integer(plan, value).map(|n| types::smallint::encode(n, out)),
+        Plan::Int => numbers::integer(plan, value).map(|n| types::int::encode(n, out)),
+        Plan::BigInt => numbers::integer(plan, value).map(|n| types::bigint::encode(n, out)),
+        Plan::Counter => numbers::integer(plan, value).map(|n| types::counter::encode(n, out)),
+        Plan::VarInt => numbers::encode_varint(plan, value, out),
+        Plan::Float => numbers::float(plan, value).map(|x| types::float::encode(x, out)),
+        Plan::Double => numbers::double(plan, value).map(|x| types::double::encode(x, out)),
+        Plan::Decimal => numbers::encode_decimal(plan, value, out),
+        Plan::Boolean => numbers::boolean(plan, value).map(|b| types::boolean::encode(b, out)),
+        Plan::Blob | Plan::Custom(_) => encode_bytes(plan, value, out),
+        Plan::Uuid => {
+            types::uuid::encode(&uuid(plan, value)?, out);
+            Ok(())
+        }
+        Plan::TimeUuid => {
+            types::timeuuid::encode(&uuid(plan, value)?, out).map_err(|m| unfit(plan, value, m))
+        }
+        Plan::Inet => {
+            inet::encode(address(plan, value)?, out);
+            Ok(())
+        }
+        Plan::Date => temporal::date(plan, value).map(|days| types::date::encode(days, out)),
+        Plan::Time => types::time::encode(temporal::time(plan, value)?, out)
+            .map_err(|m| unfit(plan, value, m)),
+        Plan::Timestamp => {
+            temporal::timestamp(plan, value).map(|ms| types::timestamp::encode(ms, out))
+        }
+        Plan::Duration => types::duration::encode(temporal::duration(plan, value)?, out)
+            .map_err(|m| unfit(plan, value, m)),
+        Plan::List(element) => sequence::encode_list(plan, element, value, out),
+        Plan::Set(element) => sequence::encode_set(plan, element, value, out),
+        Plan::Map(entry) => encode_map(plan, &entry.0, &entry.1, value, out),
+        Plan::Tuple(components) => encode_tuple(plan, components, value, out),
+        Plan::Udt(udt) => encode_udt(plan, udt, value, out),
+        Plan::Vector(vector) => sequence::encode_vector(plan, vector, value, out),
+    }
+}
+
+/// The value is of a class that this type does not take.
+pub fn mismatch(plan: &HostPlan, expected: &str, value: &Bound<'_, PyAny>) -> Box<Failure> {
+    let cql_type = plan.cql_type();
+    if is_unset(value) {
+        let reason = "UNSET stands for a whole column, not for a part of a value";
+        return Failure::refused(cql_type, reason);
+    }
+    let wanted = format!("{cql_type} ({expected})");
+    Failure::expected(cql_type, wanted, describe(value))
+}
+
+/// The value is of the right class, but not one that this type can hold.
+pub fn unfit(plan: &HostPlan, value: &Bound<'_, PyAny>, malformed: Malformed) -> Box<Failure> {
+    let cql_type = plan.cql_type();
+    let got = format!("{}: {malformed}", describe(value));
+    Failure::expected(&cql_type, &cql_type, got)
+}
+
+/// The user's own code raised while the value was read.
+pub fn raised(plan: &HostPlan, value: &Bound<'_, PyAny>, error: PyErr) -> Box<Failure> {
+    let cql_type = plan.cql_type();
+    let reason = format!("expected {cql_type}, got {} that cannot be read", describe(value));
+    Failure::caused(value.py(), cql_type, reason, error)
+}
+
+pub fn is_unset(value: &Bound<'_, PyAny>) -> bool {
+    interned::unset(value.py()).is_ok_and(|unset| value.is(unset))
+}
+
+fn text<'a>(plan: &HostPlan, value: &'a Bound<'_, PyAny>) -> Outcome<&'a str> {
+    let text = value.cast::<PyString>().map_err(|_| mismatch(plan, "str", value))?;
+    text.to_str().map_err(|error| {
+        let cql_type = plan.cql_type();
+        let reason = format!("expected {cql_type}, got {}", describe(value));
+        Failure::caused(value.py(), cql_type, reason, error)
+    })
+}
+
+fn encode_bytes(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        types::blob::encode(bytes.as_bytes(), out);
+        return Ok(());
+    }
+    let bytes = bytes_like(value).ok_or_else(|| {
+        mismatch(plan, "bytes, bytearray, memoryview or another bytes-like", value)
+    })?;
+    types::blob::encode(&bytes, out);
+    Ok(())
+}
+
+/// The bytes of an object whose buffer holds unsigned bytes in one dimension.
+fn bytes_like(value: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
+    let buffer = PyBuffer::<u8>::get(value).ok()?;
+    (buffer.dimensions() == 1).then(|| buffer.to_vec(value.py()).ok()).flatten()
+}
+
+fn uuid(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<[u8; 16]> {
+    let py = value.py();
+    if !value.is_instance(interned::uuid(py)?)? {
+        return Err(mismatch(plan, "uuid.UUID", value));
+    }
+    let number = value
+        .getattr(pyo3::intern!(py, "int"))
+        .and_then(|number| number.extract::<u128>())
+        .map_err(|error| raised(plan, value, error))?;
+    Ok(number.to_be_bytes())
+}
+
+fn address(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<IpAddr> {
+    let py = value.py();
+    let expected = "ipaddress.IPv4Address, ipaddress.IPv6Address or the str of one";
+    if let Ok(text) = value.cast::<PyString>() {
+        return text.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let reason = format!("expected inet, got {}, which is no IP address", describe(value));
+            Failure::refused("inet", reason)
+        });
+    }
+    let four = value.is_instance(interned::ipv4_address(py)?)?;
+    if !four && !value.is_instance(interned::ipv6_address(py)?)? {
+        return Err(mismatch(plan, expected, value));
+    }
+    if !four {
+        let scope = value.getattr(pyo3::intern!(py, "scope_id"));
+        if scope.is_ok_and(|scope| !scope.is_none()) {
+            let reason = "expected inet, got an IPv6 address with a scope, which inet cannot hold";
+            return Err(Failure::refused("inet", reason));
+        }
+    }
+    let packed = value
+        .getattr(pyo3::intern!(py, "packed"))
+        .and_then(|packed| packed.extract::<Vec<u8>>())
+        .map_err(|error| raised(plan, value, error))?;
+    inet::decode(&packed).map_err(|m| unfit(plan, value, m))
+}
+
+fn encode_map(
+    plan: &HostPlan,
+    key_plan: &HostPlan,
+    value_plan: &HostPlan,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let py = value.py();
+    // A list of the entries: the mapping may change while user code runs below.
+    let items = if let Ok(dict) = value.cast::<PyDict>() {
+        dict.items()
+    } else if value.is_instance(interned::mapping(py)?)? {
+        let items = value.call_method0(pyo3::intern!(py, "items"));
+        let length = value.len().map_err(|error| raised(plan, value, error))?;
+        let items = items.map_err(|error| raised(plan, value, error))?;
+        sequence::bounded_list(plan, value, &items, length)?
+    } else {
+        return Err(mismatch(plan, "a dict or another mapping", value));
+    };
+    let start = types::map::begin(out);
+    for (i, item) in items.iter().enumerate() {
+        let (key, part) = item
+            .extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()
+            .map_err(|error| raised(plan, value, error))?;
+        encode_cell(key_plan, &key, out).map_err(|failure| failure.at(|| Segment::MapKey(i)))?;
+        encode_cell(value_plan, &part, out)
+            .map_err(|failure| failure.at(|| Segment::MapValue(describe_key(&key))))?;
+    }
+    types::map::end(out, start, items.len()).map_err(|m| unfit(plan, value, m))
+}
+
+/// A map's key inside a path.
+fn describe_key(key: &Bound<'_, PyAny>) -> String {
+    let described = describe(key);
+    described.strip_prefix("str ").or(described.strip_prefix("int ")).unwrap_or(&described).into()
+}
+
+fn encode_tuple(
+    plan: &HostPlan,
+    components: &[HostPlan],
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let parts = sequence::fixed(value).ok_or_else(|| mismatch(plan, "a tuple or list", value))?;
+    let parts = parts.map_err(|error| raised(plan, value, error))?;
+    if parts.len() > components.len() {
+        let reason = format!(
+            "expected {} of at most {} components, got {}",
+            plan.cql_type(),
+            components.len(),
+            parts.len()
+        );
+        return Err(Failure::refused(plan.cql_type(), reason));
+    }
+    for (i, (component, part)) in components.iter().zip(parts.iter()).enumerate() {
+        encode_cell(component, &part, out).map_err(|failure| failure.at(|| Segment::Index(i)))?;
+    }
+    Ok(())
+}
+
+fn encode_udt(
+    plan: &HostPlan,
+    udt: &UdtPlan<Record>,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let py = value.py();
+    let parts = udt_fields(plan, udt, value)?;
+    for ((field, part), name) in udt.fields.iter().zip(&parts).zip(&udt.host.names) {
+        match part {
+            Some(part) => encode_cell(field, part, out).map_err(|failure| {
+                failure.at(|| Segment::Field(name.bind(py).to_string_lossy().into_owned()))
+            })?,
+            None => wire::put_i32(out, wire::NULL),
+        }
+    }
+    Ok(())
+}
+
+/// The value of each field, by name where the value has names; `None` where it has none.
+fn udt_fields<'py>(
+    plan: &HostPlan,
+    udt: &UdtPlan<Record>,
+    value: &Bound<'py, PyAny>,
+) -> Outcome<Vec<Option<Bound<'py, PyAny>>>> {
+    let py = value.py();
+    let names = udt.host.names.iter().map(|name| name.bind(py));
+    let own_record = value.get_type().is(udt.host.class.bind(py));
+    if let Ok(parts) = value.cast::<PyTuple>()
+        && (own_record || !value.hasattr(pyo3::intern!(py, "_fields"))?)
+    {
+        return positional(plan, udt, parts.iter());
+    }
+    if let Ok(parts) = value.cast::<PyList>() {
+        return positional(plan, udt, parts.iter());
+    }
+    if value.is_instance(interned::mapping(py)?)? {
+        let mut found = 0;
+        let mut parts = Vec::with_capacity(udt.fields.len());
+        for name in names {
+            let present = value.contains(name).map_err(|error| raised(plan, value, error))?;
+            found += usize::from(present);
+            let part = present.then(|| value.get_item(name)).transpose();
+            parts.push(part.map_err(|error| raised(plan, value, error))?);
+        }
+        if found != value.len().map_err(|error| raised(plan, value, error))? {
+            return Err(unknown_fields(plan, udt, value));
+        }
+        return Ok(parts);
+    }
+    let mut parts = Vec::with_capacity(udt.fields.len());
+    for name in names {
+        parts.push(value.getattr_opt(name).map_err(|error| raised(plan, value, error))?);
+    }
+    if parts.iter().all(Option::is_none) && !udt.fields.is_empty() {
+        let expected = "a mapping, dataclass, named tuple, tuple or object with its fields";
+        return Err(mismatch(plan, expected, value));
+    }
+    Ok(parts)
+}
+
+fn positional<'py>(
+    plan: &HostPlan,
+    udt: &UdtPlan<Record>,
+    parts: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
+) -> Outcome<Vec<Option<Bound<'py, PyAny>>>> {
+    if parts.len() > udt.fields.len() {
+        let (expected, got) = (udt.fields.len(), parts.len());
+        let cql_type = plan.cql_type();
+        let reason = format!("expected {cql_type} of at most {expected} fields, got {got}");
+        return Err(Failure::refused(cql_type, reason));
+    }
+    let mut parts: Vec<_> = parts.map(Some).collect();
+    parts.resize(udt.fields.len(), None);
+    Ok(parts)
+}
+
+fn unknown_fields(
+    plan: &HostPlan,
+    udt: &UdtPlan<Record>,
+    value: &Bound<'_, PyAny>,
+) -> Box<Failure> {
+    let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
+    let unknown = value
+        .try_iter()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .find(|key| !key.extract::<String>().is_ok_and(|key| known.contains(&key.as_str())));
+    let unknown = unknown.map_or_else(|| "a key".to_owned(), |key| describe_key(&key));
+    let cql_type = plan.cql_type();
+    let reason = format!("{cql_type} has no field {unknown}; its fields are {}", known.join(", "));
+    Failure::refused(cql_type, reason)
+}

@@ -1,0 +1,58 @@
+//! Python classes and functions that values are made of, looked up once.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+macro_rules! imported {
+    ($($name:ident = $module:literal . $attribute:literal;)*) => {
+        $(
+            pub fn $name<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
+                static CELL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+                CELL.import_any(py, $module, $attribute)
+            }
+        )*
+    };
+}
+
+trait ImportAny {
+    fn import_any<'py>(
+        &'static self,
+        py: Python<'py>,
+        module: &str,
+        attribute: &str,
+    ) -> PyResult<&'py Bound<'py, PyAny>>;
+}
+
+impl ImportAny for PyOnceLock<Py<PyAny>> {
+    fn import_any<'py>(
+        &'static self,
+        py: Python<'py>,
+        module: &str,
+        attribute: &str,
+    ) -> PyResult<&'py Bound<'py, PyAny>> {
+        self.get_or_try_init(py, || Ok(py.import(module)?.getattr(attribute)?.unbind()))
+            .map(|object| object.bind(py))
+    }
+}
+
+imported! {
+    decimal = "decimal"."Decimal";
+    uuid = "uuid"."UUID";
+    safe_uuid_unknown = "turbocql._records"."SAFE_UUID_UNKNOWN";
+    ipv4_address = "ipaddress"."IPv4Address";
+    ipv6_address = "ipaddress"."IPv6Address";
+    mapping = "collections.abc"."Mapping";
+    real = "numbers"."Real";
+    object_setattr = "turbocql._records"."object_setattr";
+    record_class = "turbocql._records"."record_class";
+    numpy_frombuffer = "numpy"."frombuffer";
+    cql_date = "turbocql.types"."Date";
+    cql_time = "turbocql.types"."Time";
+    cql_timestamp = "turbocql.types"."Timestamp";
+    cql_duration = "turbocql.types"."Duration";
+    frozen_map = "turbocql.types"."FrozenMap";
+    unset = "turbocql.types"."UNSET";
+    error_from_codec = "turbocql.errors"."from_codec";
+    error_from_engine = "turbocql.errors"."from_engine";
+    bulk_report = "turbocql.bulk"."_report";
+}

@@ -1,0 +1,43 @@
+//! What a plan keeps for each user-defined type: its Python record class and field names.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+use turbocql_codec::{CqlType, Plan, UdtType};
+
+use super::{HostPlan, Outcome, interned};
+
+pub struct Record {
+    /// A named tuple class with a field per field of the type.
+    pub class: Py<PyAny>,
+    /// Field names as the type has them.
+    pub names: Vec<Py<PyString>>,
+}
+
+impl Record {
+    fn new(py: Python<'_>, udt: &UdtType) -> PyResult<Record> {
+        let names: Vec<Py<PyString>> =
+            udt.fields.iter().map(|(name, _)| PyString::new(py, name).unbind()).collect();
+        let class = record_class(py, &udt.name, &names)?;
+        Ok(Record { class, names })
+    }
+}
+
+/// The named tuple class for columns or fields of these names. Made once per list of names.
+pub fn record_class(py: Python<'_>, name: &str, names: &[Py<PyString>]) -> PyResult<Py<PyAny>> {
+    let names = PyTuple::new(py, names)?;
+    Ok(interned::record_class(py)?.call1((name, names))?.unbind())
+}
+
+/// Compiles a type for use with Python values.
+pub fn compile(py: Python<'_>, cql_type: &CqlType) -> Outcome<HostPlan> {
+    Plan::compile(cql_type, &mut |udt: &UdtType| Ok(Record::new(py, udt)?))
+}
+
+/// A record of a named tuple class, past the class's own `__new__`, which is Python code.
+pub fn make<'py>(
+    py: Python<'py>,
+    class: &Py<PyAny>,
+    values: Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    py.get_type::<PyTuple>().call_method1(pyo3::intern!(py, "__new__"), (class, values))
+}

@@ -1,0 +1,405 @@
+//! Lists, sets and vectors: from Python sequences, and from typed buffers without an object per
+//! element.
+
+use pyo3::buffer::{Element, PyUntypedBuffer};
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyFrozenSet, PyList, PySet, PyString, PyTuple};
+use turbocql_codec::plan::VectorPlan;
+use turbocql_codec::types::{self, float};
+use turbocql_codec::{Plan, Segment, wire};
+
+use super::describe::{describe, type_name};
+use super::encode::{encode, encode_cell, mismatch, raised, unfit};
+use super::record::Record;
+use super::{Failure, HostPlan, Outcome, interned};
+
+const SEQUENCES: &str = "a list, tuple, array or another sequence";
+
+/// The parts of a list or tuple; of anything else of a known length, a list of them.
+pub enum Parts<'py> {
+    List(Bound<'py, PyList>),
+    Tuple(Bound<'py, PyTuple>),
+}
+
+impl<'py> Parts<'py> {
+    pub fn len(&self) -> usize {
+        match self {
+            Parts::List(list) => list.len(),
+            Parts::Tuple(tuple) => tuple.len(),
+        }
+    }
+
+    /// The part at `i`, unless the list has shrunk since its length was asked.
+    #[inline]
+    fn get(&self, i: usize) -> Option<Bound<'py, PyAny>> {
+        match self {
+            Parts::List(list) => list.get_item(i).ok(),
+            Parts::Tuple(tuple) => tuple.get_item(i).ok(),
+        }
+    }
+
+    /// As many parts as there are now; fewer, should the list shrink on the way.
+    pub fn iter(&self) -> impl Iterator<Item = Bound<'py, PyAny>> {
+        (0..self.len()).map_while(|i| self.get(i))
+    }
+}
+
+/// The parts of a list, tuple or other indexable sequence; `None` for what is none.
+pub fn fixed<'py>(value: &Bound<'py, PyAny>) -> Option<PyResult<Parts<'py>>> {
+    if let Ok(tuple) = value.cast::<PyTuple>() {
+        return Some(Ok(Parts::Tuple(tuple.clone())));
+    }
+    if let Ok(list) = value.cast::<PyList>() {
+        return Some(Ok(Parts::List(list.clone())));
+    }
+    let py = value.py();
+    let mapping = interned::mapping(py).and_then(|class| value.is_instance(class));
+    let indexable = value.hasattr(pyo3::intern!(py, "__getitem__"));
+    if is_text_or_bytes(value) || mapping.unwrap_or(true) || !indexable.unwrap_or(false) {
+        return None;
+    }
+    let length = value.len().ok()?;
+    Some(take(value, length).map(Parts::List))
+}
+
+fn is_text_or_bytes(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyString>()
+        || value.is_instance_of::<PyBytes>()
+        || value.is_instance_of::<PyByteArray>()
+        || value.is_instance_of::<pyo3::types::PyMemoryView>()
+}
+
+/// At most `length` + 1 of what an iteration gives: an iterable that lies about its length must
+/// not keep us for ever.
+fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(iterable.py());
+    for part in iterable.try_iter()?.take(length.saturating_add(1)) {
+        list.append(part?)?;
+    }
+    Ok(list)
+}
+
+/// What `iterable` gives, which must be `length` parts.
+pub fn bounded_list<'py>(
+    plan: &HostPlan,
+    value: &Bound<'py, PyAny>,
+    iterable: &Bound<'py, PyAny>,
+    length: usize,
+) -> Outcome<Bound<'py, PyList>> {
+    let list = take(iterable, length).map_err(|error| raised(plan, value, error))?;
+    if list.len() == length { Ok(list) } else { Err(changed(plan, value)) }
+}
+
+fn changed(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
+    let cql_type = plan.cql_type();
+    let reason = format!("{} does not have the length that it gives", type_name(value));
+    Failure::refused(cql_type, reason)
+}
+
+/// The parts of any ordered or unordered collection of a known length. Text, bytes and mappings
+/// are none; sets only where order means nothing.
+fn parts<'py>(
+    plan: &HostPlan,
+    value: &Bound<'py, PyAny>,
+    sets: bool,
+    expected: &str,
+) -> Outcome<Parts<'py>> {
+    if let Ok(list) = value.cast::<PyList>() {
+        return Ok(Parts::List(list.clone()));
+    }
+    if let Ok(tuple) = value.cast::<PyTuple>() {
+        return Ok(Parts::Tuple(tuple.clone()));
+    }
+    let py = value.py();
+    let set = value.is_instance_of::<PySet>() || value.is_instance_of::<PyFrozenSet>();
+    let refused = is_text_or_bytes(value)
+        || (set && !sets)
+        || value.is_instance(interned::mapping(py)?)?
+        || is_masked(value);
+    if refused || !value.hasattr(pyo3::intern!(py, "__iter__"))? {
+        return Err(mismatch(plan, expected, value));
+    }
+    let length = match value.len() {
+        Ok(length) => length,
+        // Iterators and generators: how many parts there are cannot be known before they are used up.
+        Err(error) if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) => {
+            return Err(mismatch(plan, expected, value));
+        }
+        Err(error) => return Err(raised(plan, value, error)),
+    };
+    bounded_list(plan, value, value, length).map(Parts::List)
+}
+
+/// A NumPy masked array, whose hidden values must not be stored.
+fn is_masked(value: &Bound<'_, PyAny>) -> bool {
+    let mask = pyo3::intern!(value.py(), "_baseclass");
+    value.hasattr(pyo3::intern!(value.py(), "mask")).unwrap_or(false)
+        && value.hasattr(mask).unwrap_or(false)
+}
+
+fn encode_parts(
+    plan: &HostPlan,
+    element: &HostPlan,
+    parts: &Parts<'_>,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let count = parts.len();
+    let start = types::list::begin(out);
+    for i in 0..count {
+        let part = parts.get(i).ok_or_else(|| changed(plan, value))?;
+        encode_cell(element, &part, out).map_err(|failure| failure.at(|| Segment::Index(i)))?;
+    }
+    if parts.len() != count {
+        return Err(changed(plan, value));
+    }
+    types::list::end(out, start, count).map_err(|m| unfit(plan, value, m))
+}
+
+pub fn encode_list(
+    plan: &HostPlan,
+    element: &HostPlan,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    if let Some(width) = bare_width(element)
+        && let Some(numbers) = buffer_of(value)
+    {
+        let start = types::list::begin(out);
+        let count = numbers.item_count();
+        let each = Framing::Sized(width);
+        encode_buffer(plan, element, &numbers, value, each, out)?;
+        return types::list::end(out, start, count).map_err(|m| unfit(plan, value, m));
+    }
+    let parts = parts(plan, value, false, SEQUENCES)?;
+    encode_parts(plan, element, &parts, value, out)
+}
+
+pub fn encode_set(
+    plan: &HostPlan,
+    element: &HostPlan,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let parts = parts(plan, value, true, "a set, frozenset, list, tuple or another collection")?;
+    encode_parts(plan, element, &parts, value, out)
+}
+
+pub fn encode_vector(
+    plan: &HostPlan,
+    vector: &VectorPlan<Record>,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    if let Some(width) = vector.width {
+        let size = width * vector.dimension;
+        if let Some(bytes) = ready_bytes(value, size) {
+            out.extend_from_slice(&bytes);
+            return Ok(());
+        }
+        if bare_width(&vector.element).is_some()
+            && let Some(numbers) = buffer_of(value)
+        {
+            check_dimension(plan, vector, numbers.item_count())?;
+            out.reserve(size);
+            return encode_buffer(plan, &vector.element, &numbers, value, Framing::Bare, out);
+        }
+    }
+    let parts = parts(plan, value, false, SEQUENCES)?;
+    check_dimension(plan, vector, parts.len())?;
+    for i in 0..vector.dimension {
+        let part = parts.get(i).ok_or_else(|| changed(plan, value))?;
+        encode_element(vector, &part, out).map_err(|failure| failure.at(|| Segment::Index(i)))?;
+    }
+    if parts.len() == vector.dimension { Ok(()) } else { Err(changed(plan, value)) }
+}
+
+fn encode_element(
+    vector: &VectorPlan<Record>,
+    part: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    if part.is_none() {
+        return Err(mismatch(&vector.element, "no element of a vector is null", part));
+    }
+    if vector.width.is_some() {
+        return encode(&vector.element, part, out);
+    }
+    let mut sized = Vec::new();
+    encode(&vector.element, part, &mut sized)?;
+    types::vector::put_sized(&sized, out);
+    Ok(())
+}
+
+fn check_dimension(plan: &HostPlan, vector: &VectorPlan<Record>, got: usize) -> Outcome<()> {
+    if got == vector.dimension {
+        return Ok(());
+    }
+    let cql_type = plan.cql_type();
+    let reason = format!("expected {} elements for {cql_type}, got {got}", vector.dimension);
+    Err(Failure::refused(cql_type, reason))
+}
+
+/// `bytes` or a `bytearray` of exactly the vector's size: already encoded.
+fn ready_bytes(value: &Bound<'_, PyAny>, size: usize) -> Option<Vec<u8>> {
+    let bytes = match value.cast::<PyBytes>() {
+        Ok(bytes) => bytes.as_bytes().to_vec(),
+        Err(_) => value.cast::<PyByteArray>().ok()?.to_vec(),
+    };
+    (bytes.len() == size).then_some(bytes)
+}
+
+/// Bytes of a number that typed buffers can hold.
+fn bare_width(element: &HostPlan) -> Option<usize> {
+    match element {
+        Plan::TinyInt => Some(1),
+        Plan::SmallInt => Some(2),
+        Plan::Int | Plan::Float => Some(4),
+        Plan::BigInt | Plan::Double => Some(8),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Framing {
+    /// One after another.
+    Bare,
+    /// Each with its length in bytes before it.
+    Sized(usize),
+}
+
+/// A one-dimensional buffer of native numbers. `bytes` and the like hold no numbers, and objects
+/// without a buffer have theirs read one by one.
+fn buffer_of(value: &Bound<'_, PyAny>) -> Option<PyUntypedBuffer> {
+    if value.is_instance_of::<PyList>()
+        || value.is_instance_of::<PyTuple>()
+        || value.is_instance_of::<PyBytes>()
+        || value.is_instance_of::<PyByteArray>()
+        || is_masked(value)
+    {
+        return None;
+    }
+    let buffer = PyUntypedBuffer::get(value).ok()?;
+    // A view of single bytes is bytes, not numbers.
+    let bytes = value.is_instance_of::<pyo3::types::PyMemoryView>() && buffer.item_size() == 1;
+    (buffer.dimensions() == 1 && !bytes).then_some(buffer)
+}
+
+/// Appends a buffer's numbers as numbers of `element`'s type, each checked against its range.
+fn encode_buffer(
+    plan: &HostPlan,
+    element: &HostPlan,
+    buffer: &PyUntypedBuffer,
+    value: &Bound<'_, PyAny>,
+    framing: Framing,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let numbers = Numbers { element, framing, value };
+    macro_rules! first_of {
+        ($($kind:ty),*) => {
+            $(if let Some(done) = numbers.append::<$kind>(buffer, out) { return done; })*
+        };
+    }
+    first_of!(f32, f64, i32, i64, u8, i8, i16, u16, u32, u64);
+    // Half floats, foreign byte orders and records: by way of Python objects.
+    let parts = bounded_list(plan, value, value, buffer.item_count())?;
+    for (i, part) in parts.iter().enumerate() {
+        if let Framing::Sized(width) = framing {
+            wire::put_i32(out, width as i32);
+        }
+        encode(element, &part, out).map_err(|failure| failure.at(|| Segment::Index(i)))?;
+    }
+    Ok(())
+}
+
+struct Numbers<'a, 'py> {
+    element: &'a HostPlan,
+    framing: Framing,
+    value: &'a Bound<'py, PyAny>,
+}
+
+impl Numbers<'_, '_> {
+    /// Appends the buffer's numbers, when they are of kind `T`.
+    fn append<T: Number>(
+        &self,
+        buffer: &PyUntypedBuffer,
+        out: &mut Vec<u8>,
+    ) -> Option<Outcome<()>> {
+        let typed = buffer.as_typed::<T>().ok()?;
+        let numbers = match typed.to_vec(self.value.py()) {
+            Ok(numbers) => numbers,
+            Err(error) => return Some(Err(raised(self.element, self.value, error))),
+        };
+        for (i, &number) in numbers.iter().enumerate() {
+            if let Framing::Sized(width) = self.framing {
+                wire::put_i32(out, width as i32);
+            }
+            if !number.encode_as(self.element, out) {
+                let cql_type = self.element.cql_type();
+                let array = describe(self.value);
+                let reason = format!("{number} in {array} cannot be stored as {cql_type}");
+                return Some(Err(Failure::refused(cql_type, reason).at(|| Segment::Index(i))));
+            }
+        }
+        Some(Ok(()))
+    }
+}
+
+/// A number of a typed buffer.
+trait Number: Element + std::fmt::Display {
+    /// Appends the number as `element` has it; false when it is not one of that type's.
+    fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool;
+}
+
+macro_rules! integers {
+    ($($kind:ty),*) => {
+        $(impl Number for $kind {
+            #[inline]
+            fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool {
+                fn fits<T, U>(number: T, encode: fn(U, &mut Vec<u8>), out: &mut Vec<u8>) -> bool
+                where
+                    U: TryFrom<T>,
+                {
+                    U::try_from(number).map(|number| encode(number, out)).is_ok()
+                }
+                match element {
+                    Plan::TinyInt => fits(self, types::tinyint::encode, out),
+                    Plan::SmallInt => fits(self, types::smallint::encode, out),
+                    Plan::Int => fits(self, types::int::encode, out),
+                    Plan::BigInt => fits(self, types::bigint::encode, out),
+                    Plan::Float => {
+                        types::float::encode(self as f32, out);
+                        true
+                    }
+                    Plan::Double => {
+                        types::double::encode(self as f64, out);
+                        true
+                    }
+                    _ => false,
+                }
+            }
+        })*
+    };
+}
+integers!(i8, u8, i16, u16, i32, u32, i64, u64);
+
+macro_rules! floats {
+    ($($kind:ty),*) => {
+        $(impl Number for $kind {
+            #[inline]
+            fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool {
+                match element {
+                    Plan::Float => float::narrow(self.into())
+                        .map(|number| types::float::encode(number, out))
+                        .is_some(),
+                    Plan::Double => {
+                        types::double::encode(self.into(), out);
+                        true
+                    }
+                    _ => false,
+                }
+            }
+        })*
+    };
+}
+floats!(f32, f64);

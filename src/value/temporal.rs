@@ -1,0 +1,167 @@
+//! Python's dates and times to CQL's, in integer arithmetic.
+
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyInt, PyTime, PyTimeAccess,
+    PyTzInfo, PyTzInfoAccess,
+};
+use turbocql_codec::types::duration::Duration;
+
+use super::encode::{mismatch, raised};
+use super::{Failure, HostPlan, Outcome, interned, numbers};
+
+const MILLISECONDS_PER_DAY: i64 = 86_400_000;
+const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
+
+/// Days from 1970-01-01 to a day of the proleptic Gregorian calendar.
+pub fn days_from_civil(year: i32, month: u8, day: u8) -> i32 {
+    // Years begin in March here, so that the leap day is the last one.
+    let (month, day) = (i32::from(month), i32::from(day));
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// Year, month and day of a number of days since 1970-01-01.
+pub fn civil_from_days(days: i64) -> (i64, u8, u8) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month as u8, day as u8)
+}
+
+fn days_of(date: &impl PyDateAccess) -> i32 {
+    days_from_civil(date.get_year(), date.get_month(), date.get_day())
+}
+
+/// Days since 1970-01-01.
+pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
+    let py = value.py();
+    if value.is_instance_of::<PyDateTime>() {
+        return Err(mismatch(plan, "datetime.date; of a datetime pass its .date()", value));
+    }
+    if let Ok(date) = value.cast::<PyDate>() {
+        return Ok(days_of(date));
+    }
+    if value.is_instance(interned::cql_date(py)?)? {
+        let days = value.getattr(pyo3::intern!(py, "days"));
+        return days.and_then(|days| days.extract()).map_err(|error| raised(plan, value, error));
+    }
+    if !value.is_instance_of::<PyInt>() {
+        return Err(mismatch(plan, "datetime.date, turbocql.Date or the raw int", value));
+    }
+    let raw: u32 = numbers::integer(plan, value)?;
+    Ok((raw ^ (1 << 31)) as i32)
+}
+
+/// Nanoseconds since midnight; the caller checks their range.
+pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
+    let py = value.py();
+    if let Ok(time) = value.cast::<PyTime>() {
+        if time.get_tzinfo().is_some() {
+            return Err(mismatch(plan, "a datetime.time without a time zone", value));
+        }
+        let seconds = (i64::from(time.get_hour()) * 60 + i64::from(time.get_minute())) * 60
+            + i64::from(time.get_second());
+        return Ok(seconds * 1_000_000_000 + i64::from(time.get_microsecond()) * 1000);
+    }
+    if value.is_instance(interned::cql_time(py)?)? {
+        let nanoseconds = value.getattr(pyo3::intern!(py, "nanoseconds"));
+        return nanoseconds
+            .and_then(|nanoseconds| nanoseconds.extract())
+            .map_err(|error| raised(plan, value, error));
+    }
+    if !value.is_instance_of::<PyInt>() {
+        return Err(mismatch(plan, "datetime.time, turbocql.Time or int nanoseconds", value));
+    }
+    numbers::integer(plan, value)
+}
+
+/// Milliseconds since 1970-01-01T00:00:00Z. What a datetime has below a millisecond is dropped.
+pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
+    let py = value.py();
+    if let Ok(datetime) = value.cast::<PyDateTime>() {
+        let seconds = (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute())) * 60
+            + i64::from(datetime.get_second());
+        let microseconds = i64::from(days_of(datetime)) * MICROSECONDS_PER_DAY
+            + seconds * 1_000_000
+            + i64::from(datetime.get_microsecond());
+        let offset = match datetime.get_tzinfo() {
+            None => 0,
+            Some(zone) if zone.is(&*PyTzInfo::utc(py)?) => 0,
+            Some(_) => utc_offset(plan, value)?,
+        };
+        return Ok((microseconds - offset).div_euclid(1000));
+    }
+    if let Ok(date) = value.cast::<PyDate>() {
+        return Ok(i64::from(days_of(date)) * MILLISECONDS_PER_DAY);
+    }
+    if value.is_instance(interned::cql_timestamp(py)?)? {
+        let milliseconds = value.getattr(pyo3::intern!(py, "milliseconds"));
+        return milliseconds
+            .and_then(|milliseconds| milliseconds.extract())
+            .map_err(|error| raised(plan, value, error));
+    }
+    let expected = "datetime, date, turbocql.Timestamp or int milliseconds";
+    if value.is_instance_of::<PyInt>() || value.hasattr(pyo3::intern!(py, "__index__"))? {
+        return numbers::integer(plan, value);
+    }
+    Err(mismatch(plan, expected, value))
+}
+
+/// The offset from UTC of an aware datetime, in microseconds.
+fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
+    let offset = value
+        .call_method0(pyo3::intern!(value.py(), "utcoffset"))
+        .map_err(|error| raised(plan, value, error))?;
+    // A time zone may say None: the datetime is then as good as naive.
+    if offset.is_none() {
+        return Ok(0);
+    }
+    let delta = offset.cast::<PyDelta>().map_err(|error| raised(plan, value, error.into()))?;
+    Ok(microseconds_of(delta))
+}
+
+fn microseconds_of(delta: &Bound<'_, PyDelta>) -> i64 {
+    (i64::from(delta.get_days()) * 86_400 + i64::from(delta.get_seconds())) * 1_000_000
+        + i64::from(delta.get_microseconds())
+}
+
+/// A `timedelta` becomes whole days and the rest in nanoseconds, both of its sign.
+pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> {
+    let py = value.py();
+    if let Ok(delta) = value.cast::<PyDelta>() {
+        // A timedelta of 999,999,999 days is 8.64e19 microseconds: beyond 64 bits.
+        let total = (i128::from(delta.get_days()) * 86_400 + i128::from(delta.get_seconds()))
+            * 1_000_000
+            + i128::from(delta.get_microseconds());
+        let per_day = i128::from(MICROSECONDS_PER_DAY);
+        let days = i32::try_from(total / per_day);
+        let rest = i64::try_from(total % per_day * 1000);
+        return match (days, rest) {
+            (Ok(days), Ok(nanoseconds)) => Ok(Duration { months: 0, days, nanoseconds }),
+            _ => Err(Failure::refused("duration", "a timedelta beyond the range of duration")),
+        };
+    }
+    if value.is_instance(interned::cql_duration(py)?)? {
+        let read = || {
+            Ok(Duration {
+                months: value.getattr(pyo3::intern!(py, "months"))?.extract()?,
+                days: value.getattr(pyo3::intern!(py, "days"))?.extract()?,
+                nanoseconds: value.getattr(pyo3::intern!(py, "nanoseconds"))?.extract()?,
+            })
+        };
+        return read().map_err(|error| raised(plan, value, error));
+    }
+    Err(mismatch(plan, "turbocql.Duration or datetime.timedelta", value))
+}

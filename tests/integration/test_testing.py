@@ -1,0 +1,510 @@
+"""The test cluster itself: it answers, does as it is told, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from turbocql.testing import Cassandra, CassandraError, MissingPrerequisite, Node
+from turbocql.testing.addresses import Claim
+from turbocql.testing.jars import VERSION, cache_dir, ensure_jars
+from turbocql.testing.java import find_java
+from turbocql.testing.probe import Connection, ProbeError
+
+HEAP_MB = 512
+KEYSPACE = (
+    "CREATE KEYSPACE {} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {}}}"
+)
+
+needs_cassandra = pytest.mark.cassandra
+
+
+def exists(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Every process, guard or server, whose command line names the cluster's folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if os.fsencode(folder) in line:
+                found.append(int(entry.name))
+    return found
+
+
+def folder_of(node: Node) -> Path:
+    return node.log.parent.parent
+
+
+def pid_of(node: Node) -> int:
+    assert node.pid is not None
+    return node.pid
+
+
+def answers(node: Node) -> bool:
+    with node.probe() as connection:
+        return connection.query("SELECT release_version FROM system.local").rows == [
+            [VERSION.encode()]
+        ]
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[Cassandra]:
+    with Cassandra(heap_mb=HEAP_MB) as cluster:
+        yield cluster
+
+
+@needs_cassandra
+def test_it_answers_and_has_its_features_on(one: Cassandra) -> None:
+    (node,) = one.nodes
+    assert one.contact_points == [node.contact_point] == [f"{node.address}:9042"]
+    assert (one.user, one.password, one.ca_certificate, one.client_key) == (None,) * 4
+    assert node.is_running
+    assert node.log.is_file()
+    with node.probe() as connection:
+        connection.query(KEYSPACE.format("features", 1))
+        connection.query("USE features")
+        connection.query("CREATE TABLE t (k int PRIMARY KEY, v int, e vector<float, 2>)")
+        connection.query("CREATE INDEX ON t (e) USING 'sai'")
+        connection.query(
+            "CREATE MATERIALIZED VIEW by_v AS SELECT * FROM t "
+            "WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k)"
+        )
+        connection.query(
+            "CREATE FUNCTION twice (n int) RETURNS NULL ON NULL INPUT RETURNS int "
+            "LANGUAGE java AS 'return n * 2;'"
+        )
+        connection.query("INSERT INTO t (k, v, e) VALUES (1, 21, [1, 2])")
+        doubled = connection.query("SELECT twice(v) FROM t WHERE k = 1").rows
+        assert doubled == [[b"\x00\x00\x00\x2a"]]
+        assert connection.query("SELECT k FROM by_v WHERE v = 21").rows == [[b"\0\0\0\1"]]
+        nearest = connection.query("SELECT k FROM t ORDER BY e ANN OF [1, 1] LIMIT 1").rows
+        assert nearest == [[b"\0\0\0\1"]]
+
+
+@needs_cassandra
+def test_two_clusters_at_once_do_not_collide(one: Cassandra) -> None:
+    with Cassandra(heap_mb=HEAP_MB, config={"num_tokens": 4}) as other:
+        assert other.nodes[0].address != one.nodes[0].address
+        assert answers(one.nodes[0])
+        assert answers(other.nodes[0])
+        with other.nodes[0].probe() as connection:
+            (tokens,) = connection.query("SELECT tokens FROM system.local").rows[0]
+        assert tokens is not None
+        assert int.from_bytes(tokens[:4], "big") == 4  # the configuration given counts
+        pid, folder = pid_of(other.nodes[0]), folder_of(other.nodes[0])
+    assert not exists(pid)
+    assert not folder.exists()
+    assert processes_of(folder) == []
+    assert answers(one.nodes[0])
+
+
+@needs_cassandra
+def test_a_paused_node_is_silent_and_goes_on(one: Cassandra) -> None:
+    (node,) = one.nodes
+    with node.probe(timeout_s=1.0) as connection:
+        node.pause()
+        assert node.is_running
+        assert node.is_paused
+        with pytest.raises(TimeoutError):
+            connection.query("SELECT key FROM system.local")
+    node.resume()
+    assert not node.is_paused
+    assert eventually(lambda: answers(node))
+
+
+@needs_cassandra
+def test_a_node_keeps_address_and_data(one: Cassandra) -> None:
+    (node,) = one.nodes
+    address, pid = node.address, pid_of(node)
+    with node.probe() as connection:
+        connection.query(KEYSPACE.format("kept", 1))
+        connection.query("CREATE TABLE kept.t (k int PRIMARY KEY)")
+        connection.query("INSERT INTO kept.t (k) VALUES (7)")
+    node.pause()
+    node.stop()  # a paused node too
+    assert not node.is_running
+    assert not exists(pid)
+    assert "shutdown complete" in node.log_tail()
+    with pytest.raises(ConnectionRefusedError):
+        node.probe()
+    with pytest.raises(CassandraError, match=r"cannot pause node .* not running"):
+        node.pause()
+    node.stop()
+    node.kill()
+    node.start()
+    assert node.address == address
+    with node.probe() as connection:
+        assert connection.query("SELECT k FROM kept.t").rows == [[b"\0\0\0\7"]]
+
+
+@needs_cassandra
+def test_tls_and_authentication() -> None:
+    with Cassandra(
+        tls=True, require_client_certificate=True, authentication=True, heap_mb=HEAP_MB
+    ) as cluster:
+        (node,) = cluster.nodes
+        assert (cluster.user, cluster.password) == ("cassandra", "cassandra")
+        assert answers(node)
+        for path in (cluster.ca_certificate, cluster.client_certificate, cluster.client_key):
+            assert path is not None
+            assert path.read_text().startswith("-----BEGIN ")
+
+        trusting = ssl.create_default_context(cafile=cluster.ca_certificate)
+        with pytest.raises((ssl.SSLError, ConnectionError)):  # no client certificate
+            Connection(node.address, context=trusting)
+        with pytest.raises(ssl.SSLCertVerificationError):  # an authority nobody knows
+            Connection(node.address, context=ssl.create_default_context())
+        with pytest.raises((OSError, CassandraError)):  # no encryption
+            Connection(node.address, timeout_s=2.0)
+
+        assert cluster.client_certificate is not None
+        trusting.load_cert_chain(cluster.client_certificate, cluster.client_key)
+        with pytest.raises(ProbeError, match="password are incorrect"):
+            Connection(node.address, context=trusting, user="cassandra", password="wrong")
+        with pytest.raises(CassandraError, match="asks for a user"):
+            Connection(node.address, context=trusting)
+
+
+@needs_cassandra
+def test_three_nodes_survive_the_loss_of_one() -> None:
+    with Cassandra(nodes=3, heap_mb=HEAP_MB) as cluster:
+        assert len({node.address for node in cluster.nodes}) == 3
+        first, second, third = cluster.nodes
+        with first.probe() as connection:
+            connection.query(KEYSPACE.format("replicated", 3))
+            connection.query("CREATE TABLE replicated.t (k int PRIMARY KEY, v text)")
+            cluster.wait_until_settled()  # every node must know the table
+            connection.query("INSERT INTO replicated.t (k, v) VALUES (1, 'x')", "ALL")
+        pid = pid_of(third)
+        third.kill()
+        assert not third.is_running
+        assert not exists(pid)
+        for node in (first, second):
+            with node.probe() as connection:
+                select = "SELECT v FROM replicated.t WHERE k = 1"
+                assert connection.query(select, "QUORUM").rows == [[b"x"]]
+        third.start()  # returns when all see all, so ALL is possible at once
+        for node in cluster.nodes:
+            with node.probe() as connection:
+                assert connection.query(select, "ALL").rows == [[b"x"]]
+                assert len(connection.query("SELECT peer FROM system.peers").rows) == 2
+        pids = [pid_of(node) for node in cluster.nodes]
+    assert not any(exists(pid) for pid in pids)
+
+
+@needs_cassandra
+def test_an_exception_ends_it() -> None:
+    cluster = Cassandra(heap_mb=HEAP_MB)
+    with pytest.raises(ZeroDivisionError), cluster:
+        assert 1 // 0
+    assert processes_of(folder_of(cluster.nodes[0])) == []
+    assert not folder_of(cluster.nodes[0]).exists()
+
+
+@needs_cassandra
+def test_control_c_ends_it_by_hand() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "turbocql.testing", "--heap-mb", str(HEAP_MB)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=child_environment(),
+    )
+    try:
+        assert child.stdout is not None
+        shown = ""
+        while "Ctrl-C" not in shown:
+            line = child.stdout.readline()
+            assert line, shown
+            shown += line
+        log = Path(shown.split("log:")[1].split()[0])
+        assert "contact points: 127." in shown
+        assert "turbocql.connect(" in shown
+        assert len(processes_of(log.parent.parent)) == 2  # the guard and the server
+        os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to the whole group
+        rest, _ = child.communicate(timeout=30)
+    finally:
+        child.kill()
+        child.wait()
+    assert child.returncode == 0
+    assert "ended" in rest
+    assert processes_of(log.parent.parent) == []
+    assert not log.parent.parent.exists()
+
+
+@needs_cassandra
+def test_the_death_of_the_starter_ends_it() -> None:
+    script = textwrap.dedent(f"""
+        import os, threading, time
+        from turbocql.testing import Cassandra
+
+        cluster = Cassandra(heap_mb={HEAP_MB})
+        # In a thread that ends: the node belongs to the process, not to the thread.
+        starting = threading.Thread(target=cluster.start)
+        starting.start()
+        starting.join()
+        if os.fork() == 0:  # a child that inherits every pipe and lives on
+            time.sleep(5)
+            os._exit(0)
+        time.sleep(1)
+        print(cluster.nodes[0].is_running, cluster.nodes[0].log, flush=True)
+        time.sleep(600)
+    """)
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=child_environment()
+    )
+    try:
+        assert child.stdout is not None
+        running, log = child.stdout.readline().split()
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close() if child.stdout else None
+    assert running == "True"
+    folder = Path(log).parent.parent
+    assert eventually(lambda: processes_of(folder) == [] and not folder.exists())
+
+
+@needs_cassandra
+def test_the_death_of_the_guard_ends_its_node() -> None:
+    with Cassandra(heap_mb=HEAP_MB) as cluster:
+        (node,) = cluster.nodes
+        pid = pid_of(node)
+        (guard,) = set(processes_of(folder_of(node))) - {pid}
+        os.kill(guard, signal.SIGKILL)
+        assert eventually(lambda: not exists(pid))
+        assert eventually(lambda: not node.is_running)
+
+
+@needs_cassandra
+def test_a_failed_start_shows_the_log() -> None:
+    with pytest.raises(CassandraError) as caught:
+        Cassandra(heap_mb=HEAP_MB, config={"no_such_setting": 1}).start()
+    message = str(caught.value)
+    assert "ended while it was starting; the end of its log:" in message
+    assert "no_such_setting" in message
+
+
+@needs_cassandra
+def test_a_failed_start_says_where_the_log_is_kept() -> None:
+    cluster = Cassandra(heap_mb=HEAP_MB, jvm_options=["-XX:NoSuchOption"], keep_logs=True)
+    with pytest.raises(CassandraError, match="NoSuchOption") as caught:
+        cluster.start()
+    log = cluster.nodes[0].log
+    try:
+        assert f"(kept in {log})" in str(caught.value)
+        assert "NoSuchOption" in log.read_text()
+        assert [path.name for path in folder_of(cluster.nodes[0]).iterdir()] == ["logs"]
+        assert processes_of(log.parent.parent) == []
+    finally:
+        log.unlink()
+        log.parent.rmdir()
+        log.parent.parent.rmdir()
+
+
+def test_missing_java_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(MissingPrerequisite) as caught, Cassandra():
+        pass
+    message = str(caught.value)
+    assert "install OpenJDK 17" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("prints", "complaint"),
+    [
+        ("    java.specification.version = 21", "is version 21: install OpenJDK 17"),
+        ("    java.specification.version = 1.8", "is version 8: install OpenJDK 17"),
+        ("No Java runtime present", "is not a working Java: install OpenJDK 17"),
+    ],
+)
+def test_a_java_that_will_not_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prints: str, complaint: str
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{prints}' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingPrerequisite, match=complaint):
+        find_java()
+
+
+def test_missing_maven_is_said_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("TURBOCQL_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(MissingPrerequisite, match=r"Maven .* apt-get install maven") as caught:
+        ensure_jars()
+    assert "\n" not in str(caught.value)
+
+
+def fake_maven(folder: Path, body: str) -> None:
+    """An `mvn` that notes that it ran, and does what `body` says."""
+    folder.mkdir()
+    mvn = folder / "mvn"
+    mvn.write_text(f"#!/bin/sh\necho ran >> {folder}/runs\n{body}\n")
+    mvn.chmod(0o755)
+
+
+def test_two_fetches_at_once_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_maven(tmp_path / "bin", f"mkdir lib; sleep 1; echo > lib/cassandra-all-{VERSION}.jar")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("TURBOCQL_CACHE_DIR", str(tmp_path / "cache"))
+    # Left behind by a fetch that was killed half way.
+    (tmp_path / "cache" / f"cassandra-{VERSION}.partial-old" / "lib").mkdir(parents=True)
+    fetch = "from turbocql.testing.jars import ensure_jars; print(ensure_jars())"
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", fetch],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=child_environment(),
+        )
+        for _ in range(3)
+    ]
+    lib = cache_dir() / f"cassandra-{VERSION}"
+    assert [child.communicate(timeout=30)[0].strip() for child in children] == [str(lib)] * 3
+    assert (lib / f"cassandra-all-{VERSION}.jar").is_file()
+    assert (tmp_path / "bin" / "runs").read_text() == "ran\n"
+    assert sorted(path.name for path in cache_dir().iterdir()) == [lib.name, f"{lib.name}.lock"]
+
+
+def test_a_failed_fetch_shows_why_and_is_redone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_maven(tmp_path / "bin", "mkdir lib; touch lib/half.jar; echo no such host; exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("TURBOCQL_CACHE_DIR", str(tmp_path / "cache"))
+    for _ in range(2):
+        with pytest.raises(CassandraError, match=r"exit status 1\):\nno such host"):
+            ensure_jars()
+    assert (tmp_path / "bin" / "runs").read_text() == "ran\nran\n"
+    assert [path.name for path in cache_dir().iterdir()] == [f"cassandra-{VERSION}.lock"]
+
+
+def test_a_claimed_block_is_nobody_elses() -> None:
+    with Claim(3) as claim:
+        block = claim.addresses[0].rpartition(".")[0]
+        assert claim.addresses == [f"{block}.{number}" for number in (1, 2, 3)]
+        with socket.socket() as rival:
+            rival.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with pytest.raises(OSError, match="in use"):
+                rival.bind((f"{block}.254", 9042))
+
+
+@pytest.mark.parametrize("nodes", [0, 4])
+def test_one_to_three_nodes(nodes: int) -> None:
+    with pytest.raises(ValueError, match=f"expected 1 to 3, got {nodes}"):
+        Cassandra(nodes)
+
+
+def test_arguments_that_contradict_each_other() -> None:
+    with pytest.raises(ValueError, match="needs tls=True"):
+        Cassandra(require_client_certificate=True)
+    with pytest.raises(TypeError, match="list of options"):
+        Cassandra(jvm_options="-Xint")
+
+
+PLUGIN_TESTS = """
+import pytest
+
+def test_plain(unique_keyspace):
+    assert unique_keyspace.startswith("test_")
+
+@pytest.mark.cassandra
+def test_marked():
+    pass
+
+def test_one(cassandra):
+    pass
+
+def test_one_again(cassandra):
+    pass
+"""
+
+
+def run_pytest(folder: Path, *options: str, path: str | None = None) -> str:
+    (folder / "test_it.py").write_text(PLUGIN_TESTS)
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
+    environment = child_environment()
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    if path is not None:
+        environment["PATH"] = path
+        environment.pop("JAVA_HOME", None)
+    plugin = ["-p", "turbocql.testing.pytest_plugin", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugin, *options],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def test_no_cassandra_leaves_out_what_needs_it(tmp_path: Path) -> None:
+    assert "1 passed, 3 deselected" in run_pytest(tmp_path, "--no-cassandra")
+
+
+def test_a_database_that_cannot_start_is_an_error_not_a_skip(tmp_path: Path) -> None:
+    shown = run_pytest(tmp_path, path="")
+    assert "2 passed, 2 errors" in shown
+    assert "install OpenJDK 17" in shown
+
+
+def test_loading_the_plugin_loads_no_server() -> None:
+    loaded = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, turbocql.testing.pytest_plugin\n"
+            "print(*(name for name in sys.modules if name.startswith('turbocql.testing')))",
+        ],
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert loaded.stdout.split() == ["turbocql.testing", "turbocql.testing.pytest_plugin"]
+
+
+def child_environment() -> dict[str, str]:
+    """This process's, with turbocql where this process found it."""
+    import turbocql.testing
+
+    root = Path(turbocql.testing.__file__ or "").parents[2]
+    return {**os.environ, "PYTHONPATH": str(root)}
