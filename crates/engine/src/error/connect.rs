@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use scylla::errors::{
-    ConnectionError, ConnectionSetupRequestErrorKind, MetadataError, NewSessionError,
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, MetadataError, NewSessionError,
 };
 
 use super::request::{keyspace_error, pool_error, why_broken};
@@ -36,6 +36,10 @@ pub(crate) fn connecting(
         NewSessionError::EmptyKnownNodesList => {
             EngineError::new(ErrorKind::Config, format!("{doing}: no contact points"))
         }
+        // The control connection's, which has no pool whatever the name says.
+        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(
+            ConnectionPoolError::Broken { last_connection_error },
+        )) => connection_error(&doing, last_connection_error),
         NewSessionError::MetadataError(error) => metadata_error(&doing, error),
         NewSessionError::UseKeyspaceError(error) => keyspace_error(&doing, error),
         NewSessionError::IllegalConfig(why) => {
@@ -130,7 +134,6 @@ fn setup_error(doing: &str, request: &str, error: &ConnectionSetupRequestErrorKi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scylla::errors::ConnectionPoolError;
 
     #[test]
     fn the_unreachable_are_listed_with_their_reasons() {
@@ -152,8 +155,7 @@ mod tests {
         let told = connecting(&error, &["a:1".to_owned()], &silent);
         assert_eq!(
             told.message,
-            "connecting to a:1: no working connection to any node asked: no answer in time; \
-             b:2: refused"
+            "connecting to a:1: no answer in time; b:2: refused"
         );
         assert_eq!(told.kind, ErrorKind::Connect);
     }
