@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAGE := scripts/stage
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock $(wildcard crates/*/Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check build jars format format-check lint types rust-test python-test clean
+.PHONY: help demo test check build bench jars format format-check lint types rust-test python-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,7 +46,8 @@ lint: $(BIN)/.dev ## clippy and ruff, warnings are errors
 	$(BIN)/ruff check .
 
 types: $(BIN)/.built $(BIN)/.demo ## mypy, strict
-	$(BIN)/mypy python/turbocql tests examples bench
+	$(BIN)/mypy python/turbocql tests examples
+	MYPYPATH=bench $(BIN)/mypy bench
 
 rust-test: prerequisites
 	cargo test --locked --workspace --exclude turbocql-core
@@ -55,6 +57,9 @@ python-test: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed jars
 
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars
+
+bench: $(BIN)/.built .venv-cassandra-driver/.installed jars ## client CPU per INSERT, beside cassandra-driver
+	$(BIN)/python bench/insert_cpu.py
 
 clean: ## remove everything that was built
 	rm -rf target build dist .venv .venv-*

@@ -225,11 +225,12 @@ impl Shape {
         Ok(Shape { columns, plans, names, class })
     }
 
-    /// Decodes a whole page in one pass.
+    /// Decodes the first `limit` rows of a page, or all of them, in one pass.
     pub fn decode<'py>(
         &self,
         py: Python<'py>,
         page: &Page,
+        limit: usize,
         kind: RowKind,
         choices: Choices,
     ) -> PyResult<Bound<'py, PyList>> {
@@ -239,7 +240,7 @@ impl Shape {
         let mut cells = page.cells().map_err(malformed)?;
         let rows = PyList::empty(py);
         let mut row = Vec::with_capacity(self.plans.len());
-        for _ in 0..page.row_count {
+        for _ in 0..page.row_count.min(limit) {
             row.clear();
             for (plan, column) in self.plans.iter().zip(self.columns.iter()) {
                 let cell = cells.next_cell().map_err(malformed)?;
@@ -251,7 +252,9 @@ impl Shape {
             }
             rows.append(self.row(py, &row, kind)?)?;
         }
-        cells.finish().map_err(malformed)?;
+        if limit >= page.row_count {
+            cells.finish().map_err(malformed)?;
+        }
         Ok(rows)
     }
 
@@ -292,10 +295,12 @@ impl Shapes {
         }
         let shape = Arc::new(Shape::new(py, columns.clone())?);
         let mut shapes = self.lock();
-        if shapes.len() >= SHAPES {
-            shapes.clear();
-        }
+        let full = shapes.len() >= SHAPES;
+        let dropped = if full { std::mem::take(&mut *shapes) } else { HashMap::new() };
         shapes.insert(key, shape.clone());
+        // Not before: Python objects go with them.
+        drop(shapes);
+        drop(dropped);
         Ok(shape)
     }
 

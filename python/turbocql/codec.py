@@ -26,7 +26,7 @@ def encode(cql_type: str, value: Any) -> bytes:
         no CQL type.
 
     Example:
-        >>> encode("list<smallint>", [1, None]).hex(" ", 4)
+        >>> encode("list<smallint>", [1, None]).hex(" ", -4)
         '00000002 00000002 0001ffff ffff'
     """
     return _codec(cql_type).encode(value)

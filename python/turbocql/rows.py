@@ -52,13 +52,12 @@ class _Result:
 
         Raises: `Error` once an iteration has left the first page.
         """
-        rows = self._first_page()
-        return rows[0] if rows else None
+        self._check_first()
+        return self._cursor.first()
 
-    def _first_page(self) -> list[Any]:
+    def _check_first(self) -> None:
         if self._moved:
             raise Error("the first page of these rows is gone: they were iterated past it")
-        return self._cursor.rows()
 
     def __repr__(self) -> str:
         names = ", ".join(column[2] for column in self._cursor.columns)
@@ -76,17 +75,17 @@ class Rows(_Result):
 
     def __iter__(self) -> Iterator[Any]:
         cursor = self._cursor
-        rows = self._first_page()
+        self._check_first()
         while True:
             if cursor.has_more:
                 cursor.prefetch()
+            rows = cursor.rows()
             yield from rows
             if not cursor.has_more:
                 return
             self._moved = True
             if not cursor.advance().wait():
                 return
-            rows = cursor.rows()
 
     def all(self) -> list[Any]:
         """All rows of all pages."""
@@ -104,10 +103,11 @@ class AsyncRows(_Result):
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         cursor = self._cursor
-        rows = self._first_page()
+        self._check_first()
         while True:
             if cursor.has_more:
                 cursor.prefetch()
+            rows = cursor.rows()
             for row in rows:
                 yield row
             if not cursor.has_more:
@@ -115,7 +115,6 @@ class AsyncRows(_Result):
             self._moved = True
             if not await cursor.advance():
                 return
-            rows = cursor.rows()
 
     async def all(self) -> list[Any]:
         """All rows of all pages."""

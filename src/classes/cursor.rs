@@ -1,5 +1,6 @@
 //! A result, page by page.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
@@ -41,7 +42,7 @@ struct Current {
     /// The page and its shape; none when the statement returns no rows.
     page: Option<(Page, Arc<Shape>)>,
     next: NextPage,
-    coordinator: Option<String>,
+    coordinator: Option<SocketAddr>,
     warnings: Vec<String>,
 }
 
@@ -55,11 +56,22 @@ impl Cursor {
     ) -> PyResult<Cursor> {
         let mut current =
             Current { page: None, next: NextPage::End, coordinator: None, warnings: Vec::new() };
-        current.load(py, &session, response)?;
+        let shape = shape_of(py, &session, &response)?;
+        current.load(response, shape);
         current.next = following.map_or(NextPage::End, NextPage::Following);
         Ok(Cursor { session, kind, current: Mutex::new(current) })
     }
 
+    /// At most `limit` rows of the current page.
+    fn decode<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
+        let page = self.lock().page.clone();
+        match page {
+            Some((page, shape)) => shape.decode(py, &page, limit, self.kind, self.session.choices),
+            None => Ok(PyList::empty(py)),
+        }
+    }
+
+    /// Never held while Python code may run: whoever waits for it holds the interpreter.
     fn lock(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,29 +99,34 @@ impl Current {
         Some(pager)
     }
 
-    fn load(&mut self, py: Python<'_>, session: &SessionState, response: Response) -> PyResult<()> {
-        self.page = match response.page {
-            Some(page) => {
-                let shape = session.shape(py, &page.columns)?;
-                Some((page, shape))
-            }
-            None => None,
-        };
-        self.coordinator = response.coordinator.map(|address| address.to_string());
+    /// Makes the page of a response the current one.
+    fn load(&mut self, response: Response, shape: Option<Arc<Shape>>) {
+        self.page = response.page.zip(shape);
+        self.coordinator = response.coordinator;
         self.warnings.extend(response.warnings);
-        Ok(())
     }
+}
+
+/// The shape of a response's rows. Making one runs Python code, so no lock may be held.
+fn shape_of(
+    py: Python<'_>,
+    session: &SessionState,
+    response: &Response,
+) -> PyResult<Option<Arc<Shape>>> {
+    response.page.as_ref().map(|page| session.shape(py, &page.columns)).transpose()
 }
 
 #[pymethods]
 impl Cursor {
     /// The rows of the current page, decoded now.
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let page = self.lock().page.clone();
-        match page {
-            Some((page, shape)) => shape.decode(py, &page, self.kind, self.session.choices),
-            None => Ok(PyList::empty(py)),
-        }
+        self.decode(py, usize::MAX)
+    }
+
+    /// The first row of the current page alone.
+    fn first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let rows = self.decode(py, 1)?;
+        if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
     }
 
     /// Whether pages may follow the current one.
@@ -127,7 +144,7 @@ impl Cursor {
 
     #[getter]
     fn coordinator(&self) -> Option<String> {
-        self.lock().coordinator.clone()
+        self.lock().coordinator.map(|address| address.to_string())
     }
 
     #[getter]
@@ -169,18 +186,19 @@ impl Step for Advance {
     ) -> PyResult<Next> {
         let arrival = arrival.map_err(|error| error::raise_engine(py, &error))?;
         let cursor = self.cursor.get();
-        let mut current = cursor.lock();
         let more = match arrival {
             Arrival::Page(Some(response)) => {
                 let last = response.next.is_none();
-                current.load(py, &cursor.session, response)?;
+                let shape = shape_of(py, &cursor.session, &response)?;
+                let mut current = cursor.lock();
+                current.load(response, shape);
                 if last {
                     current.next = NextPage::End;
                 }
                 true
             }
             _ => {
-                current.next = NextPage::End;
+                cursor.lock().next = NextPage::End;
                 false
             }
         };

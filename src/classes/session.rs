@@ -72,6 +72,16 @@ impl SessionState {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets all prepared statements.
+    fn clear_cache(&self) {
+        let mut cache = self.cache();
+        let empty = LruCache::new(cache.cap());
+        let dropped = std::mem::replace(&mut *cache, empty);
+        // Not before: Python objects go with them.
+        drop(cache);
+        drop(dropped);
+    }
+
     /// The prepared statement of this text, if it is in the cache.
     pub fn cached(&self, py: Python<'_>, text: &str) -> Option<Py<Prepared>> {
         self.cache().get(text).map(|prepared| prepared.clone_ref(py))
@@ -94,9 +104,11 @@ impl SessionState {
     fn follow_keyspace(&self) {
         let now = self.engine.keyspace();
         let mut known = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
-        if *known != now {
-            *known = now;
-            self.cache().clear();
+        let changed = *known != now;
+        *known = now;
+        drop(known);
+        if changed {
+            self.clear_cache();
         }
     }
 
@@ -114,7 +126,10 @@ impl SessionState {
     ) {
         let engine = self.engine.clone();
         op.run(&self.runtime, async move {
-            engine.execute(&prepared, &row, &options, None).await.map(Arrival::Response)
+            // The engine's future is some kilobytes large. Made here, where it is awaited, it is
+            // moved once; made by the caller, it would be copied at every hand-over.
+            let answer = Box::pin(engine.execute(&prepared, &row, &options, None)).await;
+            answer.map(Arrival::Response)
         });
     }
 }
@@ -298,7 +313,7 @@ impl Session {
         }));
         let engine = self.0.engine.clone();
         op.run(&self.0.runtime, async move {
-            engine.query(&text, &options, None).await.map(Arrival::Response)
+            Box::pin(engine.query(&text, &options, None)).await.map(Arrival::Response)
         });
         Ok(Op(op))
     }
@@ -432,7 +447,7 @@ impl Step for CloseStep {
         _: &Arc<OpState>,
     ) -> PyResult<Next> {
         py.detach(|| self.session.runtime.shutdown());
-        self.session.cache().clear();
+        self.session.clear_cache();
         Ok(Next::Done(py.None()))
     }
 }

@@ -251,7 +251,7 @@ impl<'py> Decoder<'py> {
             let cell = good(plan, entries.next_value())?;
             let key = self.part(key_plan, cell, true, || Segment::MapKey(i))?;
             let cell = good(plan, entries.next_value())?;
-            let shown = || Segment::MapValue(super::describe::describe(&key));
+            let shown = || Segment::MapValue(super::describe::describe_key(&key));
             let value = self.part(value_plan, cell, hashable, shown)?;
             map.set_item(key, value)?;
         }

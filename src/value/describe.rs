@@ -22,6 +22,12 @@ pub fn describe(value: &Bound<'_, PyAny>) -> String {
     }
 }
 
+/// A map's key inside a path: text and integers without the name of their type.
+pub fn describe_key(key: &Bound<'_, PyAny>) -> String {
+    let described = describe(key);
+    described.strip_prefix("str ").or(described.strip_prefix("int ")).unwrap_or(&described).into()
+}
+
 /// The name of the value's class, with its module unless it is a built-in.
 pub fn type_name(value: &Bound<'_, PyAny>) -> String {
     match value.get_type().fully_qualified_name() {

@@ -9,8 +9,8 @@ use turbocql_codec::plan::UdtPlan;
 use turbocql_codec::types::{self, inet};
 use turbocql_codec::{Malformed, Plan, Segment, wire};
 
-use super::describe::describe;
-use super::record::Record;
+use super::describe::{describe, describe_key};
+use super::record::{self, Record};
 use super::{Failure, HostPlan, Outcome, interned, numbers, sequence, temporal};
 
 /// Appends a part of a value, framed: null for `None`.
@@ -78,8 +78,8 @@ pub fn encode(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> O
 pub fn mismatch(plan: &HostPlan, expected: &str, value: &Bound<'_, PyAny>) -> Box<Failure> {
     let cql_type = plan.cql_type();
     if is_unset(value) {
-        let reason = "UNSET stands for a whole column, not for a part of a value";
-        return Failure::refused(cql_type, reason);
+        let got = "UNSET, which stands for a whole column, not for a part of a value";
+        return Failure::expected(&cql_type, &cql_type, got);
     }
     let wanted = format!("{cql_type} ({expected})");
     Failure::expected(cql_type, wanted, describe(value))
@@ -182,8 +182,8 @@ fn encode_map(
         dict.items()
     } else if value.is_instance(interned::mapping(py)?)? {
         let items = value.call_method0(pyo3::intern!(py, "items"));
-        let length = value.len().map_err(|error| raised(plan, value, error))?;
         let items = items.map_err(|error| raised(plan, value, error))?;
+        let length = value.len().map_err(|error| raised(plan, value, error))?;
         sequence::bounded_list(plan, value, &items, length)?
     } else {
         return Err(mismatch(plan, "a dict or another mapping", value));
@@ -200,20 +200,13 @@ fn encode_map(
     types::map::end(out, start, items.len()).map_err(|m| unfit(plan, value, m))
 }
 
-/// A map's key inside a path.
-fn describe_key(key: &Bound<'_, PyAny>) -> String {
-    let described = describe(key);
-    described.strip_prefix("str ").or(described.strip_prefix("int ")).unwrap_or(&described).into()
-}
-
 fn encode_tuple(
     plan: &HostPlan,
     components: &[HostPlan],
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
-    let parts = sequence::fixed(value).ok_or_else(|| mismatch(plan, "a tuple or list", value))?;
-    let parts = parts.map_err(|error| raised(plan, value, error))?;
+    let parts = sequence::fixed(plan, value)?;
     if parts.len() > components.len() {
         let reason = format!(
             "expected {} of at most {} components, got {}",
@@ -223,10 +216,12 @@ fn encode_tuple(
         );
         return Err(Failure::refused(plan.cql_type(), reason));
     }
-    for (i, (component, part)) in components.iter().zip(parts.iter()).enumerate() {
+    let count = parts.len();
+    for (i, component) in components.iter().enumerate().take(count) {
+        let part = parts.get(i).ok_or_else(|| sequence::changed(plan, value))?;
         encode_cell(component, &part, out).map_err(|failure| failure.at(|| Segment::Index(i)))?;
     }
-    Ok(())
+    if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
 }
 
 fn encode_udt(
@@ -256,11 +251,22 @@ fn udt_fields<'py>(
 ) -> Outcome<Vec<Option<Bound<'py, PyAny>>>> {
     let py = value.py();
     let names = udt.host.names.iter().map(|name| name.bind(py));
-    let own_record = value.get_type().is(udt.host.class.bind(py));
-    if let Ok(parts) = value.cast::<PyTuple>()
-        && (own_record || !value.hasattr(pyo3::intern!(py, "_fields"))?)
-    {
-        return positional(plan, udt, parts.iter());
+    if let Ok(parts) = value.cast::<PyTuple>() {
+        if value.get_type().is(udt.host.class.bind(py)) {
+            return positional(plan, udt, parts.iter());
+        }
+        // A record of ours, of another class: its attributes need not be called as its fields.
+        if let Some(fields) = record::fields_of(value)? {
+            let named = fields.iter().zip(parts.iter()).collect::<Vec<_>>();
+            return udt_fields(
+                plan,
+                udt,
+                PyDict::from_sequence(PyList::new(py, named)?.as_any())?.as_any(),
+            );
+        }
+        if !value.hasattr(pyo3::intern!(py, "_fields"))? {
+            return positional(plan, udt, parts.iter());
+        }
     }
     if let Ok(parts) = value.cast::<PyList>() {
         return positional(plan, udt, parts.iter());

@@ -14,17 +14,17 @@ const INTEGERS: &str = "int or an object with __index__";
 /// An integer of the width of `T`, from an `int` or through `__index__`.
 #[inline]
 pub fn integer<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<T> {
-    let wide = value.extract::<i64>().map_err(|error| unread(plan, value, error))?;
+    let wide = value.extract::<i64>().map_err(|error| unread(plan, value, INTEGERS, error))?;
     T::try_from(wide).map_err(|_| out_of_range(plan, value))
 }
 
 #[cold]
-fn unread(plan: &HostPlan, value: &Bound<'_, PyAny>, error: PyErr) -> Box<Failure> {
+fn unread(plan: &HostPlan, value: &Bound<'_, PyAny>, expected: &str, error: PyErr) -> Box<Failure> {
     let py = value.py();
     if error.is_instance_of::<PyOverflowError>(py) {
         out_of_range(plan, value)
     } else if error.is_instance_of::<PyTypeError>(py) {
-        mismatch(plan, INTEGERS, value)
+        mismatch(plan, expected, value)
     } else {
         raised(plan, value, error)
     }
@@ -49,7 +49,7 @@ fn exact_int<'py>(
     let index = pyo3::intern!(value.py(), "__index__");
     match value.getattr_opt(index).map_err(|error| raised(plan, value, error))? {
         Some(index) if !value.is_instance_of::<pyo3::types::PyType>() => {
-            let number = index.call0().map_err(|error| unread(plan, value, error))?;
+            let number = index.call0().map_err(|error| unread(plan, value, expected, error))?;
             if number.is_instance_of::<PyInt>() {
                 Ok(number)
             } else {

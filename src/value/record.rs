@@ -28,6 +28,17 @@ pub fn record_class(py: Python<'_>, name: &str, names: &[Py<PyString>]) -> PyRes
     Ok(interned::record_class(py)?.call1((name, names))?.unbind())
 }
 
+/// The names that a record made here has for its parts, before they were made attributes; `None`
+/// for what is no such record.
+pub fn fields_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    let py = value.py();
+    let Some(made_of) = value.get_type().getattr_opt(pyo3::intern!(py, "_turbocql_made_of"))?
+    else {
+        return Ok(None);
+    };
+    Ok(Some(made_of.extract::<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>()?.1))
+}
+
 /// Compiles a type for use with Python values.
 pub fn compile(py: Python<'_>, cql_type: &CqlType) -> Outcome<HostPlan> {
     Plan::compile(cql_type, &mut |udt: &UdtType| Ok(Record::new(py, udt)?))

@@ -31,35 +31,24 @@ impl<'py> Parts<'py> {
 
     /// The part at `i`, unless the list has shrunk since its length was asked.
     #[inline]
-    fn get(&self, i: usize) -> Option<Bound<'py, PyAny>> {
+    pub fn get(&self, i: usize) -> Option<Bound<'py, PyAny>> {
         match self {
             Parts::List(list) => list.get_item(i).ok(),
             Parts::Tuple(tuple) => tuple.get_item(i).ok(),
         }
     }
-
-    /// As many parts as there are now; fewer, should the list shrink on the way.
-    pub fn iter(&self) -> impl Iterator<Item = Bound<'py, PyAny>> {
-        (0..self.len()).map_while(|i| self.get(i))
-    }
 }
 
-/// The parts of a list, tuple or other indexable sequence; `None` for what is none.
-pub fn fixed<'py>(value: &Bound<'py, PyAny>) -> Option<PyResult<Parts<'py>>> {
-    if let Ok(tuple) = value.cast::<PyTuple>() {
-        return Some(Ok(Parts::Tuple(tuple.clone())));
+/// The parts of a list, tuple or other indexable sequence.
+pub fn fixed<'py>(plan: &HostPlan, value: &Bound<'py, PyAny>) -> Outcome<Parts<'py>> {
+    let expected = "a tuple or list";
+    let indexed = value.is_instance_of::<PyTuple>()
+        || value.is_instance_of::<PyList>()
+        || value.hasattr(pyo3::intern!(value.py(), "__getitem__"))?;
+    if !indexed {
+        return Err(mismatch(plan, expected, value));
     }
-    if let Ok(list) = value.cast::<PyList>() {
-        return Some(Ok(Parts::List(list.clone())));
-    }
-    let py = value.py();
-    let mapping = interned::mapping(py).and_then(|class| value.is_instance(class));
-    let indexable = value.hasattr(pyo3::intern!(py, "__getitem__"));
-    if is_text_or_bytes(value) || mapping.unwrap_or(true) || !indexable.unwrap_or(false) {
-        return None;
-    }
-    let length = value.len().ok()?;
-    Some(take(value, length).map(Parts::List))
+    parts(plan, value, false, expected)
 }
 
 fn is_text_or_bytes(value: &Bound<'_, PyAny>) -> bool {
@@ -90,10 +79,11 @@ pub fn bounded_list<'py>(
     if list.len() == length { Ok(list) } else { Err(changed(plan, value)) }
 }
 
-fn changed(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
+/// The user's own code changed the value while it was read, or its length is a lie.
+pub fn changed(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
     let cql_type = plan.cql_type();
-    let reason = format!("{} does not have the length that it gives", type_name(value));
-    Failure::refused(cql_type, reason)
+    let got = format!("{} that does not have the length that it gives", type_name(value));
+    Failure::expected(&cql_type, &cql_type, got)
 }
 
 /// The parts of any ordered or unordered collection of a known length. Text, bytes and mappings
@@ -192,14 +182,14 @@ pub fn encode_vector(
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
     if let Some(width) = vector.width {
-        let size = width * vector.dimension;
-        if let Some(bytes) = ready_bytes(value, size) {
+        let size = width.saturating_mul(vector.dimension);
+        let numeric = bare_width(&vector.element).is_some();
+        // Only of numbers is every bit pattern a value.
+        if numeric && let Some(bytes) = ready_bytes(value, size) {
             out.extend_from_slice(&bytes);
             return Ok(());
         }
-        if bare_width(&vector.element).is_some()
-            && let Some(numbers) = buffer_of(value)
-        {
+        if numeric && let Some(numbers) = buffer_of(value) {
             check_dimension(plan, vector, numbers.item_count())?;
             out.reserve(size);
             return encode_buffer(plan, &vector.element, &numbers, value, Framing::Bare, out);
@@ -285,6 +275,14 @@ fn buffer_of(value: &Bound<'_, PyAny>) -> Option<PyUntypedBuffer> {
     (buffer.dimensions() == 1 && !bytes).then_some(buffer)
 }
 
+/// Whether the buffer's numbers are in the machine's byte order. Asked here because
+/// [`PyUntypedBuffer::as_typed`] takes a foreign one for the machine's own.
+fn is_native(buffer: &PyUntypedBuffer) -> bool {
+    let foreign = if cfg!(target_endian = "little") { *b">!" } else { [b'<'; 2] };
+    buffer.item_size() == 1
+        || !buffer.format().to_bytes().first().is_some_and(|mark| foreign.contains(mark))
+}
+
 /// Appends a buffer's numbers as numbers of `element`'s type, each checked against its range.
 fn encode_buffer(
     plan: &HostPlan,
@@ -300,14 +298,17 @@ fn encode_buffer(
             $(if let Some(done) = numbers.append::<$kind>(buffer, out) { return done; })*
         };
     }
-    first_of!(f32, f64, i32, i64, u8, i8, i16, u16, u32, u64);
+    if is_native(buffer) {
+        first_of!(f32, f64, i32, i64, u8, i8, i16, u16, u32, u64);
+    }
     // Half floats, foreign byte orders and records: by way of Python objects.
     let parts = bounded_list(plan, value, value, buffer.item_count())?;
     for (i, part) in parts.iter().enumerate() {
-        if let Framing::Sized(width) = framing {
-            wire::put_i32(out, width as i32);
-        }
-        encode(element, &part, out).map_err(|failure| failure.at(|| Segment::Index(i)))?;
+        let done = match framing {
+            Framing::Sized(_) => encode_cell(element, &part, out),
+            Framing::Bare => encode(element, &part, out),
+        };
+        done.map_err(|failure| failure.at(|| Segment::Index(i)))?;
     }
     Ok(())
 }
@@ -337,7 +338,7 @@ impl Numbers<'_, '_> {
             if !number.encode_as(self.element, out) {
                 let cql_type = self.element.cql_type();
                 let array = describe(self.value);
-                let reason = format!("{number} in {array} cannot be stored as {cql_type}");
+                let reason = format!("{number:?} in {array} cannot be stored as {cql_type}");
                 return Some(Err(Failure::refused(cql_type, reason).at(|| Segment::Index(i))));
             }
         }
@@ -346,7 +347,7 @@ impl Numbers<'_, '_> {
 }
 
 /// A number of a typed buffer.
-trait Number: Element + std::fmt::Display {
+trait Number: Element + std::fmt::Debug {
     /// Appends the number as `element` has it; false when it is not one of that type's.
     fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool;
 }
@@ -367,8 +368,9 @@ macro_rules! integers {
                     Plan::SmallInt => fits(self, types::smallint::encode, out),
                     Plan::Int => fits(self, types::int::encode, out),
                     Plan::BigInt => fits(self, types::bigint::encode, out),
+                    // By way of binary64, as the same number outside an array goes.
                     Plan::Float => {
-                        types::float::encode(self as f32, out);
+                        types::float::encode(self as f64 as f32, out);
                         true
                     }
                     Plan::Double => {

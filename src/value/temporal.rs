@@ -44,6 +44,10 @@ fn days_of(date: &impl PyDateAccess) -> i32 {
     days_from_civil(date.get_year(), date.get_month(), date.get_day())
 }
 
+fn is_integer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(value.is_instance_of::<PyInt>() || value.hasattr(pyo3::intern!(value.py(), "__index__"))?)
+}
+
 /// Days since 1970-01-01.
 pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     let py = value.py();
@@ -57,7 +61,7 @@ pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
         let days = value.getattr(pyo3::intern!(py, "days"));
         return days.and_then(|days| days.extract()).map_err(|error| raised(plan, value, error));
     }
-    if !value.is_instance_of::<PyInt>() {
+    if !is_integer(value)? {
         return Err(mismatch(plan, "datetime.date, turbocql.Date or the raw int", value));
     }
     let raw: u32 = numbers::integer(plan, value)?;
@@ -81,7 +85,7 @@ pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
             .and_then(|nanoseconds| nanoseconds.extract())
             .map_err(|error| raised(plan, value, error));
     }
-    if !value.is_instance_of::<PyInt>() {
+    if !is_integer(value)? {
         return Err(mismatch(plan, "datetime.time, turbocql.Time or int nanoseconds", value));
     }
     numbers::integer(plan, value)
@@ -113,7 +117,7 @@ pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
             .map_err(|error| raised(plan, value, error));
     }
     let expected = "datetime, date, turbocql.Timestamp or int milliseconds";
-    if value.is_instance_of::<PyInt>() || value.hasattr(pyo3::intern!(py, "__index__"))? {
+    if is_integer(value)? {
         return numbers::integer(plan, value);
     }
     Err(mismatch(plan, expected, value))

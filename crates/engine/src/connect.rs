@@ -76,8 +76,7 @@ async fn knock(contact_points: &[String], deadline: Instant) -> Knocked {
 /// Whether any address of a contact point answers.
 async fn reach(contact_point: &str) -> Result<(), String> {
     let addresses = lookup_host(contact_point).await.map_err(|error| error.to_string())?;
-    let mut tries: FuturesUnordered<_> =
-        addresses.map(greet).collect();
+    let mut tries: FuturesUnordered<_> = addresses.map(greet).collect();
     let mut why = "no address is known".to_owned();
     while let Some(answer) = tries.next().await {
         match answer {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use tokio::sync::{Mutex, oneshot};
 use turbocql_codec::RowBuffer;
 
@@ -27,10 +28,13 @@ pub struct Pager {
 
 struct Fetcher {
     runtime: Runtime,
-    session: Session,
-    source: PageSource,
-    options: RequestOptions,
+    request: Request,
 }
+
+/// Asks for the page at a place.
+type Request = Box<dyn Fn(PagingState) -> BoxFuture<'static, PageResult> + Send + Sync>;
+
+type PageResult = Result<Response, EngineError>;
 
 /// The page that comes next.
 enum Ahead {
@@ -46,7 +50,7 @@ enum Ahead {
 }
 
 struct Fetch {
-    response: oneshot::Receiver<Result<Response, EngineError>>,
+    response: oneshot::Receiver<PageResult>,
     task: TaskHandle,
 }
 
@@ -65,7 +69,22 @@ impl Pager {
         options: RequestOptions,
         next: Option<PagingState>,
     ) -> Pager {
-        let fetcher = Fetcher { runtime: runtime.clone(), session, source, options };
+        let request: Request = Box::new(move |at| {
+            let (session, source, options) = (session.clone(), source.clone(), options.clone());
+            Box::pin(async move {
+                match &source {
+                    PageSource::Prepared(prepared, row) => {
+                        session.execute(prepared, row, &options, Some(at)).await
+                    }
+                    PageSource::Text(text) => session.query(text, &options, Some(at)).await,
+                }
+            })
+        });
+        Pager::over(runtime, request, next)
+    }
+
+    fn over(runtime: &Runtime, request: Request, next: Option<PagingState>) -> Pager {
+        let fetcher = Fetcher { runtime: runtime.clone(), request };
         let ahead = Mutex::new(fetcher.ahead(next));
         Pager { fetcher, ahead }
     }
@@ -101,18 +120,101 @@ fn lost() -> EngineError {
 impl Fetcher {
     fn ahead(&self, next: Option<PagingState>) -> Ahead {
         let Some(at) = next else { return Ahead::End };
-        let (session, source) = (self.session.clone(), self.source.clone());
-        let (options, from) = (self.options.clone(), Some(at.clone()));
         let (sender, response) = oneshot::channel();
+        let page = (self.request)(at.clone());
         let task = self.runtime.submit(async move {
-            let response = match &source {
-                PageSource::Prepared(prepared, row) => {
-                    session.execute(prepared, row, &options, from).await
-                }
-                PageSource::Text(text) => session.query(text, &options, from).await,
-            };
-            let _ = sender.send(response);
+            let _ = sender.send(page.await);
         });
         Ahead::Fetching { at, fetch: Fetch { response, task } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    fn wait<T: Send + 'static>(
+        runtime: &Runtime,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let (sender, receiver) = mpsc::channel();
+        runtime.submit(async move { sender.send(future.await).unwrap() });
+        receiver.recv_timeout(Duration::from_secs(5)).unwrap()
+    }
+
+    fn page(next: Option<u8>) -> Response {
+        Response {
+            page: None,
+            next: next.map(|at| PagingState::from_bytes([at])),
+            warnings: Vec::new(),
+            tracing_id: None,
+            coordinator: None,
+        }
+    }
+
+    /// Pages 1 to 3; every page fails the first time it is asked for when `flaky`.
+    fn pager(runtime: &Runtime, flaky: bool) -> (Arc<Pager>, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let request: Request = Box::new(move |at| {
+            let nth = count.fetch_add(1, Ordering::SeqCst);
+            let at = at.as_bytes()[0];
+            Box::pin(async move {
+                if flaky && nth.is_multiple_of(2) {
+                    return Err(EngineError::new(ErrorKind::Server, format!("page {at}")));
+                }
+                Ok(page((at < 3).then_some(at + 1)))
+            })
+        });
+        let next = Some(PagingState::from_bytes([1]));
+        (Arc::new(Pager::over(runtime, request, next)), asked)
+    }
+
+    fn next(runtime: &Runtime, pager: &Arc<Pager>) -> Result<Option<Response>, EngineError> {
+        let pager = Arc::clone(pager);
+        wait(runtime, async move { pager.next().await })
+    }
+
+    #[test]
+    fn one_page_ahead_and_no_more() {
+        let runtime = Runtime::start(1).unwrap();
+        let (pager, asked) = pager(&runtime, false);
+        for handed_out in 1..=3 {
+            assert!(next(&runtime, &pager).unwrap().is_some());
+            wait(&runtime, async { tokio::time::sleep(Duration::from_millis(20)).await });
+            assert_eq!(asked.load(Ordering::SeqCst), (handed_out + 1).min(3));
+        }
+        assert!(next(&runtime, &pager).unwrap().is_none());
+        assert!(next(&runtime, &pager).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_page_that_failed_is_tried_again() {
+        let runtime = Runtime::start(1).unwrap();
+        let (pager, _) = pager(&runtime, true);
+        for at in 1..=3 {
+            let error = next(&runtime, &pager).unwrap_err();
+            assert_eq!(error.message, format!("page {at}"));
+            assert!(next(&runtime, &pager).unwrap().is_some());
+        }
+        assert!(next(&runtime, &pager).unwrap().is_none());
+    }
+
+    #[test]
+    fn dropping_the_pager_drops_the_fetch() {
+        let runtime = Runtime::start(1).unwrap();
+        let request: Request = Box::new(|_| Box::pin(std::future::pending()));
+        let pager = Pager::over(&runtime, request, Some(PagingState::from_bytes([1])));
+        assert_eq!(runtime.in_flight(), 1);
+        drop(pager);
+        let began = Instant::now();
+        while runtime.in_flight() > 0 && began.elapsed() < Duration::from_secs(5) {
+            std::thread::yield_now();
+        }
+        assert_eq!(runtime.in_flight(), 0);
     }
 }

@@ -104,7 +104,7 @@ impl Session {
         let engine = &self.0.engine;
         // A statement without a result needs no page: that is one field less to send, and to read.
         let paged = paging.is_some() || !prepared.result_columns().is_empty();
-        let answer = match self.page_size(options).filter(|_| paged) {
+        let answer = match self.page_size(options, &paging)?.filter(|_| paged) {
             Some(page_size) => {
                 bound.set_page_size(page_size);
                 engine.execute_bound_single_page(&bound, start(paging)).await
@@ -141,7 +141,7 @@ impl Session {
             statement.set_retry_policy(Some(Arc::new(CarefulRetry { effect: Effect::Staged })));
         }
         let engine = &self.0.engine;
-        let answer = match self.page_size(options) {
+        let answer = match self.page_size(options, &paging)? {
             Some(page_size) => {
                 statement.set_page_size(page_size);
                 engine.query_single_page(statement, (), start(paging)).await
@@ -209,8 +209,18 @@ impl Session {
         }
     }
 
-    fn page_size(&self, options: &RequestOptions) -> Option<i32> {
-        Some(options.page_size.unwrap_or(self.0.page_size)).filter(|&size| size > 0)
+    /// How many rows a page has, `None` when there are to be no pages.
+    fn page_size(
+        &self,
+        options: &RequestOptions,
+        paging: &Option<PagingState>,
+    ) -> Result<Option<i32>, EngineError> {
+        let size = Some(options.page_size.unwrap_or(self.0.page_size)).filter(|&size| size > 0);
+        if size.is_none() && paging.is_some() {
+            let message = "executing: a result goes on page by page only: expected a page size";
+            return Err(EngineError::new(ErrorKind::Config, message));
+        }
+        Ok(size)
     }
 
     pub(crate) fn engine(&self) -> &scylla::client::session::Session {

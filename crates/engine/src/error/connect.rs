@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use scylla::errors::{
-    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, MetadataError, NewSessionError,
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, MetadataError,
+    NewSessionError,
 };
 
 use super::request::{keyspace_error, pool_error, why_broken};
@@ -153,10 +154,7 @@ mod tests {
         let error = NewSessionError::MetadataError(error.into());
         let silent = [("b:2".to_owned(), "refused".to_owned())];
         let told = connecting(&error, &["a:1".to_owned()], &silent);
-        assert_eq!(
-            told.message,
-            "connecting to a:1: no answer in time; b:2: refused"
-        );
+        assert_eq!(told.message, "connecting to a:1: no answer in time; b:2: refused");
         assert_eq!(told.kind, ErrorKind::Connect);
     }
 }

@@ -1,0 +1,194 @@
+//! Arenas handed in and not yet sent, and when to ask for more.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+use turbocql_codec::{RowBuffer, RowRef};
+
+use super::RowNumbers;
+
+/// Arenas that may be here at a time: one being sent, and one ready to follow it.
+const BACKLOG: usize = 2;
+
+pub(super) struct Intake {
+    waiting: Mutex<Waiting>,
+    /// Rung when there is something new to take, or to ask for.
+    pub(super) bell: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    arenas: VecDeque<Arena>,
+    current: Option<Arc<Arena>>,
+    next_row: usize,
+    /// Asked for and not yet handed in.
+    asked: usize,
+    /// Of those, the ones that the caller has not been told of.
+    to_tell: usize,
+    finished: bool,
+}
+
+pub(super) struct Arena {
+    rows: RowBuffer,
+    numbers: RowNumbers,
+}
+
+/// A row to send next.
+pub(super) struct Taken {
+    arena: Arc<Arena>,
+    index: usize,
+}
+
+pub(super) enum Next {
+    Row(Taken),
+    /// Nothing now, but more may come.
+    Nothing,
+    End,
+}
+
+impl Intake {
+    pub(super) fn new() -> Intake {
+        Intake { waiting: Mutex::default(), bell: Notify::new() }
+    }
+
+    pub(super) fn push(&self, rows: RowBuffer, numbers: RowNumbers) {
+        let mut waiting = self.waiting();
+        waiting.asked = waiting.asked.saturating_sub(1);
+        waiting.arenas.push_back(Arena { rows, numbers });
+        drop(waiting);
+        self.bell.notify_one();
+    }
+
+    pub(super) fn finish(&self) {
+        self.waiting().finished = true;
+        self.bell.notify_one();
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.waiting().finished
+    }
+
+    pub(super) fn backlog(&self) -> usize {
+        self.waiting().backlog()
+    }
+
+    /// The next row, in the order in which rows were handed in.
+    pub(super) fn take(&self) -> Next {
+        let mut waiting = self.waiting();
+        let next = waiting.take();
+        let tell = waiting.to_tell > 0;
+        drop(waiting);
+        if tell {
+            self.bell.notify_one();
+        }
+        next
+    }
+
+    /// How many arenas to ask the caller for. Each is told once.
+    pub(super) fn asks(&self) -> usize {
+        std::mem::take(&mut self.waiting().to_tell)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Waiting {
+    fn backlog(&self) -> usize {
+        self.arenas.len() + usize::from(self.current.is_some())
+    }
+
+    fn take(&mut self) -> Next {
+        loop {
+            if let Some(arena) = &self.current
+                && self.next_row < arena.rows.len()
+            {
+                self.next_row += 1;
+                return Next::Row(Taken { arena: Arc::clone(arena), index: self.next_row - 1 });
+            }
+            let ended = self.current.take().is_some();
+            self.current = self.arenas.pop_front().map(Arc::new);
+            self.next_row = 0;
+            let begun = self.current.is_some();
+            // Not before anything was handed in: the caller begins unasked.
+            if (ended || begun) && !self.finished {
+                let room = BACKLOG.saturating_sub(self.backlog() + self.asked);
+                self.asked += room;
+                self.to_tell += room;
+            }
+            if !begun {
+                return if self.finished { Next::End } else { Next::Nothing };
+            }
+        }
+    }
+}
+
+impl Taken {
+    pub(super) fn row(&self) -> Option<RowRef<'_>> {
+        self.arena.rows.row(self.index)
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        match &self.arena.numbers {
+            RowNumbers::From(first) => first + self.index as u64,
+            // A missing number would be the caller's mistake; the position is the best guess.
+            RowNumbers::Each(numbers) => {
+                numbers.get(self.index).copied().unwrap_or(self.index as u64)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    fn arena(rows: u8) -> RowBuffer {
+        let mut buffer = RowBuffer::new();
+        for row in 0..rows {
+            buffer.push_value(&[row]);
+            buffer.finish_row();
+        }
+        buffer
+    }
+
+    #[test]
+    fn rows_come_in_order_with_their_numbers() {
+        let intake = Intake::new();
+        intake.push(arena(2), RowNumbers::From(10));
+        intake.push(arena(0), RowNumbers::Each(vec![]));
+        intake.push(arena(2), RowNumbers::Each(vec![20, 22]));
+        intake.finish();
+        let mut numbers = Vec::new();
+        while let Next::Row(taken) = intake.take() {
+            assert!(taken.row().is_some());
+            numbers.push(taken.number());
+        }
+        assert_eq!(numbers, [10, 11, 20, 22]);
+        // Nothing is asked for once the end is announced.
+        assert_eq!((intake.backlog(), intake.asks()), (0, 0));
+        assert!(matches!(intake.take(), Next::End));
+    }
+
+    #[test]
+    fn two_arenas_are_asked_for_and_no_more() {
+        let intake = Intake::new();
+        assert!(matches!(intake.take(), Next::Nothing));
+        assert_eq!(intake.asks(), 0);
+        // A caller that begins with one is asked for the one to follow it.
+        intake.push(arena(1), RowNumbers::From(0));
+        assert!(matches!(intake.take(), Next::Row(_)));
+        assert_eq!((intake.asks(), intake.backlog()), (1, 1));
+        // It has not come when the first is used up: there is room for two, one is on its way.
+        assert!(matches!(intake.take(), Next::Nothing));
+        assert!(matches!(intake.take(), Next::Nothing));
+        assert_eq!((intake.asks(), intake.backlog()), (1, 0));
+        intake.push(arena(1), RowNumbers::From(1));
+        intake.push(arena(1), RowNumbers::From(2));
+        assert!(matches!(intake.take(), Next::Row(_)));
+        assert_eq!((intake.asks(), intake.backlog()), (0, 2));
+        assert!(matches!(intake.take(), Next::Row(_)));
+        assert_eq!((intake.asks(), intake.backlog()), (1, 1));
+    }
+}
