@@ -13,6 +13,7 @@ use pyo3::sync::PyOnceLock;
 use rustix::event::EventfdFlags;
 
 use crate::op::OpState;
+use crate::value::interned;
 
 /// What has completed for one event loop.
 pub struct LoopQueue {
@@ -99,8 +100,8 @@ impl LoopQueue {
         let queue =
             LoopQueue { completed: Mutex::default(), wake: Wake::Notifier(notifier.clone()) };
         let drain = Bound::new(py, Drain(Arc::new(queue)))?;
-        let reference = py.import("weakref")?.getattr("ref")?.call1((event_loop,))?.unbind();
-        notifier.start(reference, Arc::downgrade(&drain.get().0))?;
+        let requests = Requests { notifier, queue: Arc::downgrade(&drain.get().0) };
+        interned::start_notifying(py)?.call1((event_loop, requests))?;
         Ok(drain)
     }
 
@@ -158,7 +159,10 @@ impl Drain {
     }
 }
 
-/// A thread that calls `call_soon_threadsafe` whenever it is asked to.
+/// Asks a thread of Python's own to call `call_soon_threadsafe`.
+///
+/// A thread of ours may not: when the interpreter ends while that call has released it for a
+/// moment, CPython ends the thread by unwinding it, which native frames do not survive.
 #[derive(Default)]
 struct Notifier {
     state: Mutex<NotifierState>,
@@ -203,30 +207,20 @@ impl Notifier {
         *current = NotifierState::Idle;
         true
     }
-
-    fn start(self: Arc<Self>, event_loop: Py<PyAny>, queue: Weak<LoopQueue>) -> PyResult<()> {
-        let run = move || {
-            while self.next() {
-                // The interpreter may be gone: then nobody is left to notify.
-                let notified = Python::try_attach(|py| notify(py, &event_loop, &queue));
-                if notified.is_none() {
-                    return;
-                }
-            }
-        };
-        std::thread::Builder::new().name("turbocql-notify".to_owned()).spawn(run)?;
-        Ok(())
-    }
 }
 
-fn notify(py: Python<'_>, event_loop: &Py<PyAny>, queue: &Weak<LoopQueue>) {
-    let Some(queue) = queue.upgrade() else { return };
-    let Ok(event_loop) = event_loop.bind(py).call0() else { return };
-    if event_loop.is_none() {
-        return;
-    }
-    if let Ok(drain) = Bound::new(py, Drain(queue)) {
-        // A closed loop raises; what it awaited is nobody's any more.
-        let _ = event_loop.call_method1("call_soon_threadsafe", (drain,));
+/// What the notifying thread of a queue waits on.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Requests {
+    notifier: Arc<Notifier>,
+    queue: Weak<LoopQueue>,
+}
+
+#[pymethods]
+impl Requests {
+    /// Blocks, with the interpreter released, until the loop is to be woken: what it is to call
+    /// then, or None at the end.
+    fn wait(&self, py: Python<'_>) -> Option<Drain> {
+        py.detach(|| self.notifier.next()).then(|| self.queue.upgrade().map(Drain)).flatten()
     }
 }

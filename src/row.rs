@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 use turbocql_codec::{Column, Page, RowBuffer, Segment};
 
+use crate::classes::options::config_error;
 use crate::error;
 use crate::value::decode::{Choices, Decoder};
 use crate::value::describe::describe;
@@ -193,14 +194,15 @@ pub enum RowKind {
 }
 
 impl RowKind {
-    pub fn parse(name: &str) -> PyResult<RowKind> {
+    pub fn parse(py: Python<'_>, name: &str) -> PyResult<RowKind> {
         match name {
             "named" => Ok(RowKind::Named),
             "tuple" => Ok(RowKind::Tuple),
             "dict" => Ok(RowKind::Dict),
-            _ => Err(pyo3::exceptions::PyValueError::new_err(format!(
-                "rows must be \"named\", \"tuple\" or \"dict\", got {name:?}"
-            ))),
+            _ => {
+                let reason = format!("rows must be 'named', 'tuple' or 'dict', got {name:?}");
+                Err(config_error(py, &reason))
+            }
         }
     }
 }

@@ -20,6 +20,9 @@ class OpAwait:
 class Drain:
     def __call__(self) -> None: ...
 
+class Requests:
+    def wait(self) -> Drain | None: ...
+
 class Codec:
     def __init__(self, text: str) -> None: ...
     @property

@@ -39,7 +39,7 @@ class Face:
 
     @property
     def in_flight(self) -> int:
-        """Requests on their way."""
+        """What is on its way: requests, and each `execute_many` as one."""
         return self._core.in_flight
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from collections import namedtuple
 from functools import lru_cache
 from keyword import iskeyword
 from typing import Any
+from unicodedata import normalize
 from uuid import SafeUUID
 
 SAFE_UUID_UNKNOWN = SafeUUID.unknown
@@ -22,7 +23,8 @@ def field_names(names: tuple[str, ...]) -> list[str]:
     """
     cleaned: list[str] = []
     for i, name in enumerate(names):
-        field = re.sub(r"\W+", "_", name).strip("_")
+        # Python takes names for equal when they are in this form.
+        field = re.sub(r"\W+", "_", normalize("NFKC", name)).strip("_")
         if not field.isidentifier() or iskeyword(field) or field in cleaned:
             field = f"field_{i}"
             while field in cleaned or field in names[i + 1 :]:
@@ -37,11 +39,16 @@ def record_class(name: str, names: tuple[str, ...]) -> type[Any]:
     class_name = re.sub(r"\W+", "_", name).strip("_")
     if not class_name.isidentifier() or iskeyword(class_name):
         class_name = "Record"
-    cls: type[Any] = namedtuple(class_name, field_names(names))  # type: ignore[misc]  # noqa: PYI024
-    cls.__module__ = "turbocql.records"
-    # Pickled by its description: the class is made again where it is loaded.
-    cls.__reduce__ = _reduce  # type: ignore[assignment]
-    cls._turbocql_made_of = (name, names)
+    made: Any = namedtuple(class_name, field_names(names))  # type: ignore[misc]  # noqa: PYI024
+    return _with_origin(made, name, names)
+
+
+def _with_origin(made: Any, name: str, names: tuple[str, ...]) -> type[Any]:
+    """Says on the class what it was made of, by which its records are pickled."""
+    made.__module__ = "turbocql.records"
+    made.__reduce__ = _reduce
+    made._turbocql_made_of = (name, names)
+    cls: type[Any] = made
     return cls
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address
 from typing import Any, Literal, TypedDict
 
 from .errors import ConfigError
@@ -148,15 +150,17 @@ def _point(point: object, port: int) -> str:
     text = point.strip()
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
-        if not bracket or (rest and not rest.startswith(":")):
+        if not bracket or (rest and (not rest.startswith(":") or rest == ":")):
             raise ConfigError(f"contact point {point!r}: expected '[address]:port'")
-        host, own_port = f"[{host}]", rest[1:] if rest else ""
+        host, own_port = f"[{_ipv6(point, host)}]", rest[1:]
     elif text.count(":") > 1:
-        host, own_port = f"[{text}]", ""
+        host, own_port = f"[{_ipv6(point, text)}]", ""
     else:
         host, colon, own_port = text.partition(":")
         if colon and not own_port:
             raise ConfigError(f"contact point {point!r}: the port is missing")
+        if re.search(r"[\s,;/\[\]]", host):
+            raise ConfigError(f"contact point {point!r}: {host!r} is no host name")
     if not own_port:
         return f"{host}:{port}"
     if not own_port.isascii() or not own_port.isdigit() or not 1 <= int(own_port) <= 65_535:
@@ -164,6 +168,13 @@ def _point(point: object, port: int) -> str:
     if not host:
         raise ConfigError(f"contact point {point!r}: the host is missing")
     return f"{host}:{own_port}"
+
+
+def _ipv6(point: str, address: str) -> str:
+    try:
+        return str(IPv6Address(address))
+    except ValueError:
+        raise ConfigError(f"contact point {point!r}: {address!r} is no IPv6 address") from None
 
 
 def _consistency(name: str, value: Consistency | str) -> Consistency:

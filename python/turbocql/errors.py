@@ -133,8 +133,8 @@ class NoHostAvailable(RequestError):
 class ServerError(RequestError):
     """The server answered with an error."""
 
-    code: int = 0
-    """The error code of the CQL protocol."""
+    code: int = -1
+    """The error code of the CQL protocol; -1 where the engine does not tell."""
 
 
 class ServerInternalError(ServerError):
@@ -272,7 +272,6 @@ _BY_KIND: dict[str, type[Error]] = {
     "timeout": RequestTimeout,
     "broken": ConnectionLost,
     "no_hosts": NoHostAvailable,
-    "rate_limited": RateLimited,
     "encode": EncodeError,
     "decode": DecodeError,
     "closed": ClosedError,
@@ -299,8 +298,11 @@ def from_engine(
 ) -> Error:
     """The exception for a failure of the engine. Called by the native core."""
     if kind == "server":
-        server_error = _BY_CODE.get(code or 0, ServerError)(message)
-        server_error.code = code or 0
+        # The engine keeps the code of ScyllaDB's rate limit to itself, but not its details.
+        limited = code is None and "rejected_by_coordinator" in details
+        cls = RateLimited if limited else _BY_CODE.get(-1 if code is None else code, ServerError)
+        server_error = cls(message)
+        server_error.code = -1 if code is None else code
         error: Error = server_error
     else:
         error = _BY_KIND.get(kind, RequestError)(message)

@@ -79,7 +79,7 @@ class Date:
         """
         try:
             return datetime.date.fromordinal(self.days + _EPOCH_ORDINAL)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise OverflowError(f"{self} is outside the years 1 to 9999") from None
 
     @property
@@ -109,9 +109,10 @@ class Date:
 class Time:
     """A CQL `time`: a time of day, exact to the nanosecond.
 
-    Equal to the `datetime.time` without a time zone of the same instant, and of its hash.
+    Equal to the `datetime.time` without a time zone of the same time, and of its hash.
 
-    Units: `nanoseconds` since midnight, from 0 to 86,399,999,999,999.
+    Units: `nanoseconds` since midnight, from 0 to 86,399,999,999,999. Reading may give one
+    outside the day, which a server stores when another program sends it; writing refuses it.
 
     Example:
         >>> Time.of(8, 12, 54, 123_456_789)
@@ -122,13 +123,13 @@ class Time:
     nanoseconds: int
 
     def __init__(self, nanoseconds: int) -> None:
-        nanoseconds = _whole("nanoseconds", nanoseconds, 64)
-        if not 0 <= nanoseconds < _NANOSECONDS_PER_DAY:
-            raise ValueError(f"nanoseconds must be within a day, got {nanoseconds}")
-        object.__setattr__(self, "nanoseconds", nanoseconds)
+        object.__setattr__(self, "nanoseconds", _whole("nanoseconds", nanoseconds, 64))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Time is immutable: cannot set {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Time is immutable: cannot delete {name}")
 
     @classmethod
     def of(cls, hour: int, minute: int = 0, second: int = 0, nanosecond: int = 0) -> Time:
@@ -154,8 +155,11 @@ class Time:
     def to_time(self) -> datetime.time:
         """The same time of day.
 
-        Raises: `ValueError` when there is something below a microsecond, which would be lost.
+        Raises: `ValueError` when there is something below a microsecond, which would be lost, or
+            when it is outside the day.
         """
+        if not self.within_day:
+            raise ValueError(f"{self} is outside a day")
         microseconds, rest = divmod(self.nanoseconds, 1000)
         if rest:
             raise ValueError(f"{self} has nanoseconds, which datetime.time has no place for")
@@ -164,8 +168,13 @@ class Time:
         return datetime.time(minutes // 60, minutes % 60, second, microsecond)
 
     @property
+    def within_day(self) -> bool:
+        """Whether it is a time of day."""
+        return 0 <= self.nanoseconds < _NANOSECONDS_PER_DAY
+
+    @property
     def hour(self) -> int:
-        """0 to 23."""
+        """0 to 23, within a day."""
         return self.nanoseconds // 3_600_000_000_000
 
     @property
@@ -199,11 +208,13 @@ class Time:
         return NotImplemented if nanoseconds is None else self.nanoseconds < nanoseconds
 
     def __hash__(self) -> int:
-        if self.nanoseconds % 1000:
+        if self.nanoseconds % 1000 or not self.within_day:
             return hash(self.nanoseconds)
         return hash(self.to_time())
 
     def __str__(self) -> str:
+        if not self.within_day:
+            return f"{self.nanoseconds}ns"
         text = f"{self.hour:02d}:{self.minute:02d}:{self.second:02d}"
         return f"{text}.{self.nanosecond:09d}" if self.nanosecond else text
 
@@ -233,7 +244,7 @@ class Timestamp:
     @classmethod
     def from_datetime(cls, instant: datetime.datetime) -> Timestamp:
         """The same instant, less what it has below a millisecond. Naive ones mean UTC."""
-        if instant.tzinfo is None:
+        if instant.utcoffset() is None:
             instant = instant.replace(tzinfo=datetime.timezone.utc)
         since = instant - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
         return cls(since // datetime.timedelta(milliseconds=1))
@@ -324,6 +335,9 @@ class FrozenMap(Mapping[K, V]):
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"FrozenMap is immutable: cannot set {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"FrozenMap is immutable: cannot delete {name}")
 
     def __getitem__(self, key: K) -> V:
         return self._entries[key]

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use turbocql_engine::{Config, Consistency, RequestOptions, SerialConsistency};
+use turbocql_engine::{
+    Config, Consistency, EngineError, ErrorKind, RequestOptions, SerialConsistency,
+};
+
+use crate::error;
 
 /// What a call may say about its request; absent means the session's setting.
 #[derive(FromPyObject)]
@@ -36,21 +40,23 @@ impl CallOptions<'_> {
     }
 }
 
+/// An option that cannot be.
+pub fn config_error(py: Python<'_>, reason: &str) -> PyErr {
+    error::raise_engine(py, &EngineError::new(ErrorKind::Config, reason))
+}
+
 fn consistency(value: &Bound<'_, PyAny>) -> PyResult<Consistency> {
     let name: String = value.extract().map_err(|_| {
         PyTypeError::new_err("consistency must be a turbocql.Consistency or its name")
     })?;
-    name.parse().map_err(|_| PyValueError::new_err(format!("unknown consistency {name:?}")))
+    name.parse().map_err(|error| error::raise_engine(value.py(), &error))
 }
 
 fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistency> {
     let name: String = value.extract().map_err(|_| {
         PyTypeError::new_err("serial_consistency must be a turbocql.Consistency or its name")
     })?;
-    name.parse().map_err(|_| {
-        let reason = format!("serial_consistency must be SERIAL or LOCAL_SERIAL, got {name:?}");
-        PyValueError::new_err(reason)
-    })
+    name.parse().map_err(|error| error::raise_engine(value.py(), &error))
 }
 
 /// Seconds; infinity for no limit.
@@ -62,16 +68,17 @@ fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
         return Ok(None);
     }
     let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|timeout| !timeout.is_zero());
-    timeout
-        .map(Some)
-        .ok_or_else(|| PyValueError::new_err(format!("timeout_s must be above 0, got {seconds}")))
+    timeout.map(Some).ok_or_else(|| {
+        config_error(value.py(), &format!("timeout_s must be above 0, got {seconds}"))
+    })
 }
 
 fn page_size(value: &Bound<'_, PyAny>) -> PyResult<i32> {
     let rows: i64 =
         value.extract().map_err(|_| PyTypeError::new_err("page_size must be a number of rows"))?;
     i32::try_from(rows).ok().filter(|&rows| rows > 0).ok_or_else(|| {
-        PyValueError::new_err(format!("page_size must be from 1 to {}, got {rows}", i32::MAX))
+        let reason = format!("page_size must be from 1 to {}, got {rows}", i32::MAX);
+        config_error(value.py(), &reason)
     })
 }
 

@@ -14,7 +14,7 @@ use turbocql_engine::{BatchKind, EngineError, ErrorKind, PageSource, RequestOpti
 use super::batch::{BatchStep, Statement};
 use super::bulk::{BulkOptions, BulkStep};
 use super::cursor::{Cursor, Following};
-use super::options::{CallOptions, ConnectOptions};
+use super::options::{CallOptions, ConnectOptions, config_error};
 use super::prepared::{Bound_, Prepared};
 use crate::error::{self, Way};
 use crate::op::{Arrival, Next, Op, OpState, Step};
@@ -112,8 +112,8 @@ impl SessionState {
         }
     }
 
-    fn row_kind(&self, rows: Option<&str>) -> PyResult<RowKind> {
-        rows.map_or(Ok(self.row_kind), RowKind::parse)
+    fn row_kind(&self, py: Python<'_>, rows: Option<&str>) -> PyResult<RowKind> {
+        rows.map_or(Ok(self.row_kind), |rows| RowKind::parse(py, rows))
     }
 
     /// Sends the only row of `row` for `prepared`.
@@ -205,6 +205,14 @@ impl Step for PrepareStep {
 }
 
 impl Then {
+    fn options(&self) -> Arc<RequestOptions> {
+        match self {
+            Then::Return => Arc::default(),
+            Then::Execute { options, .. } => options.clone(),
+            Then::Many { options, .. } => options.request.clone(),
+        }
+    }
+
     fn run(
         self,
         py: Python<'_>,
@@ -251,10 +259,12 @@ impl Session {
         if let Some(prepared) = self.0.cached(py, &text) {
             return self.start(py, prepared, then);
         }
+        let options = then.options();
         let op = OpState::new(Box::new(PrepareStep { session: self.0.clone(), then }));
         let engine = self.0.engine.clone();
         op.run(&self.0.runtime, async move {
-            engine.prepare(&text).await.map(|prepared| Arrival::Prepared(vec![prepared]))
+            let prepared = engine.prepare(&text, &options).await?;
+            Ok(Arrival::Prepared(vec![prepared]))
         });
         Ok(Op(op))
     }
@@ -281,7 +291,7 @@ impl Session {
         let py = statement.py();
         self.0.check_open()?;
         let options = self.options(options)?;
-        let kind = self.0.row_kind(rows)?;
+        let kind = self.0.row_kind(py, rows)?;
         let value = values.map(|values| values.clone().unbind());
         if let Ok(prepared) = statement.cast::<Prepared>() {
             let then = Then::Execute { values: value, options, kind };
@@ -337,14 +347,14 @@ impl Session {
             "logged" => BatchKind::Logged,
             "unlogged" => BatchKind::Unlogged,
             "counter" => BatchKind::Counter,
-            _ => return Err(PyValueError::new_err(format!("unknown kind of batch {kind:?}"))),
+            _ => return Err(config_error(py, &format!("unknown kind of batch {kind:?}"))),
         };
         let mut step = BatchStep {
             session: self.0.clone(),
             kind,
             statements: statements.iter().map(Statement::parse).collect::<PyResult<_>>()?,
             options: self.options(options)?,
-            rows: self.0.row_kind(rows)?,
+            rows: self.0.row_kind(py, rows)?,
             sent: false,
         };
         let op = OpState::empty();
@@ -352,11 +362,11 @@ impl Session {
         if unprepared.is_empty() {
             step.send(py, &[], &op)?;
         } else {
-            let engine = self.0.engine.clone();
+            let (engine, options) = (self.0.engine.clone(), step.options.clone());
             op.run(&self.0.runtime, async move {
                 let mut prepared = Vec::with_capacity(unprepared.len());
                 for text in &unprepared {
-                    prepared.push(engine.prepare(text).await?);
+                    prepared.push(engine.prepare(text, &options).await?);
                 }
                 Ok(Arrival::Prepared(prepared))
             });
@@ -508,7 +518,7 @@ pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op
             naive_timestamps: options.naive_timestamps,
             numpy_vectors: options.numpy_vectors,
         },
-        row_kind: RowKind::parse(&options.rows)?,
+        row_kind: RowKind::parse(config.py(), &options.rows)?,
         cache,
         rows_class,
         forks: FORKS.load(Ordering::Relaxed),

@@ -54,8 +54,7 @@ impl<'py> Decoder<'py> {
         }
         let py = self.py;
         Ok(match plan {
-            Plan::Ascii => self.text(plan, types::ascii::decode(bytes))?,
-            Plan::Text => self.text(plan, types::text::decode(bytes))?,
+            Plan::Ascii | Plan::Text => self.text(bytes)?,
             Plan::TinyInt => int(py, good(plan, types::tinyint::decode(bytes))?),
             Plan::SmallInt => int(py, good(plan, types::smallint::decode(bytes))?),
             Plan::Int => int(py, good(plan, types::int::decode(bytes))?),
@@ -103,8 +102,15 @@ impl<'py> Decoder<'py> {
         }
     }
 
-    fn text(&self, plan: &HostPlan, text: Result<&str, Malformed>) -> Outcome<Bound<'py, PyAny>> {
-        Ok(PyString::new(self.py, good(plan, text)?).into_any())
+    /// Bytes that are not UTF-8, some of which the server's own check lets pass, are kept as lone
+    /// surrogates (Python's `surrogateescape`): a page does not fail because of them.
+    fn text(&self, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
+        let py = self.py;
+        Ok(match types::text::decode(bytes) {
+            Ok(text) => PyString::new(py, text).into_any(),
+            Err(_) => PyBytes::new(py, bytes)
+                .call_method1(pyo3::intern!(py, "decode"), ("utf-8", "surrogateescape"))?,
+        })
     }
 
     fn varint(&self, plan: &HostPlan, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use turbocql_codec::plan::UdtPlan;
 use turbocql_codec::types::{self, inet};
 use turbocql_codec::{Malformed, Plan, Segment, wire};
@@ -162,6 +162,10 @@ fn address(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<IpAddr> {
             return Err(Failure::refused("inet", reason));
         }
     }
+    // Interfaces are addresses too, by inheritance; their network would be lost.
+    if value.hasattr(pyo3::intern!(py, "network"))? {
+        return Err(mismatch(plan, expected, value));
+    }
     let packed = value
         .getattr(pyo3::intern!(py, "packed"))
         .and_then(|packed| packed.extract::<Vec<u8>>())
@@ -243,6 +247,8 @@ fn encode_udt(
     Ok(())
 }
 
+const RECORDS: &str = "a mapping, dataclass, named tuple, tuple or object with its fields";
+
 /// The value of each field, by name where the value has names; `None` where it has none.
 fn udt_fields<'py>(
     plan: &HostPlan,
@@ -285,13 +291,21 @@ fn udt_fields<'py>(
         }
         return Ok(parts);
     }
+    // Python's numbers and texts have attributes, but are no records.
+    let scalar = value.is_instance_of::<PyString>()
+        || value.is_instance_of::<PyBytes>()
+        || value.is_instance_of::<PyInt>()
+        || value.is_instance_of::<PyFloat>()
+        || value.is_instance_of::<PyComplex>();
+    if scalar {
+        return Err(mismatch(plan, RECORDS, value));
+    }
     let mut parts = Vec::with_capacity(udt.fields.len());
     for name in names {
         parts.push(value.getattr_opt(name).map_err(|error| raised(plan, value, error))?);
     }
     if parts.iter().all(Option::is_none) && !udt.fields.is_empty() {
-        let expected = "a mapping, dataclass, named tuple, tuple or object with its fields";
-        return Err(mismatch(plan, expected, value));
+        return Err(mismatch(plan, RECORDS, value));
     }
     Ok(parts)
 }

@@ -52,6 +52,7 @@ imported! {
     cql_duration = "turbocql.types"."Duration";
     frozen_map = "turbocql.types"."FrozenMap";
     unset = "turbocql.types"."UNSET";
+    start_notifying = "turbocql._notify"."start";
     error_from_codec = "turbocql.errors"."from_codec";
     error_from_engine = "turbocql.errors"."from_engine";
     bulk_report = "turbocql.bulk"."_report";

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyInt, PyTime, PyTimeAccess,
+    PyBool, PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyInt, PyTime, PyTimeAccess,
     PyTzInfo, PyTzInfoAccess,
 };
 use turbocql_codec::types::duration::Duration;
@@ -44,7 +44,11 @@ fn days_of(date: &impl PyDateAccess) -> i32 {
     days_from_civil(date.get_year(), date.get_month(), date.get_day())
 }
 
+/// Whether the value counts as a raw number: a bool is none.
 fn is_integer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if value.is_instance_of::<PyBool>() {
+        return Ok(false);
+    }
     Ok(value.is_instance_of::<PyInt>() || value.hasattr(pyo3::intern!(value.py(), "__index__"))?)
 }
 

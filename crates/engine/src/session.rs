@@ -68,23 +68,26 @@ impl Session {
         Ok(session)
     }
 
-    /// Has the server prepare `text`. Nothing is cached here, but concurrent calls with one text
-    /// share one round trip.
-    pub async fn prepare(&self, text: &str) -> Result<Arc<Prepared>, EngineError> {
+    /// Has the server prepare `text`, within the timeout of `options`. Nothing is cached here, but
+    /// concurrent calls with one text share one round trip.
+    pub async fn prepare(
+        &self,
+        text: &str,
+        options: &RequestOptions,
+    ) -> Result<Arc<Prepared>, EngineError> {
         let inner = &self.0;
         let work = || async {
-            let prepare = inner.engine.prepare(text);
-            // The engine itself sets no limit, and waits for the slowest node.
-            let prepared = match inner.timeout {
-                None => prepare.await,
-                Some(limit) => tokio::time::timeout(limit, prepare)
-                    .await
-                    .map_err(|_| deadline("preparing", limit, None))?,
-            };
-            let prepared = prepared.map_err(|error| preparing(&error))?;
+            let prepared = inner.engine.prepare(text).await.map_err(|error| preparing(&error))?;
             Ok(Arc::new(Prepared::new(prepared)?))
         };
-        inner.preparing.run(text, work).await
+        let prepared = inner.preparing.run(text, work);
+        // The engine itself sets no limit, and waits for the slowest node.
+        match options.timeout.unwrap_or(inner.timeout) {
+            None => prepared.await,
+            Some(limit) => tokio::time::timeout(limit, prepared)
+                .await
+                .map_err(|_| deadline("preparing", limit, None))?,
+        }
     }
 
     /// Executes a prepared statement with the one row in `rows`. A statement that has a result

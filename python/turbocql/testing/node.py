@@ -24,6 +24,7 @@ _GUARD = Path(__file__).with_name("guard.py")
 _TAIL_LINES = 40
 _POLL_S = 0.1
 _KILL_S = 30.0
+_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,18 @@ class Node:
         self._require_running("pause")
         self._signal(signal.SIGSTOP)
         self.is_paused = True
+        # The guard sends the signal: wait until it has taken hold.
+        deadline = time.monotonic() + _PAUSE_S
+        while self._state() not in ("T", None) and time.monotonic() < deadline:
+            time.sleep(0.002)
+
+    def _state(self) -> str | None:
+        """The state of the node's process, as one letter; None where the system does not tell."""
+        try:
+            text = Path(f"/proc/{self.pid}/stat").read_text()
+        except OSError:
+            return None
+        return text.rpartition(")")[2].split()[0]
 
     def resume(self) -> None:
         """Lets a paused node go on (SIGCONT); a node that is not paused is left alone."""

@@ -40,7 +40,11 @@ pub struct Parts {
 pub fn decode(bytes: &[u8]) -> Result<Parts, Malformed> {
     let mut reader = Reader::new(bytes);
     let scale = reader.i32()?;
-    let unscaled = reader.take(reader.remaining())?;
+    let unscaled = match reader.take(reader.remaining())? {
+        // No integer at all, which the server stores when it is sent one: a zero of that scale.
+        [] => &[0],
+        unscaled => unscaled,
+    };
     Ok(match varint::decode_i128(unscaled)? {
         Some(value) => {
             Parts { negative: value < 0, digits: value.unsigned_abs().to_string(), scale }
@@ -62,7 +66,7 @@ mod tests {
         let mut out = Vec::new();
         encode(false, &[3, 1, 4], 2, &mut out).unwrap();
         assert_eq!(out, [0, 0, 0, 2, 0x01, 0x3a]);
-        assert!(decode(&[0, 0, 0, 2]).is_err());
+        assert_eq!(decode(&[0, 0, 0, 2]).unwrap().digits, "0");
         assert!(decode(&[0, 0]).is_err());
     }
 

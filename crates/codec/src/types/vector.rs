@@ -21,7 +21,7 @@ pub fn element_width(element: &CqlType) -> Option<usize> {
         CqlType::Uuid | CqlType::TimeUuid => Some(types::uuid::WIDTH),
         CqlType::Timestamp => Some(types::timestamp::WIDTH),
         CqlType::Vector(inner, dimension) => {
-            element_width(inner).map(|width| width * usize::from(*dimension))
+            element_width(inner).map(|width| width.saturating_mul((*dimension).into()))
         }
         CqlType::Frozen(inner) => element_width(inner),
         CqlType::Ascii
@@ -83,10 +83,9 @@ pub fn decode(
     dimension: usize,
     width: Option<usize>,
 ) -> Result<Elements<'_>, Malformed> {
-    match width {
-        Some(width) if width * dimension != bytes.len() => {
-            Err(Malformed::Length(width * dimension, bytes.len()))
-        }
+    // Vectors of vectors of vectors can be wider than any memory.
+    match width.map(|width| width.saturating_mul(dimension)) {
+        Some(size) if size != bytes.len() => Err(Malformed::Length(size, bytes.len())),
         None if dimension > bytes.len() => Err(Malformed::Short(dimension, bytes.len())),
         _ => Ok(Elements { reader: Reader::new(bytes), width }),
     }

@@ -1,0 +1,31 @@
+"""Waking event loops that cannot watch a file descriptor."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from contextlib import suppress
+
+from . import _core
+
+
+def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:
+    """Starts the thread that wakes `event_loop` whenever it is asked to, until the loop is gone.
+
+    Called by the native core.
+    """
+    threading.Thread(
+        target=_run, args=(weakref.ref(event_loop), requests), name="turbocql-notify", daemon=True
+    ).start()
+
+
+def _run(reference: weakref.ref[asyncio.AbstractEventLoop], requests: _core.Requests) -> None:
+    while (drain := requests.wait()) is not None:
+        event_loop = reference()
+        if event_loop is not None:
+            # Closed: what it awaited is nobody's any more.
+            with suppress(RuntimeError):
+                event_loop.call_soon_threadsafe(drain)
+        # Nothing here may keep the loop or its queue alive while waiting.
+        del event_loop, drain

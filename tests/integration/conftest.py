@@ -1,0 +1,56 @@
+"""Asynchronous tests, and the faces that scenarios run on."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+
+import pytest
+from tests.support.faces import FACES, Face
+from tests.support.loops import LOOPS, Loop
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(params=FACES, ids=lambda face: face.name)
+def face(request: pytest.FixtureRequest) -> Face:
+    """Each face of the driver, the asynchronous one on each kind of event loop."""
+    chosen: Face = request.param
+    return chosen
+
+
+@pytest.fixture(params=FACES[:2], ids=lambda face: face.name)
+def twin(request: pytest.FixtureRequest) -> Face:
+    """The two faces, for scenarios that take long."""
+    chosen: Face = request.param
+    return chosen
+
+
+@pytest.fixture(params=LOOPS, ids=lambda loop: loop.name)
+def loop(request: pytest.FixtureRequest) -> Loop:
+    """Each kind of event loop, for what only the asynchronous face can do."""
+    chosen: Loop = request.param
+    return chosen
+
+
+@pytest.fixture
+def number() -> int:
+    """One that no other test of this run gets: a key, or part of a name."""
+    return next(_NUMBERS)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a coroutine function on the event loop that its `face`, `twin` or `loop` asks for."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    chosen = LOOPS[0]
+    for argument in arguments.values():
+        if isinstance(argument, Face):
+            chosen = argument.loop
+        elif isinstance(argument, Loop):
+            chosen = argument
+    chosen.run(pyfuncitem.obj(**arguments))
+    return True

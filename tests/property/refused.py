@@ -1,0 +1,27 @@
+"""What every refusal has in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from turbocql.codec import encode
+from turbocql.errors import EncodeError
+
+
+def refused(cql_type: str, value: Any) -> EncodeError:
+    """The error, which is the same one however deep the value is."""
+    with pytest.raises(EncodeError) as caught:
+        encode(cql_type, value)
+    with pytest.raises(EncodeError) as inside:
+        encode(f"map<text, tuple<int, frozen<{cql_type}>>>", {"k": (1, value)})
+    error, deep = caught.value, inside.value
+    assert isinstance(error, TypeError)
+    assert isinstance(error, ValueError)
+    assert deep.path == 'value["k"][1]' + error.path.removeprefix("value")
+    assert str(deep).startswith(deep.path + ": ")
+    assert str(error).startswith(f"{error.path}: " if error.path else "")
+    assert deep.cql_type == error.cql_type
+    assert error.cql_type in str(error)
+    return error

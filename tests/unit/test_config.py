@@ -1,0 +1,184 @@
+"""Settings are checked as soon as they are given."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import typing
+from typing import Any
+
+import pytest
+
+import turbocql
+from turbocql import Config, Consistency
+from turbocql.config import Settings
+from turbocql.errors import ConfigError
+
+
+def make(**settings: Any) -> Config:
+    return Config(**settings)
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ("db1", ["db1:9042"]),
+        (" db1 ", ["db1:9042"]),
+        ("db1:9043", ["db1:9043"]),
+        ("10.0.0.1:1", ["10.0.0.1:1"]),
+        ("::1", ["[::1]:9042"]),
+        ("[::1]", ["[::1]:9042"]),
+        ("[2001:db8::1]:65535", ["[2001:db8::1]:65535"]),
+        (["db1", "db2:9043", "::1"], ["db1:9042", "db2:9043", "[::1]:9042"]),
+        (("db1",), ["db1:9042"]),
+    ],
+)
+def test_contact_points(points: Any, expected: list[str]) -> None:
+    assert list(make(contact_points=points).contact_points) == expected
+
+
+def test_the_port_is_that_of_points_that_name_none() -> None:
+    points = make(contact_points=["db1", "db2:1", "::1"], port=19042).contact_points
+    assert list(points) == ["db1:19042", "db2:1", "[::1]:19042"]
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        *(
+            "",
+            " ",
+            "db1:",
+            ":9042",
+            "db1:0",
+            "db1:65536",
+            "db1:x",
+            "db1:-1",
+            "db1:٣",
+            "[::1",
+            "[::1]x",
+        ),
+        *([], (), ["db1", ""], [5], 5, None, b"db1", {"db1"}, iter(["db1"]), [None]),
+    ],
+    ids=repr,
+)
+def test_contact_points_that_cannot_be(points: Any) -> None:
+    with pytest.raises(ConfigError, match=r"contact.point"):
+        make(contact_points=points)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("port", [0, 65_536, -1, "9042", 9042.0, None, True]),
+        ("keyspace", ["", 5, b"app"]),
+        ("consistency", ["", "quorums", 5, None, "SERIAL", Consistency.LOCAL_SERIAL]),
+        ("serial_consistency", ["QUORUM", Consistency.ONE, "x", 5]),
+        ("timeout_s", [0, -1, float("nan"), "1", True]),
+        ("connect_timeout_s", [0, -1, float("nan"), "1", None, True]),
+        ("compression", ["gzip", "", True, []]),
+        ("page_size", [0, -1, 2**31, 1.5, "5", None, True]),
+        ("rows", ["list", None, ["named"]]),
+        ("timestamps", ["utc", None, True]),
+        ("vectors", ["array", None]),
+        ("prepared_cache_size", [0, -1, 2**31, None]),
+        ("application_name", ["", 5]),
+        ("io_threads", [0, 257, 1.0, None]),
+    ],
+)
+def test_values_that_cannot_be_are_refused_by_name(name: str, values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(ConfigError, match=name.partition("_")[0]) as caught:
+            make(**{name: value})
+        assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"consistency": Consistency.ONE},
+        {"serial_consistency": None, "timeout_s": None},
+        {"serial_consistency": "serial"},
+        {"timeout_s": 0.5, "connect_timeout_s": 5},
+        {"compression": "lz4"},
+        {"compression": "snappy", "page_size": 1},
+        {"rows": "dict", "timestamps": "naive", "vectors": "numpy"},
+        {"keyspace": "App", "application_name": "demo", "io_threads": 256},
+        {"user": "ann", "password": "secret"},
+    ],
+    ids=repr,
+)
+def test_values_that_can_be(settings: dict[str, Any]) -> None:
+    config = make(**settings)
+    for name, value in settings.items():
+        shown = value.upper() if "consistency" in name and isinstance(value, str) else value
+        assert getattr(config, name) == shown
+
+
+def test_consistencies_go_by_name_in_any_case() -> None:
+    for text in ("local_quorum", "LOCAL_QUORUM", Consistency.LOCAL_QUORUM):
+        consistency = make(consistency=text).consistency
+        assert consistency is Consistency.LOCAL_QUORUM
+    assert str(Consistency.LOCAL_QUORUM) == f"{Consistency.LOCAL_QUORUM}" == "LOCAL_QUORUM"
+
+
+def test_user_and_password_go_together() -> None:
+    for settings in ({"user": "ann"}, {"password": "secret"}):
+        with pytest.raises(ConfigError, match="go together"):
+            make(**settings)
+
+
+def test_a_password_is_never_shown() -> None:
+    config = make(user="ann", password="hunter2")
+    assert "hunter2" not in repr(config)
+    assert "hunter2" not in str(config)
+    assert "hunter2" not in f"{[config]}"
+    assert "ann" in repr(config)
+    for wrong in ({"user": "ann", "password": b"hunter2"}, {"password": "hunter2"}):
+        with pytest.raises(ConfigError) as caught:
+            make(**wrong)
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("connect", [turbocql.connect, turbocql.aio.connect, make])
+def test_unknown_settings_are_refused(connect: Any) -> None:
+    with pytest.raises(TypeError, match="time_out"):
+        connect(contact_points="127.0.0.1", time_out=5)
+    with pytest.raises(TypeError):
+        make(**{"db1": 1})
+
+
+@pytest.mark.parametrize("connect", [turbocql.connect, turbocql.aio.connect])
+def test_wrong_settings_are_refused_before_anything_is_connected(connect: Any) -> None:
+    with pytest.raises(ConfigError, match="page_size"):
+        connect("127.0.0.1:1", page_size=0)
+
+
+def test_settings_are_the_fields_behind_the_contact_points() -> None:
+    fields = {field.name for field in dataclasses.fields(Config)} - {"contact_points"}
+    assert set(Settings.__annotations__) == fields
+    config_types = typing.get_type_hints(Config)
+    for name, hint in typing.get_type_hints(Settings).items():
+        assert hint == config_types[name], name
+
+
+def test_a_config_is_fixed_and_can_be_compared_copied_and_pickled() -> None:
+    config = make(contact_points="db1", keyspace="app", user="ann", password="secret")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.port = 1  # type: ignore[misc]
+    assert dataclasses.replace(config) == config
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert hash(dataclasses.replace(config)) == hash(config)
+    assert dataclasses.replace(config, keyspace="b") != config
+
+
+def test_what_the_native_core_is_given() -> None:
+    native = make(
+        contact_points="db1", timeout_s=None, timestamps="naive", vectors="numpy"
+    )._native()
+    assert native["contact_points"] == ["db1:9042"]
+    assert native["timeout_s"] == float("inf")
+    assert (native["naive_timestamps"], native["numpy_vectors"]) == (True, True)
+    plain = make()._native()
+    assert (plain["naive_timestamps"], plain["numpy_vectors"]) == (False, False)
+    assert plain["timeout_s"] == 30.0
