@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use rustix::event::EventfdFlags;
 
+use crate::ending::Inside;
 use crate::op::OpState;
 use crate::value::interned;
 
@@ -155,6 +156,7 @@ pub struct Drain(Arc<LoopQueue>);
 #[pymethods]
 impl Drain {
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        let _inside = Inside::enter(py);
         self.0.drain(py)
     }
 }

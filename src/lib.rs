@@ -3,6 +3,7 @@
 
 mod bridge;
 mod classes;
+mod ending;
 mod error;
 mod op;
 mod row;
@@ -24,6 +25,8 @@ mod _core {
     use crate::classes::prepared::{Bound_, Prepared};
     #[pymodule_export]
     use crate::classes::session::{Session, connect, forked};
+    #[pymodule_export]
+    use crate::ending::ending;
     #[pymodule_export]
     use crate::op::{Op, OpAwait};
 

@@ -4,15 +4,17 @@
 //! Python, including any next request it calls for, is worked out in the waiting thread or on the
 //! event loop: by the operation's [`Step`].
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyTuple, PyWeakrefMethods, PyWeakrefReference};
 use turbocql_engine::{BulkOutcome, EngineError, Prepared, Response, Runtime, Session, TaskHandle};
 
 use crate::bridge::LoopQueue;
+use crate::ending::Inside;
 use crate::error;
 
 /// What the engine hands over.
@@ -57,8 +59,9 @@ struct Inner {
     phase: Phase,
     step: Option<Box<dyn Step>>,
     task: Option<TaskHandle>,
-    /// The event loop and future that await the operation.
-    awaiting: Option<(Arc<LoopQueue>, Py<PyAny>)>,
+    /// The event loop and future that await the operation. Both weak: the future belongs to the
+    /// task that awaits it, and a loop that is closed under it must be free to go.
+    awaiting: Option<(Weak<LoopQueue>, Py<PyWeakrefReference>)>,
 }
 
 pub struct OpState {
@@ -124,10 +127,12 @@ impl OpState {
             Phase::Running | Phase::Arrived(_) => {}
         }
         inner.phase = Phase::Arrived(arrival);
-        let queue = inner.awaiting.as_ref().map(|(queue, _)| queue.clone());
+        let queue = inner.awaiting.as_ref().map(|(queue, _)| queue.upgrade());
         drop(inner);
         match queue {
-            Some(queue) => queue.push(self.clone()),
+            Some(Some(queue)) => queue.push(self.clone()),
+            // The loop is gone, and with it whoever awaited.
+            Some(None) => {}
             None => self.arrived.notify_all(),
         }
     }
@@ -140,7 +145,6 @@ impl OpState {
         }
         inner.phase = Phase::Abandoned;
         let (task, step) = (inner.task.take(), inner.step.take());
-        // The future leads back here by way of the task that awaits it: an end to that circle.
         let awaiting = inner.awaiting.take();
         drop(inner);
         drop(awaiting);
@@ -151,46 +155,55 @@ impl OpState {
         drop(step);
     }
 
-    /// Works on what has arrived, until nothing is left to do at once. True when finished.
+    /// Works on what has arrived, if anything has. True when finished.
+    ///
+    /// One arrival at a time: an event loop has other things to do between two.
     fn advance(self: &Arc<Self>, py: Python<'_>) -> bool {
-        loop {
-            let mut inner = self.lock();
-            if matches!(inner.phase, Phase::Finished(_) | Phase::Abandoned) {
-                return true;
-            }
-            let Some(step) = inner.step.take() else { return false };
-            let arrival = match std::mem::replace(&mut inner.phase, Phase::Running) {
-                Phase::Arrived(arrival) => arrival,
-                phase => {
-                    inner.phase = phase;
-                    inner.step = Some(step);
-                    return false;
-                }
-            };
-            drop(inner);
-            let next = step.arrived(py, arrival, self);
-            let mut inner = self.lock();
-            match next {
-                Ok(Next::Again(step)) => inner.step = Some(step),
-                Ok(Next::Done(value)) => inner.phase = Phase::Finished(Ok(value)),
-                Err(error) => inner.phase = Phase::Finished(Err(error)),
-            }
+        let _inside = Inside::enter(py);
+        let mut inner = self.lock();
+        if matches!(inner.phase, Phase::Finished(_) | Phase::Abandoned) {
+            return true;
         }
+        let Some(step) = inner.step.take() else { return false };
+        let arrival = match std::mem::replace(&mut inner.phase, Phase::Running) {
+            Phase::Arrived(arrival) => arrival,
+            phase => {
+                inner.phase = phase;
+                inner.step = Some(step);
+                return false;
+            }
+        };
+        drop(inner);
+        let next = step.arrived(py, arrival, self);
+        let mut inner = self.lock();
+        match next {
+            Ok(Next::Again(step)) => {
+                inner.step = Some(step);
+                return false;
+            }
+            Ok(Next::Done(value)) => inner.phase = Phase::Finished(Ok(value)),
+            Err(error) => inner.phase = Phase::Finished(Err(error)),
+        }
+        true
     }
 
-    fn outcome(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match &self.lock().phase {
-            Phase::Finished(Ok(value)) => Ok(value.clone_ref(py)),
-            Phase::Finished(Err(error)) => Err(error.clone_ref(py)),
-            _ => Err(PyRuntimeError::new_err("the operation was abandoned")),
+    /// The result, once: kept here, an exception would keep alive the frames of its traceback,
+    /// which keep the operation.
+    fn outcome(&self) -> PyResult<Py<PyAny>> {
+        match std::mem::replace(&mut self.lock().phase, Phase::Abandoned) {
+            Phase::Finished(result) => result,
+            _ => Err(PyRuntimeError::new_err("the operation was abandoned or awaited before")),
         }
     }
 
     /// Called on the event loop, once for each burst that the operation was part of.
     pub fn resolve(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
         let awaited = self.lock().awaiting.as_ref().map(|(_, future)| future.clone_ref(py));
-        let Some(future) = awaited else { return Ok(()) };
-        let future = future.bind(py);
+        let Some(reference) = awaited else { return Ok(()) };
+        let Some(future) = reference.bind(py).upgrade() else {
+            self.abandon();
+            return Ok(());
+        };
         // Cancelled in the meantime: its late result is nobody's.
         if future.call_method0(pyo3::intern!(py, "done"))?.is_truthy()? {
             self.abandon();
@@ -199,7 +212,7 @@ impl OpState {
         if !self.advance(py) {
             return Ok(());
         }
-        match self.outcome(py) {
+        match self.outcome() {
             Ok(value) => future.call_method1(pyo3::intern!(py, "set_result"), (value,))?,
             Err(error) => {
                 // A future cannot carry a StopIteration.
@@ -247,7 +260,7 @@ impl Op {
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         loop {
             if self.0.advance(py) {
-                return self.0.outcome(py);
+                return self.0.outcome();
             }
             py.detach(|| {
                 let inner = self.0.lock();
@@ -269,14 +282,16 @@ impl Op {
     }
 
     fn __await__(&self, py: Python<'_>) -> PyResult<OpAwait> {
+        let _inside = Inside::enter(py);
         if self.0.advance(py) {
             return Ok(OpAwait { op: self.0.clone(), future: None });
         }
         let (queue, event_loop) = LoopQueue::running(py)?;
         let future = event_loop.call_method0(pyo3::intern!(py, "create_future"))?;
         let iterator = future.call_method0(pyo3::intern!(py, "__await__"))?;
+        let reference = PyWeakrefReference::new(&future)?;
         let mut inner = self.0.lock();
-        inner.awaiting = Some((queue.clone(), future.unbind()));
+        inner.awaiting = Some((Arc::downgrade(&queue), reference.unbind()));
         let arrived = matches!(inner.phase, Phase::Arrived(_));
         drop(inner);
         if arrived {
@@ -302,9 +317,10 @@ impl OpAwait {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let _inside = Inside::enter(py);
         match &self.future {
             Some(future) => future.call_method0(py, pyo3::intern!(py, "__next__")),
-            None => Err(PyStopIteration::new_err((self.op.outcome(py)?,))),
+            None => Err(PyStopIteration::new_err((self.op.outcome()?,))),
         }
     }
 
@@ -326,5 +342,15 @@ impl OpAwait {
 
     fn close(&self) {
         self.op.abandon();
+    }
+
+    /// The future, its task and this make a circle, which the collector must see when a loop is
+    /// closed under them.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.future)
+    }
+
+    fn __clear__(&mut self) {
+        self.future = None;
     }
 }

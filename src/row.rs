@@ -16,6 +16,14 @@ use crate::value::encode::{encode_cell, is_unset};
 use crate::value::record::{self, compile, record_class};
 use crate::value::{Failure, HostPlan, Outcome, interned};
 
+/// The plan and the name of each column.
+fn compile_all(py: Python<'_>, columns: &[Column]) -> Outcome<(Vec<HostPlan>, Vec<Py<PyString>>)> {
+    let plans =
+        columns.iter().map(|column| compile(py, &column.cql_type)).collect::<Outcome<_>>()?;
+    let names = columns.iter().map(|column| PyString::new(py, &column.name).unbind()).collect();
+    Ok((plans, names))
+}
+
 /// How to encode the values of a statement's bind markers.
 pub struct RowPlan {
     columns: Arc<[Column]>,
@@ -33,12 +41,7 @@ impl RowPlan {
         columns: Arc<[Column]>,
         partition_key: &[usize],
     ) -> Outcome<RowPlan> {
-        let plans = columns
-            .iter()
-            .map(|column| compile(py, &column.cql_type))
-            .collect::<Outcome<Vec<_>>>()?;
-        let names: Vec<_> =
-            columns.iter().map(|column| PyString::new(py, &column.name).unbind()).collect();
+        let (plans, names) = compile_all(py, &columns)?;
         let distinct: std::collections::HashSet<&str> =
             columns.iter().map(|column| column.name.as_str()).collect();
         let distinct = distinct.len();
@@ -125,6 +128,10 @@ impl RowPlan {
         for (i, name) in self.names.iter().enumerate() {
             let value = get(name.bind(py))?;
             missing += usize::from(value.is_none());
+            if value.is_none() && self.partition_key.contains(&i) {
+                // A misspelled name explains more than the value that is missing for it.
+                self.check_names(values)?;
+            }
             self.encode_marker(i, value, rows)?;
         }
         // Nearly always every marker has its value and nothing else is there.
@@ -217,12 +224,7 @@ pub struct Shape {
 
 impl Shape {
     pub fn new(py: Python<'_>, columns: Arc<[Column]>) -> Outcome<Shape> {
-        let plans = columns
-            .iter()
-            .map(|column| compile(py, &column.cql_type))
-            .collect::<Outcome<Vec<_>>>()?;
-        let names: Vec<_> =
-            columns.iter().map(|column| PyString::new(py, &column.name).unbind()).collect();
+        let (plans, names) = compile_all(py, &columns)?;
         let class = record_class(py, "Row", &names)?;
         Ok(Shape { columns, plans, names, class })
     }

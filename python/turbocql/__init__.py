@@ -8,6 +8,7 @@ Example:
 
 from __future__ import annotations
 
+import atexit as _atexit
 import os as _os
 
 from . import _core, aio, codec, errors
@@ -45,6 +46,9 @@ __all__ = [
 ]
 
 __version__: str = _core.VERSION
+
+# Threads that are still at work when the interpreter ends must not be in native code by then.
+_atexit.register(_core.ending)
 
 # The engine's thread does not live on in a forked child: sessions must notice.
 if hasattr(_os, "register_at_fork"):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import _core
-from ._options import pack
+from ._options import check_int, pack
 from .config import Config, RowsAs
 from .errors import ConfigError
 from .policies import Consistency
@@ -77,10 +77,8 @@ class Face:
         timestamp: int | None,
         idempotent: bool | None,
     ) -> _core.Op:
-        if not 1 <= concurrency <= 32_768:
-            raise ConfigError(f"concurrency must be from 1 to 32768, got {concurrency}")
-        if max_failures < 0:
-            raise ConfigError(f"max_failures must not be below 0, got {max_failures}")
+        check_int("concurrency", concurrency, 1, 32_768)
+        check_int("max_failures", max_failures, 0, 2**31 - 1)
         options = pack(consistency, None, timeout_s, None, timestamp, idempotent)
         return self._core.execute_many(statement, rows, concurrency, max_failures, options)
 

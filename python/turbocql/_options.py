@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .errors import ConfigError
 from .policies import Consistency
 
 
@@ -33,3 +34,9 @@ def pack(
         "timestamp": timestamp,
         "idempotent": idempotent,
     }
+
+
+def check_int(name: str, value: object, low: int, high: int) -> None:
+    """Raises `ConfigError` unless `value` is an int from `low` to `high`."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ConfigError(f"{name} must be an int from {low} to {high}, got {value!r}")

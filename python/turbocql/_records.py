@@ -17,20 +17,30 @@ object_setattr = object.__setattr__
 def field_names(names: tuple[str, ...]) -> list[str]:
     """Names that a named tuple accepts, one for each column or field.
 
-    What is no letter, digit or underscore becomes an underscore, and underscores at the ends go.
-    A name that is then empty, begins with a digit, is a keyword, or stands there already becomes
-    `field_N`, N counting from 0.
+    A name that is accepted as it is stays. In others, what is no letter, digit or underscore
+    becomes an underscore, and underscores at the ends go. A name that is then empty, begins with a
+    digit, is a keyword, or stands there already becomes `field_N`, N counting from 0.
     """
-    cleaned: list[str] = []
+    fields: list[str | None] = [None] * len(names)
+    # Those that need no change come first: no other may take their name.
     for i, name in enumerate(names):
-        # Python takes names for equal when they are in this form.
-        field = re.sub(r"\W+", "_", normalize("NFKC", name)).strip("_")
-        if not field.isidentifier() or iskeyword(field) or field in cleaned:
-            field = f"field_{i}"
-            while field in cleaned or field in names[i + 1 :]:
-                field += "_"
-        cleaned.append(field)
-    return cleaned
+        if _accepted(name) and name not in fields:
+            fields[i] = name
+    for i, name in enumerate(names):
+        if fields[i] is None:
+            # Python takes names for equal when they are in this form.
+            field = re.sub(r"\W+", "_", normalize("NFKC", name)).strip("_")
+            if not _accepted(field) or field in fields:
+                field = f"field_{i}"
+                while field in fields:
+                    field += "_"
+            fields[i] = field
+    return [field for field in fields if field is not None]
+
+
+def _accepted(name: str) -> bool:
+    plain = normalize("NFKC", name) == name and not name.startswith("_")
+    return plain and name.isidentifier() and not iskeyword(name)
 
 
 @lru_cache(maxsize=1024)

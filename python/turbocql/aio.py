@@ -184,7 +184,8 @@ def connect(
 
     Raises: `ConfigError` for a setting that cannot be, `TypeError` for an unknown one, both at
         once; when awaited, `ConnectError` when no contact point answers and
-        `AuthenticationError` when user or password are refused.
+        `AuthenticationError` when user or password are refused, `InvalidQuery` when there is no
+        such keyspace.
 
     Example:
         >>> async with turbocql.aio.connect("127.0.0.1:9042", keyspace="demo") as session:

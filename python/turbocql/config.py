@@ -6,9 +6,11 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from ipaddress import IPv6Address
 from typing import Any, Literal, TypedDict
 
+from ._options import check_int
 from .errors import ConfigError
 from .policies import Consistency
 
@@ -68,12 +70,16 @@ class Config:
         points = (points,) if isinstance(points, str) else points
         if not isinstance(points, Sequence) or not points:
             raise ConfigError("contact_points must be a host or a sequence of hosts")
-        _check_int("port", self.port, 1, 65_535)
+        check_int("port", self.port, 1, 65_535)
         object.__setattr__(self, "contact_points", tuple(_point(p, self.port) for p in points))
         for name in ("keyspace", "user", "password", "application_name"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
                 raise ConfigError(f"{name} must be a non-empty str")
+        if self.keyspace is not None and not re.fullmatch(r"\w{1,48}", self.keyspace, re.ASCII):
+            raise ConfigError(
+                f"keyspace must be 1 to 48 letters, digits and underscores, got {self.keyspace!r}"
+            )
         if (self.user is None) != (self.password is None):
             raise ConfigError("user and password go together: give both or neither")
         object.__setattr__(self, "consistency", _consistency("consistency", self.consistency))
@@ -94,9 +100,11 @@ class Config:
         _check_choice("rows", self.rows, ("named", "tuple", "dict"))
         _check_choice("timestamps", self.timestamps, ("aware", "naive"))
         _check_choice("vectors", self.vectors, ("list", "numpy"))
-        _check_int("page_size", self.page_size, 1, 2**31 - 1)
-        _check_int("prepared_cache_size", self.prepared_cache_size, 1, 2**31 - 1)
-        _check_int("io_threads", self.io_threads, 1, 256)
+        if self.vectors == "numpy" and find_spec("numpy") is None:
+            raise ConfigError("vectors='numpy' needs NumPy: install the package numpy")
+        check_int("page_size", self.page_size, 1, 2**31 - 1)
+        check_int("prepared_cache_size", self.prepared_cache_size, 1, 2**31 - 1)
+        check_int("io_threads", self.io_threads, 1, 256)
 
     def _native(self) -> dict[str, Any]:
         """What the native core takes."""
@@ -183,11 +191,6 @@ def _consistency(name: str, value: Consistency | str) -> Consistency:
     except ValueError:
         known = ", ".join(level.value for level in Consistency)
         raise ConfigError(f"{name} must be one of {known}, got {value!r}") from None
-
-
-def _check_int(name: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ConfigError(f"{name} must be an int from {low} to {high}, got {value!r}")
 
 
 def _check_seconds(name: str, value: object) -> None:

@@ -26,11 +26,11 @@ class Column:
 class _Result:
     """What the results of both faces have in common."""
 
-    __slots__ = ("_cursor", "_moved")
+    __slots__ = ("_cursor", "_page")
 
     def __init__(self, cursor: _core.Cursor) -> None:
         self._cursor = cursor
-        self._moved = False
+        self._page = 0
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -56,8 +56,14 @@ class _Result:
         return self._cursor.first()
 
     def _check_first(self) -> None:
-        if self._moved:
+        if self._page:
             raise Error("the first page of these rows is gone: they were iterated past it")
+
+    def _leave(self, page: int) -> None:
+        """Claims the next page for the iteration that is through with `page`."""
+        if self._page != page:
+            raise Error("another iteration of these rows has gone on to a later page")
+        self._page = page + 1
 
     def __repr__(self) -> str:
         names = ", ".join(column[2] for column in self._cursor.columns)
@@ -76,14 +82,16 @@ class Rows(_Result):
     def __iter__(self) -> Iterator[Any]:
         cursor = self._cursor
         self._check_first()
+        page = 0
         while True:
             if cursor.has_more:
                 cursor.prefetch()
             rows = cursor.rows()
             yield from rows
-            if not cursor.has_more:
+            if self._page == page and not cursor.has_more:
                 return
-            self._moved = True
+            self._leave(page)
+            page += 1
             if not cursor.advance().wait():
                 return
 
@@ -104,15 +112,17 @@ class AsyncRows(_Result):
     async def __aiter__(self) -> AsyncIterator[Any]:
         cursor = self._cursor
         self._check_first()
+        page = 0
         while True:
             if cursor.has_more:
                 cursor.prefetch()
             rows = cursor.rows()
             for row in rows:
                 yield row
-            if not cursor.has_more:
+            if self._page == page and not cursor.has_more:
                 return
-            self._moved = True
+            self._leave(page)
+            page += 1
             if not await cursor.advance():
                 return
 

@@ -154,7 +154,7 @@ def connect(
 
     Raises: `ConfigError` for a setting that cannot be, `TypeError` for an unknown one, both at
         once; `ConnectError` when no contact point answers; `AuthenticationError` when user or
-        password are refused.
+        password are refused; `InvalidQuery` when there is no such keyspace.
 
     Example:
         >>> with turbocql.connect("127.0.0.1:9042", keyspace="demo") as session:

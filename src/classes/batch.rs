@@ -1,5 +1,6 @@
 //! Batches: statements and their values, sent as one request.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
@@ -9,7 +10,7 @@ use turbocql_engine::{BatchEntry, BatchKind, EngineError, RequestOptions};
 
 use super::cursor::Cursor;
 use super::prepared::{Bound_, Prepared};
-use super::session::SessionState;
+use super::session::{SessionState, out_of_turn};
 use crate::error;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::row::RowKind;
@@ -51,6 +52,8 @@ pub struct BatchStep {
     pub session: Arc<SessionState>,
     pub kind: BatchKind,
     pub statements: Vec<Statement>,
+    /// Its texts, prepared.
+    pub prepared: HashMap<String, Py<Prepared>>,
     pub options: Arc<RequestOptions>,
     pub rows: RowKind,
     /// Set once the batch is on its way.
@@ -58,27 +61,25 @@ pub struct BatchStep {
 }
 
 impl BatchStep {
-    /// The texts that need preparing and are not in the cache.
-    pub fn unprepared(&self, py: Python<'_>) -> Vec<String> {
-        let texts = self.statements.iter().filter_map(|statement| match statement {
-            Statement::Text(text, _) => Some(text.clone()),
-            Statement::Bound(_) | Statement::Prepared(..) | Statement::Plain(_) => None,
-        });
-        let mut missing: Vec<String> =
-            texts.filter(|text| self.session.cached(py, text).is_none()).collect();
-        missing.sort_unstable();
-        missing.dedup();
+    /// Takes what is prepared already out of the cache, which may drop it any time, and gives the
+    /// texts that are not.
+    pub fn unprepared(&mut self, py: Python<'_>) -> Vec<String> {
+        let mut missing = Vec::new();
+        for statement in &self.statements {
+            let Statement::Text(text, _) = statement else { continue };
+            if self.prepared.contains_key(text) || missing.contains(text) {
+                continue;
+            }
+            match self.session.cached(py, text) {
+                Some(prepared) => drop(self.prepared.insert(text.clone(), prepared)),
+                None => missing.push(text.clone()),
+            }
+        }
         missing
     }
 
-    /// Encodes everything and submits the batch. `fresh` are the statements just prepared: the
-    /// cache may already have dropped them again.
-    pub fn send(
-        &mut self,
-        py: Python<'_>,
-        fresh: &[Py<Prepared>],
-        op: &Arc<OpState>,
-    ) -> PyResult<()> {
+    /// Encodes everything and submits the batch.
+    pub fn send(&mut self, py: Python<'_>, op: &Arc<OpState>) -> PyResult<()> {
         let mut rows = RowBuffer::with_capacity(0, self.statements.len());
         let mut entries = Vec::with_capacity(self.statements.len());
         for statement in &self.statements {
@@ -98,12 +99,7 @@ impl BatchStep {
                     BatchEntry::Text(text.clone())
                 }
                 Statement::Text(text, values) => {
-                    let prepared = fresh
-                        .iter()
-                        .find(|prepared| prepared.get().engine.text() == text)
-                        .map(|prepared| prepared.clone_ref(py))
-                        .or_else(|| self.session.cached(py, text))
-                        .ok_or_else(|| PyTypeError::new_err("a statement was not prepared"))?;
+                    let prepared = self.prepared.get(text).ok_or_else(out_of_turn)?;
                     prepared.get().append(py, Some(values.bind(py)), &mut rows)?;
                     BatchEntry::Prepared(prepared.get().engine.clone())
                 }
@@ -128,18 +124,19 @@ impl Step for BatchStep {
     ) -> PyResult<Next> {
         match arrival.map_err(|error| error::raise_engine(py, &error))? {
             Arrival::Prepared(prepared) if !self.sent => {
-                let fresh = prepared
-                    .into_iter()
-                    .map(|prepared| self.session.remember(py, prepared))
-                    .collect::<PyResult<Vec<_>>>()?;
-                self.send(py, &fresh, op)?;
+                for prepared in prepared {
+                    let prepared = self.session.remember(py, prepared)?;
+                    let text = prepared.get().engine.text().to_owned();
+                    self.prepared.insert(text, prepared);
+                }
+                self.send(py, op)?;
                 Ok(Next::Again(self))
             }
             Arrival::Response(response) => {
                 let cursor = Cursor::new(py, self.session.clone(), self.rows, response, None)?;
                 Ok(Next::Done(self.session.rows(py, cursor)?))
             }
-            _ => Err(pyo3::exceptions::PyRuntimeError::new_err("an arrival out of turn")),
+            _ => Err(out_of_turn()),
         }
     }
 }

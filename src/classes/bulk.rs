@@ -1,6 +1,7 @@
 //! `execute_many`: rows are encoded here, arena by arena; the engine keeps the window full.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
@@ -18,6 +19,8 @@ use crate::value::interned;
 /// An arena ends with the row that makes it as large as one of these.
 const ARENA_ROWS: usize = 512;
 const ARENA_BYTES: usize = 1 << 20;
+/// Or with the one that took it so long: an event loop has other things to do.
+const ARENA_TIME: Duration = Duration::from_millis(5);
 
 /// What the caller asked of `execute_many`.
 #[derive(Clone)]
@@ -90,18 +93,20 @@ impl BulkStep {
             raised: None,
             ended: false,
         };
-        step.feed(py);
+        step.feed(py, op);
         step
     }
 
-    /// Encodes the next arena and hands it over.
-    fn feed(&mut self, py: Python<'_>) {
+    /// Encodes the next arena and hands it over. One without a row that could be encoded asks for
+    /// the next itself.
+    fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
         if self.ended {
             return;
         }
+        let begun = Instant::now();
         let mut arena = RowBuffer::with_capacity(16 * 1024, ARENA_ROWS);
         let mut numbers = Vec::with_capacity(ARENA_ROWS);
-        while !self.ended && arena.len() < ARENA_ROWS && arena.byte_len() < ARENA_BYTES {
+        for _ in 0..ARENA_ROWS {
             match self.rows.bind(py).clone().next() {
                 None => self.ended = true,
                 Some(Err(error)) => {
@@ -110,12 +115,22 @@ impl BulkStep {
                 }
                 Some(Ok(row)) => self.encode(py, &row, &mut arena, &mut numbers),
             }
+            if self.ended || arena.byte_len() >= ARENA_BYTES || begun.elapsed() >= ARENA_TIME {
+                break;
+            }
         }
-        if !arena.is_empty() {
+        if let Err(interrupt) = py.check_signals() {
+            self.raised = Some(interrupt);
+            self.ended = true;
+        }
+        let empty = arena.is_empty();
+        if !empty {
             self.bulk.push(arena, RowNumbers::Each(numbers));
         }
         if self.ended {
             self.bulk.finish();
+        } else if empty {
+            op.arrive(Ok(Arrival::WantsMore));
         }
     }
 
@@ -171,13 +186,13 @@ impl Step for BulkStep {
         mut self: Box<Self>,
         py: Python<'_>,
         arrival: Result<Arrival, EngineError>,
-        _: &Arc<OpState>,
+        op: &Arc<OpState>,
     ) -> PyResult<Next> {
         match arrival.map_err(|error| error::raise_engine(py, &error))? {
             Arrival::Bulk(outcome) => self.report(py, outcome),
             _ => {
                 self.session.check_open()?;
-                self.feed(py);
+                self.feed(py, op);
                 Ok(Next::Again(self))
             }
         }

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use turbocql_codec::parse::cql;
 
+use crate::ending::Inside;
 use crate::error::{self, Way};
 use crate::value::decode::{Choices, Decoder};
 use crate::value::encode::encode;
@@ -36,6 +37,7 @@ impl Codec {
 
     /// The bytes of a value that is not None.
     fn encode<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let _inside = Inside::enter(value.py());
         let mut out = Vec::new();
         encode(&self.plan, value, &mut out)
             .map_err(|failure| error::raise(value.py(), *failure, Way::Encode))?;
@@ -50,6 +52,7 @@ impl Codec {
         naive_timestamps: bool,
         numpy_vectors: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = Inside::enter(py);
         let decoder = Decoder { py, choices: Choices { naive_timestamps, numpy_vectors } };
         let decoded: Outcome<_> = decoder.cell(&self.plan, Some(data));
         decoded.map_err(|failure| error::raise(py, *failure, Way::Decode))

@@ -10,6 +10,7 @@ use turbocql_engine::{EngineError, PageSource, Pager, PagingState, RequestOption
 
 use super::prepared::describe_columns;
 use super::session::SessionState;
+use crate::ending::Inside;
 use crate::error;
 use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::row::{RowKind, Shape};
@@ -64,6 +65,7 @@ impl Cursor {
 
     /// At most `limit` rows of the current page.
     fn decode<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
+        let _inside = Inside::enter(py);
         let page = self.lock().page.clone();
         match page {
             Some((page, shape)) => shape.decode(py, &page, limit, self.kind, self.session.choices),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use turbocql_engine::{
     Config, Consistency, EngineError, ErrorKind, RequestOptions, SerialConsistency,
@@ -18,8 +18,8 @@ pub struct CallOptions<'py> {
     serial_consistency: Option<Bound<'py, PyAny>>,
     timeout_s: Option<Bound<'py, PyAny>>,
     page_size: Option<Bound<'py, PyAny>>,
-    timestamp: Option<i64>,
-    idempotent: Option<bool>,
+    timestamp: Option<Bound<'py, PyAny>>,
+    idempotent: Option<Bound<'py, PyAny>>,
 }
 
 impl CallOptions<'_> {
@@ -33,8 +33,8 @@ impl CallOptions<'_> {
                 .transpose()?,
             timeout: self.timeout_s.as_ref().map(timeout).transpose()?,
             page_size: self.page_size.as_ref().map(page_size).transpose()?,
-            timestamp: self.timestamp,
-            idempotent: self.idempotent,
+            timestamp: self.timestamp.as_ref().map(timestamp).transpose()?,
+            idempotent: self.idempotent.as_ref().map(idempotent).transpose()?,
             tracing: false,
         })
     }
@@ -59,18 +59,38 @@ fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistency> {
     name.parse().map_err(|error| error::raise_engine(value.py(), &error))
 }
 
-/// Seconds; infinity for no limit.
-fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
-    let seconds: f64 = value
-        .extract()
-        .map_err(|_| PyTypeError::new_err("timeout_s must be a number of seconds"))?;
-    if seconds == f64::INFINITY {
+/// Longer timeouts than this, some thirty years, are none.
+const FOREVER_S: f64 = 1e9;
+
+/// Seconds above zero; infinity for no limit.
+pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    let seconds: f64 = match value.extract() {
+        Ok(seconds) => seconds,
+        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => f64::INFINITY,
+        Err(_) => return Err(PyTypeError::new_err("timeout_s must be a number of seconds")),
+    };
+    if seconds > FOREVER_S {
         return Ok(None);
     }
-    let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|timeout| !timeout.is_zero());
-    timeout.map(Some).ok_or_else(|| {
-        config_error(value.py(), &format!("timeout_s must be above 0, got {seconds}"))
+    if seconds.is_nan() || seconds <= 0.0 {
+        let reason = format!("timeout_s must be above 0, got {seconds:?}");
+        return Err(config_error(value.py(), &reason));
+    }
+    Ok(Some(Duration::from_secs_f64(seconds).max(Duration::from_nanos(1))))
+}
+
+fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    value.extract().map_err(|error: PyErr| {
+        if error.is_instance_of::<PyOverflowError>(value.py()) {
+            config_error(value.py(), "timestamp must fit 64 bits")
+        } else {
+            PyTypeError::new_err("timestamp must be an int of microseconds since 1970")
+        }
     })
+}
+
+fn idempotent(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    value.extract().map_err(|_| PyTypeError::new_err("idempotent must be a bool"))
 }
 
 fn page_size(value: &Bound<'_, PyAny>) -> PyResult<i32> {

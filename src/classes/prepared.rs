@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use turbocql_codec::{Column, RowBuffer};
 
+use crate::ending::Inside;
 use crate::error::{self, Way};
 use crate::row::RowPlan;
 
@@ -37,6 +38,7 @@ impl Prepared {
         values: Option<&Bound<'_, PyAny>>,
         rows: &mut RowBuffer,
     ) -> PyResult<()> {
+        let _inside = Inside::enter(py);
         self.plan.encode(values, rows).map_err(|failure| error::raise(py, *failure, Way::Encode))
     }
 }
@@ -52,26 +54,35 @@ pub fn describe_columns<'py>(py: Python<'py>, columns: &[Column]) -> PyResult<Bo
 
 #[pymethods]
 impl Prepared {
+    /// The statement's text.
     #[getter]
     fn text(&self) -> &str {
         self.engine.text()
     }
 
+    fn __repr__(&self) -> String {
+        format!("<turbocql.Prepared {:?}>", self.engine.text())
+    }
+
+    /// Keyspace, table, name and type of each bind marker.
     #[getter]
     fn markers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         describe_columns(py, self.engine.markers())
     }
 
+    /// Keyspace, table, name and type of each column of the result.
     #[getter]
     fn result_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         describe_columns(py, &self.engine.result_columns())
     }
 
+    /// Which bind markers make up the partition key, in its order; none where that is not known.
     #[getter]
     fn partition_key(&self) -> Vec<usize> {
         self.engine.partition_key().to_vec()
     }
 
+    /// Encodes the values, by position or by name: the statement with them, to be executed.
     #[pyo3(signature = (values=None))]
     fn bind(this: &Bound<'_, Self>, values: Option<&Bound<'_, PyAny>>) -> PyResult<Bound_> {
         let row = this.get().encode(this.py(), values)?;
@@ -89,9 +100,14 @@ pub struct Bound_ {
 
 #[pymethods]
 impl Bound_ {
+    /// The statement.
     #[getter]
     fn prepared(&self, py: Python<'_>) -> Py<Prepared> {
         self.prepared.clone_ref(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<turbocql.Bound {:?}>", self.prepared.get().engine.text())
     }
 
     /// The bytes of each cell: None is null, `...` is unset.

@@ -1,5 +1,6 @@
 //! The session: statements in, results out.
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,13 +10,16 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyString};
 use turbocql_codec::{Column, RowBuffer};
-use turbocql_engine::{BatchKind, EngineError, ErrorKind, PageSource, RequestOptions, Runtime};
+use turbocql_engine::{
+    BatchKind, EngineError, ErrorKind, PageSource, RequestOptions, Runtime, first_word,
+};
 
 use super::batch::{BatchStep, Statement};
 use super::bulk::{BulkOptions, BulkStep};
 use super::cursor::{Cursor, Following};
-use super::options::{CallOptions, ConnectOptions, config_error};
+use super::options::{CallOptions, ConnectOptions, config_error, timeout};
 use super::prepared::{Bound_, Prepared};
+use crate::ending::Inside;
 use crate::error::{self, Way};
 use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::row::{RowKind, Shape, Shapes};
@@ -59,6 +63,12 @@ impl SessionState {
         Err(Python::attach(|py| error::raise_engine(py, &error)))
     }
 
+    /// Begins a call that may run Python code, unless the session is closed.
+    fn enter(&self, py: Python<'_>) -> PyResult<Inside> {
+        self.check_open()?;
+        Ok(Inside::enter(py))
+    }
+
     pub fn shape(&self, py: Python<'_>, columns: &Arc<[Column]>) -> PyResult<Arc<Shape>> {
         self.shapes.get(py, columns).map_err(|failure| error::raise(py, *failure, Way::Decode))
     }
@@ -100,14 +110,16 @@ impl SessionState {
         Ok(prepared)
     }
 
-    /// Forgets prepared statements when a `USE` has changed what unqualified names in them mean.
-    fn follow_keyspace(&self) {
+    /// Forgets prepared statements when a plain text has changed what they mean: a `USE` the
+    /// unqualified names, a schema statement perhaps the types. The server gives the same text
+    /// the same id, so nothing else would tell.
+    fn follow_schema(&self, text: &str) {
         let now = self.engine.keyspace();
         let mut known = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = *known != now;
+        let used = *known != now;
         *known = now;
         drop(known);
-        if changed {
+        if used || changes_schema(text) {
             self.clear_cache();
         }
     }
@@ -157,8 +169,8 @@ impl Step for ExecuteStep {
         let Self { session, source, options, kind } = *self;
         match arrival.map_err(|error| error::raise_engine(py, &error))? {
             Arrival::Response(mut response) => {
-                if matches!(source, PageSource::Text(_)) {
-                    session.follow_keyspace();
+                if let PageSource::Text(text) = &source {
+                    session.follow_schema(text);
                 }
                 let following =
                     response.next.take().map(|next| Following { source, options, next });
@@ -170,7 +182,21 @@ impl Step for ExecuteStep {
     }
 }
 
-fn out_of_turn() -> PyErr {
+fn changes_schema(text: &str) -> bool {
+    is_one_of(text, &["CREATE", "ALTER", "DROP"])
+}
+
+/// A `USE` that is prepared would change the keyspace of one connection only.
+fn changes_keyspace(text: &str) -> bool {
+    is_one_of(text, &["USE"])
+}
+
+fn is_one_of(text: &str, words: &[&str]) -> bool {
+    let first = first_word(text);
+    words.iter().any(|word| word.eq_ignore_ascii_case(first))
+}
+
+pub fn out_of_turn() -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err("an arrival out of turn")
 }
 
@@ -256,6 +282,10 @@ impl Session {
 
     /// Runs `then` with the statement prepared: at once when it is in the cache.
     fn with_prepared(&self, py: Python<'_>, text: String, then: Then) -> PyResult<Op> {
+        if changes_keyspace(&text) {
+            let reason = "USE cannot be prepared: execute it as a text without values";
+            return Err(config_error(py, reason));
+        }
         if let Some(prepared) = self.0.cached(py, &text) {
             return self.start(py, prepared, then);
         }
@@ -289,7 +319,7 @@ impl Session {
         rows: Option<&str>,
     ) -> PyResult<Op> {
         let py = statement.py();
-        self.0.check_open()?;
+        let _inside = self.0.enter(py)?;
         let options = self.options(options)?;
         let kind = self.0.row_kind(py, rows)?;
         let value = values.map(|values| values.clone().unbind());
@@ -329,7 +359,7 @@ impl Session {
     }
 
     fn prepare(&self, py: Python<'_>, statement: &Bound<'_, PyAny>) -> PyResult<Op> {
-        self.0.check_open()?;
+        let _inside = self.0.enter(py)?;
         self.with_prepared(py, text_of(statement)?, Then::Return)
     }
 
@@ -342,7 +372,7 @@ impl Session {
         options: Option<&Bound<'_, PyDict>>,
         rows: Option<&str>,
     ) -> PyResult<Op> {
-        self.0.check_open()?;
+        let _inside = self.0.enter(py)?;
         let kind = match kind {
             "logged" => BatchKind::Logged,
             "unlogged" => BatchKind::Unlogged,
@@ -353,6 +383,7 @@ impl Session {
             session: self.0.clone(),
             kind,
             statements: statements.iter().map(Statement::parse).collect::<PyResult<_>>()?,
+            prepared: HashMap::new(),
             options: self.options(options)?,
             rows: self.0.row_kind(py, rows)?,
             sent: false,
@@ -360,7 +391,7 @@ impl Session {
         let op = OpState::empty();
         let unprepared = step.unprepared(py);
         if unprepared.is_empty() {
-            step.send(py, &[], &op)?;
+            step.send(py, &op)?;
         } else {
             let (engine, options) = (self.0.engine.clone(), step.options.clone());
             op.run(&self.0.runtime, async move {
@@ -385,7 +416,7 @@ impl Session {
         max_failures: usize,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Op> {
-        self.0.check_open()?;
+        let _inside = self.0.enter(py)?;
         let options = BulkOptions { request: self.options(options)?, concurrency, max_failures };
         let then = Then::Many { rows: rows.try_iter()?.unbind(), options };
         if let Ok(prepared) = statement.cast::<Prepared>() {
@@ -417,15 +448,14 @@ impl Session {
     }
 
     /// Takes no further requests and waits until those under way have ended, `timeout_s` at most.
-    fn close(&self, timeout_s: f64) -> PyResult<Op> {
+    fn close(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
+        let limit = timeout(timeout_s)?.unwrap_or(std::time::Duration::MAX);
         let op = OpState::new(Box::new(CloseStep { session: self.0.clone() }));
         let again = self.0.closed.swap(true, Ordering::AcqRel);
         if again || self.0.forks != FORKS.load(Ordering::Relaxed) {
             op.arrive(Ok(Arrival::Done));
             return Ok(Op(op));
         }
-        let limit = std::time::Duration::try_from_secs_f64(timeout_s)
-            .map_err(|error| PyValueError::new_err(format!("timeout_s: {error}")))?;
         let runtime = self.0.runtime.clone();
         op.run(&self.0.runtime, async move {
             runtime.drain(limit).await;

@@ -1,5 +1,6 @@
 //! The bytes of one CQL type to one Python value.
 
+use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString,
@@ -68,7 +69,7 @@ impl<'py> Decoder<'py> {
                 .into_pyobject(py)
                 .map(|boolean| boolean.to_owned().into_any())
                 .unwrap_or_else(|never| match never {}),
-            Plan::Blob | Plan::Custom(_) => PyBytes::new(py, bytes).into_any(),
+            Plan::Blob | Plan::Custom(_) => self.bytes(bytes)?,
             Plan::Uuid | Plan::TimeUuid => self.uuid(good(plan, types::uuid::decode(bytes))?)?,
             Plan::Inet => self.inet(plan, bytes)?,
             Plan::Date => self.date(good(plan, types::date::decode(bytes))?)?,
@@ -102,15 +103,26 @@ impl<'py> Decoder<'py> {
         }
     }
 
+    /// Raises `MemoryError` where a plain `PyBytes::new` would panic.
+    fn bytes(&self, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
+        let copy = |target: &mut [u8]| {
+            target.copy_from_slice(bytes);
+            Ok(())
+        };
+        Ok(PyBytes::new_with(self.py, bytes.len(), copy)?.into_any())
+    }
+
     /// Bytes that are not UTF-8, some of which the server's own check lets pass, are kept as lone
     /// surrogates (Python's `surrogateescape`): a page does not fail because of them.
     fn text(&self, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
         let py = self.py;
-        Ok(match types::text::decode(bytes) {
-            Ok(text) => PyString::new(py, text).into_any(),
-            Err(_) => PyBytes::new(py, bytes)
-                .call_method1(pyo3::intern!(py, "decode"), ("utf-8", "surrogateescape"))?,
-        })
+        match PyString::from_bytes(py, bytes) {
+            Ok(text) => Ok(text.into_any()),
+            Err(error) if error.is_instance_of::<PyUnicodeDecodeError>(py) => Ok(self
+                .bytes(bytes)?
+                .call_method1(pyo3::intern!(py, "decode"), ("utf-8", "surrogateescape"))?),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn varint(&self, plan: &HostPlan, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from uuid import uuid4
 
 import pytest
 from tests.support.faces import FACES, Face
 from tests.support.loops import LOOPS, Loop
+from tests.support.tables import make_tables
+
+from turbocql.testing import Cassandra
 
 _NUMBERS = itertools.count(1)
 
@@ -37,6 +41,20 @@ def loop(request: pytest.FixtureRequest) -> Loop:
 def number() -> int:
     """One that no other test of this run gets: a key, or part of a name."""
     return next(_NUMBERS)
+
+
+@pytest.fixture
+def points(cassandra: Cassandra) -> list[str]:
+    """Where the shared node is."""
+    return cassandra.contact_points
+
+
+@pytest.fixture(scope="session")
+def keyspace(cassandra: Cassandra) -> str:
+    """A keyspace with the tables of tests/support/tables.py."""
+    name = f"shared_{uuid4().hex[:12]}"
+    make_tables(cassandra.contact_points, name)
+    return name
 
 
 @pytest.hookimpl(tryfirst=True)

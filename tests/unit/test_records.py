@@ -26,7 +26,7 @@ from turbocql.codec import decode, encode
         (["1st", "2"], ["field_0", "field_1"]),
         (["class", "None", "async"], ["field_0", "field_1", "field_2"]),
         (["a", "a", "a"], ["a", "field_1", "field_2"]),
-        (["a b", "a_b"], ["a_b", "field_1"]),
+        (["a b", "a_b"], ["field_0", "a_b"]),
         (["1", "field_0"], ["field_0_", "field_0"]),
         (["grün", "日本"], ["grün", "日本"]),
         (["count", "index"], ["count", "index"]),

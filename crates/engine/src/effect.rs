@@ -31,6 +31,13 @@ impl Effect {
     }
 }
 
+/// The first word of a statement, past comments.
+pub fn first_word(text: &str) -> &str {
+    let text = text_after_comments(text);
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    &text[..end]
+}
+
 /// The text from its first word on.
 fn text_after_comments(mut text: &str) -> &str {
     loop {

@@ -22,6 +22,7 @@ pub mod statement;
 
 pub use bulk::{Bulk, BulkEvents, BulkOutcome, BulkPlan, RowNumbers};
 pub use config::{Compression, Config, Consistency, SerialConsistency};
+pub use effect::first_word;
 pub use error::{Detail, EngineError, ErrorKind};
 pub use pager::{PageSource, Pager};
 pub use runtime::{Runtime, TaskHandle};

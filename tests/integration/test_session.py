@@ -1,0 +1,506 @@
+"""What a session does: each scenario on the synchronous face, and on the asynchronous one on each
+kind of event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import time
+from typing import Any
+
+import pytest
+from tests.support.faces import Face
+from tests.support.nodes import paused
+from tests.support.proxy import Tap
+from tests.support.tables import KEYSPACE, ROWS
+
+from turbocql import UNSET, Batch, Prepared, errors
+from turbocql.testing import Cassandra
+
+# Executing
+
+
+async def test_a_text(face: Face, points: list[str], keyspace: str, number: int) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        done = await client.execute(f"INSERT INTO kv (k, v, w) VALUES ({number}, 'a', 1)")
+        assert done.one() is None
+        assert await done.all() == []
+        assert done.columns == ()
+        rows = await client.execute("SELECT * FROM kv WHERE k = ?", (number,))
+        assert await rows.all() == [(number, "a", 1)]
+        assert rows.coordinator == points[0]
+        assert rows.warnings == []
+        assert [(c.keyspace, c.table, c.name, c.cql_type) for c in rows.columns] == [
+            (keyspace, "kv", "k", "int"),
+            (keyspace, "kv", "v", "text"),
+            (keyspace, "kv", "w", "int"),
+        ]
+        nobody = await client.execute("SELECT * FROM kv WHERE k = ?", [-number])
+        assert nobody.one() is None
+        assert [column.name for column in nobody.columns] == ["k", "v", "w"]
+
+
+async def test_prepared_and_bound(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        insert = await client.prepare("INSERT INTO kv (k, v, w) VALUES (?, ?, ?)")
+        assert isinstance(insert, Prepared)
+        assert insert.text == "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
+        assert [(name, kind) for _, _, name, kind in insert.markers] == [
+            ("k", "int"),
+            ("v", "text"),
+            ("w", "int"),
+        ]
+        assert insert.partition_key == [0]
+        assert insert.result_columns == []
+        await client.execute(insert, (number, "positional", 1))
+        select = await client.prepare("SELECT v, w FROM kv WHERE k = :key")
+        assert (await client.execute(select, {"key": number})).one() == ("positional", 1)
+        await client.execute(insert, {"w": 2, "k": number, "v": "named"})
+        assert (await client.execute(select, [number])).one() == ("named", 2)
+        bound = insert.bind((number, "bound", 3))
+        assert bound.prepared is insert
+        assert bound.cells == [number.to_bytes(4, "big"), b"bound", b"\0\0\0\3"]
+        for _ in range(2):
+            await client.execute(bound)
+        assert (await client.execute(select.bind((number,)))).one() == ("bound", 3)
+        with pytest.raises(TypeError, match="has its values already"):
+            await client.execute(bound, (1, "a", 2))
+
+
+async def test_a_prepared_statement_of_another_session(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    async with face.connect(points, keyspace=keyspace) as first:
+        insert = await first.prepare(f"INSERT INTO {keyspace}.kv (k, v) VALUES (?, ?)")
+    async with face.connect(points) as second:
+        await second.execute(insert, (number, "elsewhere"))
+        select = f"SELECT v FROM {keyspace}.kv WHERE k = {number}"
+        assert (await second.execute(select)).one().v == "elsewhere"
+
+
+async def test_what_is_missing_stays(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
+    select = "SELECT v, w FROM kv WHERE k = ?"
+    async with face.connect(points, keyspace=keyspace) as client:
+        await client.execute(insert, (number, "stays", 1))
+        await client.execute(insert, {"k": number, "w": 2})
+        assert (await client.execute(select, (number,))).one() == ("stays", 2)
+        await client.execute(insert, (number, UNSET, 3))
+        assert (await client.execute(select, (number,))).one() == ("stays", 3)
+        await client.execute(insert, (number,))
+        assert (await client.execute(select, (number,))).one() == ("stays", 3)
+        await client.execute(insert, {"k": number, "v": None, "w": UNSET})
+        assert (await client.execute(select, (number,))).one() == (None, 3)
+
+
+async def test_values_that_do_not_fit_are_not_sent(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    insert = f"INSERT INTO {keyspace}.kv (k, v, w) VALUES (?, ?, ?)"
+    refused: list[tuple[Any, str]] = [
+        ({"k": number, "nope": 1}, 'no bind marker str "nope"; it has: k, v, w'),
+        ({"v": "a"}, r'"k".*a partition key column needs a value, got none'),
+        ({"k": None, "v": "a"}, r'"k".*a partition key column needs a value, got None'),
+        ((UNSET, "a", 1), "a partition key column needs a value"),
+        ((), "a partition key column needs a value"),
+        (None, "a partition key column needs a value"),
+        ((number, "a", 1, 2), "the statement has 3 bind markers, got 4 values"),
+        ((number, 7, 1), 'column "v": expected text .*, got int 7'),
+        ((number, "a", 2**31), 'column "w"'),
+    ]
+    with Tap(points[0]) as tap:
+        async with face.connect(tap.contact_point, keyspace=keyspace) as client:
+            prepared = await client.prepare(insert)
+            before = tap.count("EXECUTE")  # connecting sends some of its own
+            for values, message in refused:
+                with pytest.raises(errors.EncodeError, match=message):
+                    await client.execute(prepared, values)
+                if values is not None:
+                    with pytest.raises(errors.EncodeError, match=message):
+                        await client.execute(insert, values)
+            for values in ("abc", b"abc", 7, {1, 2}):
+                with pytest.raises(TypeError, match="values must be a list, tuple"):
+                    await client.execute(prepared, values)
+        assert tap.count("EXECUTE") == before
+        assert tap.count("PREPARE", insert) >= 1
+
+
+async def test_what_is_no_statement(face: Face, points: list[str]) -> None:
+    async with face.connect(points) as client:
+        for nonsense in (None, 7, b"SELECT", ["SELECT"]):
+            with pytest.raises(TypeError, match="a statement is a str, a Prepared or a Bound"):
+                await client.execute(nonsense)
+
+
+async def test_batches(face: Face, points: list[str], keyspace: str, number: int) -> None:
+    insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
+    first, second, third = number * 1000, number * 1000 + 1, number * 1000 + 2
+    async with face.connect(points, keyspace=keyspace) as client:
+        prepared = await client.prepare(insert)
+        for kind, w in (("logged", 1), ("unlogged", 2)):
+            batch = Batch(kind)  # type: ignore[arg-type]
+            batch.add(prepared, {"k": first, "v": kind, "w": w})
+            batch.add(prepared.bind((second, kind, w)))
+            batch.add(insert, (third, kind, w))
+            batch.add(f"UPDATE kv SET w = {w} WHERE k = {number}")
+            assert (batch.kind, len(batch)) == (kind, 4)
+            assert (await client.execute(batch)).one() is None
+            rows = await client.execute(
+                f"SELECT v, w FROM kv WHERE k IN ({first},{second},{third})"
+            )
+            assert await rows.all() == [(kind, w)] * 3
+            rows = await client.execute(f"SELECT w FROM kv WHERE k = {number}")
+            assert rows.one().w == w
+        with pytest.raises(TypeError, match="has its values already"):
+            await client.execute(batch, (1,))
+        assert (await client.execute(Batch())).one() is None
+        with pytest.raises(errors.EncodeError, match='column "w"'):
+            batch.add(prepared, (1, "a", "b"))
+        batch = Batch()
+        batch.add(insert, (1, "a", "b"))
+        with pytest.raises(errors.EncodeError, match='column "w"'):
+            await client.execute(batch)
+
+
+async def test_a_batch_of_counters(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        add = await client.prepare("UPDATE counts SET n = n + ? WHERE k = ?")
+        batch = Batch("counter")
+        for step in (5, 6, -1):
+            batch.add(add, (step, number))
+        await client.execute(batch)
+        rows = await client.execute("SELECT n FROM counts WHERE k = ?", (number,))
+        assert rows.one().n == 10
+        mixed = Batch("logged")
+        mixed.add(add, (1, number))
+        with pytest.raises(errors.InvalidQuery, match="counter"):
+            await client.execute(mixed)
+
+
+async def test_a_conditional_batch_answers(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        batch = Batch()
+        batch.add("INSERT INTO wide (p, c, v) VALUES (?, 1, 'a') IF NOT EXISTS", (number,))
+        batch.add("INSERT INTO wide (p, c, v) VALUES (?, 2, 'b')", (number,))
+        assert (await client.execute(batch)).one().applied is True
+        assert (await client.execute(batch)).one().applied is False
+
+
+async def test_conditions(face: Face, points: list[str], keyspace: str, number: int) -> None:
+    insert = "INSERT INTO kv (k, v) VALUES (?, ?) IF NOT EXISTS"
+    async with face.connect(points, keyspace=keyspace) as client:
+        done = await client.execute(insert, (number, "first"), serial_consistency="SERIAL")
+        assert done.one() == (True,)
+        done = await client.execute(insert, (number, "second"))
+        assert done.one()._asdict() == {"applied": False, "k": number, "v": "first", "w": None}
+        done = await client.execute(
+            f"UPDATE kv SET v = 'third' WHERE k = {number} IF v = 'first'", rows="dict"
+        )
+        assert done.one() == {"[applied]": True}
+
+
+async def test_timestamps_of_requests(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        insert = "INSERT INTO kv (k, v) VALUES (?, ?)"
+        await client.execute(insert, (number, "later"), timestamp=2_000)
+        await client.execute(insert, (number, "earlier"), timestamp=1_000)
+        rows = await client.execute(f"SELECT v, writetime(v) FROM kv WHERE k = {number}")
+        assert rows.one() == ("later", 2_000)
+
+
+async def test_options_are_checked(face: Face, points: list[str]) -> None:
+    select = "SELECT key FROM system.local"
+    async with face.connect(points) as client:
+        for options, kind in (
+            ({"timeout_s": 0}, ValueError),
+            ({"timeout_s": "1"}, (TypeError, ValueError)),
+            ({"page_size": "1"}, (TypeError, ValueError)),
+            ({"serial_consistency": "ONE"}, ValueError),
+            ({"rows": "object"}, ValueError),
+            ({"nope": 1}, TypeError),
+        ):
+            with pytest.raises(kind):
+                await client.execute(select, **options)
+        assert (await client.execute(select)).one().key == "local"
+
+
+# Preparing behind the scenes
+
+
+async def test_the_cache_of_prepared_statements_is_bounded(
+    face: Face, points: list[str], keyspace: str
+) -> None:
+    with Tap(points[0]) as tap:
+        async with face.connect(
+            tap.contact_point, keyspace=keyspace, prepared_cache_size=2
+        ) as client:
+            core = client.session._core
+            texts = [f"SELECT v FROM wide WHERE p = ? AND c = {c}" for c in range(3)]
+            for text in texts:
+                await client.execute(text, (0,))
+            assert core.prepared_count == 2
+            before = [tap.count("PREPARE", text) for text in texts]
+            assert min(before) >= 1
+            for _ in range(3):
+                for text in texts[1:]:
+                    await client.execute(text, (0,))
+            assert [tap.count("PREPARE", text) for text in texts] == before
+            assert (await client.execute(texts[0], (0,))).one().v == "v0"
+            assert tap.count("PREPARE", texts[0]) > before[0]
+            assert core.prepared_count == 2
+
+
+async def test_concurrent_preparations_are_one(
+    face: Face, points: list[str], keyspace: str
+) -> None:
+    text = "SELECT w FROM kv WHERE k = ?"
+    with Tap(points[0]) as tap:
+        async with face.connect(tap.contact_point, keyspace=keyspace) as client:
+            await client.prepare("SELECT v FROM kv WHERE k = ?")
+            once = tap.count("PREPARE", "SELECT v FROM kv")
+            tap.hold()
+            work = [asyncio.ensure_future(client.prepare(text)) for _ in range(15)]
+            work += [asyncio.ensure_future(client.execute(text, (0,))) for _ in range(15)]  # type: ignore[arg-type]
+            await client.until(work[0], 30)
+            tap.release()
+            await asyncio.gather(*work)
+            assert tap.count("PREPARE", text) == once
+            assert client.session._core.prepared_count == 2
+
+
+async def test_a_statement_that_cannot_be_prepared(
+    face: Face, points: list[str], keyspace: str
+) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        for _ in range(2):  # what failed is not kept
+            with pytest.raises(errors.CqlSyntaxError):
+                await client.prepare("SELEC")
+            with pytest.raises(errors.InvalidQuery):
+                await client.execute("SELECT nope FROM kv WHERE k = ?", (1,))
+        assert client.session._core.prepared_count == 0
+
+
+async def test_using_another_keyspace(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    other = f"{keyspace}_{number}"
+    async with face.connect(points) as client:
+        await client.execute(KEYSPACE.format(other))
+        await client.execute(f"CREATE TABLE {other}.kv (k int PRIMARY KEY, v text)")
+        await client.execute(f"USE {keyspace}")
+        assert client.session.keyspace == keyspace
+        insert = "INSERT INTO kv (k, v) VALUES (?, ?)"
+        await client.execute(insert, (number, "here"))
+        await client.execute(f"USE {other}")
+        assert client.session.keyspace == other
+        await client.execute(insert, (number, "there"))  # prepared anew, not for the old one
+        for name, value in ((keyspace, "here"), (other, "there")):
+            rows = await client.execute(f"SELECT v FROM {name}.kv WHERE k = {number}")
+            assert rows.one().v == value
+        with pytest.raises(errors.InvalidQuery, match="no_such_keyspace"):
+            await client.execute("USE no_such_keyspace")
+        assert client.session.keyspace == other
+        await client.execute(f"DROP KEYSPACE {other}")
+
+
+async def test_a_table_made_anew(face: Face, points: list[str], keyspace: str, number: int) -> None:
+    """The server gives a text the same id whatever its table has become."""
+    insert = f"INSERT INTO anew{number} (k, v) VALUES (?, ?)"
+    async with face.connect(points, keyspace=keyspace) as client:
+        for kind, value in (("int", 2), ("float", 2), ("text", "two")):
+            await client.execute(f"CREATE TABLE anew{number} (k int PRIMARY KEY, v {kind})")
+            await client.execute(insert, (1, value))
+            rows = await client.execute(f"SELECT v FROM anew{number}")
+            assert rows.one().v == value
+            await client.execute(f"DROP TABLE anew{number}")
+
+
+# Rows
+
+
+async def test_the_kinds_of_rows(face: Face, points: list[str], keyspace: str) -> None:
+    select = 'SELECT c, v, c AS "the class", v AS "class" FROM wide WHERE p = 0 AND c = 3'
+    async with face.connect(points, keyspace=keyspace) as client:
+        named = (await client.execute(select)).one()
+        assert named == (3, "v3", 3, "v3")
+        assert named._fields == ("c", "v", "the_class", "field_3")
+        assert (named.c, named.v, named.the_class) == (3, "v3", 3)
+        assert pickle.loads(pickle.dumps(named)) == named
+        assert type((await client.execute(select)).one()) is type(named)
+        assert type((await client.execute(select, rows="tuple")).one()) is tuple
+        assert (await client.execute(select, rows="dict")).one() == {
+            "c": 3,
+            "v": "v3",
+            "the class": 3,
+            "class": "v3",
+        }
+
+
+@pytest.mark.parametrize("kind", ["named", "tuple", "dict"])
+async def test_many_pages(twin: Face, points: list[str], keyspace: str, kind: str) -> None:
+    expected: list[Any] = [(number, f"v{number}") for number in range(ROWS)]
+    if kind == "dict":
+        expected = [{"c": c, "v": v} for c, v in expected]
+    async with twin.connect(points, keyspace=keyspace, page_size=50, rows=kind) as client:
+        for values in ((0,), None):
+            marker = "?" if values else "0"
+            select = f"SELECT c, v FROM wide WHERE p = {marker}"
+            rows = await client.execute(select, values)
+            assert rows.one() == expected[0]
+            assert [row async for row in rows] == expected
+            assert await (await client.execute(select, values)).all() == expected
+            for page_size in (1, 7, ROWS - 1, ROWS, ROWS + 1, 100_000):
+                limit = f"{select} LIMIT 20" if page_size < 50 else select
+                rows = await client.execute(limit, values, page_size=page_size)
+                assert await rows.all() == (expected[:20] if page_size < 50 else expected)
+        assert await client.idle()
+
+
+async def test_a_second_iteration(face: Face, points: list[str], keyspace: str) -> None:
+    select = "SELECT c FROM wide WHERE p = 0 LIMIT 30"
+    async with face.connect(points, keyspace=keyspace) as client:
+        rows = await client.execute(select)
+        assert await rows.all() == await rows.all()
+        assert rows.one() == (0,)
+        rows = await client.execute(select, page_size=10)
+        assert len(await rows.all()) == 30
+        for again in (rows.all(), rows.all()):
+            with pytest.raises(errors.Error, match="iterated past"):
+                await again
+        with pytest.raises(errors.Error, match="iterated past"):
+            rows.one()
+
+
+async def test_an_iteration_left_early(face: Face, points: list[str], keyspace: str) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        rows = await client.execute("SELECT c FROM wide WHERE p = 0", page_size=10)
+        seen = 0
+        async for row in rows:
+            assert row.c == seen
+            seen += 1
+            if seen == 25:
+                break
+        del rows
+        assert await client.idle()
+
+
+async def test_the_next_page_is_fetched_ahead(face: Face, points: list[str], keyspace: str) -> None:
+    select = "SELECT c FROM wide WHERE p = ?"
+    with Tap(points[0]) as tap:
+        async with face.connect(tap.contact_point, keyspace=keyspace, page_size=100) as client:
+            await client.prepare(select)
+            before = tap.count("EXECUTE")  # connecting sends some of its own
+            rows = await client.execute(select, (0,))
+            assert tap.count("EXECUTE") == before + 1  # nothing before somebody iterates
+            iterator = rows.__aiter__()
+            assert (await iterator.__anext__()).c == 0
+            while tap.count("EXECUTE") < before + 2:
+                await asyncio.sleep(0.005)
+            assert await client.idle()
+            assert tap.count("EXECUTE") == before + 2  # one page ahead, not more
+            rest = [row.c async for row in iterator]
+            assert rest == list(range(1, ROWS))
+            assert tap.count("EXECUTE") == before + 10
+
+
+async def test_warnings_of_the_server(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        batch = Batch("unlogged")
+        for key in range(11):
+            batch.add(f"INSERT INTO kv (k, v) VALUES ({number * 1000 + key}, 'x')")
+        rows = await client.execute(batch)
+        assert any("batch" in warning.lower() for warning in rows.warnings)
+
+
+# Errors
+
+
+async def test_errors_of_the_server(face: Face, points: list[str], keyspace: str) -> None:
+    cases: list[tuple[str, type[errors.ServerError], int, str]] = [
+        ("SELEC 1", errors.CqlSyntaxError, 0x2000, "no viable alternative"),
+        ("SELECT nope FROM kv", errors.InvalidQuery, 0x2200, "[Uu]ndefined column name nope"),
+        ("SELECT v FROM kv WHERE w = 1", errors.InvalidQuery, 0x2200, "ALLOW FILTERING"),
+        (KEYSPACE.format(keyspace), errors.AlreadyExists, 0x2400, keyspace),
+        ("CREATE TABLE kv (k int PRIMARY KEY)", errors.AlreadyExists, 0x2400, "kv"),
+        ("DROP TABLE nowhere", errors.InvalidQuery, 0x2200, "nowhere"),
+    ]
+    async with face.connect(points, keyspace=keyspace) as client:
+        for statement, kind, code, message in cases:
+            with pytest.raises(kind, match=message) as caught:
+                await client.execute(statement)
+            error = caught.value
+            assert type(error) is kind
+            assert error.code == code
+            assert error.coordinator == points[0]
+            assert isinstance(error, errors.RequestError)
+            again = pickle.loads(pickle.dumps(error))
+            assert (type(again), str(again), again.code) == (kind, str(error), code)
+        with pytest.raises(errors.AlreadyExists) as caught:
+            await client.execute("CREATE TABLE kv (k int PRIMARY KEY)")
+        assert caught.value.details == {"keyspace": keyspace, "table": "kv"}
+
+
+async def test_a_function_that_fails(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        await client.execute(
+            f"CREATE FUNCTION fail{number} (n int) RETURNS NULL ON NULL INPUT RETURNS int "
+            "LANGUAGE java AS 'return 1 / (n - n);'"
+        )
+        with pytest.raises(errors.FunctionFailure, match=f"fail{number}") as caught:
+            await client.execute(f"SELECT fail{number}(c) FROM wide WHERE p = 0")
+        assert caught.value.code == 0x1400
+
+
+async def test_a_request_without_an_answer(
+    face: Face, cassandra: Cassandra, keyspace: str, number: int
+) -> None:
+    async with face.connect(cassandra.contact_points, keyspace=keyspace) as client:
+        insert = await client.prepare("INSERT INTO kv (k, v) VALUES (?, ?)")
+        with paused(cassandra.nodes[0]):
+            before = time.monotonic()
+            with pytest.raises(errors.RequestTimeout) as caught:
+                await client.execute(insert, (number, "a"), timeout_s=0.2)
+            assert 0.15 < time.monotonic() - before < 2
+            assert isinstance(caught.value, TimeoutError)
+            assert caught.value.may_have_applied
+            before = time.monotonic()
+            with pytest.raises(errors.RequestTimeout) as caught:
+                await client.execute("SELECT v FROM kv WHERE k = ?", (number,), timeout_s=0.2)
+            assert not caught.value.may_have_applied
+            assert time.monotonic() - before < 2  # its preparation has no more time than it
+        assert await client.idle()
+        rows = await client.execute("SELECT v FROM kv WHERE k = ?", (number,))
+        assert rows.one() in [None, ("a",)]
+
+
+async def test_a_timeout_of_the_session(
+    face: Face, cassandra: Cassandra, keyspace: str, number: int
+) -> None:
+    async with face.connect(cassandra.contact_points, keyspace=keyspace, timeout_s=0.2) as client:
+        insert = await client.prepare("INSERT INTO kv (k, v) VALUES (?, ?)")
+        with paused(cassandra.nodes[0]):
+            with pytest.raises(errors.RequestTimeout):
+                await client.execute(insert, (number, "a"))
+            with pytest.raises(errors.RequestTimeout, match="preparing"):
+                await client.prepare("SELECT w FROM kv WHERE k = ?")
+            with pytest.raises(errors.BulkError) as caught:
+                await client.execute_many(insert, [(number, "a")] * 3)
+            assert all(
+                isinstance(failure.error, errors.RequestTimeout) for failure in caught.value.failed
+            )
+            assert len(caught.value.failed) == 3

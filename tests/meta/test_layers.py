@@ -1,0 +1,131 @@
+"""Who may name whom: DESIGN.md, "The picture". The compiler holds the Rust half only in part."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+from tests.meta.sources import (
+    PACKAGE,
+    ROOT,
+    imports,
+    python_modules,
+    rust_files,
+    without_comments,
+)
+
+# Bottom first: a module imports only modules of earlier lines, and those of its own line.
+LAYERS = [
+    ["errors", "policies", "types"],
+    ["_core"],
+    ["_notify", "_options", "_records", "bulk", "config"],
+    ["codec", "rows", "statements"],
+    ["_face"],
+    ["aio", "session"],
+    [""],  # turbocql itself
+]
+LEVEL = {
+    f"turbocql.{name}" if name else "turbocql": level
+    for level, names in enumerate(LAYERS)
+    for name in names
+}
+LEAVES = ("turbocql.accel", "turbocql.cli", "turbocql.testing")
+FACES = {
+    "turbocql",
+    "turbocql._face",
+    "turbocql._notify",
+    "turbocql.aio",
+    "turbocql.codec",
+    "turbocql.rows",
+    "turbocql.session",
+    "turbocql.statements",
+}
+MODULES = python_modules()
+
+
+def is_leaf(name: str) -> bool:
+    return any(name == leaf or name.startswith(f"{leaf}.") for leaf in LEAVES)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not is_leaf(name)])
+def test_modules_import_downwards(name: str) -> None:
+    assert name in LEVEL, "a new module: say here on which layer it is"
+    for imported in imports(name, MODULES[name]):
+        assert not is_leaf(imported), f"{imported} is a leaf: nothing imports it"
+        assert LEVEL[imported] <= LEVEL[name], f"{imported} is above {name}"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if is_leaf(name)])
+def test_a_leaf_is_imported_by_nobody_else(name: str) -> None:
+    leaf = ".".join(name.split(".")[:2])
+    for imported in imports(name, MODULES[name]):
+        inside = imported == leaf or imported.startswith(f"{leaf}.")
+        assert inside or not is_leaf(imported), f"{name} imports {imported}"
+        assert leaf != "turbocql.testing" or inside, "testing works with any driver"
+
+
+def test_the_core_is_named_by_the_faces_only() -> None:
+    naming = {name for name, path in MODULES.items() if "turbocql._core" in imports(name, path)}
+    assert naming == FACES
+
+
+def dependencies(crate: str) -> set[str]:
+    """What a crate names in its Cargo.toml, of all kinds."""
+    done = subprocess.run(
+        ["cargo", "metadata", "--no-deps", "--offline", "--format-version", "1"],
+        cwd=ROOT / crate,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    manifest = str(ROOT / crate / "Cargo.toml")
+    (package,) = (p for p in json.loads(done.stdout)["packages"] if p["manifest_path"] == manifest)
+    return {dependency["name"] for dependency in package["dependencies"]}
+
+
+def test_crates_depend_downwards() -> None:
+    codec, engine, core = map(dependencies, ("crates/codec", "crates/engine", "."))
+    outside = {"pyo3", "tokio", "scylla", "scylla-cql"}
+    assert codec & outside == set()
+    assert engine & outside == {"tokio", "scylla"}
+    assert core & outside == {"pyo3"}
+    assert "turbocql-codec" in engine
+    assert "turbocql-engine" not in codec
+    assert {"turbocql-codec", "turbocql-engine"} <= core
+
+
+@pytest.mark.parametrize(
+    ("crate", "folders"),
+    [
+        ("pyo3", ["crates"]),
+        ("scylla", ["crates/codec", "src"]),
+        ("tokio", ["crates/codec", "src"]),
+        ("scylla_cql", ["crates", "src"]),
+    ],
+)
+def test_crates_are_named_in_their_layer_only(crate: str, folders: list[str]) -> None:
+    for path in rust_files(*folders):
+        assert not re.search(rf"\b{crate}::", without_comments(path)), path
+
+
+def test_unsafe_stays_in_its_room() -> None:
+    for path in rust_files("src", "crates"):
+        if path.is_relative_to(ROOT / "src" / "ffi"):
+            continue
+        assert not re.search(r"\bunsafe\b", without_comments(path)), path
+    for library in ("crates/codec/src/lib.rs", "crates/engine/src/lib.rs"):
+        assert "#![forbid(unsafe_code)]" in (ROOT / library).read_text(encoding="utf-8")
+    assert "#![deny(unsafe_code)]" in (ROOT / "src/lib.rs").read_text(encoding="utf-8")
+
+
+def test_files_can_be_held_in_the_head() -> None:
+    files = [*rust_files("src", "crates"), *PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")]
+    files += (ROOT / "tests").rglob("*.py")
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in files
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > 700
+    }
+    assert long == {}

@@ -1,0 +1,104 @@
+"""`_core.pyi` against the binary: neither knows anything that the other does not."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import Any
+
+import pytest
+from tests.meta.sources import PACKAGE
+
+from turbocql import _core
+
+STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))
+CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
+FUNCTIONS = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
+
+# What every class has, or what stands for something else in a stub.
+_COMMON = {"__doc__", "__module__", "__new__", "__repr__"}
+
+
+def members(stub: ast.ClassDef) -> dict[str, ast.FunctionDef]:
+    return {node.name: node for node in stub.body if isinstance(node, ast.FunctionDef)}
+
+
+def is_property(stub: ast.FunctionDef) -> bool:
+    return any(ast.unparse(decorator) == "property" for decorator in stub.decorator_list)
+
+
+def parameters(stub: ast.FunctionDef) -> list[tuple[str, str, bool]]:
+    """Name, kind, and whether there is a default, of each parameter."""
+    arguments = stub.args
+    both = [*arguments.posonlyargs, *arguments.args]
+    optional = len(both) - len(arguments.defaults)
+    found = [
+        (
+            argument.arg,
+            "POSITIONAL_ONLY" if number < len(arguments.posonlyargs) else "POSITIONAL_OR_KEYWORD",
+            number >= optional,
+        )
+        for number, argument in enumerate(both)
+    ]
+    if arguments.vararg:
+        found.append((arguments.vararg.arg, "VAR_POSITIONAL", False))
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        found.append((argument.arg, "KEYWORD_ONLY", default is not None))
+    if arguments.kwarg:
+        found.append((arguments.kwarg.arg, "VAR_KEYWORD", False))
+    return found
+
+
+def real_parameters(function: Any) -> list[tuple[str, str, bool]]:
+    return [
+        (parameter.name, parameter.kind.name, parameter.default is not parameter.empty)
+        for parameter in inspect.signature(function).parameters.values()
+    ]
+
+
+def without_self(found: list[tuple[str, str, bool]]) -> list[tuple[str, str, bool]]:
+    assert found
+    assert found[0][0] in ("self", "this")
+    return found[1:]
+
+
+def test_the_module_has_what_the_stub_has() -> None:
+    constants = {
+        node.target.id: node.annotation
+        for node in STUB.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    named = {*CLASSES, *FUNCTIONS, *constants}
+    stubbed = {name for name in named if not name.startswith("_")}
+    assert {name for name in dir(_core) if not name.startswith("_")} == stubbed
+    assert set(getattr(_core, "__all__", stubbed)) == stubbed
+    assert isinstance(_core.VERSION, str)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    assert real_parameters(getattr(_core, name)) == parameters(FUNCTIONS[name])
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes(name: str) -> None:
+    cls, stubbed = getattr(_core, name), members(CLASSES[name])
+    assert inspect.isclass(cls)
+    real = dict(vars(cls))
+    if "__init__" in stubbed:
+        assert real_parameters(cls) == without_self(parameters(stubbed.pop("__init__")))
+    elif "__new__" in real:
+        pytest.fail(f"{name} can be made, and the stub does not say so")
+    assert set(real) - _COMMON == set(stubbed)
+    for member, stub in stubbed.items():
+        assert inspect.isgetsetdescriptor(real[member]) == is_property(stub), member
+        # Python gives those of special methods names of its own.
+        if not is_property(stub) and not member.startswith("__"):
+            found = without_self(real_parameters(real[member]))
+            assert found == without_self(parameters(stub)), member
+
+
+def test_the_prose_lives_elsewhere() -> None:
+    for node in ast.walk(STUB):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            assert ast.get_docstring(node) is None

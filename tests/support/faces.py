@@ -1,0 +1,152 @@
+"""Both faces of the driver behind one adapter, so that each scenario is written once.
+
+A scenario is a coroutine. The synchronous session runs it in threads, the asynchronous one on the
+event loop of the chosen kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import turbocql
+from turbocql import AsyncRows, BulkReport, Column, Prepared, Rows, Session
+from turbocql.aio import AsyncSession
+
+from .loops import LOOPS, Loop
+
+T = TypeVar("T")
+
+__all__ = ["FACES", "Client", "Face", "Result"]
+
+_END = object()
+
+
+async def _in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
+    """A thread per call: unlike those of a pool, one that hangs lets the process end."""
+    done: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(call(*args, **options))
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return await asyncio.wrap_future(done)
+
+
+class Result:
+    """The rows of either face."""
+
+    def __init__(self, rows: Rows | AsyncRows) -> None:
+        self.rows = rows
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.rows.columns
+
+    @property
+    def coordinator(self) -> str | None:
+        return self.rows.coordinator
+
+    @property
+    def warnings(self) -> list[str]:
+        return self.rows.warnings
+
+    def one(self) -> Any:
+        return self.rows.one()
+
+    async def all(self) -> list[Any]:
+        if isinstance(self.rows, Rows):
+            return await _in_thread(self.rows.all)
+        return await self.rows.all()
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        if isinstance(self.rows, Rows):
+            iterator: Iterator[Any] = iter(self.rows)
+            while (row := await _in_thread(next, iterator, _END)) is not _END:
+                yield row
+        else:
+            async for row in self.rows:
+                yield row
+
+
+class Client:
+    """A session of either face."""
+
+    def __init__(self, session: Session | AsyncSession) -> None:
+        self.session = session
+
+    async def execute(self, statement: Any, values: Any = None, **options: Any) -> Result:
+        if isinstance(self.session, Session):
+            return Result(await _in_thread(self.session.execute, statement, values, **options))
+        return Result(await self.session.execute(statement, values, **options))
+
+    async def prepare(self, statement: str) -> Prepared:
+        if isinstance(self.session, Session):
+            return await _in_thread(self.session.prepare, statement)
+        return await self.session.prepare(statement)
+
+    async def execute_many(
+        self, statement: str | Prepared, rows: Iterable[Any], **options: Any
+    ) -> BulkReport:
+        if isinstance(self.session, Session):
+            return await _in_thread(self.session.execute_many, statement, rows, **options)
+        return await self.session.execute_many(statement, rows, **options)
+
+    async def close(self, **options: Any) -> None:
+        if isinstance(self.session, Session):
+            await _in_thread(self.session.close, **options)
+        else:
+            await self.session.close(**options)
+
+    async def until(self, task: asyncio.Future[Any], requests: int) -> None:
+        """Waits until so many requests are on their way, unless the task ends before."""
+        while self.session.in_flight < requests and not task.done():
+            await asyncio.sleep(0.005)
+
+    async def idle(self) -> bool:
+        """Whether soon nothing is on its way any more."""
+        for _ in range(500):
+            if self.session.in_flight == 0:
+                return True
+            await asyncio.sleep(0.01)
+        return False
+
+
+@dataclass(frozen=True)
+class Face:
+    """A face of the driver, on a kind of event loop."""
+
+    name: str
+    sync: bool
+    loop: Loop
+
+    async def open(
+        self, contact_points: str | Sequence[str] | None = None, **settings: Any
+    ) -> Client:
+        """A client to be closed by the caller."""
+        if self.sync:
+            return Client(await _in_thread(turbocql.connect, contact_points, **settings))
+        return Client(await turbocql.aio.connect(contact_points, **settings))
+
+    @asynccontextmanager
+    async def connect(
+        self, contact_points: str | Sequence[str] | None = None, **settings: Any
+    ) -> AsyncIterator[Client]:
+        """A client within the session's own context manager."""
+        if self.sync:
+            with await _in_thread(turbocql.connect, contact_points, **settings) as session:
+                yield Client(session)
+        else:
+            async with turbocql.aio.connect(contact_points, **settings) as asynchronous:
+                yield Client(asynchronous)
+
+
+FACES = (Face("sync", True, LOOPS[0]), *(Face(loop.name, False, loop) for loop in LOOPS))

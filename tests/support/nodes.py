@@ -1,0 +1,37 @@
+"""Nodes of the test cluster in particular states."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from turbocql.testing import Node
+
+__all__ = ["eventually", "paused"]
+
+
+def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+    """Whether something holds, now or soon."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _is_stopped(pid: int | None) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@contextmanager
+def paused(node: Node) -> Iterator[None]:
+    """The node takes what it is sent and answers nothing."""
+    node.pause()
+    try:
+        assert eventually(lambda: _is_stopped(node.pid))
+        yield
+    finally:
+        node.resume()

@@ -1,0 +1,32 @@
+"""The tables that scenarios share; each scenario uses keys of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import turbocql
+
+__all__ = ["KEYSPACE", "ROWS", "make_tables"]
+
+KEYSPACE = (
+    "CREATE KEYSPACE {} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+)
+
+ROWS = 997
+"""Rows of partition 0 of `wide`. A prime: the last page is never full."""
+
+
+def make_tables(contact_points: Sequence[str], keyspace: str) -> None:
+    """Makes the keyspace and its tables."""
+    with turbocql.connect(contact_points) as session:
+        session.execute(KEYSPACE.format(keyspace))
+        for table in (
+            "kv (k int PRIMARY KEY, v text, w int)",
+            "counts (k int PRIMARY KEY, n counter)",
+            "wide (p int, c int, v text, PRIMARY KEY (p, c))",
+        ):
+            session.execute(f"CREATE TABLE {keyspace}.{table}")
+        session.execute_many(
+            f"INSERT INTO {keyspace}.wide (p, c, v) VALUES (0, ?, ?)",
+            ((number, f"v{number}") for number in range(ROWS)),
+        )

@@ -1,0 +1,106 @@
+"""An independent reader: what scylla-driver makes of rows, as canonical JSON.
+
+    .venv-scylla-driver/bin/python tests/support/witness.py HOST PORT < queries.json > results.json
+
+Run in an environment of its own, without turbocql. Each query gives a list of rows, each row an
+object of columns; `canonical` says in what form values are. The form follows the CQL type that
+scylla-driver was told of, so that an address is not taken for a text.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import sys
+from typing import Any
+
+from cassandra.cluster import Cluster
+from cassandra.cqltypes import FrozenType, UserType, VectorType
+from cassandra.query import tuple_factory
+
+EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def scalar(name: str, value: Any) -> Any:
+    """A value of a type without parts. Numbers are text, so that JSON does not round them."""
+    if name in ("ascii", "text", "varchar", "uuid", "timeuuid"):
+        return str(value)
+    if name in ("tinyint", "smallint", "int", "bigint", "varint", "counter"):
+        return str(value)
+    if name == "boolean":
+        return bool(value)
+    if name in ("float", "double"):
+        return value.hex()
+    if name == "decimal":
+        sign, digits, exponent = value.as_tuple()
+        return [sign, "".join(map(str, digits)), exponent]
+    if name == "blob":
+        return value.hex()
+    if name == "inet":
+        return str(ipaddress.ip_address(value))
+    if name == "date":
+        return value.days_from_epoch
+    if name == "time":
+        return value.nanosecond_time
+    if name == "timestamp":
+        return (value - EPOCH) // datetime.timedelta(milliseconds=1)
+    if name == "duration":
+        return [value.months, value.days, value.nanoseconds]
+    raise TypeError(f"no canonical form for {name}")
+
+
+def canonical(kind: Any, value: Any) -> Any:
+    """The same shape as `canonical` of tests/support/kinds.py gives."""
+    if value is None:
+        return None
+    name = kind.typename
+    if issubclass(kind, FrozenType):
+        return canonical(kind.subtypes[0], value)
+    if name == "list":
+        return [canonical(kind.subtypes[0], part) for part in value]
+    if name == "set":
+        parts = [canonical(kind.subtypes[0], part) for part in value]
+        return sorted(parts, key=json.dumps)
+    if name == "map":
+        key, part = kind.subtypes
+        # Not `items()`: that looks keys up by their bytes, which it cannot make of every UDT.
+        entries = [[canonical(key, k), canonical(part, v)] for k, v in value._items]
+        return sorted(entries, key=json.dumps)
+    if issubclass(kind, VectorType):
+        return [canonical(kind.subtype, part) for part in value]
+    if issubclass(kind, UserType):
+        return {
+            field: canonical(sub, getattr(value, field))
+            for field, sub in zip(kind.fieldnames, kind.subtypes, strict=True)
+        }
+    if name == "tuple":
+        return [canonical(sub, part) for sub, part in zip(kind.subtypes, value, strict=True)]
+    return scalar(name, value)
+
+
+def main() -> None:
+    """Answers the queries on standard input."""
+    host, port = sys.argv[1:]
+    cluster = Cluster([host], port=int(port))
+    session = cluster.connect()
+    session.row_factory = tuple_factory
+    results = []
+    for query in json.load(sys.stdin):
+        answer = session.execute(query)
+        columns = list(zip(answer.column_names, answer.column_types, strict=True))
+        results.append(
+            [
+                {
+                    name: canonical(kind, value)
+                    for (name, kind), value in zip(columns, row, strict=True)
+                }
+                for row in answer
+            ]
+        )
+    cluster.shutdown()
+    json.dump(results, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
