@@ -158,7 +158,7 @@ async def test_the_consistency_of_a_session_and_of_a_request(
         assert not caught.value.may_have_applied
         for level in ("ONE", "local_quorum", Consistency.QUORUM, Consistency.SERIAL):
             assert (await client.execute(select, consistency=level)).one().v == "v1"
-        with pytest.raises(ValueError, match="MOST"):
+        with pytest.raises(errors.ConfigError, match="MOST"):
             await client.execute(select, consistency="MOST")
 
 

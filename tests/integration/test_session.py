@@ -223,11 +223,11 @@ async def test_options_are_checked(face: Face, points: list[str]) -> None:
     select = "SELECT key FROM system.local"
     async with face.connect(points) as client:
         for options, kind in (
-            ({"timeout_s": 0}, ValueError),
+            ({"timeout_s": 0}, errors.ConfigError),
             ({"timeout_s": "1"}, (TypeError, ValueError)),
             ({"page_size": "1"}, (TypeError, ValueError)),
-            ({"serial_consistency": "ONE"}, ValueError),
-            ({"rows": "object"}, ValueError),
+            ({"serial_consistency": "ONE"}, errors.ConfigError),
+            ({"rows": "object"}, errors.ConfigError),
             ({"nope": 1}, TypeError),
         ):
             with pytest.raises(kind):
