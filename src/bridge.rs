@@ -31,7 +31,7 @@ enum Wake {
 
 thread_local! {
     /// The queue of the loop that this thread ran last, with a weak reference to that loop.
-    static LAST: RefCell<Option<(Py<PyAny>, Arc<LoopQueue>)>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<(Py<PyAny>, Weak<LoopQueue>)>> = const { RefCell::new(None) };
 }
 
 /// Set when the environment asks for the way without an eventfd.
@@ -51,14 +51,14 @@ impl LoopQueue {
         let last = LAST.with_borrow(|last| {
             let (reference, queue) = last.as_ref()?;
             let same = reference.bind(py).call0().is_ok_and(|last| last.is(&event_loop));
-            same.then(|| queue.clone())
+            same.then(|| queue.upgrade()).flatten()
         });
         if let Some(queue) = last {
             return Ok((queue, event_loop));
         }
         let queue = Self::of(py, &event_loop)?;
         let reference = py.import("weakref")?.getattr("ref")?.call1((&event_loop,))?.unbind();
-        let replaced = LAST.replace(Some((reference, queue.clone())));
+        let replaced = LAST.replace(Some((reference, Arc::downgrade(&queue))));
         drop(replaced);
         Ok((queue, event_loop))
     }
@@ -73,18 +73,23 @@ impl LoopQueue {
             })?
             .bind(py);
         let known = queues.call_method1("get", (event_loop,))?;
-        if let Ok(drain) = known.cast::<Drain>() {
-            return Ok(drain.get().0.clone());
+        if let Ok(known) = known.cast::<Known>()
+            && let Some(queue) = known.get().queue.upgrade()
+        {
+            return Ok(queue);
         }
-        let drain = Self::connect(py, event_loop)?;
-        queues.set_item(event_loop, &drain)?;
-        Ok(drain.get().0.clone())
+        let (drain, watched) = Self::connect(py, event_loop)?;
+        let queue = drain.get().0.clone();
+        let keep = if watched { None } else { Some(drain.unbind()) };
+        queues.set_item(event_loop, Known { queue: Arc::downgrade(&queue), _keep: keep })?;
+        Ok(queue)
     }
 
+    /// Makes the queue of a loop, and tells whether the loop itself watches, and keeps, it.
     fn connect<'py>(
         py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, Drain>> {
+    ) -> PyResult<(Bound<'py, Drain>, bool)> {
         if !FORCE_NOTIFIER.load(Ordering::Relaxed)
             && let Ok(fd) =
                 rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -94,7 +99,7 @@ impl LoopQueue {
             let drain = Bound::new(py, Drain(Arc::new(queue)))?;
             // Loops without watchable descriptors raise NotImplementedError.
             if event_loop.call_method1("add_reader", (number, &drain)).is_ok() {
-                return Ok(drain);
+                return Ok((drain, true));
             }
         }
         let notifier = Arc::new(Notifier::default());
@@ -103,7 +108,7 @@ impl LoopQueue {
         let drain = Bound::new(py, Drain(Arc::new(queue)))?;
         let requests = Requests { notifier, queue: Arc::downgrade(&drain.get().0) };
         interned::start_notifying(py)?.call1((event_loop, requests))?;
-        Ok(drain)
+        Ok((drain, false))
     }
 
     /// Adds a completion; wakes the loop when it is the first of a burst.
@@ -121,17 +126,18 @@ impl LoopQueue {
         }
     }
 
+    fn take(&self) -> Vec<Arc<OpState>> {
+        let mut completed = self.completed.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *completed)
+    }
+
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         if let Wake::EventFd(fd) = &self.wake {
             // Before the swap: a push after it makes the descriptor readable again.
             let _ = rustix::io::read(fd, &mut [0; 8]);
         }
-        let burst = {
-            let mut completed = self.completed.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *completed)
-        };
         let mut failed = Ok(());
-        for op in burst {
+        for op in self.take() {
             // One that fails must not leave the rest of the burst waiting.
             if let Err(error) = op.resolve(py) {
                 failed = Err(error);
@@ -142,11 +148,23 @@ impl LoopQueue {
 }
 
 impl Drop for LoopQueue {
+    /// The loop has let go: nobody will drain what still waits here.
     fn drop(&mut self) {
+        self.take().iter().for_each(|op| op.abandon());
         if let Wake::Notifier(notifier) = &self.wake {
             notifier.end();
         }
     }
+}
+
+/// What is known of a loop's queue. A loop that watches the queue's descriptor keeps the queue, and
+/// lets go of it when it is closed, with all that still waits in it; kept from here, the queue would
+/// keep futures and by them the loop.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Known {
+    queue: Weak<LoopQueue>,
+    /// For loops that are woken in another way.
+    _keep: Option<Py<Drain>>,
 }
 
 /// What the loop calls when it is woken.
@@ -224,5 +242,12 @@ impl Requests {
     /// then, or None at the end.
     fn wait(&self, py: Python<'_>) -> Option<Drain> {
         py.detach(|| self.notifier.next()).then(|| self.queue.upgrade().map(Drain)).flatten()
+    }
+
+    /// The loop is closed: what it awaited is nobody's any more.
+    fn forget(&self) {
+        if let Some(queue) = self.queue.upgrade() {
+            queue.take().iter().for_each(|op| op.abandon());
+        }
     }
 }

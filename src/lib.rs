@@ -16,7 +16,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::bridge::{Drain, Requests, force_notifier};
+    use crate::bridge::{Drain, Known, Requests, force_notifier};
     #[pymodule_export]
     use crate::classes::codec::Codec;
     #[pymodule_export]

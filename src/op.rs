@@ -10,7 +10,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyWeakrefMethods, PyWeakrefReference};
+use pyo3::types::PyTuple;
 use turbocql_engine::{BulkOutcome, EngineError, Prepared, Response, Runtime, Session, TaskHandle};
 
 use crate::bridge::LoopQueue;
@@ -59,9 +59,10 @@ struct Inner {
     phase: Phase,
     step: Option<Box<dyn Step>>,
     task: Option<TaskHandle>,
-    /// The event loop and future that await the operation. Both weak: the future belongs to the
-    /// task that awaits it, and a loop that is closed under it must be free to go.
-    awaiting: Option<(Weak<LoopQueue>, Py<PyWeakrefReference>)>,
+    /// The event loop and future that await the operation. The future is held, and with it the
+    /// task that awaits it, which may have nobody else; the queue is the loop's own, and gone when
+    /// the loop is closed.
+    awaiting: Option<(Weak<LoopQueue>, Py<PyAny>)>,
 }
 
 pub struct OpState {
@@ -132,7 +133,7 @@ impl OpState {
         match queue {
             Some(Some(queue)) => queue.push(self.clone()),
             // The loop is gone, and with it whoever awaited.
-            Some(None) => {}
+            Some(None) => self.abandon(),
             None => self.arrived.notify_all(),
         }
     }
@@ -151,7 +152,7 @@ impl OpState {
         if let Some(task) = task {
             task.abort();
         }
-        // A step may own more that is running; dropped here, where the interpreter is held.
+        // A step may own more that is running.
         drop(step);
     }
 
@@ -199,11 +200,8 @@ impl OpState {
     /// Called on the event loop, once for each burst that the operation was part of.
     pub fn resolve(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
         let awaited = self.lock().awaiting.as_ref().map(|(_, future)| future.clone_ref(py));
-        let Some(reference) = awaited else { return Ok(()) };
-        let Some(future) = reference.bind(py).upgrade() else {
-            self.abandon();
-            return Ok(());
-        };
+        let Some(future) = awaited else { return Ok(()) };
+        let future = future.bind(py);
         // Cancelled in the meantime: its late result is nobody's.
         if future.call_method0(pyo3::intern!(py, "done"))?.is_truthy()? {
             self.abandon();
@@ -289,9 +287,8 @@ impl Op {
         let (queue, event_loop) = LoopQueue::running(py)?;
         let future = event_loop.call_method0(pyo3::intern!(py, "create_future"))?;
         let iterator = future.call_method0(pyo3::intern!(py, "__await__"))?;
-        let reference = PyWeakrefReference::new(&future)?;
         let mut inner = self.0.lock();
-        inner.awaiting = Some((Arc::downgrade(&queue), reference.unbind()));
+        inner.awaiting = Some((Arc::downgrade(&queue), future.unbind()));
         let arrived = matches!(inner.phase, Phase::Arrived(_));
         drop(inner);
         if arrived {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
 use turbocql_codec::{Column, Page, RowBuffer, Segment};
 
 use crate::classes::options::config_error;
@@ -80,6 +80,7 @@ impl RowPlan {
         let sequence = !values.is_instance_of::<PyString>()
             && !values.is_instance_of::<PyBytes>()
             && !values.is_instance_of::<PyByteArray>()
+            && !values.is_instance_of::<PyMemoryView>()
             && values.hasattr(pyo3::intern!(py, "__getitem__"))?
             && values.hasattr(pyo3::intern!(py, "__len__"))?;
         if !sequence {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from contextlib import suppress
 
 from . import _core
 
@@ -24,8 +23,9 @@ def _run(reference: weakref.ref[asyncio.AbstractEventLoop], requests: _core.Requ
     while (drain := requests.wait()) is not None:
         event_loop = reference()
         if event_loop is not None:
-            # Closed: what it awaited is nobody's any more.
-            with suppress(RuntimeError):
+            try:
                 event_loop.call_soon_threadsafe(drain)
+            except RuntimeError:
+                requests.forget()
         # Nothing here may keep the loop or its queue alive while waiting.
         del event_loop, drain

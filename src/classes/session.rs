@@ -479,6 +479,13 @@ struct CloseStep {
     session: Arc<SessionState>,
 }
 
+impl Drop for CloseStep {
+    /// Also when the waiting is interrupted: the session is closed, one way or the other.
+    fn drop(&mut self) {
+        self.session.runtime.shutdown();
+    }
+}
+
 impl Step for CloseStep {
     fn arrived(
         self: Box<Self>,

@@ -5,9 +5,11 @@ processes.
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -178,6 +180,87 @@ async def test_an_unused_connection_harms_nobody(loop: Loop, points: list[str]) 
 
 
 # Loops and threads
+
+
+async def test_tasks_that_nobody_holds(loop: Loop, points: list[str], keyspace: str) -> None:
+    """The event loop holds tasks weakly: what they wait for has to hold them."""
+    done = []
+
+    async def one(session: AsyncSession, key: int) -> None:
+        done.append(await value(session, key))
+
+    async with turbocql.aio.connect(points, keyspace=keyspace) as session:
+        await session.prepare(SELECT)
+        for key in range(200):
+            asyncio.ensure_future(one(session, key))  # noqa: RUF006
+            if key % 20 == 0:
+                await asyncio.sleep(0)
+                gc.collect()
+        for _ in range(500):
+            if len(done) == 200:
+                break
+            await asyncio.sleep(0.01)
+    assert sorted(done) == sorted(f"v{key}" for key in range(200))
+
+
+def test_loops_closed_with_requests_pending_leave_nothing(points: list[str]) -> None:
+    program = """
+        import asyncio, gc, os, sys
+        import turbocql
+
+        async def leave(session):
+            asyncio.ensure_future(session.execute("SELECT key FROM system.local"))
+            await asyncio.sleep(0)
+
+        async def connect():
+            return await turbocql.aio.connect(sys.argv[1])
+
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda loop, context: None)
+        session = loop.run_until_complete(connect())
+        for _ in range(50):
+            other = asyncio.new_event_loop()
+            # Says that a task was destroyed, as it should.
+            other.set_exception_handler(lambda loop, context: None)
+            other.run_until_complete(leave(session))
+            other.close()
+        async def idle():
+            while session.in_flight:
+                await asyncio.sleep(0.01)
+        loop.run_until_complete(idle())
+        del other
+        gc.collect()
+        print(len(os.listdir("/proc/self/fd")))
+        loop.run_until_complete(session.close())
+        loop.close()
+    """
+    assert int(run_python(program, points[0])) < 40
+
+
+def io_threads() -> int:
+    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    return names.count("turbocql-io")
+
+
+async def test_an_interrupted_close_still_closes(
+    loop: Loop, cassandra: Cassandra, keyspace: str
+) -> None:
+    before = io_threads()
+    session = await turbocql.aio.connect(cassandra.contact_points, keyspace=keyspace)
+    await session.prepare(SELECT)
+    with paused(cassandra.nodes[0]):
+        pending = asyncio.ensure_future(value(session, 1))
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(session.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert session.closed
+        with pytest.raises(errors.ClosedError):
+            await pending
+    assert eventually(lambda: io_threads() <= before)
+    await session.close()
 
 
 def test_one_session_on_loops_one_after_another(points: list[str], keyspace: str) -> None:
