@@ -139,12 +139,6 @@ impl Runtime {
     pub fn shutdown(&self) {
         self.0.shutdown();
     }
-
-    /// Refuses further tasks without touching a lock or the thread. For a forked child, where
-    /// the thread does not exist and what was submitted would wait for ever.
-    pub fn abandon(&self) {
-        self.0.shared.closed.store(true, Ordering::Release);
-    }
 }
 
 impl Inner {
