@@ -7,8 +7,11 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock $(wildcard crates/*/Cargo.toml)
 
+PROOF := tests/differential tests/property tests/golden tests/unit \
+	tests/integration/test_server_witness.py tests/integration/test_tokens.py tests/integration/test_types.py
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check build bench jars format format-check lint types rust-test python-test clean
+.PHONY: help demo test check proof build bench jars format format-check lint types rust-test python-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -28,6 +31,13 @@ check: ## format, lint, types and tests, with the seconds of each
 	@$(STAGE) rust-test $(MAKE) --no-print-directory rust-test
 	@$(STAGE) jars $(MAKE) --no-print-directory jars
 	@$(STAGE) python-test $(MAKE) --no-print-directory python-test
+	@echo; cat build/stages
+
+proof: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed jars ## the codec's bytes in full: differential, server, fuzzing, memory; about half an hour
+	@rm -f build/stages
+	@$(STAGE) tests $(BIN)/python -m pytest --proof $(PROOF)
+	@$(STAGE) fuzz fuzz/run 1000000
+	@$(STAGE) memcheck scripts/memcheck
 	@echo; cat build/stages
 
 build: $(BIN)/.built ## compile the native core, optimized, into .venv

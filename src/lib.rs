@@ -1,6 +1,7 @@
 //! The private native core of the `turbocql` package.
 #![deny(unsafe_code)]
 
+mod bind;
 mod bridge;
 mod classes;
 mod ending;
@@ -9,6 +10,7 @@ mod op;
 mod row;
 mod value;
 
+#[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -18,11 +20,19 @@ mod _core {
     #[pymodule_export]
     use crate::bridge::{Drain, Known, Requests, force_notifier};
     #[pymodule_export]
-    use crate::classes::codec::Codec;
+    use crate::classes::codec::{Deserializer, Serializer, routing_key, token_of};
+    #[pymodule_export]
+    use crate::classes::cql_type::CqlType_;
     #[pymodule_export]
     use crate::classes::cursor::Cursor;
     #[pymodule_export]
+    use crate::classes::message::batch::BatchMessage;
+    #[pymodule_export]
+    use crate::classes::message::{ExecuteMessage, QueryMessage};
+    #[pymodule_export]
     use crate::classes::prepared::{Bound_, Prepared};
+    #[pymodule_export]
+    use crate::classes::row_encoder::{EncodedRow, EncodedRows, RowEncoder};
     #[pymodule_export]
     use crate::classes::session::{Session, connect, forked};
     #[pymodule_export]

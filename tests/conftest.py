@@ -6,6 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 _ROOT = str(Path(__file__).resolve().parents[1])
 if _ROOT not in sys.path:
     sys.path.insert(0, _ROOT)
@@ -14,3 +16,17 @@ if _ROOT not in sys.path:
 # programs that tests interrupt would not notice.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--proof",
+        action="store_true",
+        help="as many values and repetitions as `make proof` wants, which takes its time",
+    )
+
+
+@pytest.fixture(scope="session")
+def proof(request: pytest.FixtureRequest) -> bool:
+    """Whether the tests run in their full form."""
+    return bool(request.config.getoption("--proof"))

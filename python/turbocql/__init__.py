@@ -11,7 +11,7 @@ from __future__ import annotations
 import atexit as _atexit
 import os as _os
 
-from . import _core, aio, codec, errors
+from . import _core, aio, codec, errors, protocol
 from .bulk import BulkFailure, BulkReport
 from .config import Config
 from .policies import Consistency
@@ -43,6 +43,7 @@ __all__ = [
     "codec",
     "connect",
     "errors",
+    "protocol",
 ]
 
 __version__: str = _core.VERSION

@@ -3,7 +3,10 @@
 pub mod batch;
 pub mod bulk;
 pub mod codec;
+pub mod cql_type;
 pub mod cursor;
+pub mod message;
 pub mod options;
 pub mod prepared;
+pub mod row_encoder;
 pub mod session;

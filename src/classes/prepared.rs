@@ -6,9 +6,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use turbocql_codec::{Column, RowBuffer};
 
+use super::row_encoder;
+use crate::bind::RowPlan;
 use crate::ending::Inside;
 use crate::error::{self, Way};
-use crate::row::RowPlan;
 
 /// A statement that the server has prepared.
 #[pyclass(frozen, module = "turbocql._core")]
@@ -110,19 +111,12 @@ impl Bound_ {
         format!("<turbocql.Bound {:?}>", self.prepared.get().engine.text())
     }
 
-    /// The bytes of each cell: None is null, `...` is unset.
+    /// The bytes of each cell; None for null, `UNSET` for unset.
     #[getter]
     fn cells<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let list = PyList::empty(py);
-        for cell in self.row.rows().flat_map(|row| row.cells()) {
-            match cell {
-                turbocql_codec::Cell::Value(bytes) => {
-                    list.append(pyo3::types::PyBytes::new(py, bytes))?;
-                }
-                turbocql_codec::Cell::Null => list.append(py.None())?,
-                turbocql_codec::Cell::Unset => list.append(py.Ellipsis())?,
-            }
+        match self.row.row(0) {
+            Some(row) => row_encoder::cells(py, row),
+            None => Ok(PyList::empty(py)),
         }
-        Ok(list)
     }
 }

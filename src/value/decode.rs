@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString,
+    PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PySet, PyString,
     PyTuple, PyTzInfo,
 };
 use turbocql_codec::plan::{UdtPlan, VectorPlan};
@@ -12,7 +12,7 @@ use turbocql_codec::{Malformed, Plan, Segment};
 
 use super::record::{self, Record};
 use super::temporal::civil_from_days;
-use super::{Failure, HostPlan, Outcome, interned};
+use super::{Failure, HostPlan, Outcome, interned, list_of, room, tuple_of};
 
 /// What Python values the caller wants where there is a choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,6 +87,7 @@ impl<'py> Decoder<'py> {
             Plan::Tuple(components) => self.tuple(plan, components, bytes, hashable)?,
             Plan::Udt(udt) => self.udt(plan, udt, bytes, hashable)?,
             Plan::Vector(vector) => self.vector(plan, vector, bytes, hashable)?,
+            Plan::Composite(components) => self.composite(plan, components, bytes, hashable)?,
         })
     }
 
@@ -208,7 +209,8 @@ impl<'py> Decoder<'py> {
         hashable: bool,
     ) -> Outcome<Vec<Bound<'py, PyAny>>> {
         let mut elements = good(plan, list::decode(bytes))?;
-        let mut parts = Vec::with_capacity(elements.count());
+        let mut parts = Vec::new();
+        room(&mut parts, elements.count())?;
         for i in 0..elements.count() {
             let cell = good(plan, elements.next_value())?;
             parts.push(self.part(element, cell, hashable, || Segment::Index(i))?);
@@ -234,9 +236,9 @@ impl<'py> Decoder<'py> {
         hashable: bool,
     ) -> Outcome<Bound<'py, PyAny>> {
         Ok(if hashable {
-            PyTuple::new(self.py, parts)?.into_any()
+            tuple_of(self.py, parts)?.into_any()
         } else {
-            PyList::new(self.py, parts)?.into_any()
+            list_of(self.py, parts)?.into_any()
         })
     }
 
@@ -294,6 +296,24 @@ impl<'py> Decoder<'py> {
         Ok(PyTuple::new(self.py, parts)?.into_any())
     }
 
+    /// As many components as there are: a composite may end early.
+    fn composite(
+        &self,
+        plan: &HostPlan,
+        components: &[HostPlan],
+        bytes: &[u8],
+        hashable: bool,
+    ) -> Outcome<Bound<'py, PyAny>> {
+        let mut cells = types::composite::decode(bytes);
+        let mut parts = Vec::with_capacity(components.len());
+        for (i, component) in components.iter().enumerate() {
+            let Some(cell) = good(plan, cells.next_value())? else { break };
+            parts.push(self.part(component, Some(cell), hashable, || Segment::Index(i))?);
+        }
+        good(plan, cells.finish())?;
+        Ok(PyTuple::new(self.py, parts)?.into_any())
+    }
+
     /// Fields that were added after the value was written are null; fields that the plan does not
     /// know yet are passed over.
     fn udt(
@@ -327,7 +347,8 @@ impl<'py> Decoder<'py> {
             return Ok(array);
         }
         let mut elements = good(plan, vector::decode(bytes, vector.dimension, vector.width))?;
-        let mut parts = Vec::with_capacity(vector.dimension);
+        let mut parts = Vec::new();
+        room(&mut parts, vector.dimension)?;
         for i in 0..vector.dimension {
             let cell = good(plan, elements.next_value())?;
             let part = self.part(&vector.element, Some(cell), hashable, || Segment::Index(i))?;
@@ -352,7 +373,9 @@ impl<'py> Decoder<'py> {
             _ => return Ok(None),
         };
         good(plan, vector::decode(bytes, vector.dimension, Some(width)))?;
-        let mut native = bytes.to_vec();
+        let mut native = Vec::new();
+        room(&mut native, bytes.len())?;
+        native.extend_from_slice(bytes);
         if cfg!(target_endian = "little") {
             native.chunks_exact_mut(width).for_each(<[u8]>::reverse);
         }
@@ -366,9 +389,14 @@ impl<'py> Decoder<'py> {
 fn empty_is_null(plan: &HostPlan) -> bool {
     match plan {
         // Text and bytes may be empty; tuples and fields may all be missing.
-        Plan::Ascii | Plan::Text | Plan::Blob | Plan::Custom(_) | Plan::Tuple(_) | Plan::Udt(_) => {
-            false
-        }
+        Plan::Ascii
+        | Plan::Text
+        | Plan::Blob
+        | Plan::Custom(_)
+        | Plan::Tuple(_)
+        | Plan::Composite(_)
+        | Plan::Udt(_) => false,
+        Plan::Vector(vector) => vector.dimension > 0,
         Plan::TinyInt
         | Plan::SmallInt
         | Plan::Int
@@ -388,8 +416,7 @@ fn empty_is_null(plan: &HostPlan) -> bool {
         | Plan::Duration
         | Plan::List(_)
         | Plan::Set(_)
-        | Plan::Map(_)
-        | Plan::Vector(_) => true,
+        | Plan::Map(_) => true,
     }
 }
 

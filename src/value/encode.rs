@@ -4,18 +4,25 @@ use std::net::IpAddr;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{
+    PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
+};
 use turbocql_codec::plan::UdtPlan;
 use turbocql_codec::types::{self, inet};
 use turbocql_codec::{Malformed, Plan, Segment, wire};
 
 use super::describe::{describe, describe_key};
 use super::record::{self, Record};
-use super::{Failure, HostPlan, Outcome, interned, numbers, sequence, temporal};
+use super::{
+    Failure, HostPlan, Outcome, SMALL, copied, interned, items_of, numbers, room, sequence,
+    temporal,
+};
 
 /// Appends a part of a value, framed: null for `None`.
 #[inline]
 pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
+    // For the length, and for what most values take.
+    room(out, SMALL)?;
     if value.is_none() {
         wire::put_i32(out, wire::NULL);
         return Ok(());
@@ -29,10 +36,14 @@ pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>)
 pub fn encode(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
     match plan {
         Plan::Ascii => {
-            types::ascii::encode(text(plan, value)?, out).map_err(|m| unfit(plan, value, m))
+            let text = text(plan, value)?;
+            room(out, text.len())?;
+            types::ascii::encode(text, out).map_err(|m| unfit(plan, value, m))
         }
         Plan::Text => {
-            types::text::encode(text(plan, value)?, out);
+            let text = text(plan, value)?;
+            room(out, text.len())?;
+            types::text::encode(text, out);
             Ok(())
         }
         Plan::TinyInt => numbers::integer(plan, value).map(|n| types::tinyint::encode(n, out)),
@@ -71,6 +82,7 @@ pub fn encode(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> O
         Plan::Tuple(components) => encode_tuple(plan, components, value, out),
         Plan::Udt(udt) => encode_udt(plan, udt, value, out),
         Plan::Vector(vector) => sequence::encode_vector(plan, vector, value, out),
+        Plan::Composite(components) => encode_composite(plan, components, value, out),
     }
 }
 
@@ -114,20 +126,19 @@ fn text<'a>(plan: &HostPlan, value: &'a Bound<'_, PyAny>) -> Outcome<&'a str> {
 
 fn encode_bytes(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
+        room(out, bytes.as_bytes().len())?;
         types::blob::encode(bytes.as_bytes(), out);
         return Ok(());
     }
-    let bytes = bytes_like(value).ok_or_else(|| {
-        mismatch(plan, "bytes, bytearray, memoryview or another bytes-like", value)
-    })?;
+    let expected = "bytes, bytearray, memoryview or another bytes-like";
+    let buffer = PyBuffer::<u8>::get(value).map_err(|_| mismatch(plan, expected, value))?;
+    if buffer.dimensions() != 1 {
+        return Err(mismatch(plan, expected, value));
+    }
+    let bytes = copied(value.py(), &buffer).map_err(|error| raised(plan, value, error))?;
+    room(out, bytes.len())?;
     types::blob::encode(&bytes, out);
     Ok(())
-}
-
-/// The bytes of an object whose buffer holds unsigned bytes in one dimension.
-fn bytes_like(value: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
-    let buffer = PyBuffer::<u8>::get(value).ok()?;
-    (buffer.dimensions() == 1).then(|| buffer.to_vec(value.py()).ok()).flatten()
 }
 
 fn uuid(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<[u8; 16]> {
@@ -183,7 +194,7 @@ fn encode_map(
     let py = value.py();
     // A list of the entries: the mapping may change while user code runs below.
     let items = if let Ok(dict) = value.cast::<PyDict>() {
-        dict.items()
+        items_of(dict)?
     } else if value.is_instance(interned::mapping(py)?)? {
         let items = value.call_method0(pyo3::intern!(py, "items"));
         let items = items.map_err(|error| raised(plan, value, error))?;
@@ -192,6 +203,7 @@ fn encode_map(
     } else {
         return Err(mismatch(plan, "a dict or another mapping", value));
     };
+    room(out, SMALL)?;
     let start = types::map::begin(out);
     for (i, item) in items.iter().enumerate() {
         let (key, part) = item
@@ -210,20 +222,52 @@ fn encode_tuple(
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
-    let parts = sequence::fixed(plan, value)?;
-    if parts.len() > components.len() {
-        let reason = format!(
-            "expected {} of at most {} components, got {}",
-            plan.cql_type(),
-            components.len(),
-            parts.len()
-        );
-        return Err(Failure::refused(plan.cql_type(), reason));
-    }
+    let parts = at_most(plan, components.len(), value)?;
     let count = parts.len();
     for (i, component) in components.iter().enumerate().take(count) {
         let part = parts.get(i).ok_or_else(|| sequence::changed(plan, value))?;
         encode_cell(component, &part, out).map_err(|failure| failure.at(|| Segment::Index(i)))?;
+    }
+    if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
+}
+
+/// The parts of a value of at most so many components.
+fn at_most<'py>(
+    plan: &HostPlan,
+    components: usize,
+    value: &Bound<'py, PyAny>,
+) -> Outcome<sequence::Parts<'py>> {
+    let parts = sequence::fixed(plan, value)?;
+    if parts.len() <= components {
+        return Ok(parts);
+    }
+    let (cql_type, got) = (plan.cql_type(), parts.len());
+    let reason = format!("expected {cql_type} of at most {components} components, got {got}");
+    Err(Failure::refused(cql_type, reason))
+}
+
+fn encode_composite(
+    plan: &HostPlan,
+    components: &[HostPlan],
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let parts = at_most(plan, components.len(), value)?;
+    let count = parts.len();
+    for (i, component) in components.iter().enumerate().take(count) {
+        let part = parts.get(i).ok_or_else(|| sequence::changed(plan, value))?;
+        room(out, SMALL)?;
+        let start = types::composite::begin(out);
+        let encoded = if part.is_none() {
+            Err(mismatch(component, "no component of a composite is null", &part))
+        } else {
+            encode(component, &part, out)
+        };
+        encoded
+            .and_then(|()| {
+                types::composite::end(out, start).map_err(|m| unfit(component, &part, m))
+            })
+            .map_err(|failure| failure.at(|| Segment::Index(i)))?;
     }
     if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
 }
@@ -296,7 +340,9 @@ fn udt_fields<'py>(
         || value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyInt>()
         || value.is_instance_of::<PyFloat>()
-        || value.is_instance_of::<PyComplex>();
+        || value.is_instance_of::<PyComplex>()
+        || value.is_instance_of::<PyByteArray>()
+        || value.is_instance(interned::number(py)?)?;
     if scalar {
         return Err(mismatch(plan, RECORDS, value));
     }

@@ -42,9 +42,13 @@ imported! {
     ipv4_address = "ipaddress"."IPv4Address";
     ipv6_address = "ipaddress"."IPv6Address";
     mapping = "collections.abc"."Mapping";
+    number = "numbers"."Number";
     real = "numbers"."Real";
     object_setattr = "turbocql._records"."object_setattr";
     record_class = "turbocql._records"."record_class";
+    from_cassandra = "turbocql._cassandra"."cql_type";
+    is_stock = "turbocql._cassandra"."is_stock";
+    column_description = "turbocql._cassandra"."ColumnDescription";
     numpy_frombuffer = "numpy"."frombuffer";
     cql_date = "turbocql.types"."Date";
     cql_time = "turbocql.types"."Time";

@@ -1,6 +1,6 @@
 //! Python numbers to CQL numbers.
 
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyTuple};
 use turbocql_codec::types::{decimal, float, varint};
@@ -31,7 +31,7 @@ fn unread(plan: &HostPlan, value: &Bound<'_, PyAny>, expected: &str, error: PyEr
 }
 
 #[cold]
-fn out_of_range(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
+pub fn out_of_range(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
     let cql_type = plan.cql_type();
     let reason = format!("{} is out of the range of {cql_type}", describe(value));
     Failure::refused(cql_type, reason)
@@ -67,6 +67,7 @@ pub fn encode_varint(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8
 
 /// Appends the shortest two's complement form of an `int`.
 fn put_int(number: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
+    let memory = |_| PyMemoryError::new_err(());
     if let Ok(small) = number.extract::<i64>() {
         varint::encode_i128(small.into(), out);
         return Ok(());
@@ -82,7 +83,9 @@ fn put_int(number: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
         (number, bits / 8 + 1, pyo3::intern!(py, "big")),
         Some(&signed),
     )?;
-    out.extend_from_slice(varint::trim(bytes.cast::<PyBytes>()?.as_bytes()));
+    let bytes = varint::trim(bytes.cast::<PyBytes>()?.as_bytes());
+    out.try_reserve(bytes.len()).map_err(memory)?;
+    out.extend_from_slice(bytes);
     Ok(())
 }
 
@@ -165,6 +168,8 @@ pub fn encode_decimal(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u
         .map(|digit| digit.extract::<u8>())
         .collect::<PyResult<Vec<u8>>>()
         .map_err(|error| raised(plan, value, error))?;
+    // A digit takes less than half a byte.
+    super::room(out, digits.len() / 2 + super::SMALL)?;
     decimal::encode(sign != 0, &digits, scale, out)
         .map_err(|m| super::encode::unfit(plan, value, m))
 }

@@ -1,9 +1,11 @@
 //! Lists, sets and vectors: from Python sequences, and from typed buffers without an object per
 //! element.
 
-use pyo3::buffer::{Element, PyUntypedBuffer};
+use pyo3::buffer::{Element, PyBuffer, PyUntypedBuffer};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyFrozenSet, PyList, PySet, PyString, PyTuple};
+use pyo3::types::{
+    PyByteArray, PyBytes, PyFrozenSet, PyList, PyMemoryView, PySet, PyString, PyTuple,
+};
 use turbocql_codec::plan::VectorPlan;
 use turbocql_codec::types::{self, float};
 use turbocql_codec::{Plan, Segment, wire};
@@ -11,7 +13,7 @@ use turbocql_codec::{Plan, Segment, wire};
 use super::describe::{describe, type_name};
 use super::encode::{encode, encode_cell, mismatch, raised, unfit};
 use super::record::Record;
-use super::{Failure, HostPlan, Outcome, interned};
+use super::{Failure, HostPlan, Outcome, SMALL, copied, interned, room};
 
 const SEQUENCES: &str = "a list, tuple, array or another sequence";
 
@@ -55,7 +57,15 @@ fn is_text_or_bytes(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyByteArray>()
-        || value.is_instance_of::<pyo3::types::PyMemoryView>()
+        || is_view_of_bytes(value)
+}
+
+/// A memoryview of bytes, not of numbers: unless its format says otherwise, single bytes are that.
+fn is_view_of_bytes(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyMemoryView>()
+        && PyUntypedBuffer::get(value).is_ok_and(|buffer| {
+            buffer.item_size() == 1 && !matches!(buffer.format().to_bytes(), b"b" | b"?")
+        })
 }
 
 /// At most `length` + 1 of what an iteration gives: an iterable that lies about its length must
@@ -121,7 +131,7 @@ fn parts<'py>(
 }
 
 /// A NumPy masked array, whose hidden values must not be stored.
-fn is_masked(value: &Bound<'_, PyAny>) -> bool {
+pub fn is_masked(value: &Bound<'_, PyAny>) -> bool {
     let mask = pyo3::intern!(value.py(), "_baseclass");
     value.hasattr(pyo3::intern!(value.py(), "mask")).unwrap_or(false)
         && value.hasattr(mask).unwrap_or(false)
@@ -135,6 +145,7 @@ fn encode_parts(
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
     let count = parts.len();
+    room(out, SMALL)?;
     let start = types::list::begin(out);
     for i in 0..count {
         let part = parts.get(i).ok_or_else(|| changed(plan, value))?;
@@ -155,8 +166,9 @@ pub fn encode_list(
     if let Some(width) = bare_width(element)
         && let Some(numbers) = buffer_of(value)
     {
-        let start = types::list::begin(out);
         let count = numbers.item_count();
+        room(out, count.saturating_mul(4 + width) + SMALL)?;
+        let start = types::list::begin(out);
         let each = Framing::Sized(width);
         encode_buffer(plan, element, &numbers, value, each, out)?;
         return types::list::end(out, start, count).map_err(|m| unfit(plan, value, m));
@@ -185,13 +197,12 @@ pub fn encode_vector(
         let size = width.saturating_mul(vector.dimension);
         let numeric = bare_width(&vector.element).is_some();
         // Only of numbers is every bit pattern a value.
-        if numeric && let Some(bytes) = ready_bytes(value, size) {
-            out.extend_from_slice(&bytes);
+        if numeric && put_ready_bytes(value, size, out)? {
             return Ok(());
         }
         if numeric && let Some(numbers) = buffer_of(value) {
             check_dimension(plan, vector, numbers.item_count())?;
-            out.reserve(size);
+            room(out, size)?;
             return encode_buffer(plan, &vector.element, &numbers, value, Framing::Bare, out);
         }
     }
@@ -212,11 +223,13 @@ fn encode_element(
     if part.is_none() {
         return Err(mismatch(&vector.element, "no element of a vector is null", part));
     }
+    room(out, SMALL)?;
     if vector.width.is_some() {
         return encode(&vector.element, part, out);
     }
     let mut sized = Vec::new();
     encode(&vector.element, part, &mut sized)?;
+    room(out, sized.len() + SMALL)?;
     types::vector::put_sized(&sized, out);
     Ok(())
 }
@@ -230,13 +243,27 @@ fn check_dimension(plan: &HostPlan, vector: &VectorPlan<Record>, got: usize) -> 
     Err(Failure::refused(cql_type, reason))
 }
 
-/// `bytes` or a `bytearray` of exactly the vector's size: already encoded.
-fn ready_bytes(value: &Bound<'_, PyAny>, size: usize) -> Option<Vec<u8>> {
-    let bytes = match value.cast::<PyBytes>() {
-        Ok(bytes) => bytes.as_bytes().to_vec(),
-        Err(_) => value.cast::<PyByteArray>().ok()?.to_vec(),
-    };
-    (bytes.len() == size).then_some(bytes)
+/// Appends `bytes` or a `bytearray` of exactly the vector's size: already encoded.
+fn put_ready_bytes(value: &Bound<'_, PyAny>, size: usize, out: &mut Vec<u8>) -> Outcome<bool> {
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        let ready = bytes.as_bytes().len() == size;
+        if ready {
+            room(out, size)?;
+            out.extend_from_slice(bytes.as_bytes());
+        }
+        return Ok(ready);
+    }
+    if !value.is_instance_of::<PyByteArray>() {
+        return Ok(false);
+    }
+    let buffer = PyBuffer::<u8>::get(value)?;
+    let ready = buffer.item_count() == size;
+    if ready {
+        let bytes = copied(value.py(), &buffer)?;
+        room(out, size)?;
+        out.extend_from_slice(&bytes);
+    }
+    Ok(ready)
 }
 
 /// Bytes of a number that typed buffers can hold.
@@ -270,9 +297,7 @@ fn buffer_of(value: &Bound<'_, PyAny>) -> Option<PyUntypedBuffer> {
         return None;
     }
     let buffer = PyUntypedBuffer::get(value).ok()?;
-    // A view of single bytes is bytes, not numbers.
-    let bytes = value.is_instance_of::<pyo3::types::PyMemoryView>() && buffer.item_size() == 1;
-    (buffer.dimensions() == 1 && !bytes).then_some(buffer)
+    (buffer.dimensions() == 1 && !is_view_of_bytes(value)).then_some(buffer)
 }
 
 /// Whether the buffer's numbers are in the machine's byte order. Asked here because
@@ -321,13 +346,13 @@ struct Numbers<'a, 'py> {
 
 impl Numbers<'_, '_> {
     /// Appends the buffer's numbers, when they are of kind `T`.
-    fn append<T: Number>(
+    fn append<T: Number + Default>(
         &self,
         buffer: &PyUntypedBuffer,
         out: &mut Vec<u8>,
     ) -> Option<Outcome<()>> {
         let typed = buffer.as_typed::<T>().ok()?;
-        let numbers = match typed.to_vec(self.value.py()) {
+        let numbers = match copied(self.value.py(), typed) {
             Ok(numbers) => numbers,
             Err(error) => return Some(Err(raised(self.element, self.value, error))),
         };

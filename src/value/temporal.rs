@@ -8,7 +8,7 @@ use pyo3::types::{
 use turbocql_codec::types::duration::Duration;
 
 use super::encode::{mismatch, raised};
-use super::{Failure, HostPlan, Outcome, interned, numbers};
+use super::{Failure, HostPlan, Outcome, foreign, interned, numbers};
 
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
@@ -66,6 +66,11 @@ pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
         return days.and_then(|days| days.extract()).map_err(|error| raised(plan, value, error));
     }
     if !is_integer(value)? {
+        if foreign::is(value, "Date")? {
+            let days = foreign::part::<i64>(value, "days_from_epoch");
+            let days = days.map_err(|error| raised(plan, value, error))?;
+            return i32::try_from(days).map_err(|_| numbers::out_of_range(plan, value));
+        }
         return Err(mismatch(plan, "datetime.date, turbocql.Date or the raw int", value));
     }
     let raw: u32 = numbers::integer(plan, value)?;
@@ -90,6 +95,10 @@ pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
             .map_err(|error| raised(plan, value, error));
     }
     if !is_integer(value)? {
+        if foreign::is(value, "Time")? {
+            let nanoseconds = foreign::part(value, "nanosecond_time");
+            return nanoseconds.map_err(|error| raised(plan, value, error));
+        }
         return Err(mismatch(plan, "datetime.time, turbocql.Time or int nanoseconds", value));
     }
     numbers::integer(plan, value)
@@ -161,7 +170,7 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
             _ => Err(Failure::refused("duration", "a timedelta beyond the range of duration")),
         };
     }
-    if value.is_instance(interned::cql_duration(py)?)? {
+    if value.is_instance(interned::cql_duration(py)?)? || foreign::is(value, "Duration")? {
         let read = || {
             Ok(Duration {
                 months: value.getattr(pyo3::intern!(py, "months"))?.extract()?,

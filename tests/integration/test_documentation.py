@@ -25,7 +25,7 @@ BLOCKS = [
     for page in PAGES
     for i, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
-MODULES = [turbocql.codec, turbocql.statements, turbocql.types]
+MODULES = [turbocql.codec, turbocql.protocol, turbocql.statements, turbocql.types]
 
 
 @pytest.mark.cassandra

@@ -382,8 +382,8 @@ def test_nulls_inside_collections(session: Session) -> None:
     assert session.execute("SELECT * FROM holes").all() == []
     session.execute("INSERT INTO holes (k, fl) VALUES (1, ?)", ([None, 1, None],))
     assert session.execute("SELECT fl FROM holes").one().fl == [None, 1, None]
-    # There is no second opinion: scylla-driver says "Length must be positive", and the server's
-    # own toJson fails.
+    # Neither scylla-driver, which says "Length must be positive", nor the server's own toJson
+    # tells what is in there.
     with pytest.raises(errors.ServerInternalError, match="NullPointerException"):
         session.execute("SELECT toJson(fl) FROM holes")
 

@@ -20,8 +20,8 @@ from tests.meta.sources import (
 LAYERS = [
     ["errors", "policies", "types"],
     ["_core"],
-    ["_notify", "_options", "_records", "bulk", "config"],
-    ["codec", "rows", "statements"],
+    ["_cassandra", "_notify", "_options", "_records", "bulk", "config"],
+    ["codec", "protocol", "rows", "statements"],
     ["_face"],
     ["aio", "session"],
     [""],  # turbocql itself
@@ -34,10 +34,12 @@ LEVEL = {
 LEAVES = ("turbocql.accel", "turbocql.cli", "turbocql.testing")
 FACES = {
     "turbocql",
+    "turbocql._cassandra",
     "turbocql._face",
     "turbocql._notify",
     "turbocql.aio",
     "turbocql.codec",
+    "turbocql.protocol",
     "turbocql.rows",
     "turbocql.session",
     "turbocql.statements",

@@ -337,7 +337,7 @@ def test_frozen_changes_nothing() -> None:
     assert encode("frozen<list<frozen<set<int>>>>", [{1}]) == encode("list<set<int>>", [{1}])
 
 
-@pytest.mark.parametrize("text", ["", "lost<int>", "vector<int, 0>", "unknown", "list<int>>"])
+@pytest.mark.parametrize("text", ["", "lost<int>", "vector<int, -1>", "unknown", "list<int>>"])
 def test_text_that_is_no_type(text: str) -> None:
     with pytest.raises(ValueError, match="not a CQL type"):
         encode(text, None)

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::parse::cql;
+use crate::types::vector;
+
 /// A CQL type. `Display` prints it as CQL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CqlType {
@@ -31,8 +34,10 @@ pub enum CqlType {
     Map(Box<CqlType>, Box<CqlType>),
     Tuple(Vec<CqlType>),
     Udt(Arc<UdtType>),
-    /// Element type and dimension. The protocol's metadata allows dimensions up to 65,535.
-    Vector(Box<CqlType>, u16),
+    /// Element type and dimension.
+    Vector(Box<CqlType>, u32),
+    /// Java's `CompositeType`, which CQL has no name for.
+    Composite(Vec<CqlType>),
     /// Changes nothing on the wire; kept so that a parsed type prints back as it was written.
     Frozen(Box<CqlType>),
     /// A Java class that CQL has no name for; its values are bytes.
@@ -52,6 +57,10 @@ pub struct UdtType {
 /// over a type, and over a value of it, within a small stack.
 pub const MAX_DEPTH: usize = 64;
 
+/// How many types one type may be made of. Types are trees: a part that stands at many places is
+/// there as often.
+pub const MAX_PARTS: usize = 65_536;
+
 impl CqlType {
     /// The type below any `frozen<...>`.
     pub fn thawed(&self) -> &CqlType {
@@ -62,26 +71,66 @@ impl CqlType {
         inner
     }
 
-    /// The number of types on the longest way from here to a leaf, or `None` beyond [`MAX_DEPTH`].
-    pub fn depth(&self) -> Option<usize> {
-        fn deepest<'a>(mut types: impl Iterator<Item = &'a CqlType>, left: usize) -> Option<usize> {
-            types.try_fold(0, |deepest: usize, t| Some(deepest.max(within(t, left)?)))
-        }
+    /// What makes this type unfit to be compiled: too deep, too large, or a vector whose elements
+    /// have no bytes, of which a few bytes could hold any number.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_parts(&mut 0, MAX_DEPTH)
+    }
 
-        fn within(cql_type: &CqlType, left: usize) -> Option<usize> {
-            let left = left.checked_sub(1)?;
-            let below = match cql_type {
-                CqlType::Frozen(t) | CqlType::List(t) | CqlType::Set(t) | CqlType::Vector(t, _) => {
-                    within(t, left)?
-                }
-                CqlType::Map(k, v) => within(k, left)?.max(within(v, left)?),
-                CqlType::Tuple(types) => deepest(types.iter(), left)?,
-                CqlType::Udt(udt) => deepest(udt.fields.iter().map(|(_, t)| t), left)?,
-                _ => 0,
-            };
-            Some(below + 1)
+    /// Stops at the bound: one part may stand at exponentially many places.
+    fn check_parts(&self, seen: &mut usize, left: usize) -> Result<(), String> {
+        let Some(left) = left.checked_sub(1) else {
+            return Err(format!("the type nests deeper than {MAX_DEPTH} levels"));
+        };
+        *seen += 1;
+        if *seen > MAX_PARTS {
+            return Err(format!("the type has more than {MAX_PARTS} parts"));
         }
-        within(self, MAX_DEPTH)
+        match self {
+            CqlType::List(t) | CqlType::Set(t) | CqlType::Frozen(t) => t.check_parts(seen, left),
+            CqlType::Vector(t, _) => {
+                t.check_parts(seen, left)?;
+                if vector::element_width(t) == Some(0) {
+                    return Err("the elements of a vector cannot be vectors of none".to_owned());
+                }
+                Ok(())
+            }
+            CqlType::Map(k, v) => {
+                k.check_parts(seen, left)?;
+                v.check_parts(seen, left)
+            }
+            CqlType::Tuple(types) | CqlType::Composite(types) => {
+                types.iter().try_for_each(|t| t.check_parts(seen, left))
+            }
+            CqlType::Udt(udt) => udt.fields.iter().try_for_each(|(_, t)| t.check_parts(seen, left)),
+            CqlType::Ascii
+            | CqlType::Text
+            | CqlType::TinyInt
+            | CqlType::SmallInt
+            | CqlType::Int
+            | CqlType::BigInt
+            | CqlType::Counter
+            | CqlType::VarInt
+            | CqlType::Float
+            | CqlType::Double
+            | CqlType::Decimal
+            | CqlType::Boolean
+            | CqlType::Blob
+            | CqlType::Uuid
+            | CqlType::TimeUuid
+            | CqlType::Inet
+            | CqlType::Date
+            | CqlType::Time
+            | CqlType::Timestamp
+            | CqlType::Duration
+            | CqlType::Custom(_) => Ok(()),
+        }
+    }
+
+    /// As CQL, with the fields of each user-defined type in braces behind its name: what
+    /// [`crate::parse::cql::parse`] reads as this type again.
+    pub fn definition(&self) -> String {
+        Written { cql_type: self, fields: true }.to_string()
     }
 
     /// The CQL keyword of a type without parameters.
@@ -111,6 +160,7 @@ impl CqlType {
             | CqlType::Set(_)
             | CqlType::Map(..)
             | CqlType::Tuple(_)
+            | CqlType::Composite(_)
             | CqlType::Udt(_)
             | CqlType::Vector(..)
             | CqlType::Frozen(_)
@@ -121,25 +171,71 @@ impl CqlType {
 
 impl fmt::Display for CqlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CqlType::List(t) => write!(f, "list<{t}>"),
-            CqlType::Set(t) => write!(f, "set<{t}>"),
-            CqlType::Map(k, v) => write!(f, "map<{k}, {v}>"),
+        Written { cql_type: self, fields: false }.fmt(f)
+    }
+}
+
+/// A type as CQL text.
+struct Written<'a> {
+    cql_type: &'a CqlType,
+    /// Whether user-defined types bring their fields.
+    fields: bool,
+}
+
+impl fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |cql_type| Written { cql_type, fields: self.fields };
+        match self.cql_type {
+            CqlType::List(t) => write!(f, "list<{}>", part(t)),
+            CqlType::Set(t) => write!(f, "set<{}>", part(t)),
+            CqlType::Map(k, v) => write!(f, "map<{}, {}>", part(k), part(v)),
             CqlType::Tuple(types) => {
                 f.write_str("tuple<")?;
                 for (i, t) in types.iter().enumerate() {
-                    write!(f, "{}{t}", if i == 0 { "" } else { ", " })?;
+                    write!(f, "{}{}", if i == 0 { "" } else { ", " }, part(t))?;
                 }
                 f.write_str(">")
             }
-            CqlType::Udt(udt) if udt.keyspace.is_empty() => Identifier(&udt.name).fmt(f),
-            CqlType::Udt(udt) => {
-                write!(f, "{}.{}", Identifier(&udt.keyspace), Identifier(&udt.name))
+            CqlType::Udt(udt) => self.write_udt(udt, f),
+            CqlType::Vector(t, dimension) => write!(f, "vector<{}, {dimension}>", part(t)),
+            CqlType::Frozen(t) => write!(f, "frozen<{}>", part(t)),
+            CqlType::Composite(_) => {
+                write!(f, "'{}'", self.cql_type.class_name().replace('\'', "''"))
             }
-            CqlType::Vector(t, dimension) => write!(f, "vector<{t}, {dimension}>"),
-            CqlType::Frozen(t) => write!(f, "frozen<{t}>"),
             CqlType::Custom(class) => write!(f, "'{}'", class.replace('\'', "''")),
             simple => f.write_str(simple.keyword().unwrap_or_default()),
+        }
+    }
+}
+
+impl Written<'_> {
+    fn write_udt(&self, udt: &UdtType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !udt.keyspace.is_empty() {
+            write!(f, "{}.", TypeName(&udt.keyspace))?;
+        }
+        write!(f, "{}", TypeName(&udt.name))?;
+        if self.fields {
+            f.write_str("{")?;
+            for (i, (name, cql_type)) in udt.fields.iter().enumerate() {
+                let comma = if i == 0 { "" } else { ", " };
+                let cql_type = Written { cql_type, fields: true };
+                write!(f, "{comma}{} {cql_type}", Identifier(name))?;
+            }
+            f.write_str("}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An identifier where a type stands: also quoted when it would be read as another type.
+struct TypeName<'a>(&'a str);
+
+impl fmt::Display for TypeName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if cql::is_keyword(self.0) {
+            write!(f, "\"{}\"", self.0)
+        } else {
+            Identifier(self.0).fmt(f)
         }
     }
 }
@@ -185,7 +281,32 @@ mod tests {
         for _ in 1..MAX_DEPTH {
             t = CqlType::List(Box::new(t));
         }
-        assert_eq!(t.depth(), Some(MAX_DEPTH));
-        assert_eq!(CqlType::Set(Box::new(t)).depth(), None);
+        assert_eq!(t.check(), Ok(()));
+        assert!(CqlType::Set(Box::new(t)).check().unwrap_err().contains("deeper than 64"));
+    }
+
+    #[test]
+    fn a_type_of_exponentially_many_parts_is_refused_at_once() {
+        let mut t = CqlType::Int;
+        for _ in 0..60 {
+            let fields = ["a", "b"].map(|name| (name.to_owned(), t.clone())).into();
+            let (keyspace, name) = (String::new(), "twice".to_owned());
+            t = CqlType::Udt(Arc::new(UdtType { keyspace, name, fields }));
+        }
+        assert!(t.check().unwrap_err().contains("more than 65536 parts"));
+        assert_eq!(CqlType::Tuple(vec![CqlType::Int; MAX_PARTS - 1]).check(), Ok(()));
+        assert!(CqlType::Tuple(vec![CqlType::Int; MAX_PARTS]).check().is_err());
+    }
+
+    #[test]
+    fn elements_of_no_bytes_are_refused() {
+        let vector = |t, dimension| CqlType::Vector(Box::new(t), dimension);
+        let none = vector(CqlType::Int, 0);
+        assert_eq!(none.check(), Ok(()));
+        assert!(vector(none.clone(), 5).check().is_err());
+        assert!(vector(CqlType::Frozen(Box::new(none.clone())), u32::MAX).check().is_err());
+        assert!(vector(vector(none, 3), 3).check().is_err());
+        // These carry their lengths, of one byte at least.
+        assert_eq!(vector(vector(CqlType::Text, 0), 5).check(), Ok(()));
     }
 }

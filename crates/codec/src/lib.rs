@@ -7,6 +7,7 @@
 
 pub mod cql_type;
 pub mod error;
+pub mod message;
 pub mod page;
 pub mod parse;
 pub mod path;

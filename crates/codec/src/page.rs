@@ -31,6 +31,10 @@ impl Page {
     ///
     /// A count that the bytes cannot hold is refused here, before anybody allocates for it.
     pub fn cells(&self) -> Result<PageCells<'_>, Malformed> {
+        // Rows of no columns take no bytes, so that their count could be anything.
+        if self.columns.is_empty() && self.row_count > 0 {
+            return Err(Malformed::Invalid("rows of no columns"));
+        }
         let cells = self.row_count.saturating_mul(self.columns.len());
         if cells > self.rows.len() / 4 {
             return Err(Malformed::Short(cells.saturating_mul(4), self.rows.len()));
@@ -83,5 +87,7 @@ mod tests {
     #[test]
     fn refuses_a_count_that_the_bytes_cannot_hold() {
         assert!(page(b"\xff\xff\xff\xff", usize::MAX).cells().is_err());
+        let nothing = Page { columns: Arc::new([]), rows: Bytes::new(), row_count: usize::MAX };
+        assert!(nothing.cells().is_err());
     }
 }

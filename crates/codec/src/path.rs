@@ -5,6 +5,8 @@ use std::fmt;
 /// One step from a value into one of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
+    /// A row among several, counted from 0.
+    Row(usize),
     /// A column or bind marker, by name.
     Column(String),
     /// An element of a list, set, tuple or vector.
@@ -44,7 +46,11 @@ impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, segment) in self.segments().enumerate() {
             match segment {
-                Segment::Column(name) => write!(f, "column \"{name}\"")?,
+                Segment::Row(number) => write!(f, "row {number}")?,
+                Segment::Column(name) => {
+                    let after_row = if i == 0 { "" } else { ", " };
+                    write!(f, "{after_row}column \"{name}\"")?;
+                }
                 _ if i == 0 => write!(f, "value{}", Step(segment))?,
                 inner => write!(f, "{}", Step(inner))?,
             }
@@ -58,6 +64,7 @@ struct Step<'a>(&'a Segment);
 impl fmt::Display for Step<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
+            Segment::Row(number) => write!(f, "{number}"),
             Segment::Column(name) => write!(f, "{name}"),
             Segment::Index(i) => write!(f, "[{i}]"),
             Segment::MapKey(i) => write!(f, "[key #{i}]"),
@@ -79,5 +86,7 @@ mod tests {
         assert_eq!(path.to_string(), "value['a'][3]");
         path.push_outer(Segment::Column("tags".into()));
         assert_eq!(path.to_string(), "column \"tags\"['a'][3]");
+        path.push_outer(Segment::Row(7));
+        assert_eq!(path.to_string(), "row 7, column \"tags\"['a'][3]");
     }
 }

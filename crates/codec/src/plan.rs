@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cql_type::{CqlType, MAX_DEPTH, UdtType};
+use crate::cql_type::{CqlType, UdtType};
 use crate::error::CodecError;
 use crate::types::vector;
 
@@ -37,6 +37,7 @@ pub enum Plan<R> {
     Tuple(Box<[Plan<R>]>),
     Udt(Box<UdtPlan<R>>),
     Vector(Box<VectorPlan<R>>),
+    Composite(Box<[Plan<R>]>),
     Custom(Arc<str>),
 }
 
@@ -58,7 +59,7 @@ pub struct VectorPlan<R> {
 impl<R> Plan<R> {
     /// Compiles a type; `host` makes what the host keeps for each user-defined type in it.
     ///
-    /// Fails for types that nest deeper than [`MAX_DEPTH`], and when `host` does.
+    /// Fails for types that [`CqlType::check`] refuses, and when `host` does.
     pub fn compile<E>(
         cql_type: &CqlType,
         host: &mut impl FnMut(&UdtType) -> Result<R, E>,
@@ -66,13 +67,7 @@ impl<R> Plan<R> {
     where
         E: From<Box<CodecError>>,
     {
-        if cql_type.depth().is_none() {
-            return Err(CodecError::new(
-                "a type",
-                format!("the type nests deeper than {MAX_DEPTH} levels"),
-            )
-            .into());
-        }
+        cql_type.check().map_err(|reason| CodecError::new("a type", reason))?;
         Self::compile_part(cql_type, host)
     }
 
@@ -120,9 +115,12 @@ impl<R> Plan<R> {
             })),
             CqlType::Vector(t, dimension) => Plan::Vector(Box::new(VectorPlan {
                 element: Self::compile_part(t, host)?,
-                dimension: usize::from(*dimension),
+                dimension: *dimension as usize,
                 width: vector::element_width(t),
             })),
+            CqlType::Composite(types) => Plan::Composite(
+                types.iter().map(|t| Self::compile_part(t, host)).collect::<Result<_, E>>()?,
+            ),
             CqlType::Frozen(t) => Self::compile_part(t, host)?,
             CqlType::Custom(class) => Plan::Custom(class.as_str().into()),
         })
@@ -157,8 +155,10 @@ impl<R> Plan<R> {
             Plan::Tuple(plans) => CqlType::Tuple(plans.iter().map(Plan::cql_type).collect()),
             Plan::Udt(plan) => CqlType::Udt(plan.udt.clone()),
             Plan::Vector(plan) => {
-                let dimension = u16::try_from(plan.dimension).unwrap_or(u16::MAX);
-                CqlType::Vector(Box::new(plan.element.cql_type()), dimension)
+                CqlType::Vector(Box::new(plan.element.cql_type()), plan.dimension as u32)
+            }
+            Plan::Composite(plans) => {
+                CqlType::Composite(plans.iter().map(Plan::cql_type).collect())
             }
             Plan::Custom(class) => CqlType::Custom(class.to_string()),
         }

@@ -79,7 +79,9 @@ fn cql_type(theirs: &ColumnType<'_>, depth: usize) -> Result<CqlType, String> {
         ColumnType::Collection { typ: CollectionType::Map(k, v), .. } => {
             CqlType::Map(boxed(k)?, boxed(v)?)
         }
-        ColumnType::Vector { typ, dimensions } => CqlType::Vector(boxed(typ)?, *dimensions),
+        ColumnType::Vector { typ, dimensions } => {
+            CqlType::Vector(boxed(typ)?, (*dimensions).into())
+        }
         ColumnType::UserDefinedType { definition, .. } => {
             let fields = definition.field_types.iter();
             let fields = fields.map(|(name, t)| Ok((name.clone().into_owned(), inner(t)?)));

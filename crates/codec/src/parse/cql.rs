@@ -3,31 +3,25 @@
 //! A user-defined type is only a name in CQL; to have one in a type that stands alone, write its
 //! fields behind it: `frozen<address{street text, zip int}>`.
 
-use std::fmt;
 use std::sync::Arc;
 
+use super::{ParseError, marshal};
 use crate::cql_type::{CqlType, MAX_DEPTH, UdtType};
 
-/// Text that is not a CQL type.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseError {
-    pub text: String,
-    /// Byte offset of the trouble.
-    pub position: usize,
-    pub reason: String,
-}
+/// Finds a user-defined type that stands without its fields: by keyspace, empty where none is
+/// written, and name.
+pub type Resolve<'a> = dyn FnMut(&str, &str) -> Option<CqlType> + 'a;
 
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a CQL type: {:?}: {} at position {}", self.text, self.reason, self.position)
-    }
-}
-
-impl std::error::Error for ParseError {}
-
-/// Reads one type.
+/// Reads one type, in which user-defined types bring their fields.
 pub fn parse(text: &str) -> Result<CqlType, ParseError> {
-    let mut parser = Parser { text, position: 0 };
+    parse_with(text, &mut |_, _| None)
+}
+
+/// Reads one type; user-defined types that stand without their fields are looked up.
+///
+/// What is found counts as one part: only [`CqlType::check`] sees how deep the whole is.
+pub fn parse_with(text: &str, resolve: &mut Resolve<'_>) -> Result<CqlType, ParseError> {
+    let mut parser = Parser { text, position: 0, resolve };
     let cql_type = parser.cql_type(0)?;
     parser.skip_space();
     if parser.position < text.len() {
@@ -36,14 +30,15 @@ pub fn parse(text: &str) -> Result<CqlType, ParseError> {
     Ok(cql_type)
 }
 
-struct Parser<'a> {
+struct Parser<'a, 'r> {
     text: &'a str,
     position: usize,
+    resolve: &'r mut Resolve<'r>,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> Parser<'a, '_> {
     fn error(&self, reason: impl Into<String>) -> ParseError {
-        ParseError { text: self.text.to_owned(), position: self.position, reason: reason.into() }
+        ParseError::new("a CQL type", self.text, self.position, reason)
     }
 
     fn rest(&self) -> &'a str {
@@ -109,18 +104,25 @@ impl<'a> Parser<'a> {
         }
         self.skip_space();
         if self.rest().starts_with('\'') {
-            return Ok(CqlType::Custom(self.quoted('\'')?));
+            let start = self.position + 1;
+            let class_name = self.quoted('\'')?;
+            return marshal::parse_within(&class_name, depth).map_err(|error| {
+                self.position = start + error.position;
+                self.error(error.reason)
+            });
         }
         let (name, quoted) = self.name()?;
         if !quoted && let Some(simple) = simple(&name) {
             return Ok(simple);
         }
-        let generic =
-            matches!(name.as_str(), "list" | "set" | "map" | "tuple" | "vector" | "frozen");
-        if quoted || !generic {
+        if quoted || !GENERIC.contains(&name.as_str()) {
             return self.udt(name, depth);
         }
         self.expect('<')?;
+        // CQL has no such type, but types made by hand may be.
+        if name == "tuple" && self.accept('>') {
+            return Ok(CqlType::Tuple(Vec::new()));
+        }
         let first = self.cql_type(depth + 1)?;
         let cql_type = match name.as_str() {
             "list" => CqlType::List(Box::new(first)),
@@ -146,38 +148,53 @@ impl<'a> Parser<'a> {
         Ok(cql_type)
     }
 
-    fn dimension(&mut self) -> Result<u16, ParseError> {
+    fn dimension(&mut self) -> Result<u32, ParseError> {
         self.skip_space();
         let rest = self.rest();
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        match rest[..end].parse() {
-            Ok(dimension) if dimension > 0 => {
-                self.position += end;
-                Ok(dimension)
-            }
-            _ => Err(self.error("expected a dimension from 1 to 65535")),
-        }
+        let dimension = dimension(&rest[..end]).ok_or_else(|| self.error(DIMENSION))?;
+        self.position += end;
+        Ok(dimension)
     }
 
     fn udt(&mut self, first: String, depth: usize) -> Result<CqlType, ParseError> {
         let (keyspace, name) =
             if self.accept('.') { (first, self.name()?.0) } else { (String::new(), first) };
         if !self.accept('{') {
-            return Err(self.error(format!(
-                "unknown type {name:?}; the fields of a user-defined type follow it in braces"
-            )));
+            return (self.resolve)(&keyspace, &name).ok_or_else(|| {
+                self.error(format!(
+                    "unknown type {name:?}; the fields of a user-defined type follow it in braces"
+                ))
+            });
         }
         let mut fields = Vec::new();
-        loop {
+        while !self.accept('}') {
+            if !fields.is_empty() {
+                self.expect(',')?;
+            }
             let (field, _) = self.name()?;
             fields.push((field, self.cql_type(depth + 1)?));
-            if !self.accept(',') {
-                break;
-            }
         }
-        self.expect('}')?;
         Ok(CqlType::Udt(Arc::new(UdtType { keyspace, name, fields })))
     }
+}
+
+const GENERIC: [&str; 6] = ["list", "set", "map", "tuple", "vector", "frozen"];
+
+pub(super) const DIMENSION: &str = "expected a dimension from 0 to 2147483647";
+
+/// The dimension that these digits are.
+pub(super) fn dimension(digits: &str) -> Option<u32> {
+    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let number: i32 = digits.parse().ok()?;
+    u32::try_from(number).ok()
+}
+
+/// Whether a name without quotes is read as one of CQL's own types.
+pub fn is_keyword(name: &str) -> bool {
+    GENERIC.contains(&name) || simple(name).is_some()
 }
 
 fn simple(name: &str) -> Option<CqlType> {
@@ -234,12 +251,39 @@ mod tests {
     }
 
     #[test]
+    fn definitions_read_back() {
+        for text in [
+            "frozen<app.\"Home\"{street text, \"Zip\" \"int\"{a int, list list<int>}}>",
+            "empty{}",
+            "'org.apache.cassandra.db.marshal.CompositeType(org.apache.cassandra.db.marshal.Int32Type)'",
+            "vector<uuid, 0>",
+            "list<tuple<>>",
+        ] {
+            let parsed = parse(text).unwrap();
+            assert_eq!(parsed.definition(), text);
+            assert_eq!(parse(&parsed.definition()).unwrap(), parsed);
+        }
+    }
+
+    #[test]
+    fn names_are_looked_up() {
+        let mut resolve = |keyspace: &str, name: &str| {
+            ((keyspace, name) == ("app", "Tag")).then_some(CqlType::Boolean)
+        };
+        let parsed = parse_with("list<frozen<app.\"Tag\">>", &mut resolve).unwrap();
+        assert_eq!(parsed.to_string(), "list<frozen<boolean>>");
+        assert!(parse_with("set<tag>", &mut resolve).unwrap_err().reason.contains("unknown type"));
+    }
+
+    #[test]
     fn errors_say_where() {
         for (text, position) in [
             ("", 0),
             ("list<", 5),
             ("list<int", 8),
-            ("vector<int, 0>", 12),
+            ("vector<int, -1>", 12),
+            ("vector<int, 2147483648>", 12),
+            ("set<'ListType(Int32Type'>", 23),
             ("int x", 4),
             ("nothing", 7),
         ] {

@@ -8,6 +8,7 @@ pub mod ascii;
 pub mod bigint;
 pub mod blob;
 pub mod boolean;
+pub mod composite;
 pub mod counter;
 pub mod custom;
 pub mod date;

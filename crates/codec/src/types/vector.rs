@@ -21,7 +21,7 @@ pub fn element_width(element: &CqlType) -> Option<usize> {
         CqlType::Uuid | CqlType::TimeUuid => Some(types::uuid::WIDTH),
         CqlType::Timestamp => Some(types::timestamp::WIDTH),
         CqlType::Vector(inner, dimension) => {
-            element_width(inner).map(|width| width.saturating_mul((*dimension).into()))
+            element_width(inner).map(|width| width.saturating_mul(*dimension as usize))
         }
         CqlType::Frozen(inner) => element_width(inner),
         CqlType::Ascii
@@ -40,6 +40,7 @@ pub fn element_width(element: &CqlType) -> Option<usize> {
         | CqlType::Set(_)
         | CqlType::Map(..)
         | CqlType::Tuple(_)
+        | CqlType::Composite(_)
         | CqlType::Udt(_)
         | CqlType::Custom(_) => None,
     }
@@ -85,6 +86,8 @@ pub fn decode(
 ) -> Result<Elements<'_>, Malformed> {
     // Vectors of vectors of vectors can be wider than any memory.
     match width.map(|width| width.saturating_mul(dimension)) {
+        // Types like this are refused before; of no bytes could any number be read.
+        Some(0) if dimension > 0 => Err(Malformed::Invalid("elements of no bytes")),
         Some(size) if size != bytes.len() => Err(Malformed::Length(size, bytes.len())),
         None if dimension > bytes.len() => Err(Malformed::Short(dimension, bytes.len())),
         _ => Ok(Elements { reader: Reader::new(bytes), width }),

@@ -26,6 +26,8 @@ pub enum Value {
     /// A tuple or user-defined type.
     Tuple(Vec<Option<Value>>),
     Vector(Vec<Value>),
+    /// As many components as there are: its last ones may be missing.
+    Composite(Vec<Value>),
 }
 
 pub fn plan(cql_type: &CqlType) -> Plan<()> {
@@ -90,6 +92,16 @@ pub fn decode(plan: &Plan<()>, bytes: &[u8]) -> Result<Value, Malformed> {
                 .collect::<Result<_, _>>()?;
             cells.finish()?;
             Value::Vector(parts)
+        }
+        Plan::Composite(components) => {
+            let mut cells = types::composite::decode(bytes);
+            let mut parts = Vec::new();
+            for component in components {
+                let Some(cell) = cells.next_value()? else { break };
+                parts.push(decode(component, cell)?);
+            }
+            cells.finish()?;
+            Value::Composite(parts)
         }
     })
 }
@@ -172,6 +184,14 @@ pub fn encode(plan: &Plan<()>, value: &Value, out: &mut Vec<u8>) -> Result<(), M
                     encode(&vector.element, part, &mut sized)?;
                     types::vector::put_sized(&sized, out);
                 }
+            }
+        }
+        (Plan::Composite(components), Value::Composite(parts)) => {
+            assert!(parts.len() <= components.len());
+            for (component, part) in components.iter().zip(parts) {
+                let start = types::composite::begin(out);
+                encode(component, part, out)?;
+                types::composite::end(out, start)?;
             }
         }
         (plan, value) => panic!("{value:?} is no value of {}", plan.cql_type()),

@@ -1,0 +1,159 @@
+//! The notations of the protocol's section 3, sized and written.
+
+use super::{MessageError, Place, Reason, Version, since};
+use crate::row::Cell;
+use crate::wire::{NULL, UNSET};
+
+/// What a `[short]` can count.
+pub const MOST: usize = u16::MAX as usize;
+/// What an `[int]` can say as a length.
+pub const LONGEST: usize = i32::MAX as usize;
+
+/// The bytes of `[short bytes]` or `[string]`.
+pub fn short_size(what: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
+    sized(what, 2, bytes, MOST)
+}
+
+/// The bytes of `[bytes]` or `[long string]`.
+pub fn long_size(what: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
+    sized(what, 4, bytes, LONGEST)
+}
+
+#[inline]
+fn sized(what: &'static str, prefix: u64, bytes: &[u8], most: usize) -> Result<u64, MessageError> {
+    let got = bytes.len() as u64;
+    if bytes.len() > most {
+        return Err(Reason::Length { what, most, got }.into());
+    }
+    Ok(prefix + got)
+}
+
+/// Refuses more of something than a `[short]` can count.
+#[inline]
+pub fn check_count(what: &'static str, got: usize) -> Result<(), MessageError> {
+    if got > MOST { Err(Reason::Count { what, most: MOST, got }.into()) } else { Ok(()) }
+}
+
+/// The bytes of a `[value]`.
+#[inline]
+pub fn cell_size(
+    cell: Cell<'_>,
+    version: Version,
+    place: impl FnOnce() -> Place,
+) -> Result<u64, MessageError> {
+    match cell {
+        Cell::Value(bytes) if bytes.len() <= LONGEST => Ok(4 + bytes.len() as u64),
+        Cell::Null => Ok(4),
+        Cell::Unset if version >= Version::V4 => Ok(4),
+        Cell::Value(bytes) => long_size("a value", bytes).map_err(|error| error.at(place())),
+        Cell::Unset => {
+            since("UNSET", Version::V4, version).map_err(|error| error.at(place()))?;
+            Ok(4)
+        }
+    }
+}
+
+/// The count and the bytes of values by position.
+pub fn cells_size(cells: &[Cell<'_>], version: Version) -> Result<u64, MessageError> {
+    check_count("values", cells.len())?;
+    let mut size = 2;
+    for (index, &cell) in cells.iter().enumerate() {
+        size += cell_size(cell, version, || Place::Index(index))?;
+    }
+    Ok(size)
+}
+
+/// A whole body's size, if a frame can have it.
+pub fn body_size(size: u64) -> Result<usize, MessageError> {
+    match usize::try_from(size) {
+        Ok(size) if size <= LONGEST => Ok(size),
+        _ => Err(Reason::Length { what: "a body", most: LONGEST, got: size }.into()),
+    }
+}
+
+/// Writes into memory of the right size. Lengths were checked by the size.
+pub struct Body<'a> {
+    rest: &'a mut [u8],
+}
+
+impl<'a> Body<'a> {
+    pub fn new(memory: &'a mut [u8]) -> Body<'a> {
+        Body { rest: memory }
+    }
+
+    #[inline]
+    pub fn put(&mut self, bytes: &[u8]) {
+        let (head, rest) = std::mem::take(&mut self.rest).split_at_mut(bytes.len());
+        head.copy_from_slice(bytes);
+        self.rest = rest;
+    }
+
+    #[inline]
+    pub fn byte(&mut self, value: u8) {
+        self.put(&[value]);
+    }
+
+    #[inline]
+    pub fn short(&mut self, value: u16) {
+        self.put(&value.to_be_bytes());
+    }
+
+    #[inline]
+    pub fn int(&mut self, value: i32) {
+        self.put(&value.to_be_bytes());
+    }
+
+    #[inline]
+    pub fn long(&mut self, value: i64) {
+        self.put(&value.to_be_bytes());
+    }
+
+    /// A `[short]` that counts something.
+    #[inline]
+    pub fn count(&mut self, count: usize) {
+        self.short(count as u16);
+    }
+
+    #[inline]
+    pub fn short_bytes(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.put(bytes);
+    }
+
+    #[inline]
+    pub fn long_bytes(&mut self, bytes: &[u8]) {
+        self.int(bytes.len() as i32);
+        self.put(bytes);
+    }
+
+    #[inline]
+    pub fn cell(&mut self, cell: Cell<'_>) {
+        match cell {
+            Cell::Value(bytes) => self.long_bytes(bytes),
+            Cell::Null => self.int(NULL),
+            Cell::Unset => self.int(UNSET),
+        }
+    }
+
+    /// Values by position, after their count.
+    pub fn cells(&mut self, cells: &[Cell<'_>]) {
+        self.count(cells.len());
+        for &cell in cells {
+            self.cell(cell);
+        }
+    }
+
+    /// Flags: a byte before version 5, and then an int.
+    pub fn flags(&mut self, flags: u32, version: Version) {
+        match version {
+            Version::V3 | Version::V4 => self.byte(flags as u8),
+            Version::V5 => self.put(&flags.to_be_bytes()),
+        }
+    }
+
+    /// # Panics
+    /// When memory is left.
+    pub fn finish(self) {
+        assert!(self.rest.is_empty(), "{} bytes of a body left unwritten", self.rest.len());
+    }
+}

@@ -1,0 +1,94 @@
+//! EXECUTE: a prepared statement's values. native_protocol_v5.spec, section 4.1.6.
+
+use super::body::{Body, body_size, short_size};
+use super::query::Parameters;
+use super::{Message, MessageError, Reason, Version, since};
+
+/// A prepared statement with values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execute<'a> {
+    pub query_id: &'a [u8],
+    /// What the client knows of the result's columns. Version 5 must have it, none before can.
+    pub result_metadata_id: Option<&'a [u8]>,
+    pub parameters: Parameters<'a>,
+}
+
+impl Message for Execute<'_> {
+    fn size(&self, version: Version) -> Result<usize, MessageError> {
+        let what = "result_metadata_id";
+        let mut size = short_size("query_id", self.query_id)?;
+        match (self.result_metadata_id, version) {
+            (Some(id), _) => {
+                since(what, Version::V5, version)?;
+                size += short_size(what, id)?;
+            }
+            (None, Version::V5) => return Err(Reason::Missing { what, got: version }.into()),
+            (None, Version::V3 | Version::V4) => {}
+        }
+        body_size(size + self.parameters.size(version)?)
+    }
+
+    fn write(&self, version: Version, body: &mut [u8]) {
+        let mut body = Body::new(body);
+        body.short_bytes(self.query_id);
+        if let Some(id) = self.result_metadata_id {
+            body.short_bytes(id);
+        }
+        self.parameters.write(version, &mut body);
+        body.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Consistency, Settings, Values};
+    use super::*;
+    use crate::row::Cell;
+
+    fn execute<'a>(id: &'a [u8], result_metadata_id: Option<&'a [u8]>) -> Execute<'a> {
+        let values = Values::Positional(&[Cell::Value(b"v"), Cell::Null]);
+        let parameters = Parameters::new(values, Settings::new(Consistency::LocalOne));
+        Execute { query_id: id, result_metadata_id, parameters }
+    }
+
+    #[test]
+    fn one_id_before_version_5_and_two_in_it() {
+        let values = b"\0\x02\0\0\0\x01v\xff\xff\xff\xff".as_slice();
+        for version in [Version::V3, Version::V4] {
+            assert_eq!(
+                execute(b"id", None).encode(version).unwrap(),
+                [b"\0\x02id\0\x0a\x01".as_slice(), values].concat()
+            );
+        }
+        assert_eq!(
+            execute(b"id", Some(b"rmi")).encode(Version::V5).unwrap(),
+            [b"\0\x02id\0\x03rmi\0\x0a\0\0\0\x01".as_slice(), values].concat()
+        );
+    }
+
+    #[test]
+    fn the_second_id_belongs_to_version_5() {
+        assert_eq!(
+            execute(b"id", None).encode(Version::V5).unwrap_err().to_string(),
+            "protocol version 5 needs result_metadata_id"
+        );
+        assert_eq!(
+            execute(b"id", Some(b"")).encode(Version::V4).unwrap_err().to_string(),
+            "result_metadata_id needs protocol version 5, got 4"
+        );
+    }
+
+    #[test]
+    fn bounds() {
+        let long = vec![7; 65_536];
+        assert_eq!(
+            execute(&long, None).encode(Version::V4).unwrap_err().to_string(),
+            "query_id of 65536 bytes: at most 65535 can be sent"
+        );
+        assert_eq!(
+            execute(b"", Some(&long)).encode(Version::V5).unwrap_err().to_string(),
+            "result_metadata_id of 65536 bytes: at most 65535 can be sent"
+        );
+        assert!(execute(&long[1..], None).encode(Version::V4).is_ok());
+    }
+}

@@ -1,0 +1,189 @@
+//! Bodies of request frames: QUERY, EXECUTE and BATCH, for protocol versions 3 to 5.
+//!
+//! A message borrows everything it is made of. Its size is known before a byte is written, so that
+//! the caller provides the memory, once; what a version cannot express is an error.
+
+mod batch;
+mod body;
+mod execute;
+mod query;
+pub mod result;
+mod settings;
+
+use std::fmt;
+
+pub use batch::{Batch, BatchKind, Statement, StatementText};
+pub use execute::Execute;
+pub use query::{Parameters, Query, Values};
+pub use settings::{Consistency, SerialConsistency, Settings};
+
+/// A version of the native protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    V3 = 3,
+    V4 = 4,
+    V5 = 5,
+}
+
+impl Version {
+    pub const ALL: [Version; 3] = [Version::V3, Version::V4, Version::V5];
+
+    /// The version of this number, if the messages here know it.
+    pub fn from_number(number: u8) -> Option<Version> {
+        Version::ALL.into_iter().find(|&version| version as u8 == number)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (*self as u8).fmt(f)
+    }
+}
+
+/// The body of a request.
+pub trait Message {
+    /// The bytes of the body, after everything was checked that can fail.
+    fn size(&self, version: Version) -> Result<usize, MessageError>;
+
+    /// Fills `body`, which has exactly the size that [`Message::size`] gives for this version.
+    ///
+    /// # Panics
+    /// When it has another.
+    fn write(&self, version: Version, body: &mut [u8]);
+
+    /// Size and bytes in one.
+    fn encode(&self, version: Version) -> Result<Vec<u8>, MessageError> {
+        let mut body = vec![0; self.size(version)?];
+        self.write(version, &mut body);
+        Ok(body)
+    }
+}
+
+/// Why a message has no bytes in a version of the protocol, and which part of it is at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageError {
+    /// The statement of a batch, counted from 0.
+    pub statement: Option<usize>,
+    pub value: Option<Place>,
+    pub reason: Reason,
+}
+
+/// A value of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Index(usize),
+    Name(String),
+}
+
+/// What is wrong with a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A part that only later versions have.
+    Since { what: &'static str, first: Version, got: Version },
+    /// A part that this version cannot do without.
+    Missing { what: &'static str, got: Version },
+    /// More bytes than the part's length can say.
+    Length { what: &'static str, most: usize, got: u64 },
+    /// More of them than their count can say.
+    Count { what: &'static str, most: usize, got: usize },
+    /// A number that is none of those allowed.
+    Range { what: &'static str, least: i64, most: i64, got: i64 },
+}
+
+impl From<Reason> for MessageError {
+    fn from(reason: Reason) -> MessageError {
+        MessageError { statement: None, value: None, reason }
+    }
+}
+
+impl MessageError {
+    /// The same error, in a statement of a batch.
+    fn in_statement(self, statement: usize) -> MessageError {
+        MessageError { statement: Some(statement), ..self }
+    }
+
+    /// The same error, about a value.
+    fn at(self, place: Place) -> MessageError {
+        MessageError { value: Some(place), ..self }
+    }
+
+    /// Where, as `statement [3], value [1]`; empty for the message itself.
+    pub fn path(&self) -> String {
+        let statement = self.statement.map(|index| format!("statement [{index}]"));
+        let value = self.value.as_ref().map(|place| format!("value {place}"));
+        [statement, value].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Index(index) => write!(f, "[{index}]"),
+            Place::Name(name) => write!(f, "[{name:?}]"),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Since { what, first, got } => {
+                write!(f, "{what} needs protocol version {first}, got {got}")
+            }
+            Reason::Missing { what, got } => write!(f, "protocol version {got} needs {what}"),
+            Reason::Length { what, most, got } => {
+                write!(f, "{what} of {got} bytes: at most {most} can be sent")
+            }
+            Reason::Count { what, most, got } => {
+                write!(f, "{got} {what}: at most {most} can be sent")
+            }
+            Reason::Range { what, least, most, got } => {
+                write!(f, "{what} must be from {least} to {most}, got {got}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for MessageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path();
+        if path.is_empty() { self.reason.fmt(f) } else { write!(f, "{path}: {}", self.reason) }
+    }
+}
+
+impl std::error::Error for MessageError {}
+
+/// Refuses a part that only later versions have.
+fn since(what: &'static str, first: Version, got: Version) -> Result<(), MessageError> {
+    if got < first { Err(Reason::Since { what, first, got }.into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_by_number() {
+        assert_eq!(Version::from_number(4), Some(Version::V4));
+        assert_eq!(Version::from_number(2), None);
+        assert_eq!(Version::from_number(6), None);
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        let error = MessageError::from(Reason::Since {
+            what: "UNSET",
+            first: Version::V4,
+            got: Version::V3,
+        });
+        assert_eq!(error.to_string(), "UNSET needs protocol version 4, got 3");
+        let error = error.at(Place::Index(1)).in_statement(3);
+        assert_eq!(
+            error.to_string(),
+            "statement [3], value [1]: UNSET needs protocol version 4, got 3"
+        );
+        let missing = Reason::Missing { what: "result_metadata_id", got: Version::V5 };
+        let named = MessageError::from(missing).at(Place::Name("a".into()));
+        assert_eq!(named.to_string(), "value [\"a\"]: protocol version 5 needs result_metadata_id");
+    }
+}

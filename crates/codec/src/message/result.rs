@@ -1,0 +1,383 @@
+//! RESULT, where it holds rows. native_protocol_v5.spec, section 4.2.5.2.
+//!
+//! The same in versions 3 to 5, but for the flag of changed metadata, which only 5 sets.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::cql_type::{CqlType, MAX_DEPTH, UdtType};
+use crate::error::Malformed;
+use crate::page::{Column, Page};
+use crate::parse::{ParseError, marshal};
+use crate::wire::Reader;
+
+/// The kind of a RESULT that holds rows.
+const ROWS: i32 = 2;
+
+const GLOBAL_TABLE: i32 = 0x1;
+const HAS_MORE_PAGES: i32 = 0x2;
+const NO_METADATA: i32 = 0x4;
+const METADATA_CHANGED: i32 = 0x8;
+
+/// A page of rows, and what came with it.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    pub page: Page,
+    /// Where the next page begins; none after the last.
+    pub paging_state: Option<Bytes>,
+    /// The id of the columns, where they are not those that the client knew.
+    pub metadata_id: Option<Bytes>,
+}
+
+/// Why a body is no result with rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResultError {
+    Malformed(Malformed),
+    /// A result of this kind, which has no rows.
+    Kind(i32),
+    /// The name of a Java class that cannot be read.
+    Class(ParseError),
+    /// A column, by its name, of a type that cannot be.
+    Type(String, String),
+    /// The result has no metadata, and the caller none of as many columns.
+    Columns {
+        got: usize,
+        known: Option<usize>,
+    },
+}
+
+impl fmt::Display for ResultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ResultError::Malformed(malformed) => malformed.fmt(f),
+            ResultError::Kind(kind) => write!(f, "a result of kind {kind}, which has no rows"),
+            ResultError::Class(error) => error.fmt(f),
+            ResultError::Type(column, reason) => write!(f, "column \"{column}\": {reason}"),
+            ResultError::Columns { got, known: None } => {
+                write!(f, "{got} columns without a description")
+            }
+            ResultError::Columns { got, known: Some(known) } => {
+                write!(f, "{got} columns without a description, where {known} are known")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ResultError {}
+
+impl From<Malformed> for ResultError {
+    fn from(malformed: Malformed) -> ResultError {
+        ResultError::Malformed(malformed)
+    }
+}
+
+impl Rows {
+    /// Reads the body of a RESULT. `known` are the columns where the server left them out.
+    ///
+    /// The rows are not looked at, and not copied: [`Page`] shares the body.
+    pub fn parse(body: &Bytes, known: Option<&Arc<[Column]>>) -> Result<Rows, ResultError> {
+        let mut reader = Reader::new(body);
+        let kind = reader.i32()?;
+        if kind != ROWS {
+            return Err(ResultError::Kind(kind));
+        }
+        let flags = reader.i32()?;
+        if flags & !(GLOBAL_TABLE | HAS_MORE_PAGES | NO_METADATA | METADATA_CHANGED) != 0 {
+            return Err(Malformed::Invalid("flags of metadata that nobody knows").into());
+        }
+        let count = count(&mut reader, 0)?;
+        let mut paging_state = None;
+        if flags & HAS_MORE_PAGES != 0 {
+            paging_state = reader.value()?.map(|state| body.slice_ref(state));
+        }
+        let mut metadata_id = None;
+        if flags & METADATA_CHANGED != 0 {
+            metadata_id = Some(body.slice_ref(short_bytes(&mut reader)?));
+        }
+        let columns = if flags & NO_METADATA == 0 {
+            columns(&mut reader, count, flags & GLOBAL_TABLE != 0)?
+        } else {
+            match known {
+                Some(known) if known.len() == count => known.clone(),
+                _ => {
+                    let known = known.map(|known| known.len());
+                    return Err(ResultError::Columns { got: count, known });
+                }
+            }
+        };
+        let row_count = self::count(&mut reader, columns.len() * 4)?;
+        if columns.is_empty() && row_count > 0 {
+            return Err(Malformed::Invalid("rows without columns").into());
+        }
+        let rows = body.slice(body.len() - reader.remaining()..);
+        Ok(Rows { page: Page { columns, rows, row_count }, paging_state, metadata_id })
+    }
+}
+
+/// A number of things that take at least so many bytes each: no more than there are bytes for.
+fn count(reader: &mut Reader<'_>, least_bytes: usize) -> Result<usize, Malformed> {
+    let count = reader.i32()?;
+    let number = usize::try_from(count).map_err(|_| Malformed::NegativeLength(count))?;
+    if number.saturating_mul(least_bytes) > reader.remaining() {
+        return Err(Malformed::Count(count, reader.remaining()));
+    }
+    Ok(number)
+}
+
+/// The same, of a `[short]`.
+fn short_count(reader: &mut Reader<'_>, least_bytes: usize) -> Result<usize, Malformed> {
+    let number = reader.array().map(u16::from_be_bytes)?;
+    if usize::from(number) * least_bytes > reader.remaining() {
+        return Err(Malformed::Count(i32::from(number), reader.remaining()));
+    }
+    Ok(usize::from(number))
+}
+
+fn short_bytes<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    let length = reader.array().map(u16::from_be_bytes)?;
+    reader.take(usize::from(length))
+}
+
+fn string<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
+    let bytes = short_bytes(reader)?;
+    std::str::from_utf8(bytes).map_err(|_| Malformed::Invalid("a name that is not UTF-8"))
+}
+
+fn columns(
+    reader: &mut Reader<'_>,
+    count: usize,
+    global: bool,
+) -> Result<Arc<[Column]>, ResultError> {
+    let table = if global { Some((string(reader)?, string(reader)?)) } else { None };
+    // The lengths of the names, and the number of the type.
+    let least_bytes = if global { 4 } else { 8 };
+    if count.saturating_mul(least_bytes) > reader.remaining() {
+        let columns = i32::try_from(count).unwrap_or(i32::MAX);
+        return Err(Malformed::Count(columns, reader.remaining()).into());
+    }
+    let column = |_| {
+        let (keyspace, table) = match table {
+            Some(table) => table,
+            None => (string(reader)?, string(reader)?),
+        };
+        let name = string(reader)?;
+        let cql_type = cql_type(reader, MAX_DEPTH)?;
+        cql_type.check().map_err(|reason| ResultError::Type(name.to_owned(), reason))?;
+        let (keyspace, table, name) = (keyspace.to_owned(), table.to_owned(), name.to_owned());
+        Ok(Column { keyspace, table, name, cql_type })
+    };
+    (0..count).map(column).collect()
+}
+
+fn cql_type(reader: &mut Reader<'_>, left: usize) -> Result<CqlType, ResultError> {
+    let left = left.checked_sub(1).ok_or(Malformed::Invalid("types that nest too deep"))?;
+    let number = reader.array().map(u16::from_be_bytes)?;
+    Ok(match number {
+        0x0000 => marshal::parse(string(reader)?).map_err(ResultError::Class)?,
+        0x0001 => CqlType::Ascii,
+        0x0002 => CqlType::BigInt,
+        0x0003 => CqlType::Blob,
+        0x0004 => CqlType::Boolean,
+        0x0005 => CqlType::Counter,
+        0x0006 => CqlType::Decimal,
+        0x0007 => CqlType::Double,
+        0x0008 => CqlType::Float,
+        0x0009 => CqlType::Int,
+        0x000b => CqlType::Timestamp,
+        0x000c => CqlType::Uuid,
+        0x000d => CqlType::Text,
+        0x000e => CqlType::VarInt,
+        0x000f => CqlType::TimeUuid,
+        0x0010 => CqlType::Inet,
+        0x0011 => CqlType::Date,
+        0x0012 => CqlType::Time,
+        0x0013 => CqlType::SmallInt,
+        0x0014 => CqlType::TinyInt,
+        0x0015 => CqlType::Duration,
+        0x0020 => CqlType::List(Box::new(cql_type(reader, left)?)),
+        0x0021 => {
+            let key = cql_type(reader, left)?;
+            CqlType::Map(Box::new(key), Box::new(cql_type(reader, left)?))
+        }
+        0x0022 => CqlType::Set(Box::new(cql_type(reader, left)?)),
+        0x0030 => {
+            let (keyspace, name) = (string(reader)?.to_owned(), string(reader)?.to_owned());
+            let count = short_count(reader, 4)?;
+            let field = |_| Ok((string(reader)?.to_owned(), cql_type(reader, left)?));
+            let fields = (0..count).map(field).collect::<Result<_, ResultError>>()?;
+            CqlType::Udt(Arc::new(UdtType { keyspace, name, fields }))
+        }
+        0x0031 => {
+            let count = short_count(reader, 2)?;
+            let components = (0..count).map(|_| cql_type(reader, left));
+            CqlType::Tuple(components.collect::<Result<_, ResultError>>()?)
+        }
+        _ => return Err(Malformed::Invalid("a number of a type that nobody knows").into()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(body: &[u8]) -> Result<Rows, ResultError> {
+        Rows::parse(&Bytes::copy_from_slice(body), None)
+    }
+
+    fn said(body: &[u8]) -> String {
+        parse(body).unwrap_err().to_string()
+    }
+
+    /// A result without rows, of one column `c` of `ks.t`.
+    fn column(option: &[u8]) -> Vec<u8> {
+        let start = b"\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x02ks\0\x01t\0\x01c".as_slice();
+        [start, option, b"\0\0\0\0".as_slice()].concat()
+    }
+
+    fn type_of(option: &[u8]) -> String {
+        let rows = parse(&column(option)).unwrap();
+        rows.page.columns[0].cql_type.definition()
+    }
+
+    #[test]
+    fn a_page_and_its_state() {
+        let body =
+            b"\0\0\0\x02\0\0\0\x03\0\0\0\x02\0\0\0\x02ps\0\x02ks\0\x01t\0\x01k\0\x09\0\x01v\0\x0d\
+            \0\0\0\x01\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff";
+        let rows = parse(body).unwrap();
+        assert_eq!(rows.paging_state.as_deref(), Some(&b"ps"[..]));
+        assert_eq!(rows.metadata_id, None);
+        assert_eq!(rows.page.row_count, 1);
+        let names: Vec<_> = rows.page.columns.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["k", "v"]);
+        assert_eq!(rows.page.columns[1].keyspace, "ks");
+        let mut cells = rows.page.cells().unwrap();
+        assert_eq!(cells.next_cell(), Ok(Some(&b"\0\0\0\x07"[..])));
+        assert_eq!(cells.next_cell(), Ok(None));
+        assert_eq!(cells.finish(), Ok(()));
+    }
+
+    #[test]
+    fn columns_of_several_tables_and_a_new_metadata_id() {
+        let body = b"\0\0\0\x02\0\0\0\x08\0\0\0\x02\0\x02id\
+            \0\x01a\0\x01b\0\x01c\0\x02\0\x01d\0\x01e\0\x01f\0\x04\0\0\0\0";
+        let rows = parse(body).unwrap();
+        assert_eq!(rows.metadata_id.as_deref(), Some(&b"id"[..]));
+        let places: Vec<_> = rows
+            .page
+            .columns
+            .iter()
+            .map(|c| format!("{}.{}.{} {}", c.keyspace, c.table, c.name, c.cql_type))
+            .collect();
+        assert_eq!(places, ["a.b.c bigint", "d.e.f boolean"]);
+    }
+
+    #[test]
+    fn columns_that_the_client_knows() {
+        let known = parse(&column(b"\0\x09")).unwrap().page.columns;
+        let body = Bytes::from_static(b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\x01\0\0\0\x01x");
+        let rows = Rows::parse(&body, Some(&known)).unwrap();
+        assert!(Arc::ptr_eq(&rows.page.columns, &known));
+        assert_eq!(&rows.page.rows[..], b"\0\0\0\x01x");
+        assert_eq!(said(&body), "1 columns without a description");
+        let none: Arc<[Column]> = Arc::from([]);
+        assert_eq!(
+            Rows::parse(&body, Some(&none)).unwrap_err().to_string(),
+            "1 columns without a description, where 0 are known"
+        );
+    }
+
+    #[test]
+    fn types() {
+        for (number, name) in [
+            (0x01, "ascii"),
+            (0x02, "bigint"),
+            (0x03, "blob"),
+            (0x04, "boolean"),
+            (0x05, "counter"),
+            (0x06, "decimal"),
+            (0x07, "double"),
+            (0x08, "float"),
+            (0x09, "int"),
+            (0x0b, "timestamp"),
+            (0x0c, "uuid"),
+            (0x0d, "text"),
+            (0x0e, "varint"),
+            (0x0f, "timeuuid"),
+            (0x10, "inet"),
+            (0x11, "date"),
+            (0x12, "time"),
+            (0x13, "smallint"),
+            (0x14, "tinyint"),
+            (0x15, "duration"),
+        ] {
+            assert_eq!(type_of(&[0, number]), name);
+        }
+        assert_eq!(type_of(b"\0\x20\0\x22\0\x09"), "list<set<int>>");
+        assert_eq!(type_of(b"\0\x21\0\x0d\0\x09"), "map<text, int>");
+        assert_eq!(type_of(b"\0\x31\0\x02\0\x09\0\x0d"), "tuple<int, text>");
+        assert_eq!(
+            type_of(b"\0\x30\0\x02ks\0\x01u\0\x02\0\x01a\0\x09\0\x01b\0\x20\0\x0d"),
+            "ks.u{a int, b list<text>}"
+        );
+        let class = b"org.apache.cassandra.db.marshal.Int32Type";
+        let custom = [b"\0\0\0\x29".as_slice(), class.as_slice()].concat();
+        assert_eq!(type_of(&custom), "int");
+    }
+
+    #[test]
+    fn what_is_no_result_with_rows() {
+        assert_eq!(said(b"\0\0\0\x01"), "a result of kind 1, which has no rows");
+        assert_eq!(said(b"\0\0\0\x02\0\0\x01\0\0\0\0\0"), "flags of metadata that nobody knows");
+        assert_eq!(said(&column(b"\0\x0a")), "a number of a type that nobody knows");
+        assert!(parse(&column(b"\0\0\0\x02a(")).is_err());
+        assert!(parse(b"").is_err());
+    }
+
+    #[test]
+    fn counts_are_bounded_by_the_bytes() {
+        assert_eq!(said(b"\0\0\0\x02\0\0\0\x04\xff\xff\xff\xff"), "a length of -1");
+        assert_eq!(
+            said(b"\0\0\0\x02\0\0\0\0\x7f\xff\xff\xff"),
+            "a count of 2147483647 elements in 0 bytes"
+        );
+        let mut many = column(b"\0\x09");
+        let end = many.len() - 4;
+        many[end..].copy_from_slice(&i32::MAX.to_be_bytes());
+        assert_eq!(said(&many), "a count of 2147483647 elements in 0 bytes");
+        assert_eq!(said(b"\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\x01"), "rows without columns");
+        for option in [b"\0\x31\xff\xff".as_slice(), b"\0\x30\0\0\0\0\xff\xff"] {
+            assert_eq!(said(&column(option)), "a count of 65535 elements in 4 bytes");
+        }
+    }
+
+    #[test]
+    fn types_do_not_nest_without_end() {
+        let deep = b"\0\x20".repeat(100_000);
+        assert_eq!(said(&column(&deep)), "types that nest too deep");
+        let most = [b"\0\x20".repeat(MAX_DEPTH - 1), b"\0\x09".to_vec()].concat();
+        assert!(parse(&column(&most)).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(tail: Vec<u8>, flags in 0..16u8, columns in 0..4u8) {
+            let head = [0, 0, 0, 2, 0, 0, 0, flags, 0, 0, 0, columns];
+            let _ = parse(&[&head[..], &tail].concat());
+            let _ = parse(&tail);
+        }
+
+        #[test]
+        fn no_change_of_a_good_body_panics(at in 0..64usize, byte: u8, cut in 0..64usize) {
+            let mut body = column(b"\0\x30\0\x02ks\0\x01u\0\x02\0\x01a\0\x09\0\x01b\0\x31\0\x01\0\x0d");
+            let length = body.len();
+            body[at % length] = byte;
+            let _ = parse(&body);
+            body.truncate(cut);
+            let _ = parse(&body);
+        }
+    }
+}

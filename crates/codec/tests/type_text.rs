@@ -1,0 +1,73 @@
+//! Types of any shape are read again from what they are written as.
+
+mod support {
+    pub mod types;
+}
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use support::types::{cql_type, name};
+use turbocql_codec::parse::{cql, marshal};
+use turbocql_codec::{CqlType, UdtType};
+
+/// The user-defined types in a type, in the order in which a reader meets them.
+fn user_types(cql_type: &CqlType, found: &mut Vec<CqlType>) {
+    match cql_type {
+        CqlType::Udt(_) => found.push(cql_type.clone()),
+        CqlType::List(t) | CqlType::Set(t) | CqlType::Frozen(t) | CqlType::Vector(t, _) => {
+            user_types(t, found);
+        }
+        CqlType::Map(k, v) => {
+            user_types(k, found);
+            user_types(v, found);
+        }
+        CqlType::Tuple(types) => types.iter().for_each(|t| user_types(t, found)),
+        // A composite brings them in its class name.
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_definition_reads_back(cql_type in cql_type(i32::MAX as u32)) {
+        prop_assert_eq!(cql::parse(&cql_type.definition()), Ok(cql_type));
+    }
+
+    #[test]
+    fn a_class_name_reads_back(cql_type in cql_type(i32::MAX as u32)) {
+        prop_assert_eq!(marshal::parse(&cql_type.class_name()), Ok(cql_type.clone()));
+        // CQL takes it in quotes.
+        let quoted = format!("'{}'", cql_type.class_name().replace('\'', "''"));
+        prop_assert_eq!(cql::parse(&quoted), Ok(cql_type));
+    }
+
+    #[test]
+    fn any_names_read_back(keyspace in name(), name in name(), field in name()) {
+        let udt = UdtType { keyspace, name, fields: vec![(field, CqlType::Int)] };
+        let cql_type = CqlType::Udt(Arc::new(udt));
+        prop_assert_eq!(cql::parse(&cql_type.definition()), Ok(cql_type));
+    }
+
+    #[test]
+    fn names_alone_read_back_by_looking_up(cql_type in cql_type(9)) {
+        let mut found = Vec::new();
+        user_types(&cql_type, &mut found);
+        let mut found = found.into_iter();
+        let parsed = cql::parse_with(&cql_type.to_string(), &mut |keyspace, name| {
+            let next = found.next()?;
+            let CqlType::Udt(udt) = &next else { return None };
+            (udt.keyspace == keyspace && udt.name == name).then_some(next)
+        });
+        prop_assert_eq!(parsed, Ok(cql_type));
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text: String) {
+        for parsed in [cql::parse(&text), marshal::parse(&text)].into_iter().flatten() {
+            prop_assert_eq!(cql::parse(&parsed.definition()), Ok(parsed));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+"""Types as the package `cassandra` has them (scylla-driver, cassandra-driver).
+
+Nothing here imports that package: whoever has one of its classes has it loaded.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+from . import _core
+
+_SCALARS = {
+    "AsciiType": "ascii",
+    "BooleanType": "boolean",
+    "ByteType": "tinyint",
+    "BytesType": "blob",
+    "CounterColumnType": "counter",
+    "DateType": "timestamp",
+    "DecimalType": "decimal",
+    "DoubleType": "double",
+    "DurationType": "duration",
+    "FloatType": "float",
+    "InetAddressType": "inet",
+    "Int32Type": "int",
+    "IntegerType": "varint",
+    "LongType": "bigint",
+    "ShortType": "smallint",
+    "SimpleDateType": "date",
+    "TimeType": "time",
+    "TimeUUIDType": "timeuuid",
+    "TimestampType": "timestamp",
+    "UTF8Type": "text",
+    "UUIDType": "uuid",
+    "VarcharType": "text",
+}
+_GENERIC = {
+    "ListType",
+    "SetType",
+    "MapType",
+    "TupleType",
+    "UserType",
+    "VectorType",
+    "CompositeType",
+    "FrozenType",
+    "ReversedType",
+}
+_OPAQUE = {"ColumnToCollectionType", "DynamicCompositeType", "_UnrecognizedType"}
+"""Classes that hand bytes through."""
+
+_OWN_BYTES = ("serialize", "serialize_safe", "to_binary")
+
+
+class ColumnDescription(NamedTuple):
+    """What an encryption policy is asked about; equal to the reference driver's `ColDesc`."""
+
+    ks: str
+    table: str
+    col: str
+
+
+def _stock(cls: type[Any]) -> type[Any] | None:
+    """The class of `cassandra.cqltypes` that `cls` is or is derived from."""
+    module = sys.modules.get("cassandra.cqltypes")
+    stock = (base for base in cls.__mro__ if getattr(module, base.__name__, None) is base)
+    return next(stock, None)
+
+
+def is_stock(cls: type[Any]) -> bool:
+    """Whether values of `cls` become bytes as the class of `cassandra.cqltypes` under it says."""
+    stock = _stock(cls)
+    if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *_OPAQUE}:
+        return False
+    if any(_function(cls, name) is not _function(stock, name) for name in _OWN_BYTES):
+        return False
+    return stock.__name__ in _OPAQUE or all(is_stock(part) for part in _parts(cls))
+
+
+def _function(cls: type[Any], name: str) -> Any:
+    """What `cls.name` calls: class methods are a new object at each look."""
+    found = getattr(cls, name, None)
+    return getattr(found, "__func__", found)
+
+
+def _parts(cls: Any) -> tuple[type[Any], ...]:
+    if getattr(cls, "subtype", None) is not None:
+        return (cls.subtype,)
+    return tuple(getattr(cls, "subtypes", None) or ())
+
+
+def cql_type(cls: Any) -> _core.CqlType:
+    """The type that a class of `cassandra.cqltypes` stands for.
+
+    Raises: `TypeError` for a class that is none, or that makes bytes in a way of its own.
+    """
+    stock = _stock(cls)
+    if stock is None:
+        raise TypeError(
+            f"a CQL type is CQL text, a CqlType or a class of cassandra.cqltypes, got {cls!r}"
+        )
+    kind = stock.__name__
+    if not is_stock(cls):
+        raise TypeError(f"{cls!r} makes bytes in a way of its own, which only Python knows")
+    if kind in _SCALARS:
+        return _core.CqlType(_SCALARS[kind])
+    if kind in _OPAQUE:
+        return _core.CqlType.from_class_name(cls.cass_parameterized_type(full=True))
+    parts = [cql_type(part) for part in _parts(cls)]
+    if kind == "VectorType":
+        return _core.CqlType.vector_of(parts[0], int(cls.vector_size))
+    if kind == "UserType":
+        fields = list(zip(cls.fieldnames, parts, strict=True))
+        return _core.CqlType.udt(cls.typename, fields, keyspace=cls.keyspace or "")
+    if not parts:
+        raise TypeError(f"{cls!r} has no parameters: give the type of what it holds")
+    makers: dict[str, Any] = {
+        "ListType": _core.CqlType.list_of,
+        "SetType": _core.CqlType.set_of,
+        "MapType": _core.CqlType.map_of,
+        "TupleType": _core.CqlType.tuple_of,
+        "CompositeType": _core.CqlType.composite_of,
+        "FrozenType": _core.CqlType.frozen,
+        "ReversedType": lambda inner: inner,
+    }
+    made: _core.CqlType = makers[kind](*parts)
+    return made

@@ -1,0 +1,20 @@
+"""Bodies of request frames, for programs that send frames of their own.
+
+A message holds what a QUERY, EXECUTE or BATCH request says; `encode` gives its body, without the
+frame's header, for version 3, 4 or 5 of the native protocol, in one write. Values come as they
+stand on the wire without their length: as [`turbocql.codec`][turbocql.codec] serializes them.
+What a version cannot express is an `EncodeError` that says so.
+
+Example:
+    >>> from turbocql import UNSET
+    >>> from turbocql.protocol import ExecuteMessage
+    >>> row = [(7).to_bytes(4, "big"), None, UNSET]
+    >>> ExecuteMessage(b"id", row, consistency="QUORUM").encode(4).hex(" ", -4)
+    '00026964 00040100 03000000 04000000 07ffffff ffffffff fe'
+"""
+
+from __future__ import annotations
+
+from ._core import BatchMessage, ExecuteMessage, QueryMessage
+
+__all__ = ["BatchMessage", "ExecuteMessage", "QueryMessage"]

@@ -1,0 +1,336 @@
+//! The values of a statement's bind markers to the cells of a row.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
+use turbocql_codec::{Column, RowBuffer, Segment};
+
+use crate::row::compile_all;
+use crate::value::describe::describe;
+use crate::value::encode::{encode_cell, is_unset};
+use crate::value::{Failure, HostPlan, Outcome, interned};
+
+/// How the values of one bind marker become bytes.
+pub enum Marker {
+    /// By this crate.
+    Native(HostPlan),
+    /// By the `serialize(value, protocol_version)` of an object of the user's.
+    Python(Py<PyAny>),
+    /// As the inner marker says, and then by the `encrypt(column, data)` of a policy.
+    Encrypted { inner: Box<Marker>, encrypt: Py<PyAny>, column: Py<PyAny> },
+}
+
+impl Marker {
+    /// Appends the framed bytes of a value, null for `None`.
+    #[inline]
+    fn encode(
+        &self,
+        column: &Column,
+        protocol_version: u8,
+        value: &Bound<'_, PyAny>,
+        out: &mut Vec<u8>,
+    ) -> Outcome<()> {
+        match self {
+            Marker::Native(plan) => encode_cell(plan, value, out),
+            Marker::Python(_) | Marker::Encrypted { .. } => {
+                if value.is_none() {
+                    turbocql_codec::wire::put_i32(out, turbocql_codec::wire::NULL);
+                    return Ok(());
+                }
+                let data = self.bytes(column, protocol_version, value)?;
+                let data = data.as_bytes();
+                if i32::try_from(data.len()).is_err() {
+                    let reason = "the value is longer than 2 GiB";
+                    return Err(Failure::refused(&column.cql_type, reason));
+                }
+                turbocql_codec::wire::put_value(out, data);
+                Ok(())
+            }
+        }
+    }
+
+    /// The bytes of a value that is not `None`, for markers that Python code has a part in.
+    fn bytes<'py>(
+        &self,
+        column: &Column,
+        protocol_version: u8,
+        value: &Bound<'py, PyAny>,
+    ) -> Outcome<Bound<'py, PyBytes>> {
+        let py = value.py();
+        let checked = |made: PyResult<Bound<'py, PyAny>>, what: &str| {
+            let made = made.map_err(|cause| {
+                let cql_type = &column.cql_type;
+                let reason = format!("expected {cql_type}, got {}: {what} failed", describe(value));
+                Failure::caused(py, cql_type, reason, cause)
+            })?;
+            made.cast_into::<PyBytes>().map_err(|other| {
+                let got = describe(&other.into_inner());
+                let reason = format!("{what} of the column must return bytes, got {got}");
+                Failure::refused(&column.cql_type, reason)
+            })
+        };
+        match self {
+            Marker::Native(plan) => {
+                let mut out = Vec::new();
+                crate::value::encode::encode(plan, value, &mut out)?;
+                Ok(PyBytes::new_with(py, out.len(), |target| {
+                    target.copy_from_slice(&out);
+                    Ok(())
+                })?)
+            }
+            Marker::Python(serialize) => {
+                checked(serialize.bind(py).call1((value, protocol_version)), "serialize")
+            }
+            Marker::Encrypted { inner, encrypt, column: description } => {
+                let plain = inner.bytes(column, protocol_version, value)?;
+                checked(encrypt.bind(py).call1((description, plain)), "encrypt")
+            }
+        }
+    }
+}
+
+/// How to encode the values of a statement's bind markers.
+pub struct RowPlan {
+    columns: Arc<[Column]>,
+    markers: Vec<Marker>,
+    names: Vec<Py<PyString>>,
+    /// The number of different marker names: one name may stand at several markers.
+    distinct: usize,
+    /// Markers that make up the partition key.
+    partition_key: Vec<usize>,
+    protocol_version: u8,
+}
+
+/// The first protocol version that can leave a value unset.
+const UNSET_SINCE: u8 = 4;
+
+impl RowPlan {
+    pub fn new(
+        py: Python<'_>,
+        columns: Arc<[Column]>,
+        partition_key: &[usize],
+    ) -> Outcome<RowPlan> {
+        let (plans, _) = compile_all(py, &columns)?;
+        let markers = plans.into_iter().map(Marker::Native).collect();
+        Ok(RowPlan::with_markers(py, columns, markers, partition_key, UNSET_SINCE))
+    }
+
+    /// With a way of its own for each column.
+    pub fn with_markers(
+        py: Python<'_>,
+        columns: Arc<[Column]>,
+        markers: Vec<Marker>,
+        partition_key: &[usize],
+        protocol_version: u8,
+    ) -> RowPlan {
+        let names = columns.iter().map(|column| PyString::new(py, &column.name).unbind()).collect();
+        let distinct: std::collections::HashSet<&str> =
+            columns.iter().map(|column| column.name.as_str()).collect();
+        let distinct = distinct.len();
+        let partition_key = partition_key.to_vec();
+        RowPlan { columns, markers, names, distinct, partition_key, protocol_version }
+    }
+
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    pub fn partition_key(&self) -> &[usize] {
+        &self.partition_key
+    }
+
+    pub fn protocol_version(&self) -> u8 {
+        self.protocol_version
+    }
+
+    /// Appends one row; on failure the buffer is as it was.
+    pub fn encode(&self, values: Option<&Bound<'_, PyAny>>, rows: &mut RowBuffer) -> Outcome<()> {
+        let encoded = match values {
+            Some(values) => self.encode_values(values, rows),
+            None => self.encode_positional(std::iter::empty(), rows),
+        };
+        Self::finish(encoded, rows)
+    }
+
+    /// Appends one row of values by position; on failure the buffer is as it was.
+    pub fn encode_cells<'py>(
+        &self,
+        values: impl Iterator<Item = Outcome<Bound<'py, PyAny>>>,
+        rows: &mut RowBuffer,
+    ) -> Outcome<()> {
+        let mut values = values.fuse();
+        let encoded = (0..self.columns.len())
+            .try_for_each(|i| self.encode_marker(i, values.next().transpose()?, rows));
+        Self::finish(encoded, rows)
+    }
+
+    fn finish(encoded: Outcome<()>, rows: &mut RowBuffer) -> Outcome<()> {
+        match encoded {
+            Ok(()) => rows.finish_row(),
+            Err(_) => rows.abandon_row(),
+        }
+        encoded
+    }
+
+    fn encode_values(&self, values: &Bound<'_, PyAny>, rows: &mut RowBuffer) -> Outcome<()> {
+        let py = values.py();
+        if let Ok(tuple) = values.cast::<PyTuple>() {
+            self.check_count(tuple.len())?;
+            return self.encode_positional(tuple.iter(), rows);
+        }
+        if let Ok(list) = values.cast::<PyList>() {
+            self.check_count(list.len())?;
+            return self.encode_positional(list.iter(), rows);
+        }
+        if let Ok(dict) = values.cast::<PyDict>() {
+            return self.encode_named(values, dict.len(), |name| dict.get_item(name), rows);
+        }
+        if values.is_instance(interned::mapping(py)?)? {
+            return self.encode_named(values, values.len()?, |name| item_of(values, name), rows);
+        }
+        if values.get_type().hasattr(pyo3::intern!(py, "__dataclass_fields__"))? {
+            return self.encode_attributes(values, rows);
+        }
+        let sequence = !values.is_instance_of::<PyString>()
+            && !values.is_instance_of::<PyBytes>()
+            && !values.is_instance_of::<PyByteArray>()
+            && !values.is_instance_of::<PyMemoryView>()
+            && values.hasattr(pyo3::intern!(py, "__getitem__"))?
+            && values.hasattr(pyo3::intern!(py, "__len__"))?;
+        if !sequence {
+            let error = PyTypeError::new_err(format!(
+                "values must be a list, tuple, other sequence, mapping or dataclass, got {}",
+                describe(values)
+            ));
+            return Err(error.into());
+        }
+        let length = values.len()?;
+        self.check_count(length)?;
+        let items: Vec<_> = values.try_iter()?.take(length).collect::<PyResult<_>>()?;
+        self.encode_positional(items.into_iter(), rows)
+    }
+
+    fn check_count(&self, got: usize) -> Outcome<()> {
+        let markers = self.columns.len();
+        if got <= markers {
+            return Ok(());
+        }
+        let reason = format!("the statement has {markers} bind markers, got {got} values");
+        Err(Failure::refused("row", reason))
+    }
+
+    fn encode_positional<'py>(
+        &self,
+        values: impl Iterator<Item = Bound<'py, PyAny>>,
+        rows: &mut RowBuffer,
+    ) -> Outcome<()> {
+        let mut values = values.fuse();
+        for i in 0..self.columns.len() {
+            self.encode_marker(i, values.next(), rows)?;
+        }
+        Ok(())
+    }
+
+    fn encode_named<'py>(
+        &self,
+        values: &Bound<'py, PyAny>,
+        count: usize,
+        get: impl Fn(&Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>>,
+        rows: &mut RowBuffer,
+    ) -> Outcome<()> {
+        let py = values.py();
+        let mut missing = 0;
+        for (i, name) in self.names.iter().enumerate() {
+            let value = get(name.bind(py))?;
+            missing += usize::from(value.is_none());
+            if value.is_none() && self.partition_key.contains(&i) {
+                // A misspelled name explains more than the value that is missing for it.
+                self.check_names(values)?;
+            }
+            self.encode_marker(i, value, rows)?;
+        }
+        // Nearly always every marker has its value and nothing else is there.
+        if missing == 0 && count == self.distinct {
+            return Ok(());
+        }
+        self.check_names(values)
+    }
+
+    /// The fields of a dataclass, by name. One that is missing is no accident of data as a missing
+    /// key may be: the class does not fit the statement.
+    fn encode_attributes(&self, values: &Bound<'_, PyAny>, rows: &mut RowBuffer) -> Outcome<()> {
+        let py = values.py();
+        for (i, name) in self.names.iter().enumerate() {
+            let Some(value) = values.getattr_opt(name.bind(py))? else {
+                let column = &self.columns[i];
+                let class = crate::value::describe::type_name(values);
+                let reason = format!("{class} has no such field; UNSET is how to leave it out");
+                let failure = Failure::refused(&column.cql_type, reason);
+                return Err(failure.at(|| Segment::Column(column.name.clone())));
+            };
+            self.encode_marker(i, Some(value), rows)?;
+        }
+        Ok(())
+    }
+
+    fn check_names(&self, values: &Bound<'_, PyAny>) -> Outcome<()> {
+        for key in values.try_iter()? {
+            let key = key?;
+            let known = key.extract::<String>();
+            if !known.is_ok_and(|key| self.columns.iter().any(|column| column.name == key)) {
+                let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
+                let (got, names) = (describe(&key), names.join(", "));
+                let reason = format!("the statement has no bind marker {got}; it has: {names}");
+                return Err(Failure::refused("row", reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the cell of marker `i`: unset where there is no value.
+    fn encode_marker(
+        &self,
+        i: usize,
+        value: Option<Bound<'_, PyAny>>,
+        rows: &mut RowBuffer,
+    ) -> Outcome<()> {
+        let column = || Segment::Column(self.columns[i].name.clone());
+        let Some(value) = value.filter(|value| !is_unset(value)) else {
+            if self.partition_key.contains(&i) {
+                let reason = "a partition key column needs a value, got none";
+                return Err(Failure::refused(&self.columns[i].cql_type, reason).at(column));
+            }
+            if self.protocol_version < UNSET_SINCE {
+                let version = self.protocol_version;
+                let reason = format!(
+                    "got no value, and protocol version {version} cannot leave one unset; \
+                     {UNSET_SINCE} can"
+                );
+                return Err(Failure::refused(&self.columns[i].cql_type, reason).at(column));
+            }
+            rows.push_unset();
+            return Ok(());
+        };
+        if value.is_none() && self.partition_key.contains(&i) {
+            let reason = "a partition key column needs a value, got None";
+            return Err(Failure::refused(&self.columns[i].cql_type, reason).at(column));
+        }
+        let (marker, version) = (&self.markers[i], self.protocol_version);
+        let encoded = rows.push_with(|out| marker.encode(&self.columns[i], version, &value, out));
+        encoded.map_err(|failure| failure.at(column))
+    }
+}
+
+/// The value of a key of any mapping.
+fn item_of<'py>(
+    mapping: &Bound<'py, PyAny>,
+    key: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match mapping.get_item(key) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_instance_of::<PyKeyError>(mapping.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,261 @@
+//! BATCH.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use turbocql_codec::Cell;
+use turbocql_codec::message::{Batch, BatchKind, Statement, StatementText};
+
+use super::common::{Common, Level, SerialLevel};
+use super::given::{self, At, body, check_count, each, exact_bytes, refused, unexpected, version};
+use super::hash;
+use super::values::{Value, append_values, tuple_of};
+use crate::ending::Inside;
+use crate::value::describe::describe;
+use crate::value::interned;
+
+/// Values that room is made for at once.
+const LIKELY_VALUES: usize = 4096;
+
+/// What a statement is known by.
+enum Text {
+    Query(Py<PyString>),
+    Prepared(Py<PyBytes>),
+}
+
+/// A statement, and where its values end among those of all statements.
+struct Entry {
+    text: Text,
+    end: usize,
+}
+
+/// The body of a BATCH request: several statements, prepared or not, in one.
+///
+/// Immutable; threads may share it. Every argument can be read by its name; those that
+/// `QueryMessage` has too are the same.
+///
+/// Shapes: `statements` is a sequence of pairs, each of a statement and a sequence of its values by
+///     position, as `QueryMessage` takes them; a statement alone has no values. A `str` is CQL
+///     text, `bytes` are the id of a prepared statement. No more than 65,535 statements, and as many
+///     values of each. `kind` is `logged`, `unlogged` or `counter`. Values by name cannot be: what
+///     the protocol says of them in batches does not work (CASSANDRA-10246).
+///
+/// Raises: `EncodeError` for a part that no version of the protocol can carry.
+///
+/// Source: native_protocol_v5.spec, section 4.1.7, and the same section for versions 3 and 4.
+///
+/// Example:
+///     >>> from turbocql.protocol import BatchMessage
+///     >>> insert, delete = bytes(16), "DELETE FROM t WHERE k = 1"
+///     >>> batch = BatchMessage([(insert, [b"k", None]), delete], kind="unlogged")
+///     >>> batch
+///     <BatchMessage unlogged of 2>
+///     >>> batch.encode(4)[22:37].hex(" ")
+///     '00 02 00 00 00 01 6b ff ff ff ff 00 00 00 00'
+#[pyclass(frozen, module = "turbocql.protocol")]
+pub struct BatchMessage {
+    kind: BatchKind,
+    entries: Vec<Entry>,
+    values: Vec<Value>,
+    common: Common,
+}
+
+#[pymethods]
+impl BatchMessage {
+    #[new]
+    #[pyo3(signature = (
+        statements, *, kind=None, consistency=None, serial_consistency=None, timestamp=None,
+        keyspace=None, now_in_seconds=None
+    ))]
+    #[pyo3(text_signature = "(statements, *, kind='logged', consistency='ONE', \
+                             serial_consistency=None, timestamp=None, keyspace=None, \
+                             now_in_seconds=None)")]
+    fn new(
+        statements: &Bound<'_, PyAny>,
+        kind: Option<&Bound<'_, PyAny>>,
+        consistency: Option<&Bound<'_, PyAny>>,
+        serial_consistency: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        keyspace: Option<&Bound<'_, PyAny>>,
+        now_in_seconds: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<BatchMessage> {
+        let py = statements.py();
+        let _inside = Inside::enter(py);
+        let common =
+            Common::take(consistency, serial_consistency, timestamp, keyspace, now_in_seconds)?;
+        let kind = kind.map_or(Ok(BatchKind::Logged), batch_kind)?;
+        let known = statements.is_exact_instance_of::<PyList>()
+            || statements.is_exact_instance_of::<PyTuple>();
+        let count = if known { statements.len()?.min(given::MOST) } else { 0 };
+        let (mut entries, mut values) = (Vec::with_capacity(count), Vec::new());
+        let expected = "a sequence of (statement, values)";
+        each(
+            statements,
+            || unexpected(At::argument("statements"), expected, statements),
+            |index, statement| {
+                let text = take(statement, index, &mut values)?;
+                entries.push(Entry { text, end: values.len() });
+                if index == 0 {
+                    // Statements of a batch are mostly alike.
+                    values.reserve((values.len() * count).min(LIKELY_VALUES));
+                }
+                Ok(())
+            },
+        )?;
+        check_count(py, At::MESSAGE, "statements", entries.len())?;
+        Ok(BatchMessage { kind, entries, values, common })
+    }
+
+    /// The body for protocol version 3, 4 or 5.
+    ///
+    /// Raises: `EncodeError` for what the version cannot express: `UNSET` before 4, `keyspace` and
+    ///     `now_in_seconds` before 5.
+    fn encode<'py>(&self, protocol_version: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let version = version(protocol_version)?;
+        let py = protocol_version.py();
+        self.with(py, |batch| body(py, &batch, version))
+    }
+
+    /// `logged`, `unlogged` or `counter`.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// A tuple with a tuple for each statement: the statement, and a tuple of its values.
+    #[getter]
+    fn statements<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let mut start = 0;
+        let pairs = self.entries.iter().map(|entry| {
+            let values = tuple_of(py, &self.values[start..entry.end])?;
+            start = entry.end;
+            let text = match &entry.text {
+                Text::Query(text) => text.bind(py).as_any(),
+                Text::Prepared(id) => id.bind(py).as_any(),
+            };
+            (text, values).into_pyobject(py)
+        });
+        PyTuple::new(py, pairs.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// How many replicas must answer.
+    #[getter]
+    fn consistency(&self) -> &Level {
+        &self.common.consistency
+    }
+
+    /// The same for the serial phase of a conditional update, or None.
+    #[getter]
+    fn serial_consistency(&self) -> Option<&SerialLevel> {
+        self.common.serial_consistency.as_ref()
+    }
+
+    /// Microseconds since 1970, or None.
+    #[getter]
+    fn timestamp(&self) -> Option<i64> {
+        self.common.timestamp
+    }
+
+    /// Where unqualified tables are looked for, or None.
+    #[getter]
+    fn keyspace(&self) -> Option<&Py<PyString>> {
+        self.common.keyspace.as_ref()
+    }
+
+    /// What the server takes for the time, in seconds since 1970, or None.
+    #[getter]
+    fn now_in_seconds(&self) -> Option<i32> {
+        self.common.now_in_seconds
+    }
+
+    fn __eq__(&self, other: PyRef<'_, Self>, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |batch| other.with(py, |other| Ok(batch == other)))
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> u64 {
+        let cells: Vec<Cell<'_>> = self.values.iter().map(|value| value.cell(py)).collect();
+        hash(self.kind.name().as_bytes(), &cells)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<BatchMessage {} of {}>", self.kind.name(), self.entries.len())
+    }
+}
+
+impl BatchMessage {
+    /// Calls with the batch, as the codec takes it.
+    fn with<T>(&self, py: Python<'_>, call: impl FnOnce(Batch<'_>) -> PyResult<T>) -> PyResult<T> {
+        let cells: Vec<Cell<'_>> = self.values.iter().map(|value| value.cell(py)).collect();
+        let mut statements = Vec::with_capacity(self.entries.len());
+        let mut start = 0;
+        for entry in &self.entries {
+            let text = match &entry.text {
+                Text::Query(text) => StatementText::Query(text.to_str(py)?),
+                Text::Prepared(id) => StatementText::Prepared(id.as_bytes(py)),
+            };
+            statements.push(Statement { text, values: &cells[start..entry.end] });
+            start = entry.end;
+        }
+        let settings = self.common.settings(py)?;
+        call(Batch { kind: self.kind, statements: &statements, settings })
+    }
+}
+
+/// A statement of a batch; its values go to those of the others.
+fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyResult<Text> {
+    if let Some(text) = text(given, index)? {
+        return Ok(text);
+    }
+    let at = At::statement(index);
+    let refuse = || {
+        let expected = "str, the bytes of an id, or (statement, values)";
+        unexpected(at, expected, given)
+    };
+    let pair = match given.cast_exact::<PyTuple>() {
+        Ok(pair) => pair.clone(),
+        Err(_) if given.is_instance_of::<PyTuple>() || given.is_instance_of::<PyList>() => given
+            .extract::<Vec<Bound<'_, PyAny>>>()
+            .and_then(|all| PyTuple::new(given.py(), all))?,
+        Err(_) => return Err(refuse()),
+    };
+    if pair.len() != 2 {
+        return Err(refuse());
+    }
+    let (statement, of) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
+    let text = text(&statement, index)?
+        .ok_or_else(|| unexpected(at, "str or the bytes of an id", &statement))?;
+    let by_position = of.is_exact_instance_of::<PyTuple>() || of.is_exact_instance_of::<PyList>();
+    if !by_position && of.is_instance(interned::mapping(given.py())?)? {
+        let reason = "values by name do not work in batches (CASSANDRA-10246)";
+        return Err(refused(given.py(), at, reason));
+    }
+    append_values(&of, at, values)?;
+    Ok(text)
+}
+
+/// `None` for what is no statement by itself.
+#[inline]
+fn text(given: &Bound<'_, PyAny>, index: usize) -> PyResult<Option<Text>> {
+    if let Ok(id) = given.cast_exact::<PyBytes>()
+        && id.as_bytes().len() <= given::MOST
+    {
+        return Ok(Some(Text::Prepared(id.clone().unbind())));
+    }
+    if given.is_instance_of::<PyString>() {
+        return Ok(Some(Text::Query(given::text(given, At::statement(index), given::LONGEST)?)));
+    }
+    if given.is_instance_of::<PyTuple>() {
+        return Ok(None);
+    }
+    match exact_bytes(given)? {
+        Some(bytes) => Ok(Some(Text::Prepared(given::id(&bytes, At::statement(index))?))),
+        None => Ok(None),
+    }
+}
+
+fn batch_kind(given: &Bound<'_, PyAny>) -> PyResult<BatchKind> {
+    let name = given.cast::<PyString>().ok().and_then(|name| name.to_str().ok());
+    name.and_then(BatchKind::from_name).ok_or_else(|| {
+        let reason = format!("expected 'logged', 'unlogged' or 'counter', got {}", describe(given));
+        refused(given.py(), At::argument("kind"), &reason)
+    })
+}

@@ -1,0 +1,249 @@
+//! What the caller gave for the parts of a message, checked, and kept so that nothing can change
+//! it: exact `bytes` and `str`, shared where that is what was given.
+
+use std::fmt;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyException, PyMemoryError, PyOverflowError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PyMemoryView, PySet,
+    PyString, PyTuple,
+};
+use turbocql_codec::message::{Message, MessageError, Version};
+
+use crate::value::describe::describe;
+use crate::value::interned;
+
+/// Values and statements are counted in 16 bits.
+pub const MOST: usize = u16::MAX as usize;
+/// A value's length has 31 bits.
+pub const LONGEST: usize = i32::MAX as usize;
+
+/// A place in a message.
+#[derive(Clone, Copy)]
+pub struct At<'a> {
+    /// Of a batch, counted from 0.
+    pub statement: Option<usize>,
+    pub part: Part<'a>,
+}
+
+#[derive(Clone, Copy)]
+pub enum Part<'a> {
+    Whole,
+    Argument(&'a str),
+    Value(usize),
+    Named(&'a str),
+}
+
+impl At<'static> {
+    /// The message itself.
+    pub const MESSAGE: At<'static> = At { statement: None, part: Part::Whole };
+
+    pub fn statement(index: usize) -> At<'static> {
+        At { statement: Some(index), part: Part::Whole }
+    }
+}
+
+impl<'a> At<'a> {
+    pub fn argument(name: &'a str) -> At<'a> {
+        At { statement: None, part: Part::Argument(name) }
+    }
+
+    /// A part of the same statement, or of the message.
+    pub fn part(self, part: Part<'a>) -> At<'a> {
+        At { part, ..self }
+    }
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(index) = self.statement {
+            let more = if matches!(self.part, Part::Whole) { "" } else { ", " };
+            write!(f, "statement [{index}]{more}")?;
+        }
+        match self.part {
+            Part::Whole => Ok(()),
+            Part::Argument(name) => f.write_str(name),
+            Part::Value(index) => write!(f, "value [{index}]"),
+            Part::Named(name) => write!(f, "value [{name:?}]"),
+        }
+    }
+}
+
+/// The `EncodeError` of a part of a message.
+pub fn refused(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
+    let path = at.to_string();
+    let message = if path.is_empty() { reason.to_owned() } else { format!("{path}: {reason}") };
+    let made =
+        interned::error_from_codec(py).and_then(|make| make.call1((true, message, path, "")));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// The same for a part that raised when it was read; what is no matter of the part stays as it is.
+fn refused_for(py: Python<'_>, at: At<'_>, reason: &str, cause: PyErr) -> PyErr {
+    if !cause.is_instance_of::<PyException>(py) || cause.is_instance_of::<PyMemoryError>(py) {
+        return cause;
+    }
+    let raised = refused(py, at, reason);
+    raised.set_cause(py, Some(cause));
+    raised
+}
+
+pub fn unexpected(at: At<'_>, expected: &str, got: &Bound<'_, PyAny>) -> PyErr {
+    refused(got.py(), at, &format!("expected {expected}, got {}", describe(got)))
+}
+
+/// The bytes of a message.
+pub fn body<'py>(
+    py: Python<'py>,
+    message: &impl Message,
+    version: Version,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let size = message
+        .size(version)
+        .map_err(|error: MessageError| refused(py, error.path(), &error.reason.to_string()))?;
+    PyBytes::new_with(py, size, |memory| {
+        message.write(version, memory);
+        Ok(())
+    })
+}
+
+/// The argument of `encode`.
+pub fn version(given: &Bound<'_, PyAny>) -> PyResult<Version> {
+    let number = given.cast::<PyInt>().ok().and_then(|number| number.extract::<u8>().ok());
+    number.and_then(Version::from_number).ok_or_else(|| {
+        let got = describe(given);
+        PyValueError::new_err(format!("protocol_version must be 3, 4 or 5, got {got}"))
+    })
+}
+
+/// The bytes of a bytes-like object as `bytes`, which nobody changes; `None` for anything else.
+pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let py = given.py();
+    // Of a subclass too these are the bytes, whatever its methods say.
+    if let Ok(bytes) = given.cast::<PyBytes>() {
+        let data = bytes.as_bytes();
+        let copy = PyBytes::new_with(py, data.len(), |target| {
+            target.copy_from_slice(data);
+            Ok(())
+        });
+        return copy.map(Some);
+    }
+    let buffer = match PyBuffer::<u8>::get(given) {
+        Ok(buffer) => buffer,
+        // What is no matter of the value, such as KeyboardInterrupt, is passed on.
+        Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+        Err(_) => return Ok(None),
+    };
+    let copy = PyBytes::new_with(py, buffer.len_bytes(), |target| buffer.copy_to_slice(py, target));
+    copy.map(Some)
+}
+
+/// Bytes with a name, such as a prepared statement's id; at most `most` of them.
+pub fn bytes(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<PyBytes>> {
+    let bytes = match given.cast_exact::<PyBytes>() {
+        Ok(bytes) => bytes.clone(),
+        Err(_) => exact_bytes(given)?.ok_or_else(|| unexpected(at, "bytes", given))?,
+    };
+    let length = bytes.as_bytes().len();
+    if length > most {
+        let reason = format!("{length} bytes: at most {most} can be sent");
+        return Err(refused(given.py(), at, &reason));
+    }
+    Ok(bytes.unbind())
+}
+
+/// An id: `[short bytes]`.
+pub fn id(given: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyBytes>> {
+    bytes(given, at, MOST)
+}
+
+/// Text with a name, which has an UTF-8 form of at most `most` bytes.
+pub fn text(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<PyString>> {
+    let py = given.py();
+    let string = given.cast::<PyString>().map_err(|_| unexpected(at, "str", given))?;
+    let utf8 = string.to_str().map_err(|cause| {
+        refused_for(py, at, "text with a lone surrogate has no UTF-8 form", cause)
+    })?;
+    let length = utf8.len();
+    if length > most {
+        let reason = format!("{length} bytes of UTF-8: at most {most} can be sent");
+        return Err(refused(py, at, &reason));
+    }
+    // A subclass may hold anything, even this message.
+    let exact = match string.cast_exact::<PyString>() {
+        Ok(exact) => exact.clone(),
+        Err(_) => PyString::new(py, utf8),
+    };
+    Ok(exact.unbind())
+}
+
+/// A keyspace or the name of a value: `[string]`.
+pub fn short_text(given: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyString>> {
+    text(given, at, MOST)
+}
+
+/// An int with a name, from `least` to `most`.
+pub fn int(given: &Bound<'_, PyAny>, name: &str, least: i64, most: i64) -> PyResult<i64> {
+    let py = given.py();
+    if given.is_instance_of::<PyBool>() {
+        return Err(unexpected(At::argument(name), "int", given));
+    }
+    let number = given.extract::<i64>();
+    if let Err(error) = &number
+        && !error.is_instance_of::<PyOverflowError>(py)
+    {
+        let reason = format!("expected int, got {}", describe(given));
+        return Err(refused_for(py, At::argument(name), &reason, error.clone_ref(py)));
+    }
+    match number {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => {
+            let reason = format!("{name} must be from {least} to {most}, got {}", describe(given));
+            Err(refused(py, At::MESSAGE, &reason))
+        }
+    }
+}
+
+/// Calls with each element of a sequence or iterable, at most one more than can be counted.
+pub fn each<'py>(
+    given: &Bound<'py, PyAny>,
+    refuse: impl FnOnce() -> PyErr,
+    mut take: impl FnMut(usize, &Bound<'py, PyAny>) -> PyResult<()>,
+) -> PyResult<()> {
+    if let Ok(tuple) = given.cast_exact::<PyTuple>() {
+        let mut elements = tuple.iter_borrowed().take(MOST + 1).enumerate();
+        return elements.try_for_each(|(index, element)| take(index, &element));
+    }
+    if let Ok(list) = given.cast_exact::<PyList>() {
+        let mut elements = list.iter().take(MOST + 1).enumerate();
+        return elements.try_for_each(|(index, element)| take(index, &element));
+    }
+    // Iterable, but without an order of their own or with elements that nobody meant.
+    let never = given.is_instance_of::<PyString>()
+        || given.is_instance_of::<PyBytes>()
+        || given.is_instance_of::<PyByteArray>()
+        || given.is_instance_of::<PyMemoryView>()
+        || given.is_instance_of::<PySet>()
+        || given.is_instance_of::<PyFrozenSet>()
+        || given.is_instance_of::<PyDict>();
+    if never {
+        return Err(refuse());
+    }
+    let elements = given.try_iter().map_err(|error| {
+        if error.is_instance_of::<PyTypeError>(given.py()) { refuse() } else { error }
+    })?;
+    for (index, element) in elements.take(MOST + 1).enumerate() {
+        take(index, &element?)?;
+    }
+    Ok(())
+}
+
+/// Refuses more of something than a message can count.
+pub fn check_count(py: Python<'_>, at: At<'_>, what: &str, count: usize) -> PyResult<()> {
+    if count <= MOST {
+        return Ok(());
+    }
+    Err(refused(py, at, &format!("more than {MOST} {what}: no more can be sent")))
+}

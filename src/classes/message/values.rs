@@ -1,0 +1,153 @@
+//! Serialized values, by position and by name.
+
+use pyo3::IntoPyObject;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use turbocql_codec::Cell;
+
+use super::given::{
+    At, LONGEST, MOST, Part, check_count, each, exact_bytes, refused, short_text, unexpected,
+};
+use crate::value::interned;
+
+/// A serialized value.
+pub enum Value {
+    Bytes(Py<PyBytes>),
+    Null,
+    Unset,
+}
+
+impl Value {
+    #[inline]
+    fn take(given: &Bound<'_, PyAny>, unset: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Value> {
+        if given.is_none() {
+            return Ok(Value::Null);
+        }
+        if given.is(unset) {
+            return Ok(Value::Unset);
+        }
+        let bytes = match given.cast_exact::<PyBytes>() {
+            Ok(bytes) => bytes.clone(),
+            Err(_) => match exact_bytes(given)? {
+                Some(bytes) => bytes,
+                None => return Err(unexpected(at, "bytes, None or UNSET", given)),
+            },
+        };
+        let length = bytes.as_bytes().len();
+        if length > LONGEST {
+            let reason = format!("a value of {length} bytes: at most {LONGEST} can be sent");
+            return Err(refused(given.py(), at, &reason));
+        }
+        Ok(Value::Bytes(bytes.unbind()))
+    }
+
+    #[inline]
+    pub fn cell<'a>(&'a self, py: Python<'a>) -> Cell<'a> {
+        match self {
+            Value::Bytes(bytes) => Cell::Value(bytes.as_bytes(py)),
+            Value::Null => Cell::Null,
+            Value::Unset => Cell::Unset,
+        }
+    }
+
+    fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match self {
+            Value::Bytes(bytes) => bytes.bind(py).clone().into_any(),
+            Value::Null => py.None().into_bound(py),
+            Value::Unset => interned::unset(py)?.clone(),
+        })
+    }
+}
+
+/// Appends the values of the statement, or message, that `at` says.
+pub fn append_values(
+    given: &Bound<'_, PyAny>,
+    at: At<'_>,
+    values: &mut Vec<Value>,
+) -> PyResult<()> {
+    let py = given.py();
+    let unset = interned::unset(py)?;
+    let start = values.len();
+    let expected = "a sequence of bytes, None and UNSET";
+    let refuse = || unexpected(at.part(Part::Argument("values")), expected, given);
+    each(given, refuse, |index, value| {
+        values.push(Value::take(value, unset, at.part(Part::Value(index)))?);
+        Ok(())
+    })?;
+    check_count(py, at, "values", values.len() - start)
+}
+
+/// The values of a request: by position, by name, or none.
+pub enum Values {
+    Absent,
+    Positional(Vec<Value>),
+    Named(Vec<(Py<PyString>, Value)>),
+}
+
+impl Values {
+    pub fn take(given: Option<&Bound<'_, PyAny>>) -> PyResult<Values> {
+        let Some(given) = given else { return Ok(Values::Absent) };
+        if given.is_exact_instance_of::<PyTuple>() || given.is_exact_instance_of::<PyList>() {
+            let mut values = Vec::with_capacity(given.len()?.min(MOST));
+            append_values(given, At::MESSAGE, &mut values)?;
+            return Ok(Values::Positional(values));
+        }
+        let py = given.py();
+        // The items of a dict are taken at once: it may change while they are read.
+        let items = match given.cast_exact::<PyDict>() {
+            Ok(dict) => dict.items().into_any(),
+            Err(_) if given.is_instance(interned::mapping(py)?)? => given.call_method0("items")?,
+            Err(_) => {
+                let mut values = Vec::new();
+                append_values(given, At::MESSAGE, &mut values)?;
+                return Ok(Values::Positional(values));
+            }
+        };
+        let unset = interned::unset(py)?;
+        let mut values = Vec::new();
+        let refuse = || unexpected(At::argument("values"), "a mapping with items", given);
+        each(&items, refuse, |_, item| {
+            let (name, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+            let name = short_text(&name, At::argument("the name of a value"))?;
+            let at = At::MESSAGE.part(Part::Named(name.to_str(py)?));
+            let value = Value::take(&value, unset, at)?;
+            values.push((name, value));
+            Ok(())
+        })?;
+        check_count(py, At::MESSAGE, "values", values.len())?;
+        Ok(Values::Named(values))
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Values::Absent => 0,
+            Values::Positional(values) => values.len(),
+            Values::Named(values) => values.len(),
+        }
+    }
+}
+
+/// A tuple of values, as `bytes`, None and UNSET.
+pub fn tuple_of<'py>(py: Python<'py>, values: &[Value]) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, values.iter().map(|value| value.object(py)).collect::<PyResult<Vec<_>>>()?)
+}
+
+impl<'py> IntoPyObject<'py> for &Values {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Values::Absent => Ok(py.None().into_bound(py)),
+            Values::Positional(values) => Ok(tuple_of(py, values)?.into_any()),
+            Values::Named(values) => {
+                let all = PyDict::new(py);
+                for (name, value) in values {
+                    all.set_item(name, value.object(py)?)?;
+                }
+                Ok(all.into_any())
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+"""Every way through the native codec, as calls that can be repeated: good values and bad ones."""
+
+from __future__ import annotations
+
+import array
+import datetime
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from ipaddress import ip_address
+from typing import Any
+
+import numpy as np
+
+from turbocql import UNSET, Date, Duration, Time, Timestamp
+from turbocql.codec import (
+    CqlType,
+    RowEncoder,
+    decode,
+    encode,
+    find_deserializer,
+    find_serializer,
+    routing_key,
+    token,
+)
+from turbocql.errors import CodecError
+
+__all__ = ["PATHS", "Path"]
+
+Path = Callable[[], object]
+
+UTC = datetime.timezone.utc
+EAST = datetime.timezone(datetime.timedelta(hours=2))
+UDT = 'address{street text, "Zip Code" int, tags frozen<set<text>>}'
+
+COMPOSITE = "'org.apache.cassandra.db.marshal.CompositeType(Int32Type,UTF8Type)'"
+CUSTOM = "'org.example.Custom'"
+UNBOUNDED = {"ascii", "text", "blob", "varint", "decimal", CUSTOM, COMPOSITE, UDT}
+"""Types to whose values a byte more does no harm."""
+
+
+class Sized:
+    def __len__(self) -> int:
+        return 3
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((1, 2, 3))
+
+
+class Index:
+    def __index__(self) -> int:
+        return 5
+
+
+@dataclass
+class Address:
+    street: str
+    tags: Any = None
+
+
+@dataclass
+class Item:
+    id: int
+    name: str
+    v: Any = UNSET
+
+
+GOOD: dict[str, list[Any]] = {
+    "ascii": ["", "plain"],
+    "text": ["", "grüße \U0001f600"],
+    "tinyint": [1, Index()],
+    "smallint": [-300],
+    "int": [2**31 - 1, np.int8(3)],
+    "bigint": [-(2**63)],
+    "counter": [7],
+    "varint": [0, 2**70, -(2**300), Index()],
+    "float": [1.5, 7, np.float32(2)],
+    "double": [1.5, 7, np.float64(2)],
+    "decimal": [Decimal("-1.25"), Decimal("1E+1000"), Decimal(10**80), 12],
+    "boolean": [True, np.True_],
+    "blob": [b"", b"abc", bytearray(b"abc"), memoryview(b"abcdef")[::2]],
+    "uuid": [uuid.UUID(int=2**127)],
+    "timeuuid": [uuid.UUID("13814000-1dd2-11b2-8080-808080808080")],
+    "inet": [ip_address("::1"), ip_address("127.0.0.1"), "10.0.0.1"],
+    "date": [datetime.date(2024, 2, 29), Date(2**31 - 1), 2**31],
+    "time": [datetime.time(1, 2, 3, 4), Time(5), 6],
+    "timestamp": [
+        datetime.datetime(2024, 2, 29, tzinfo=UTC),
+        datetime.datetime(1969, 1, 1, 0, 0, 0, 999),
+        datetime.datetime(2024, 2, 29, tzinfo=EAST),
+        datetime.date(2024, 2, 29),
+        Timestamp(-(2**63)),
+        5,
+    ],
+    "duration": [Duration(1, 2, 3), datetime.timedelta(days=-1, microseconds=5)],
+    "list<int>": [[], [1, None, 3], (1, 2), Sized(), array.array("i", [1, 2]), np.arange(3)],
+    "set<text>": [set(), {"a", "b"}, frozenset("x"), ["a"]],
+    "map<text, int>": [{}, {"a": 1, "b": None}],
+    "map<frozen<list<int>>, frozen<set<int>>>": [{(1, 2): {3}}],
+    "tuple<int, text>": [(1, "a"), [1], (None, None)],
+    UDT: [{"street": "s", "Zip Code": 1}, ("s",), Address("s"), Address("s", ["a"])],
+    "vector<float, 3>": [
+        [1, 2.5, 3],
+        (1.0, 2.0, 3.0),
+        np.zeros(3, "float32"),
+        np.arange(6.0)[::2],
+        np.zeros(3, ">f8"),
+        np.zeros(3, "float16"),
+        array.array("d", [1, 2, 3]),
+        bytes(12),
+        Sized(),
+    ],
+    "vector<double, 2>": [[1, 2], np.zeros(2)],
+    "vector<int, 3>": [[1, 2, 3], np.zeros(3, "int64"), range(3)],
+    "vector<text, 2>": [["a", "bcd"]],
+    "vector<frozen<vector<float, 2>>, 2>": [[[1, 2], [3, 4]], np.zeros((2, 2))],
+    CUSTOM: [b"abc"],
+    COMPOSITE: [(1, "a"), (1,)],
+    "list<frozen<map<text, frozen<tuple<int, vector<float, 2>>>>>>": [[{"a": (1, [1, 2])}, None]],
+}
+
+BAD: dict[str, list[Any]] = {
+    "ascii": ["ü", b"a", "\ud800"],
+    "text": [1, "\ud800"],
+    "int": [2**31, 1.0, None, "1"],
+    "varint": ["1", 1.5],
+    "float": [1e39, "1", Decimal(1)],
+    "decimal": [Decimal("nan"), 1.5],
+    "boolean": [1],
+    "blob": ["a", 3],
+    "uuid": ["x"],
+    "timeuuid": [uuid.UUID(int=1)],
+    "inet": ["x", 5],
+    "date": [datetime.datetime(2024, 1, 1), "2024-01-01"],
+    "time": [datetime.time(1, tzinfo=UTC), -1],
+    "timestamp": ["now", 1.5],
+    "duration": [Duration(1, -1, 0), 5],
+    "list<int>": [[1, "a"], {1}, iter([1]), "ab", np.array([2**40])],
+    "set<text>": [{1}, 5],
+    "map<text, int>": [{"a": "b"}, {1: 1}, [1]],
+    "tuple<int, text>": [(1, 2), (1, "a", 3), 5],
+    UDT: [{"steet": 1}, {"street": 5}, 5, ("s", 1, [1])],
+    "vector<float, 3>": [[1, 2], [1, 2, None], np.zeros(4), np.array([1e39, 0, 0]), bytes(11)],
+    "vector<text, 2>": [["a", 1]],
+    COMPOSITE: [(1, None), (1, 2, 3)],
+}
+
+
+def refused(call: Path) -> Path:
+    def path() -> None:
+        try:
+            call()
+        except (CodecError, ValueError, TypeError):
+            return
+        raise AssertionError("it was not refused")
+
+    return path
+
+
+def encoding(cql_type: str, value: Any) -> Path:
+    serializer = find_serializer(cql_type)
+    return lambda: serializer.serialize(value)
+
+
+def decoding(cql_type: str, data: bytes, **options: bool) -> Path:
+    deserializer = find_deserializer(cql_type, **options)
+    return lambda: deserializer.deserialize(data)
+
+
+class Policy:
+    def contains_column(self, column: Any) -> bool:
+        return bool(column.col == "name")
+
+    def column_type(self, column: Any) -> str:
+        return "text"
+
+    def encrypt(self, column: Any, data: bytes) -> bytes:
+        return data[::-1]
+
+
+class PythonType:
+    def serialize(self, value: Any, protocol_version: int) -> bytes:
+        return bytes(str(value), "ascii")
+
+
+def rows() -> Iterator[tuple[str, Path]]:
+    columns = [("id", "int"), ("name", "text"), ("v", "vector<float, 3>")]
+    encoder = RowEncoder(columns, key_columns=["id", "name"])
+    array2d = np.zeros((2, 3), "float32")
+    bound = encoder.bind((1, "a"))
+    many = encoder.bind_many([(1, "a"), (2, "b", None)])
+    sealed = RowEncoder(columns, encryption_policy=Policy())
+    python: RowEncoder = RowEncoder([("id", PythonType()), ("name", "text")], key_columns=["id"])
+    yield "bind a tuple", lambda: encoder.bind((1, "a", [1, 2, 3]))
+    yield "bind a dict", lambda: encoder.bind({"id": 1, "name": "a", "v": array2d[0]})
+    yield "bind a dataclass", lambda: encoder.bind(Item(1, "a"))
+    yield "bind too much", refused(lambda: encoder.bind((1, "a", None, 4)))
+    yield "bind an unknown name", refused(lambda: encoder.bind({"id": 1, "nome": "a"}))
+    yield "bind a wrong value", refused(lambda: encoder.bind((1, "a", [1, 2, "x"])))
+    yield "bind a key without a value", refused(lambda: encoder.bind((1, None)))
+    yield "bind with a policy", lambda: sealed.bind((1, "a", None))
+    yield "bind by Python", lambda: python.bind((1, "a"))
+    yield "bind many", lambda: encoder.bind_many([(1, "a"), (2, "b", None)])
+    yield "bind many wrong", refused(lambda: encoder.bind_many([(1, "a"), (2, 3)]))
+    yield "bind columns", lambda: encoder.bind_columns([[1, 2], ("a", "b"), array2d])
+    yield "bind columns wrong", refused(lambda: encoder.bind_columns([[1, 2], ["a"]]))
+    yield "cells", lambda: bound.cells
+    yield "key of a row", lambda: (bound.routing_key, bound.token)
+    yield "bytes of a row", lambda: bytes(bound)
+    yield "tokens", many.tokens
+    yield "a row of many", lambda: many[1]
+    yield "pack a key", lambda: routing_key([b"a", bytearray(b"b")])
+    yield "pack a wrong key", refused(lambda: routing_key(["a"]))
+    yield "token", lambda: token(b"a" * 40)
+    yield "make an encoder", lambda: RowEncoder(columns, key_columns=[0])
+
+
+def types() -> Iterator[tuple[str, Path]]:
+    text = "map<text, frozen<app.t{a int, b frozen<list<uuid>>}>>"
+    cql_type = CqlType(text)
+    yield "parse", lambda: CqlType(text)
+    yield "parse what is no type", refused(lambda: CqlType("list<int"))
+    yield "look up", lambda: CqlType("list<t>", udts={"t": cql_type})
+    yield "print", lambda: (str(cql_type), repr(cql_type), cql_type.class_name)
+    yield "read a class name", lambda: CqlType.from_class_name(cql_type.class_name)
+    yield "no class name", refused(lambda: CqlType.from_class_name("ListType(Int32Type"))
+    yield "by hand", lambda: CqlType.udt("t", {"a": CqlType.list_of("int"), "b": cql_type})
+    yield "parts", lambda: (cql_type.subtypes, cql_type.subtypes[1].subtypes[0].field_names)
+    yield "compare", lambda: (cql_type == CqlType("int"), hash(cql_type))
+    yield "encode by name", lambda: encode("int", 1)
+    yield "decode by name", lambda: decode("int", b"\0\0\0\1")
+
+
+def paths() -> Iterator[tuple[str, Path]]:
+    for cql_type, values in GOOD.items():
+        for number, value in enumerate(values):
+            name = f"{cql_type} {number} {type(value).__name__}"
+            yield f"encode {name}", encoding(cql_type, value)
+            data = encode(cql_type, value)
+            yield f"decode {name}", decoding(cql_type, data)
+            if number == 0 or cql_type in ("list<int>", "set<text>", "map<text, int>"):
+                wrong = data + b"\0" if data else b"\1"
+                if cql_type not in UNBOUNDED:
+                    yield f"decode wrong {name}", refused(decoding(cql_type, wrong))
+    yield "decode no UTF-8", decoding("text", b"a\xff")
+    yield "decode naive", decoding("timestamp", bytes(8), naive_timestamps=True)
+    yield "decode to NumPy", decoding("vector<float, 3>", bytes(12), numpy_vectors=True)
+    yield "decode empty", decoding("int", b"")
+    yield "decode no bytes", refused(lambda: decode("int", "abc"))
+    for cql_type, values in BAD.items():
+        for number, value in enumerate(values):
+            yield f"refuse {cql_type} {number}", refused(encoding(cql_type, value))
+    yield from rows()
+    yield from types()
+
+
+PATHS: dict[str, Path] = dict(paths())
+"""Calls by what they do."""
