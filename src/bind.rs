@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
 use turbocql_codec::{Column, RowBuffer, Segment};
 
 use crate::row::compile_all;
 use crate::value::describe::describe;
-use crate::value::encode::{encode_cell, is_unset};
+use crate::value::encode::{encode_cell, first_unknown, is_unset};
 use crate::value::{Failure, HostPlan, Outcome, interned};
 
 /// How the values of one bind marker become bytes.
@@ -23,6 +24,18 @@ pub enum Marker {
 }
 
 impl Marker {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Marker::Native(_) => Ok(()),
+            Marker::Python(serialize) => visit.call(serialize),
+            Marker::Encrypted { inner, encrypt, column } => {
+                visit.call(encrypt)?;
+                visit.call(column)?;
+                inner.traverse(visit)
+            }
+        }
+    }
+
     /// Appends the framed bytes of a value, null for `None`.
     #[inline]
     fn encode(
@@ -131,6 +144,11 @@ impl RowPlan {
         let distinct = distinct.len();
         let partition_key = partition_key.to_vec();
         RowPlan { columns, markers, names, distinct, partition_key, protocol_version }
+    }
+
+    /// The objects of the user's that are kept.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.markers.iter().try_for_each(|marker| marker.traverse(visit))
     }
 
     pub fn columns(&self) -> &[Column] {
@@ -276,17 +294,11 @@ impl RowPlan {
     }
 
     fn check_names(&self, values: &Bound<'_, PyAny>) -> Outcome<()> {
-        for key in values.try_iter()? {
-            let key = key?;
-            let known = key.extract::<String>();
-            if !known.is_ok_and(|key| self.columns.iter().any(|column| column.name == key)) {
-                let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
-                let (got, names) = (describe(&key), names.join(", "));
-                let reason = format!("the statement has no bind marker {got}; it has: {names}");
-                return Err(Failure::refused("row", reason));
-            }
-        }
-        Ok(())
+        let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
+        let Some(key) = first_unknown(values, &names)? else { return Ok(()) };
+        let (got, names) = (describe(&key), names.join(", "));
+        let reason = format!("the statement has no bind marker {got}; it has: {names}");
+        Err(Failure::refused("row", reason))
     }
 
     /// Appends the cell of marker `i`: unset where there is no value.

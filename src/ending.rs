@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 
 /// Threads inside native calls that may run Python code.
@@ -31,7 +32,21 @@ thread_local! {
 /// Held while a native call may run Python code.
 pub struct Inside(());
 
+/// How deep calls may stand in one another: encoding a value may run code of the user's, which may
+/// encode a value. Each takes up to 64 levels of native frames, of which Python's own limit of
+/// recursion knows nothing.
+const DEEPEST: usize = 32;
+
 impl Inside {
+    /// For calls that user code may make from within another one.
+    pub fn nested(py: Python<'_>) -> PyResult<Inside> {
+        if DEPTH.get() >= DEEPEST {
+            let reason = format!("native calls stand more than {DEEPEST} deep in one another");
+            return Err(PyRecursionError::new_err(reason));
+        }
+        Ok(Inside::enter(py))
+    }
+
     pub fn enter(py: Python<'_>) -> Inside {
         if ENDING.load(Ordering::Acquire) && !IS_ENDING.get() {
             let inside = usize::from(DEPTH.get() > 0);

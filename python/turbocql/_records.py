@@ -22,19 +22,22 @@ def field_names(names: tuple[str, ...]) -> list[str]:
     digit, is a keyword, or stands there already becomes `field_N`, N counting from 0.
     """
     fields: list[str | None] = [None] * len(names)
+    taken = set()
     # Those that need no change come first: no other may take their name.
     for i, name in enumerate(names):
-        if _accepted(name) and name not in fields:
+        if _accepted(name) and name not in taken:
             fields[i] = name
+            taken.add(name)
     for i, name in enumerate(names):
         if fields[i] is None:
             # Python takes names for equal when they are in this form.
             field = re.sub(r"\W+", "_", normalize("NFKC", name)).strip("_")
-            if not _accepted(field) or field in fields:
+            if not _accepted(field) or field in taken:
                 field = f"field_{i}"
-                while field in fields:
+                while field in taken:
                     field += "_"
             fields[i] = field
+            taken.add(field)
     return [field for field in fields if field is not None]
 
 

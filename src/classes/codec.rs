@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -13,7 +12,7 @@ use crate::ending::Inside;
 use crate::error::{self, Way};
 use crate::value::decode::{Choices, Decoder};
 use crate::value::describe::describe;
-use crate::value::encode::encode;
+use crate::value::encode::{bytes_of, encode};
 use crate::value::{Failure, HostPlan, SMALL, copied, room};
 
 /// Native protocol versions that the codec writes and reads.
@@ -46,8 +45,7 @@ pub fn with_bytes<T>(
         return call(bytes.as_bytes());
     }
     // A copy: the owner may change it while Python code runs.
-    let buffer = PyBuffer::<u8>::get(given).ok().filter(|buffer| buffer.dimensions() == 1);
-    let buffer = buffer.ok_or_else(|| {
+    let buffer = bytes_of(given)?.ok_or_else(|| {
         PyTypeError::new_err(format!("{what} must be bytes-like, got {}", describe(given)))
     })?;
     call(&copied(given.py(), &buffer)?)
@@ -66,6 +64,7 @@ pub struct Serializer {
 impl Serializer {
     #[new]
     fn new(cql_type: &Bound<'_, PyAny>) -> PyResult<Serializer> {
+        let _inside = Inside::nested(cql_type.py())?;
         let cql_type = object_of(cql_type)?;
         let plan = cql_type.get().plan(cql_type.py())?.clone();
         Ok(Serializer { cql_type: cql_type.unbind(), plan })
@@ -90,7 +89,7 @@ impl Serializer {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let py = value.py();
         check_version(protocol_version)?;
-        let _inside = Inside::enter(py);
+        let _inside = Inside::nested(py)?;
         let mut out = Vec::new();
         room(&mut out, SMALL)
             .and_then(|()| encode(&self.plan, value, &mut out))
@@ -127,6 +126,7 @@ impl Deserializer {
         naive_timestamps: bool,
         numpy_vectors: bool,
     ) -> PyResult<Deserializer> {
+        let _inside = Inside::nested(cql_type.py())?;
         let cql_type = object_of(cql_type)?;
         let plan = cql_type.get().plan(cql_type.py())?.clone();
         let choices = Choices { naive_timestamps, numpy_vectors };
@@ -152,7 +152,7 @@ impl Deserializer {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = data.py();
         check_version(protocol_version)?;
-        let _inside = Inside::enter(py);
+        let _inside = Inside::nested(py)?;
         if data.is_none() {
             return Ok(data.clone());
         }
@@ -179,6 +179,9 @@ impl Deserializer {
     }
 }
 
+/// Parts of a key at most.
+const MOST_PARTS: usize = u16::MAX as usize;
+
 /// The packed key of these encoded parts; more than 65,535 bytes in one of several is an error.
 #[pyfunction]
 pub fn routing_key<'py>(
@@ -197,13 +200,15 @@ pub fn routing_key<'py>(
     let parts = parts
         .try_iter()
         .map_err(|_| wrong(parts))?
+        // An iterable may have no end; no table has so many columns.
+        .take(MOST_PARTS + 1)
         .map(|part| {
             let part = part?;
             with_bytes(&part, "a part of a key", |bytes| Ok(bytes.to_vec()))
         })
         .collect::<PyResult<Vec<Vec<u8>>>>()?;
-    if parts.is_empty() {
-        return Err(PyValueError::new_err("a key needs at least one part"));
+    if parts.is_empty() || parts.len() > MOST_PARTS {
+        return Err(PyValueError::new_err("a key needs 1 to 65535 parts"));
     }
     pack(py, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }

@@ -1,15 +1,16 @@
 //! CQL types as Python sees them.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple, PyType};
+use turbocql_codec::cql_type::MAX_PARTS;
 use turbocql_codec::parse::{cql, marshal};
 use turbocql_codec::{CqlType, UdtType};
 
+use crate::ending::Inside;
 use crate::error::{self, Way};
 use crate::value::describe::describe;
 use crate::value::record::compile;
@@ -61,7 +62,7 @@ impl CqlType_ {
         self.plan.get_or_try_init(py, || compiled(py, &self.cql_type))
     }
 
-    fn parts(&self) -> Vec<CqlType> {
+    fn subtypes_of(&self) -> Vec<CqlType> {
         match &self.cql_type {
             CqlType::List(t) | CqlType::Set(t) | CqlType::Vector(t, _) | CqlType::Frozen(t) => {
                 vec![(**t).clone()]
@@ -109,6 +110,26 @@ fn type_of(given: &Bound<'_, PyAny>) -> PyResult<CqlType> {
     Ok(object_of(given)?.get().cql_type.clone())
 }
 
+fn all_of(given: &Bound<'_, PyTuple>) -> PyResult<Vec<CqlType>> {
+    let mut types = Vec::new();
+    let mut parts = 0;
+    for cql_type in given {
+        let cql_type = type_of(&cql_type)?;
+        count(&mut parts, &cql_type)?;
+        types.push(cql_type);
+    }
+    Ok(types)
+}
+
+/// Counts the parts of types that one type will be made of, before they have become too many.
+fn count(parts: &mut usize, cql_type: &CqlType) -> PyResult<()> {
+    *parts += cql_type.parts();
+    if *parts < MAX_PARTS {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("the type has more than {MAX_PARTS} parts")))
+}
+
 fn parse(text: &Bound<'_, PyString>, udts: Option<&Bound<'_, PyAny>>) -> PyResult<CqlType_> {
     let mut raised = None;
     let mut resolve = |keyspace: &str, name: &str| {
@@ -141,6 +162,7 @@ impl CqlType_ {
     #[new]
     #[pyo3(signature = (cql_type, *, udts=None))]
     fn new(cql_type: &Bound<'_, PyAny>, udts: Option<&Bound<'_, PyAny>>) -> PyResult<CqlType_> {
+        let _inside = Inside::nested(cql_type.py())?;
         match cql_type.cast::<PyString>() {
             Ok(text) => parse(text, udts),
             Err(_) => CqlType_::checked(type_of(cql_type)?),
@@ -179,7 +201,7 @@ impl CqlType_ {
     #[staticmethod]
     #[pyo3(signature = (*components))]
     fn tuple_of(components: &Bound<'_, PyTuple>) -> PyResult<CqlType_> {
-        let components = components.iter().map(|t| type_of(&t)).collect::<PyResult<Vec<_>>>()?;
+        let components = all_of(components)?;
         if components.is_empty() {
             return Err(PyValueError::new_err("a tuple needs at least one component"));
         }
@@ -190,7 +212,7 @@ impl CqlType_ {
     #[staticmethod]
     #[pyo3(signature = (*components))]
     fn composite_of(components: &Bound<'_, PyTuple>) -> PyResult<CqlType_> {
-        let components = components.iter().map(|t| type_of(&t)).collect::<PyResult<Vec<_>>>()?;
+        let components = all_of(components)?;
         if components.is_empty() {
             return Err(PyValueError::new_err("a composite needs at least one component"));
         }
@@ -223,18 +245,17 @@ impl CqlType_ {
     #[staticmethod]
     #[pyo3(signature = (name, fields, *, keyspace=""))]
     fn udt(name: &str, fields: &Bound<'_, PyAny>, keyspace: &str) -> PyResult<CqlType_> {
-        let mut known = HashSet::new();
         let mut of = Vec::new();
+        let mut parts = 0;
         let pairs = match fields.getattr_opt(pyo3::intern!(fields.py(), "items"))? {
             Some(items) => items.call0()?,
             None => fields.clone(),
         };
         for pair in pairs.try_iter()? {
             let (field, cql_type) = pair?.extract::<(String, Bound<'_, PyAny>)>()?;
-            if !known.insert(field.clone()) {
-                return Err(PyValueError::new_err(format!("two fields are called {field:?}")));
-            }
-            of.push((field, type_of(&cql_type)?));
+            let cql_type = type_of(&cql_type)?;
+            count(&mut parts, &cql_type)?;
+            of.push((field, cql_type));
         }
         let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
         CqlType_::checked(CqlType::Udt(Arc::new(UdtType { keyspace, name, fields: of })))
@@ -260,7 +281,7 @@ impl CqlType_ {
     /// The types it is made of: of elements, key and value, components, fields, what is frozen.
     #[getter]
     fn subtypes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let parts = self.parts().into_iter().map(CqlType_::checked);
+        let parts = self.subtypes_of().into_iter().map(CqlType_::checked);
         PyTuple::new(py, parts.collect::<PyResult<Vec<_>>>()?)
     }
 

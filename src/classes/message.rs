@@ -75,7 +75,7 @@ impl QueryMessage {
         now_in_seconds: Option<&Bound<'_, PyAny>>,
         skip_metadata: bool,
     ) -> PyResult<QueryMessage> {
-        let _inside = Inside::enter(query.py());
+        let _inside = Inside::nested(query.py())?;
         let common =
             Common::take(consistency, serial_consistency, timestamp, keyspace, now_in_seconds)?;
         Ok(QueryMessage {
@@ -142,7 +142,7 @@ impl QueryMessage {
         self.ending.common.keyspace.as_ref()
     }
 
-    /// What the server takes for the time, in seconds since 1970, or None.
+    /// What the server takes for the time, in seconds since 1970, or None. Below zero it reads 2^32 more.
     #[getter]
     fn now_in_seconds(&self) -> Option<i32> {
         self.ending.common.now_in_seconds
@@ -228,7 +228,7 @@ impl ExecuteMessage {
         now_in_seconds: Option<&Bound<'_, PyAny>>,
         skip_metadata: bool,
     ) -> PyResult<ExecuteMessage> {
-        let _inside = Inside::enter(query_id.py());
+        let _inside = Inside::nested(query_id.py())?;
         let common =
             Common::take(consistency, serial_consistency, timestamp, keyspace, now_in_seconds)?;
         Ok(ExecuteMessage {
@@ -304,7 +304,7 @@ impl ExecuteMessage {
         self.ending.common.keyspace.as_ref()
     }
 
-    /// What the server takes for the time, in seconds since 1970, or None.
+    /// What the server takes for the time, in seconds since 1970, or None. Below zero it reads 2^32 more.
     #[getter]
     fn now_in_seconds(&self) -> Option<i32> {
         self.ending.common.now_in_seconds

@@ -39,7 +39,7 @@ impl Prepared {
         values: Option<&Bound<'_, PyAny>>,
         rows: &mut RowBuffer,
     ) -> PyResult<()> {
-        let _inside = Inside::enter(py);
+        let _inside = Inside::nested(py)?;
         self.plan.encode(values, rows).map_err(|failure| error::raise(py, *failure, Way::Encode))
     }
 }

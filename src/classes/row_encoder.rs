@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple, PyType};
 use turbocql_codec::{Cell, Column, CqlType, RowBuffer, RowRef, Segment, token};
@@ -14,8 +15,12 @@ use crate::bind::{Marker, RowPlan};
 use crate::ending::Inside;
 use crate::error::{self, Way};
 use crate::value::describe::{describe, type_name};
+use crate::value::encode::{first_unknown, unless_serious};
 use crate::value::sequence::is_masked;
 use crate::value::{Failure, Outcome, interned};
+
+/// Values of a row are counted in 16 bits.
+const MOST_COLUMNS: usize = u16::MAX as usize;
 
 /// Binds rows of values to a statement's columns.
 ///
@@ -47,10 +52,17 @@ impl RowEncoder {
         protocol_version: i64,
     ) -> PyResult<RowEncoder> {
         let py = columns.py();
+        let _inside = Inside::nested(py)?;
         let version = check_version(protocol_version)?;
+        if let Some(policy) = encryption_policy {
+            check_policy(policy)?;
+        }
         let mut known = Vec::new();
         let mut markers = Vec::new();
         for given in columns.try_iter()? {
+            if known.len() == MOST_COLUMNS {
+                return Err(PyValueError::new_err("a row has at most 65535 columns"));
+            }
             let (column, marker) = marker(&given?, encryption_policy)?;
             known.push(column);
             markers.push(marker);
@@ -95,7 +107,7 @@ impl RowEncoder {
     /// Raises: `EncodeError` that names the column, and the place within its value.
     #[pyo3(signature = (values=None))]
     fn bind(&self, py: Python<'_>, values: Option<&Bound<'_, PyAny>>) -> PyResult<EncodedRow> {
-        let _inside = Inside::enter(py);
+        let _inside = Inside::nested(py)?;
         let mut rows = RowBuffer::with_capacity(64, 1);
         self.plan
             .encode(values, &mut rows)
@@ -107,7 +119,7 @@ impl RowEncoder {
     ///
     /// Raises: `EncodeError` that names the row, counted from 0, and the column.
     fn bind_many(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<EncodedRows> {
-        let _inside = Inside::enter(py);
+        let _inside = Inside::nested(py)?;
         let mut encoded = RowBuffer::new();
         for (number, row) in rows.try_iter()?.enumerate() {
             let row = row?;
@@ -129,10 +141,15 @@ impl RowEncoder {
     /// Raises: `EncodeError` that names the row, counted from 0, and the column.
     fn bind_columns(&self, columns: &Bound<'_, PyAny>) -> PyResult<EncodedRows> {
         let py = columns.py();
-        let _inside = Inside::enter(py);
+        let _inside = Inside::nested(py)?;
         let encoded = self.encode_columns(columns);
         let rows = encoded.map_err(|failure| error::raise(py, *failure, Way::Encode))?;
         Ok(EncodedRows { plan: self.plan.clone(), rows: Arc::new(rows) })
+    }
+
+    /// The plan may be shared with rows; what they keep alive is not to be collected.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if Arc::strong_count(&self.plan) == 1 { self.plan.traverse(&visit) } else { Ok(()) }
     }
 
     fn __repr__(&self) -> String {
@@ -232,7 +249,7 @@ impl ColumnValues {
             let unordered = values.is_instance_of::<PyString>()
                 || values.is_instance_of::<PyBytes>()
                 || values.is_instance(interned::mapping(py)?)?
-                || is_masked(values)
+                || is_masked(values)?
                 || !values.hasattr(pyo3::intern!(py, "__getitem__"))?
                 || !values.hasattr(pyo3::intern!(py, "__len__"))?;
             if unordered {
@@ -248,17 +265,11 @@ impl ColumnValues {
 }
 
 fn check_names(given: &Bound<'_, PyAny>, known: &[Column]) -> Outcome<()> {
-    for key in given.try_iter()? {
-        let key = key?;
-        let name = key.extract::<String>();
-        if !name.is_ok_and(|name| known.iter().any(|column| column.name == name)) {
-            let names: Vec<&str> = known.iter().map(|column| column.name.as_str()).collect();
-            let (got, names) = (describe(&key), names.join(", "));
-            let reason = format!("there is no column {got}; the columns are: {names}");
-            return Err(Failure::refused("row", reason));
-        }
-    }
-    Ok(())
+    let names: Vec<&str> = known.iter().map(|column| column.name.as_str()).collect();
+    let Some(key) = first_unknown(given, &names)? else { return Ok(()) };
+    let (got, names) = (describe(&key), names.join(", "));
+    let reason = format!("there is no column {got}; the columns are: {names}");
+    Err(Failure::refused("row", reason))
 }
 
 /// A column as it was given, and how its values become bytes.
@@ -294,19 +305,34 @@ fn column_parts<'py>(given: &Bound<'py, PyAny>) -> PyResult<ColumnParts<'py>> {
         if let Ok(parts) = parts.extract::<ColumnParts<'py>>() {
             return Ok(parts);
         }
-    } else if let (Ok(keyspace), Ok(table), Ok(name), Ok(cql_type)) = (
-        given.getattr("keyspace").and_then(|keyspace| keyspace.extract()),
-        given.getattr("table").and_then(|table| table.extract()),
-        given.getattr("name").and_then(|name| name.extract()),
-        given.getattr("cql_type"),
-    ) {
-        return Ok((keyspace, table, name, cql_type));
+    } else {
+        let read = || -> PyResult<ColumnParts<'py>> {
+            let text = |name: &str| given.getattr(name)?.extract::<String>();
+            Ok((text("keyspace")?, text("table")?, text("name")?, given.getattr("cql_type")?))
+        };
+        match read() {
+            Ok(parts) => return Ok(parts),
+            Err(error) => unless_serious::<()>(given.py(), error)?,
+        };
     }
     let reason = format!(
         "a column is (name, type), (keyspace, table, name, type) or a Column, got {}",
         describe(given)
     );
     Err(PyTypeError::new_err(reason))
+}
+
+fn check_policy(policy: &Bound<'_, PyAny>) -> PyResult<()> {
+    for method in ["contains_column", "column_type", "encrypt"] {
+        if policy.getattr_opt(method)?.is_none() {
+            let reason = format!(
+                "encryption_policy must have contains_column, column_type and encrypt, got {}",
+                describe(policy)
+            );
+            return Err(PyTypeError::new_err(reason));
+        }
+    }
+    Ok(())
 }
 
 /// Native where the type is known, by the object's own `serialize` where only Python knows it.
@@ -347,7 +373,10 @@ fn key_positions(given: &Bound<'_, PyAny>, columns: &[Column]) -> PyResult<Vec<u
         let key = key?;
         let found = match key.cast::<PyString>() {
             Ok(name) => columns.iter().position(|column| *name == column.name.as_str()),
-            Err(_) => key.extract::<usize>().ok().filter(|&i| i < columns.len()),
+            Err(_) => match key.extract::<usize>() {
+                Ok(position) => Some(position).filter(|&i| i < columns.len()),
+                Err(error) => unless_serious(key.py(), error)?,
+            },
         };
         let position = found.ok_or_else(|| {
             PyValueError::new_err(format!("key_columns: there is no column {}", describe(&key)))

@@ -66,7 +66,7 @@ impl SessionState {
     /// Begins a call that may run Python code, unless the session is closed.
     fn enter(&self, py: Python<'_>) -> PyResult<Inside> {
         self.check_open()?;
-        Ok(Inside::enter(py))
+        Inside::nested(py)
     }
 
     pub fn shape(&self, py: Python<'_>, columns: &Arc<[Column]>) -> PyResult<Arc<Shape>> {

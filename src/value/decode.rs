@@ -3,8 +3,8 @@
 use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PySet, PyString,
-    PyTuple, PyTzInfo,
+    PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PySet, PyString, PyTuple,
+    PyTzInfo,
 };
 use turbocql_codec::plan::{UdtPlan, VectorPlan};
 use turbocql_codec::types::{self, inet, list, vector};

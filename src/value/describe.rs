@@ -6,7 +6,10 @@ use pyo3::types::{
 };
 
 /// Characters of a value's own text that a message shows.
-const SHOWN: usize = 40;
+pub const SHOWN: usize = 40;
+
+/// Characters of a class's name.
+const NAMED: usize = 200;
 
 /// The value in a few words: its type, and the value itself where that is short and certain.
 ///
@@ -31,7 +34,7 @@ pub fn describe_key(key: &Bound<'_, PyAny>) -> String {
 /// The name of the value's class, with its module unless it is a built-in.
 pub fn type_name(value: &Bound<'_, PyAny>) -> String {
     match value.get_type().fully_qualified_name() {
-        Ok(name) => name.to_string_lossy().into_owned(),
+        Ok(name) => cut(&name.to_string_lossy(), NAMED),
         Err(_) => "an object".to_owned(),
     }
 }
@@ -70,9 +73,14 @@ fn rendered(value: &Bound<'_, PyAny>) -> Option<String> {
 }
 
 fn shorten(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN).collect();
+    format!("{:?}", cut(text, SHOWN))
+}
+
+/// At most so many characters of a text.
+pub fn cut(text: &str, characters: usize) -> String {
+    let mut shown: String = text.chars().take(characters).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }
-    format!("{shown:?}")
+    shown
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::{
     PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
@@ -33,7 +34,16 @@ pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>)
 }
 
 /// Appends the bytes of a value that is not `None`, without framing.
+#[inline]
 pub fn encode(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
+    encode_as(plan, value, out).map_err(|failure| match *failure {
+        // What raised is the value, wherever it was looked at.
+        Failure::Raised(error) => raised(plan, value, error),
+        Failure::Refused(..) => failure,
+    })
+}
+
+fn encode_as(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
     match plan {
         Plan::Ascii => {
             let text = text(plan, value)?;
@@ -131,10 +141,7 @@ fn encode_bytes(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) ->
         return Ok(());
     }
     let expected = "bytes, bytearray, memoryview or another bytes-like";
-    let buffer = PyBuffer::<u8>::get(value).map_err(|_| mismatch(plan, expected, value))?;
-    if buffer.dimensions() != 1 {
-        return Err(mismatch(plan, expected, value));
-    }
+    let Some(buffer) = bytes_of(value)? else { return Err(mismatch(plan, expected, value)) };
     let bytes = copied(value.py(), &buffer).map_err(|error| raised(plan, value, error))?;
     room(out, bytes.len())?;
     types::blob::encode(&bytes, out);
@@ -167,8 +174,8 @@ fn address(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<IpAddr> {
         return Err(mismatch(plan, expected, value));
     }
     if !four {
-        let scope = value.getattr(pyo3::intern!(py, "scope_id"));
-        if scope.is_ok_and(|scope| !scope.is_none()) {
+        let scope = value.getattr_opt(pyo3::intern!(py, "scope_id"))?;
+        if scope.is_some_and(|scope| !scope.is_none()) {
             let reason = "expected inet, got an IPv6 address with a scope, which inet cannot hold";
             return Err(Failure::refused("inet", reason));
         }
@@ -177,11 +184,9 @@ fn address(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<IpAddr> {
     if value.hasattr(pyo3::intern!(py, "network"))? {
         return Err(mismatch(plan, expected, value));
     }
-    let packed = value
-        .getattr(pyo3::intern!(py, "packed"))
-        .and_then(|packed| packed.extract::<Vec<u8>>())
-        .map_err(|error| raised(plan, value, error))?;
-    inet::decode(&packed).map_err(|m| unfit(plan, value, m))
+    let packed = value.getattr(pyo3::intern!(py, "packed"))?;
+    let packed = packed.cast::<PyBytes>().map_err(|_| mismatch(plan, expected, value))?;
+    inet::decode(packed.as_bytes()).map_err(|m| unfit(plan, value, m))
 }
 
 fn encode_map(
@@ -237,13 +242,11 @@ fn at_most<'py>(
     components: usize,
     value: &Bound<'py, PyAny>,
 ) -> Outcome<sequence::Parts<'py>> {
-    let parts = sequence::fixed(plan, value)?;
-    if parts.len() <= components {
-        return Ok(parts);
-    }
-    let (cql_type, got) = (plan.cql_type(), parts.len());
-    let reason = format!("expected {cql_type} of at most {components} components, got {got}");
-    Err(Failure::refused(cql_type, reason))
+    sequence::fixed(plan, value, &|got| {
+        let cql_type = plan.cql_type();
+        let reason = format!("expected {cql_type} of at most {components} components, got {got}");
+        if got <= components { Ok(()) } else { Err(Failure::refused(cql_type, reason)) }
+    })
 }
 
 fn encode_composite(
@@ -331,18 +334,19 @@ fn udt_fields<'py>(
             parts.push(part.map_err(|error| raised(plan, value, error))?);
         }
         if found != value.len().map_err(|error| raised(plan, value, error))? {
-            return Err(unknown_fields(plan, udt, value));
+            return Err(unknown_fields(plan, udt, value)?);
         }
         return Ok(parts);
     }
-    // Python's numbers and texts have attributes, but are no records.
+    // Numbers, texts and arrays have attributes, but are no records.
     let scalar = value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyInt>()
         || value.is_instance_of::<PyFloat>()
         || value.is_instance_of::<PyComplex>()
         || value.is_instance_of::<PyByteArray>()
-        || value.is_instance(interned::number(py)?)?;
+        || value.is_instance(interned::number(py)?)?
+        || value.hasattr(pyo3::intern!(py, "__array__"))?;
     if scalar {
         return Err(mismatch(plan, RECORDS, value));
     }
@@ -376,16 +380,43 @@ fn unknown_fields(
     plan: &HostPlan,
     udt: &UdtPlan<Record>,
     value: &Bound<'_, PyAny>,
-) -> Box<Failure> {
+) -> Outcome<Box<Failure>> {
     let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
-    let unknown = value
-        .try_iter()
-        .into_iter()
-        .flatten()
-        .flatten()
-        .find(|key| !key.extract::<String>().is_ok_and(|key| known.contains(&key.as_str())));
+    let unknown = first_unknown(value, &known)?;
     let unknown = unknown.map_or_else(|| "a key".to_owned(), |key| describe_key(&key));
     let cql_type = plan.cql_type();
     let reason = format!("{cql_type} has no field {unknown}; its fields are {}", known.join(", "));
-    Failure::refused(cql_type, reason)
+    Ok(Failure::refused(cql_type, reason))
+}
+
+/// The first key of a mapping that is none of the known ones, among one more than there are of
+/// these: a mapping may go on for ever.
+pub fn first_unknown<'py>(
+    mapping: &Bound<'py, PyAny>,
+    known: &[&str],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    for key in mapping.try_iter()?.take(known.len() + 1) {
+        let key = key?;
+        let name = key.cast::<PyString>().ok();
+        if !name.is_some_and(|name| known.iter().any(|known| *name == **known)) {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
+/// The one-dimensional buffer of unsigned bytes that an object has; what is no matter of the object
+/// (`KeyboardInterrupt`, `MemoryError`, ...) is raised.
+pub fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyBuffer<u8>>> {
+    match PyBuffer::<u8>::get(value) {
+        Ok(buffer) => Ok(Some(buffer).filter(|buffer| buffer.dimensions() == 1)),
+        Err(error) => unless_serious(value.py(), error),
+    }
+}
+
+/// Nothing, for an error that only says that a value is not of the kind that was tried.
+pub fn unless_serious<T>(py: Python<'_>, error: PyErr) -> PyResult<Option<T>> {
+    let of_the_value =
+        error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyMemoryError>(py);
+    if of_the_value { Ok(None) } else { Err(error) }
 }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyTuple};
 use turbocql_codec::types::{decimal, float, varint};
 
-use super::describe::describe;
+use super::describe::{SHOWN, cut, describe};
 use super::encode::{mismatch, raised};
 use super::{Failure, HostPlan, Outcome, interned};
 
@@ -127,7 +127,13 @@ fn other_double(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<f64> {
         });
     }
     let number = exact_int(plan, value, "float, int or another real number")?;
-    number.extract::<f64>().map_err(|_| out_of_range(plan, value))
+    number.extract::<f64>().map_err(|error| {
+        if error.is_instance_of::<PyOverflowError>(py) {
+            out_of_range(plan, value)
+        } else {
+            raised(plan, value, error)
+        }
+    })
 }
 
 #[inline]
@@ -150,14 +156,10 @@ pub fn encode_decimal(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u
     let (sign, digits, exponent) = parts;
     // The exponent of an infinity or a nan is a letter.
     let Ok(exponent) = exponent.extract::<i64>() else {
-        let reason = format!(
-            "expected a finite decimal, got {}",
-            value.str().map_or_else(
-                |_| "one that is not".to_owned(),
-                |text| text.to_string_lossy().into_owned(),
-            )
-        );
-        return Err(Failure::refused("decimal", reason));
+        // The method of `Decimal` itself: a subclass may have another.
+        let text = interned::decimal(py)?.call_method1(pyo3::intern!(py, "__str__"), (value,))?;
+        let text = cut(&text.to_string(), SHOWN);
+        return Err(Failure::expected("decimal", "a finite decimal", text));
     };
     let scale = i32::try_from(-exponent).map_err(|_| {
         let reason = format!("a decimal's exponent of {exponent} is beyond 32 bits");

@@ -11,7 +11,7 @@ use turbocql_codec::types::{self, float};
 use turbocql_codec::{Plan, Segment, wire};
 
 use super::describe::{describe, type_name};
-use super::encode::{encode, encode_cell, mismatch, raised, unfit};
+use super::encode::{encode, encode_cell, mismatch, raised, unfit, unless_serious};
 use super::record::Record;
 use super::{Failure, HostPlan, Outcome, SMALL, copied, interned, room};
 
@@ -41,8 +41,15 @@ impl<'py> Parts<'py> {
     }
 }
 
+/// Says of a number of parts whether a value can have so many: asked before they are read.
+pub type Check<'a> = &'a dyn Fn(usize) -> Outcome<()>;
+
 /// The parts of a list, tuple or other indexable sequence.
-pub fn fixed<'py>(plan: &HostPlan, value: &Bound<'py, PyAny>) -> Outcome<Parts<'py>> {
+pub fn fixed<'py>(
+    plan: &HostPlan,
+    value: &Bound<'py, PyAny>,
+    check: Check<'_>,
+) -> Outcome<Parts<'py>> {
     let expected = "a tuple or list";
     let indexed = value.is_instance_of::<PyTuple>()
         || value.is_instance_of::<PyList>()
@@ -50,7 +57,7 @@ pub fn fixed<'py>(plan: &HostPlan, value: &Bound<'py, PyAny>) -> Outcome<Parts<'
     if !indexed {
         return Err(mismatch(plan, expected, value));
     }
-    parts(plan, value, false, expected)
+    parts(plan, value, false, expected, check)
 }
 
 fn is_text_or_bytes(value: &Bound<'_, PyAny>) -> bool {
@@ -72,8 +79,12 @@ fn is_view_of_bytes(value: &Bound<'_, PyAny>) -> bool {
 /// not keep us for ever.
 fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(iterable.py());
-    for part in iterable.try_iter()?.take(length.saturating_add(1)) {
+    for (i, part) in iterable.try_iter()?.take(length.saturating_add(1)).enumerate() {
         list.append(part?)?;
+        // Native iterators do not look for signals.
+        if i % 4096 == 4095 {
+            iterable.py().check_signals()?;
+        }
     }
     Ok(list)
 }
@@ -103,11 +114,14 @@ fn parts<'py>(
     value: &Bound<'py, PyAny>,
     sets: bool,
     expected: &str,
+    check: Check<'_>,
 ) -> Outcome<Parts<'py>> {
     if let Ok(list) = value.cast::<PyList>() {
+        check(list.len())?;
         return Ok(Parts::List(list.clone()));
     }
     if let Ok(tuple) = value.cast::<PyTuple>() {
+        check(tuple.len())?;
         return Ok(Parts::Tuple(tuple.clone()));
     }
     let py = value.py();
@@ -115,7 +129,7 @@ fn parts<'py>(
     let refused = is_text_or_bytes(value)
         || (set && !sets)
         || value.is_instance(interned::mapping(py)?)?
-        || is_masked(value);
+        || is_masked(value)?;
     if refused || !value.hasattr(pyo3::intern!(py, "__iter__"))? {
         return Err(mismatch(plan, expected, value));
     }
@@ -127,14 +141,15 @@ fn parts<'py>(
         }
         Err(error) => return Err(raised(plan, value, error)),
     };
+    check(length)?;
     bounded_list(plan, value, value, length).map(Parts::List)
 }
 
 /// A NumPy masked array, whose hidden values must not be stored.
-pub fn is_masked(value: &Bound<'_, PyAny>) -> bool {
-    let mask = pyo3::intern!(value.py(), "_baseclass");
-    value.hasattr(pyo3::intern!(value.py(), "mask")).unwrap_or(false)
-        && value.hasattr(mask).unwrap_or(false)
+pub fn is_masked(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = value.py();
+    Ok(value.hasattr(pyo3::intern!(py, "mask"))?
+        && value.hasattr(pyo3::intern!(py, "_baseclass"))?)
 }
 
 fn encode_parts(
@@ -164,7 +179,7 @@ pub fn encode_list(
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
     if let Some(width) = bare_width(element)
-        && let Some(numbers) = buffer_of(value)
+        && let Some(numbers) = buffer_of(value)?
     {
         let count = numbers.item_count();
         room(out, count.saturating_mul(4 + width) + SMALL)?;
@@ -173,7 +188,7 @@ pub fn encode_list(
         encode_buffer(plan, element, &numbers, value, each, out)?;
         return types::list::end(out, start, count).map_err(|m| unfit(plan, value, m));
     }
-    let parts = parts(plan, value, false, SEQUENCES)?;
+    let parts = parts(plan, value, false, SEQUENCES, &|count| countable(plan, count))?;
     encode_parts(plan, element, &parts, value, out)
 }
 
@@ -183,7 +198,8 @@ pub fn encode_set(
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
-    let parts = parts(plan, value, true, "a set, frozenset, list, tuple or another collection")?;
+    let expected = "a set, frozenset, list, tuple or another collection";
+    let parts = parts(plan, value, true, expected, &|count| countable(plan, count))?;
     encode_parts(plan, element, &parts, value, out)
 }
 
@@ -200,14 +216,14 @@ pub fn encode_vector(
         if numeric && put_ready_bytes(value, size, out)? {
             return Ok(());
         }
-        if numeric && let Some(numbers) = buffer_of(value) {
+        if numeric && let Some(numbers) = buffer_of(value)? {
             check_dimension(plan, vector, numbers.item_count())?;
             room(out, size)?;
             return encode_buffer(plan, &vector.element, &numbers, value, Framing::Bare, out);
         }
     }
-    let parts = parts(plan, value, false, SEQUENCES)?;
-    check_dimension(plan, vector, parts.len())?;
+    let check = |count| check_dimension(plan, vector, count);
+    let parts = parts(plan, value, false, SEQUENCES, &check)?;
     for i in 0..vector.dimension {
         let part = parts.get(i).ok_or_else(|| changed(plan, value))?;
         encode_element(vector, &part, out).map_err(|failure| failure.at(|| Segment::Index(i)))?;
@@ -232,6 +248,16 @@ fn encode_element(
     room(out, sized.len() + SMALL)?;
     types::vector::put_sized(&sized, out);
     Ok(())
+}
+
+/// Refuses more elements than a count of 32 bits tells.
+fn countable(plan: &HostPlan, count: usize) -> Outcome<()> {
+    if i32::try_from(count).is_ok() {
+        return Ok(());
+    }
+    let cql_type = plan.cql_type();
+    let reason = format!("expected at most {} elements for {cql_type}, got {count}", i32::MAX);
+    Err(Failure::refused(cql_type, reason))
 }
 
 fn check_dimension(plan: &HostPlan, vector: &VectorPlan<Record>, got: usize) -> Outcome<()> {
@@ -287,17 +313,20 @@ enum Framing {
 
 /// A one-dimensional buffer of native numbers. `bytes` and the like hold no numbers, and objects
 /// without a buffer have theirs read one by one.
-fn buffer_of(value: &Bound<'_, PyAny>) -> Option<PyUntypedBuffer> {
+fn buffer_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyUntypedBuffer>> {
     if value.is_instance_of::<PyList>()
         || value.is_instance_of::<PyTuple>()
         || value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyByteArray>()
-        || is_masked(value)
+        || is_masked(value)?
     {
-        return None;
+        return Ok(None);
     }
-    let buffer = PyUntypedBuffer::get(value).ok()?;
-    (buffer.dimensions() == 1 && !is_view_of_bytes(value)).then_some(buffer)
+    let buffer = match PyUntypedBuffer::get(value) {
+        Ok(buffer) => buffer,
+        Err(error) => return unless_serious(value.py(), error),
+    };
+    Ok((buffer.dimensions() == 1 && !is_view_of_bytes(value)).then_some(buffer))
 }
 
 /// Whether the buffer's numbers are in the machine's byte order. Asked here because

@@ -146,12 +146,12 @@ fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
         return Ok(0);
     }
     let delta = offset.cast::<PyDelta>().map_err(|error| raised(plan, value, error.into()))?;
-    Ok(microseconds_of(delta))
-}
-
-fn microseconds_of(delta: &Bound<'_, PyDelta>) -> i64 {
-    (i64::from(delta.get_days()) * 86_400 + i64::from(delta.get_seconds())) * 1_000_000
-        + i64::from(delta.get_microseconds())
+    let seconds = i64::from(delta.get_days()) * 86_400 + i64::from(delta.get_seconds());
+    // As datetime itself has it; a subclass may say anything.
+    if !(-86_400 < seconds && seconds < 86_400) {
+        return Err(mismatch(plan, "an offset from UTC of less than a day", value));
+    }
+    Ok(seconds * 1_000_000 + i64::from(delta.get_microseconds()))
 }
 
 /// A `timedelta` becomes whole days and the rest in nanoseconds, both of its sign.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import array
 import datetime
+import pickle
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
@@ -25,8 +27,9 @@ from turbocql.codec import (
     token,
 )
 from turbocql.errors import CodecError
+from turbocql.protocol import BatchMessage, ExecuteMessage, QueryMessage
 
-__all__ = ["PATHS", "Path"]
+__all__ = ["BAD", "GOOD", "PATHS", "Path"]
 
 Path = Callable[[], object]
 
@@ -146,6 +149,30 @@ BAD: dict[str, list[Any]] = {
     COMPOSITE: [(1, None), (1, 2, 3)],
 }
 
+LONG = b"\x7f\xff\xff\xff"
+
+MALFORMED: dict[str, list[bytes]] = {
+    "int": [b"\0", bytes(5)],
+    "boolean": [bytes(2)],
+    "decimal": [bytes(3)],
+    "inet": [bytes(5)],
+    "uuid": [bytes(15)],
+    "duration": [b"\2\4", b"\2\4\6\0", b"\xff" * 9 + bytes(2)],
+    "list<int>": [LONG, b"\xff" * 4, bytes(3), bytes(5), b"\0\0\0\1" + LONG],
+    "set<int>": [b"\0\0\0\1\0\0\0\1\0", LONG],
+    "map<text, int>": [b"\0\0\0\1\0\0\0\1a\0\0\0\1b", b"\0\0\0\1\xff\xff\xff\xff", LONG],
+    "tuple<int, text>": [b"\0\0", b"\0\0\0\4\0\0\0\1" + LONG, bytes(9)],
+    UDT: [b"\0\0", b"\0\0\0\0\0\0\0\2ab", LONG],
+    "vector<float, 3>": [bytes(11), bytes(13)],
+    "vector<text, 2>": [b"\1a", b"\1a\1b\0", b"\xff" * 9],
+    "vector<vector<text, 2>, 1>": [b"\2\1a"],
+    COMPOSITE: [b"\0", b"\0\4\0\0", b"\0\1a\0", b"\xff\xff" + bytes(4)],
+    "list<frozen<map<text, frozen<tuple<int, vector<float, 2>>>>>>": [
+        b"\0\0\0\1\0\0\0\x11\0\0\0\1\0\0\0\1a\0\0\0\4\0\0\0\5"
+    ],
+}
+"""Bytes that are no value of their type, for every reason that there is."""
+
 
 def refused(call: Path) -> Path:
     def path() -> None:
@@ -163,7 +190,7 @@ def encoding(cql_type: str, value: Any) -> Path:
     return lambda: serializer.serialize(value)
 
 
-def decoding(cql_type: str, data: bytes, **options: bool) -> Path:
+def decoding(cql_type: str, data: Any, **options: bool) -> Path:
     deserializer = find_deserializer(cql_type, **options)
     return lambda: deserializer.deserialize(data)
 
@@ -179,6 +206,11 @@ class Policy:
         return data[::-1]
 
 
+class BrokenPolicy(Policy):
+    def encrypt(self, column: Any, data: bytes) -> bytes:
+        raise RuntimeError(data)
+
+
 class PythonType:
     def serialize(self, value: Any, protocol_version: int) -> bytes:
         return bytes(str(value), "ascii")
@@ -192,6 +224,8 @@ def rows() -> Iterator[tuple[str, Path]]:
     many = encoder.bind_many([(1, "a"), (2, "b", None)])
     sealed = RowEncoder(columns, encryption_policy=Policy())
     python: RowEncoder = RowEncoder([("id", PythonType()), ("name", "text")], key_columns=["id"])
+    broken = RowEncoder(columns, encryption_policy=BrokenPolicy())
+    older = RowEncoder(columns, protocol_version=3)
     yield "bind a tuple", lambda: encoder.bind((1, "a", [1, 2, 3]))
     yield "bind a dict", lambda: encoder.bind({"id": 1, "name": "a", "v": array2d[0]})
     yield "bind a dataclass", lambda: encoder.bind(Item(1, "a"))
@@ -205,6 +239,16 @@ def rows() -> Iterator[tuple[str, Path]]:
     yield "bind many wrong", refused(lambda: encoder.bind_many([(1, "a"), (2, 3)]))
     yield "bind columns", lambda: encoder.bind_columns([[1, 2], ("a", "b"), array2d])
     yield "bind columns wrong", refused(lambda: encoder.bind_columns([[1, 2], ["a"]]))
+    yield "bind with a broken policy", refused(lambda: broken.bind((1, "a", None)))
+    yield "bind a wrong value by Python", refused(lambda: python.bind(("ü", "a")))
+    yield "bind unset in version 3", refused(lambda: older.bind((1, "a")))
+    yield "bind no row", refused(lambda: encoder.bind(5))
+    yield "bind a dataclass that lacks a field", refused(lambda: python.bind(Address("s")))
+    yield "bind columns by name", lambda: encoder.bind_columns({"id": [1], "name": ("a",)})
+    yield "bind columns with a gap", refused(lambda: encoder.bind_columns([[1, 2], ["a", None]]))
+    yield "bind text as a column", refused(lambda: encoder.bind_columns([[1], "a"]))
+    yield "no encoder", refused(lambda: RowEncoder([("a", "int", 5)]))
+    yield "no key column", refused(lambda: RowEncoder(columns, key_columns=["x"]))
     yield "cells", lambda: bound.cells
     yield "key of a row", lambda: (bound.routing_key, bound.token)
     yield "bytes of a row", lambda: bytes(bound)
@@ -232,6 +276,83 @@ def types() -> Iterator[tuple[str, Path]]:
     yield "decode by name", lambda: decode("int", b"\0\0\0\1")
 
 
+def made(call: Callable[[], Any]) -> Path:
+    """Makes a message, and reads all that can be read of it."""
+
+    def path() -> None:
+        message = call()
+        for name in dir(message):
+            if not name.startswith("_") and name != "encode":
+                getattr(message, name)
+        repr(message)
+        assert message == call()
+        assert hash(message) == hash(call())
+
+    return path
+
+
+Query: Callable[..., Any] = QueryMessage
+Execute: Callable[..., Any] = ExecuteMessage
+Batch: Callable[..., Any] = BatchMessage
+
+CELLS = [b"a", None, bytearray(b"bc"), memoryview(b"defg")[::2]]
+NAMED = {"a": b"a", "b": None}
+STATEMENTS = ["q", b"id", ("q", CELLS)]
+SETTINGS = {"consistency": "QUORUM", "serial_consistency": "SERIAL", "timestamp": -5}
+PAGING = {"page_size": 5, "paging_state": b"state", "skip_metadata": True}
+NEWER = {"keyspace": "ks", "now_in_seconds": 7}
+
+WRONG_MESSAGES: list[Path] = [
+    lambda: Query(b"q"),
+    lambda: Query("\ud800"),
+    lambda: Query("q", [b"", 5]),
+    lambda: Query("q", {1: b""}),
+    lambda: Query("q", {"a": "b"}),
+    lambda: Query("q", b"abc"),
+    lambda: Query("q", consistency="NONE"),
+    lambda: Query("q", serial_consistency="ONE"),
+    lambda: Query("q", timestamp=2**64),
+    lambda: Query("q", page_size=0),
+    lambda: Query("q", paging_state="x"),
+    lambda: Query("q").encode(6),
+    lambda: Execute("id"),
+    lambda: Execute(bytes(65_536)),
+    lambda: Batch(["q", ("q", {"a": b""})]),
+    lambda: Batch(["q", ("q", [5])]),
+    lambda: Batch([("q",)]),
+    lambda: Batch([5]),
+    lambda: Batch("q"),
+    lambda: Batch(["q"], kind="odd"),
+]
+
+
+def messages() -> Iterator[tuple[str, Path]]:
+    known = {"result_metadata_id": b"m"}
+    for version in (3, 4, 5):
+        newer, id_known = (NEWER, known) if version == 5 else ({}, {})
+        good = {
+            "query": Query("q", CELLS, **SETTINGS, **PAGING, **newer),
+            "query by name": Query("q", NAMED),
+            "execute": Execute(b"id", CELLS, **id_known, **SETTINGS, **PAGING, **newer),
+            "batch": Batch(STATEMENTS, kind="unlogged", **SETTINGS, **newer),
+        }
+        bad = {
+            3: [Query("q", [UNSET]), Execute(b"id", {"a": UNSET}), Batch([("q", [UNSET])])],
+            4: [Query("q", **NEWER), Execute(b"id", **known), Batch(["q", "q"], keyspace="ks")],
+            5: [Execute(b"id")],
+        }
+        for what, message in good.items():
+            yield f"{what} of version {version}", partial(message.encode, version)
+        for number, message in enumerate(bad[version]):
+            yield f"refuse {version} {number}", refused(partial(message.encode, version))
+    yield "make a query", made(lambda: Query("q", CELLS, **SETTINGS, **PAGING, **NEWER))
+    yield "make a query by name", made(lambda: Query("q", NAMED))
+    yield "make an execute", made(lambda: Execute(b"id", tuple(CELLS), **known, **NEWER))
+    yield "make a batch", made(lambda: Batch([*STATEMENTS, (b"i", iter(CELLS))]))
+    for number, make in enumerate(WRONG_MESSAGES):
+        yield f"refuse message {number}", refused(make)
+
+
 def paths() -> Iterator[tuple[str, Path]]:
     for cql_type, values in GOOD.items():
         for number, value in enumerate(values):
@@ -247,12 +368,24 @@ def paths() -> Iterator[tuple[str, Path]]:
     yield "decode naive", decoding("timestamp", bytes(8), naive_timestamps=True)
     yield "decode to NumPy", decoding("vector<float, 3>", bytes(12), numpy_vectors=True)
     yield "decode empty", decoding("int", b"")
+    deserializer = find_deserializer("int", naive_timestamps=True)
+    yield "pickle a deserializer", lambda: pickle.loads(pickle.dumps(deserializer))
+    serializer = find_serializer("list<int>")
+    yield "pickle a serializer", lambda: pickle.loads(pickle.dumps(serializer))
+    yield "decode None", decoding("int", None)
+    yield "decode an array of bytes", decoding("int", array.array("B", bytes(4)))
     yield "decode no bytes", refused(lambda: decode("int", "abc"))
     for cql_type, values in BAD.items():
         for number, value in enumerate(values):
             yield f"refuse {cql_type} {number}", refused(encoding(cql_type, value))
+    for cql_type, malformed in MALFORMED.items():
+        for number, data in enumerate(malformed):
+            yield f"malformed {cql_type} {number}", refused(decoding(cql_type, data))
+            arrays = decoding(cql_type, data, numpy_vectors=True)
+            yield f"malformed {cql_type} {number}, arrays", refused(arrays)
     yield from rows()
     yield from types()
+    yield from messages()
 
 
 PATHS: dict[str, Path] = dict(paths())

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import array
 import itertools
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta, tzinfo
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone, tzinfo
+from functools import partial
+from ipaddress import IPv6Address
 from typing import Any
 
 import numpy as np
@@ -277,6 +282,131 @@ def test_zero_size_arrays_are_empty_lists_and_no_vectors() -> None:
         assert "expected 2 elements for vector<int, 2>, got 0" in str(
             refused("vector<int, 2>", empty)
         )
+
+
+def interrupting(
+    name: str, base: type = object, error: type[BaseException] = KeyboardInterrupt
+) -> Any:
+    """A class of which one property, or method, raises."""
+
+    def raising(*_arguments: object) -> Any:
+        raise error
+
+    method = name.startswith("__") and name != "__class__"
+    return type("Interrupting", (base,), {name: raising if method else property(raising)})
+
+
+def test_interrupts_pass_wherever_they_come_from() -> None:
+    floats = interrupting("__float__", int)(1)
+    passing: list[tuple[str, Any]] = [
+        *((t, interrupting("mask", Lying)(1, lambda: iter([1]))) for t in COLLECTIONS),
+        ("double", floats),
+        ("double", type("Index", (), {"__index__": lambda _: floats})()),
+        ("inet", interrupting("scope_id", IPv6Address)("::1")),
+        ("int", interrupting("__index__")()),
+        ("uuid", interrupting("__class__")()),
+        ("list<int>", interrupting("__class__")()),
+    ]
+    for cql_type, value in passing:
+        with pytest.raises(KeyboardInterrupt):
+            encode(cql_type, value)
+
+
+def failing(error: BaseException) -> Any:
+    raise error
+
+
+def test_offsets_of_days() -> None:
+    class Far(datetime):
+        offset: Any
+
+        def utcoffset(self) -> Any:
+            return self.offset
+
+    instant = Far(2020, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+    for offset in (timedelta.max, timedelta.min, timedelta(1), timedelta(-1), 5, "1"):
+        instant.offset = offset
+        refused("timestamp", instant)
+
+
+def test_buffers_are_given_back() -> None:
+    """What is still exported cannot be resized."""
+    for cql_type in SCALARS + CONTAINERS:
+        for make in (lambda: bytearray(8), lambda: array.array("i", [1, 2**31 - 1])):
+            for view in (lambda buffer: buffer, memoryview, lambda b: memoryview(b)[::2]):
+                buffer: Any = make()
+                given = view(buffer)
+                with suppress(EncodeError):
+                    encode(cql_type, given)
+                with suppress(DecodeError, TypeError):
+                    codec.decode(cql_type, given)
+                del given
+                buffer.append(1)
+
+
+class Exporter:
+    """Whose buffer is what a function says, from Python 3.12 on."""
+
+    def __init__(self, export: Callable[[], Any]) -> None:
+        self.export = export
+
+    def __buffer__(self, _flags: int) -> Any:
+        return self.export()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes have no buffers")
+def test_buffers_of_python_classes() -> None:
+    for cql_type in ("blob", "list<int>", "vector<float, 2>", "set<int>", "'org.example.C'"):
+        for error in (KeyboardInterrupt, SystemExit, MemoryError):
+            for call in (encode, codec.decode):
+                if call is codec.decode or cql_type != "set<int>":
+                    with pytest.raises(error):
+                        call(cql_type, Exporter(partial(failing, error())))
+        for export in (partial(failing, RuntimeError()), lambda: 5, lambda: memoryview(b"ab")[::2]):
+            with suppress(EncodeError):
+                encode(cql_type, Exporter(export))
+            with suppress(DecodeError, TypeError):
+                codec.decode(cql_type, Exporter(export))
+
+
+class Resizing(np.ndarray[Any, Any]):
+    """Tries to be another array while it is read."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for i in range(len(self)):
+            self.resize(1000)
+            yield float(i)
+
+
+def test_an_array_that_is_resized_while_it_is_read() -> None:
+    for cql_type in ("list<float>", "vector<float, 3>", "list<int>"):
+        array = np.arange(3, dtype=np.float16).view(Resizing)
+        refused(cql_type, array)
+
+
+def test_a_list_that_another_thread_changes() -> None:
+    parts: list[Any] = [1] * 50
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            del parts[10:]
+            parts.extend([None, "a", parts] * 5)
+            parts[:] = [1] * 50
+
+    thread = threading.Thread(target=change)
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for number in range(3_000):
+            value = [Trigger(lambda: None), *parts] if number % 2 else parts
+            with suppress(EncodeError):
+                codec.decode("list<int>", encode("list<int>", value))
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(switch)
 
 
 ANYTHING = st.recursive(

@@ -1,5 +1,6 @@
 //! The tree of CQL types, as a statement's metadata or a piece of CQL text describes it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -71,6 +72,15 @@ impl CqlType {
         inner
     }
 
+    /// How many types this one is made of, itself included; no more than [`MAX_PARTS`] + 1 are
+    /// counted.
+    pub fn parts(&self) -> usize {
+        let mut seen = 0;
+        // What else may be wrong is not asked here.
+        let _ = self.check_parts(&mut seen, MAX_DEPTH);
+        seen
+    }
+
     /// What makes this type unfit to be compiled: too deep, too large, or a vector whose elements
     /// have no bytes, of which a few bytes could hold any number.
     pub fn check(&self) -> Result<(), String> {
@@ -102,7 +112,14 @@ impl CqlType {
             CqlType::Tuple(types) | CqlType::Composite(types) => {
                 types.iter().try_for_each(|t| t.check_parts(seen, left))
             }
-            CqlType::Udt(udt) => udt.fields.iter().try_for_each(|(_, t)| t.check_parts(seen, left)),
+            CqlType::Udt(udt) => {
+                udt.fields.iter().try_for_each(|(_, t)| t.check_parts(seen, left))?;
+                let mut names = HashSet::new();
+                match udt.fields.iter().find(|(name, _)| !names.insert(name)) {
+                    Some((name, _)) => Err(format!("two fields are called {name:?}")),
+                    None => Ok(()),
+                }
+            }
             CqlType::Ascii
             | CqlType::Text
             | CqlType::TinyInt

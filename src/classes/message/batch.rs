@@ -79,7 +79,7 @@ impl BatchMessage {
         now_in_seconds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<BatchMessage> {
         let py = statements.py();
-        let _inside = Inside::enter(py);
+        let _inside = Inside::nested(py)?;
         let common =
             Common::take(consistency, serial_consistency, timestamp, keyspace, now_in_seconds)?;
         let kind = kind.map_or(Ok(BatchKind::Logged), batch_kind)?;
@@ -161,7 +161,7 @@ impl BatchMessage {
         self.common.keyspace.as_ref()
     }
 
-    /// What the server takes for the time, in seconds since 1970, or None.
+    /// What the server takes for the time, in seconds since 1970, or None. Below zero it reads 2^32 more.
     #[getter]
     fn now_in_seconds(&self) -> Option<i32> {
         self.common.now_in_seconds
@@ -212,10 +212,15 @@ fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyRe
     };
     let pair = match given.cast_exact::<PyTuple>() {
         Ok(pair) => pair.clone(),
-        Err(_) if given.is_instance_of::<PyTuple>() || given.is_instance_of::<PyList>() => given
-            .extract::<Vec<Bound<'_, PyAny>>>()
-            .and_then(|all| PyTuple::new(given.py(), all))?,
-        Err(_) => return Err(refuse()),
+        // What a subclass really holds, whatever its own methods say.
+        Err(_) => match (given.cast::<PyTuple>(), given.cast::<PyList>()) {
+            (Ok(tuple), _) if tuple.len() == 2 => PyTuple::new(given.py(), tuple.iter())?,
+            (_, Ok(list)) if list.len() == 2 => {
+                let parts = (list.get_item(0)?, list.get_item(1)?);
+                parts.into_pyobject(given.py())?
+            }
+            _ => return Err(refuse()),
+        },
     };
     if pair.len() != 2 {
         return Err(refuse());

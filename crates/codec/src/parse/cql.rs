@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use super::{ParseError, marshal};
-use crate::cql_type::{CqlType, MAX_DEPTH, UdtType};
+use super::{ParseError, SHOWN, marshal};
+use crate::cql_type::{CqlType, MAX_DEPTH, MAX_PARTS, UdtType};
 
 /// Finds a user-defined type that stands without its fields: by keyspace, empty where none is
 /// written, and name.
@@ -19,9 +19,9 @@ pub fn parse(text: &str) -> Result<CqlType, ParseError> {
 
 /// Reads one type; user-defined types that stand without their fields are looked up.
 ///
-/// What is found counts as one part: only [`CqlType::check`] sees how deep the whole is.
+/// How deep the whole then is, only [`CqlType::check`] sees.
 pub fn parse_with(text: &str, resolve: &mut Resolve<'_>) -> Result<CqlType, ParseError> {
-    let mut parser = Parser { text, position: 0, resolve };
+    let mut parser = Parser { text, position: 0, resolve, parts: 0 };
     let cql_type = parser.cql_type(0)?;
     parser.skip_space();
     if parser.position < text.len() {
@@ -34,6 +34,8 @@ struct Parser<'a, 'r> {
     text: &'a str,
     position: usize,
     resolve: &'r mut Resolve<'r>,
+    /// Types that were looked up are made of so many, which the text's own length does not bound.
+    parts: usize,
 }
 
 impl<'a> Parser<'a, '_> {
@@ -161,11 +163,17 @@ impl<'a> Parser<'a, '_> {
         let (keyspace, name) =
             if self.accept('.') { (first, self.name()?.0) } else { (String::new(), first) };
         if !self.accept('{') {
-            return (self.resolve)(&keyspace, &name).ok_or_else(|| {
+            let found = (self.resolve)(&keyspace, &name).ok_or_else(|| {
+                let shown: String = name.chars().take(SHOWN).collect();
                 self.error(format!(
-                    "unknown type {name:?}; the fields of a user-defined type follow it in braces"
+                    "unknown type {shown:?}; the fields of a user-defined type follow it in braces"
                 ))
-            });
+            })?;
+            self.parts += found.parts();
+            if self.parts > MAX_PARTS {
+                return Err(self.error(format!("the type has more than {MAX_PARTS} parts")));
+            }
+            return Ok(found);
         }
         let mut fields = Vec::new();
         while !self.accept('}') {

@@ -1,0 +1,87 @@
+"""The two drivers behind one face: bytes or a value, or a refusal."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from cassandra.bytesio import BytesIOReader
+from cassandra.deserializers import make_deserializers
+from cassandra.obj_parser import ListParser
+from cassandra.parsing import ParseDesc
+from cassandra.policies import ColDesc
+
+from turbocql.codec import find_deserializer, find_serializer
+from turbocql.errors import DecodeError, EncodeError
+
+from .shapes import Shape
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a driver said instead of giving something."""
+
+    error: str
+
+    def __repr__(self) -> str:
+        return f"refused: {self.error}"
+
+
+def _attempt(call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except Exception as error:
+        return Refusal(f"{type(error).__name__}: {error}"[:200])
+
+
+@cache
+def _serializer(shape: Shape) -> Any:
+    return find_serializer(shape.reference)
+
+
+@cache
+def _deserializer(shape: Shape) -> Any:
+    return find_deserializer(shape.reference)
+
+
+def our_encode(shape: Shape, value: Any, protocol: int) -> Any:
+    """Turbocql's bytes. Only its own error is a refusal: everything else is a bug, and raised."""
+    try:
+        return _serializer(shape).serialize(value, protocol)
+    except EncodeError as error:
+        return Refusal(str(error)[:200])
+
+
+def our_decode(shape: Shape, data: bytes, protocol: int) -> Any:
+    """Turbocql's value. Only its own error is a refusal."""
+    try:
+        return _deserializer(shape).deserialize(data, protocol)
+    except DecodeError as error:
+        return Refusal(str(error)[:200])
+
+
+def their_encode(shape: Shape, value: Any, protocol: int) -> Any:
+    """The reference's bytes, as its `BoundStatement` makes them."""
+    return _attempt(shape.reference.serialize, value, protocol)
+
+
+def their_decode(shape: Shape, data: bytes, protocol: int) -> Any:
+    """The reference's value, by the methods of its types."""
+    return _attempt(shape.reference.from_binary, data, protocol)
+
+
+@cache
+def _description(shape: Shape, protocol: int) -> Any:
+    classes = [shape.reference]
+    columns = [ColDesc("ks", "t", "c")]
+    return ParseDesc(["c"], classes, None, columns, make_deserializers(classes), protocol)
+
+
+def their_compiled_decode(shape: Shape, data: bytes, protocol: int) -> Any:
+    """The reference's value, by its compiled deserializers, which read its results by default."""
+    page = struct.pack(">ii", 1, len(data)) + data
+    rows = _attempt(ListParser().parse_rows, BytesIOReader(page), _description(shape, protocol))
+    return rows if isinstance(rows, Refusal) else rows[0][0]

@@ -1,0 +1,105 @@
+"""Routing keys and tokens of both drivers."""
+
+from __future__ import annotations
+
+import struct
+from random import Random
+from typing import Any
+
+from cassandra.metadata import Murmur3Token
+from cassandra.murmur3 import _murmur3
+from cassandra.protocol import ColumnMetadata
+from cassandra.query import PreparedStatement
+
+from turbocql.codec import routing_key, token
+
+from .drivers import Refusal, our_encode, their_encode
+from .generate import Generator
+from .shapes import SCALARS, Shape, parse
+
+KEYS = [
+    *(Shape(kind) for kind in SCALARS if kind not in ("counter", "duration")),
+    parse("frozen<list<int>>"),
+    parse("frozen<key{a text, b frozen<set<int>>}>"),
+]
+_MASK = 2**64 - 1
+
+
+def routing(count: int, seed: int) -> tuple[int, list[str]]:
+    """How many keys were compared, and what went wrong."""
+    rng, generator = Random(seed), Generator(seed)
+    compared, wrong = 0, []
+    for _ in range(count):
+        shapes = [rng.choice(KEYS) for _ in range(rng.choice((1, 1, 2, 2, 3, 5)))]
+        parts = [generator.value(shape) for shape in shapes]
+        pairs = list(zip(shapes, parts, strict=True))
+        ours = [our_encode(shape, part, 4) for shape, part in pairs]
+        theirs = their_routing_key(shapes, parts)
+        # Values that are encoded in another way have been compared elsewhere.
+        if ours != [their_encode(shape, part, 4) for shape, part in pairs]:
+            continue
+        if any(isinstance(part, Refusal) for part in (*ours, theirs)):
+            continue
+        compared += 1
+        key = routing_key(ours)
+        named = ", ".join(shape.cql for shape in shapes)
+        if key != theirs:
+            wrong.append(
+                f"routing key of {named}: {parts!r:.300}: {key!r:.300}, not {theirs!r:.300}"
+            )
+        wrong += wrong_tokens(key)
+    for length in range(count):
+        wrong += wrong_tokens(rng.randbytes(length % 67))
+        compared += 1
+    return compared, wrong + wrong_tokens(preimage(-(2**63), rng.getrandbits(64)))
+
+
+def their_routing_key(shapes: list[Shape], parts: list[Any]) -> Any:
+    """What a statement of the reference driver is routed by, when it is bound to these values."""
+    columns = [ColumnMetadata("ks", "t", f"c{i}", s.reference) for i, s in enumerate(shapes)]
+    indexes = list(range(len(shapes)))
+    statement = PreparedStatement(columns, b"id", indexes, "", "ks", 4, None, None)
+    try:
+        return statement.bind(parts).routing_key
+    except Exception as error:
+        return Refusal(str(error))
+
+
+def wrong_tokens(key: bytes) -> list[str]:
+    """The complaints about a key's token, which two implementations of the reference give."""
+    ours = token(key)
+    pure = _murmur3(key)
+    theirs = {Murmur3Token.hash_fn(key), 2**63 - 1 if pure == -(2**63) else pure}
+    return [] if theirs == {ours} else [f"token of {key!r:.300}: {ours}, not {theirs}"]
+
+
+def preimage(wanted: int, second: int) -> bytes:
+    """A key of 16 bytes whose hash is `wanted`: Murmur3 run backwards.
+
+    Which token the least hash has, which means no token, cannot be tried out otherwise.
+    """
+
+    def unshift(k: int) -> int:
+        return k ^ (k >> 33)
+
+    def unmix(k: int) -> int:
+        k = unshift(k) * pow(0xC4CEB9FE1A85EC53, -1, 2**64) & _MASK
+        return unshift(unshift(k) * pow(0xFF51AFD7ED558CCD, -1, 2**64) & _MASK)
+
+    def rotate(k: int, by: int) -> int:
+        return (k >> by | k << (64 - by)) & _MASK
+
+    # The last steps: h1 += h2 after both were mixed; before that h1 += h2 and h2 += h1.
+    mixed2 = second
+    mixed1 = (wanted - mixed2) & _MASK
+    h1, h2 = unmix(mixed1), unmix(mixed2)
+    h2 = (h2 - h1) & _MASK
+    h1 = (h1 - h2) & _MASK
+    h1, h2 = h1 ^ 16, h2 ^ 16
+    c1, c2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
+    fifth = pow(5, -1, 2**64)
+    k2 = rotate(((h2 - 0x38495AB5) * fifth - h1) & _MASK, 31)
+    k1 = rotate((h1 - 0x52DCE729) * fifth & _MASK, 27)
+    k1 = rotate(k1 * pow(c2, -1, 2**64) & _MASK, 31) * pow(c1, -1, 2**64) & _MASK
+    k2 = rotate(k2 * pow(c1, -1, 2**64) & _MASK, 33) * pow(c2, -1, 2**64) & _MASK
+    return struct.pack("<QQ", k1, k2)

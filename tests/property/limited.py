@@ -1,0 +1,49 @@
+"""Calls that could end the process, or eat all memory: in a child that is bounded."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import resource
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Outcome", "limited"]
+
+Outcome = tuple[type[BaseException] | None, str]
+"""What was raised, None for nothing, and its message or the result's repr."""
+
+
+def limited(call: Callable[[], Any], *, memory: int = 1 << 30, seconds: int = 20) -> Outcome:
+    """What becomes of a call that gets so much memory more than the process has now."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reading)
+            faulthandler.disable()
+            # SIGALRM's own doing, which no handler and no busy loop holds up.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(seconds)
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            bound = pages * resource.getpagesize() + memory
+            resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            try:
+                outcome: Outcome = (None, repr(call())[:500])
+            except BaseException as error:
+                outcome = (type(error), str(error)[:500])
+            os.write(writing, pickle.dumps(outcome))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answers:
+        answer = answers.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status == 0, f"the process died of signal {-status}"
+    assert answer, "the process ended without an answer"
+    kind, message = pickle.loads(answer)
+    return kind, message
