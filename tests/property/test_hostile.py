@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import itertools
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -382,31 +381,6 @@ def test_an_array_that_is_resized_while_it_is_read() -> None:
     for cql_type in ("list<float>", "vector<float, 3>", "list<int>"):
         array = np.arange(3, dtype=np.float16).view(Resizing)
         refused(cql_type, array)
-
-
-def test_a_list_that_another_thread_changes() -> None:
-    parts: list[Any] = [1] * 50
-    done = threading.Event()
-
-    def change() -> None:
-        while not done.is_set():
-            del parts[10:]
-            parts.extend([None, "a", parts] * 5)
-            parts[:] = [1] * 50
-
-    thread = threading.Thread(target=change)
-    switch = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    thread.start()
-    try:
-        for number in range(3_000):
-            value = [Trigger(lambda: None), *parts] if number % 2 else parts
-            with suppress(EncodeError):
-                codec.decode("list<int>", encode("list<int>", value))
-    finally:
-        done.set()
-        thread.join()
-        sys.setswitchinterval(switch)
 
 
 ANYTHING = st.recursive(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from turbocql import UNSET
-from turbocql.codec import RowEncoder, routing_key
+from turbocql.codec import RowEncoder, decode, encode, routing_key
 from turbocql.errors import EncodeError
 
 from .limited import limited
@@ -375,6 +376,31 @@ def test_threads_share_an_encoder() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_a_list_that_another_thread_changes() -> None:
+    parts: list[Any] = [1] * 50
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            del parts[10:]
+            parts.extend([None, "a", parts] * 5)
+            parts[:] = [1] * 50
+
+    thread = threading.Thread(target=change)
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for number in range(3_000):
+            value = [Trigger(lambda: None), *parts] if number % 2 else parts
+            with suppress(EncodeError):
+                decode("list<int>", encode("list<int>", value))
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(switch)
 
 
 def test_keys_longer_than_their_length_can_say() -> None:
