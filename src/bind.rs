@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyAttributeError, PyMemoryError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
 use turbocql_codec::{Column, RowBuffer, Segment};
 
 use crate::row::compile_all;
-use crate::value::describe::describe;
+use crate::value::describe::{cut, describe};
 use crate::value::encode::{encode_cell, first_unknown, is_unset};
-use crate::value::{Failure, HostPlan, Outcome, interned};
+use crate::value::{Failure, HostPlan, Outcome, SMALL, interned, room};
 
 /// How the values of one bind marker become bytes.
 pub enum Marker {
@@ -48,6 +48,7 @@ impl Marker {
         match self {
             Marker::Native(plan) => encode_cell(plan, value, out),
             Marker::Python(_) | Marker::Encrypted { .. } => {
+                room(out, SMALL)?;
                 if value.is_none() {
                     turbocql_codec::wire::put_i32(out, turbocql_codec::wire::NULL);
                     return Ok(());
@@ -58,6 +59,7 @@ impl Marker {
                     let reason = "the value is longer than 2 GiB";
                     return Err(Failure::refused(&column.cql_type, reason));
                 }
+                room(out, data.len() + SMALL)?;
                 turbocql_codec::wire::put_value(out, data);
                 Ok(())
             }
@@ -75,7 +77,14 @@ impl Marker {
         let checked = |made: PyResult<Bound<'py, PyAny>>, what: &str| {
             let made = made.map_err(|cause| {
                 let cql_type = &column.cql_type;
-                let reason = format!("expected {cql_type}, got {}: {what} failed", describe(value));
+                let mut reason =
+                    format!("expected {cql_type}, got {}: {what} failed", describe(value));
+                // An error of this codec says where inside the value.
+                let ours =
+                    interned::encode_error(py).and_then(|class| cause.value(py).is_instance(class));
+                if ours.is_ok_and(|ours| ours) {
+                    reason = format!("{reason}: {}", cut(&cause.value(py).to_string(), 400));
+                }
                 Failure::caused(py, cql_type, reason, cause)
             })?;
             made.cast_into::<PyBytes>().map_err(|other| {
@@ -185,6 +194,7 @@ impl RowPlan {
     }
 
     fn finish(encoded: Outcome<()>, rows: &mut RowBuffer) -> Outcome<()> {
+        let encoded = encoded.and_then(|()| rows.reserve(0, 1).map_err(|_| no_memory()));
         match encoded {
             Ok(()) => rows.finish_row(),
             Err(_) => rows.abandon_row(),
@@ -202,7 +212,7 @@ impl RowPlan {
             self.check_count(list.len())?;
             return self.encode_positional(list.iter(), rows);
         }
-        if let Ok(dict) = values.cast::<PyDict>() {
+        if let Ok(dict) = values.cast_exact::<PyDict>() {
             return self.encode_named(values, dict.len(), |name| dict.get_item(name), rows);
         }
         if values.is_instance(interned::mapping(py)?)? {
@@ -280,14 +290,23 @@ impl RowPlan {
     /// key may be: the class does not fit the statement.
     fn encode_attributes(&self, values: &Bound<'_, PyAny>, rows: &mut RowBuffer) -> Outcome<()> {
         let py = values.py();
+        let fields = interned::dataclass_fields(py)?.call1((values,))?;
         for (i, name) in self.names.iter().enumerate() {
-            let Some(value) = values.getattr_opt(name.bind(py))? else {
+            let refuse = |why: &str| {
                 let column = &self.columns[i];
                 let class = crate::value::describe::type_name(values);
-                let reason = format!("{class} has no such field; UNSET is how to leave it out");
+                let reason = format!("{class} has no {why}; UNSET is how to leave it out");
                 let failure = Failure::refused(&column.cql_type, reason);
-                return Err(failure.at(|| Segment::Column(column.name.clone())));
+                failure.at(|| Segment::Column(column.name.clone()))
             };
+            // Methods, properties and class variables of that name are no fields.
+            if !fields.contains(name.bind(py))? {
+                return Err(refuse("such field"));
+            }
+            let value = values.getattr(name.bind(py)).map_err(|error| {
+                let unset = error.is_instance_of::<PyAttributeError>(py);
+                if unset { refuse("value for its field") } else { error.into() }
+            })?;
             self.encode_marker(i, Some(value), rows)?;
         }
         Ok(())
@@ -322,6 +341,7 @@ impl RowPlan {
                 );
                 return Err(Failure::refused(&self.columns[i].cql_type, reason).at(column));
             }
+            rows.reserve(SMALL, 1).map_err(|_| no_memory())?;
             rows.push_unset();
             return Ok(());
         };
@@ -335,14 +355,18 @@ impl RowPlan {
     }
 }
 
+fn no_memory() -> Box<Failure> {
+    PyMemoryError::new_err(()).into()
+}
+
 /// The value of a key of any mapping.
 fn item_of<'py>(
     mapping: &Bound<'py, PyAny>,
     key: &Bound<'py, PyString>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    match mapping.get_item(key) {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.is_instance_of::<PyKeyError>(mapping.py()) => Ok(None),
-        Err(error) => Err(error),
+    // Asked first: a defaultdict, or what stands before one, would make the entry.
+    if !mapping.contains(key)? {
+        return Ok(None);
     }
+    mapping.get_item(key).map(Some)
 }

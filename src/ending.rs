@@ -72,6 +72,11 @@ impl Drop for Inside {
     }
 }
 
+/// In a forked child: the other threads, and what they were in, are not there.
+pub fn forked() {
+    INSIDE.store(usize::from(DEPTH.get() > 0), Ordering::Release);
+}
+
 /// Called by `atexit`.
 #[pyfunction]
 pub fn ending(py: Python<'_>) {

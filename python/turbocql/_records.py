@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import namedtuple
 from functools import lru_cache
@@ -39,6 +40,17 @@ def field_names(names: tuple[str, ...]) -> list[str]:
             fields[i] = field
             taken.add(field)
     return [field for field in fields if field is not None]
+
+
+def dataclass_fields(record: Any) -> frozenset[str]:
+    """The names of a dataclass's fields."""
+    cls: Any = type(record)
+    return _fields_of(cls)
+
+
+@lru_cache(maxsize=1024)
+def _fields_of(cls: Any) -> frozenset[str]:
+    return frozenset(field.name for field in dataclasses.fields(cls))
 
 
 def _accepted(name: str) -> bool:

@@ -66,7 +66,8 @@ def find_serializer(cql_type: TypeLike) -> Serializer:
         >>> find_serializer("vector<float, 2>").serialize([1.0, -2.0]).hex(" ", 4)
         '3f800000 c0000000'
     """
-    if isinstance(cql_type, (str, CqlType)):
+    # No subclass of str, which may have an equality of its own.
+    if type(cql_type) is str or isinstance(cql_type, CqlType):
         return _serializer(cql_type)
     return Serializer(cql_type)
 
@@ -95,7 +96,7 @@ def find_deserializer(
         >>> find_deserializer("varint").deserialize(b"\x01\x00")
         256
     """
-    if isinstance(cql_type, (str, CqlType)):
+    if type(cql_type) is str or isinstance(cql_type, CqlType):
         return _deserializer(cql_type, naive_timestamps, numpy_vectors)
     return Deserializer(cql_type, naive_timestamps=naive_timestamps, numpy_vectors=numpy_vectors)
 

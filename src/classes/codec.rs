@@ -72,7 +72,7 @@ impl Serializer {
 
     /// The type.
     #[getter]
-    fn cql_type(&self, py: Python<'_>) -> Py<CqlType_> {
+    pub fn cql_type(&self, py: Python<'_>) -> Py<CqlType_> {
         self.cql_type.clone_ref(py)
     }
 
@@ -90,11 +90,13 @@ impl Serializer {
         let py = value.py();
         check_version(protocol_version)?;
         let _inside = Inside::nested(py)?;
-        let mut out = Vec::new();
-        room(&mut out, SMALL)
-            .and_then(|()| encode(&self.plan, value, &mut out))
-            .map_err(|failure| error::raise(py, *failure, Way::Encode))?;
-        new_bytes(py, &out)
+        error::guarded(|| {
+            let mut out = Vec::new();
+            room(&mut out, SMALL)
+                .and_then(|()| encode(&self.plan, value, &mut out))
+                .map_err(|failure| error::raise(py, *failure, Way::Encode))?;
+            new_bytes(py, &out)
+        })
     }
 
     fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<String> {
@@ -158,8 +160,10 @@ impl Deserializer {
         }
         let decoder = Decoder { py, choices: self.choices };
         with_bytes(data, "data", |bytes| {
-            let decoded = decoder.cell(&self.plan, Some(bytes));
-            decoded.map_err(|failure| error::raise(py, *failure, Way::Decode))
+            error::guarded(|| {
+                let decoded = decoder.cell(&self.plan, Some(bytes));
+                decoded.map_err(|failure| error::raise(py, *failure, Way::Decode))
+            })
         })
     }
 

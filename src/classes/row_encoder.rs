@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple, PyType};
 use turbocql_codec::{Cell, Column, CqlType, RowBuffer, RowRef, Segment, token};
 
-use super::codec::{check_version, new_bytes, pack};
+use super::codec::{Serializer, check_version, new_bytes, pack};
 use super::cql_type::{CqlType_, compiled, object_of};
 use crate::bind::{Marker, RowPlan};
 use crate::ending::Inside;
@@ -109,9 +109,10 @@ impl RowEncoder {
     fn bind(&self, py: Python<'_>, values: Option<&Bound<'_, PyAny>>) -> PyResult<EncodedRow> {
         let _inside = Inside::nested(py)?;
         let mut rows = RowBuffer::with_capacity(64, 1);
-        self.plan
-            .encode(values, &mut rows)
-            .map_err(|failure| error::raise(py, *failure, Way::Encode))?;
+        error::guarded(|| {
+            let encoded = self.plan.encode(values, &mut rows);
+            encoded.map_err(|failure| error::raise(py, *failure, Way::Encode))
+        })?;
         Ok(EncodedRow { plan: self.plan.clone(), rows: Arc::new(rows), index: 0 })
     }
 
@@ -121,14 +122,7 @@ impl RowEncoder {
     fn bind_many(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<EncodedRows> {
         let _inside = Inside::nested(py)?;
         let mut encoded = RowBuffer::new();
-        for (number, row) in rows.try_iter()?.enumerate() {
-            let row = row?;
-            let done = self.plan.encode(Some(&row), &mut encoded);
-            done.and_then(|()| bounded(&encoded)).map_err(|failure| {
-                error::raise(py, *failure.at(|| Segment::Row(number)), Way::Encode)
-            })?;
-            py.check_signals()?;
-        }
+        error::guarded(|| self.encode_many(py, rows, &mut encoded))?;
         Ok(EncodedRows { plan: self.plan.clone(), rows: Arc::new(encoded) })
     }
 
@@ -142,8 +136,10 @@ impl RowEncoder {
     fn bind_columns(&self, columns: &Bound<'_, PyAny>) -> PyResult<EncodedRows> {
         let py = columns.py();
         let _inside = Inside::nested(py)?;
-        let encoded = self.encode_columns(columns);
-        let rows = encoded.map_err(|failure| error::raise(py, *failure, Way::Encode))?;
+        let rows = error::guarded(|| {
+            let encoded = self.encode_columns(columns);
+            encoded.map_err(|failure| error::raise(py, *failure, Way::Encode))
+        })?;
         Ok(EncodedRows { plan: self.plan.clone(), rows: Arc::new(rows) })
     }
 
@@ -161,6 +157,23 @@ impl RowEncoder {
 }
 
 impl RowEncoder {
+    fn encode_many(
+        &self,
+        py: Python<'_>,
+        rows: &Bound<'_, PyAny>,
+        encoded: &mut RowBuffer,
+    ) -> PyResult<()> {
+        for (number, row) in rows.try_iter()?.enumerate() {
+            let row = row?;
+            let done = self.plan.encode(Some(&row), encoded);
+            done.and_then(|()| bounded(encoded)).map_err(|failure| {
+                error::raise(py, *failure.at(|| Segment::Row(number)), Way::Encode)
+            })?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
     fn encode_columns(&self, given: &Bound<'_, PyAny>) -> Outcome<RowBuffer> {
         let py = given.py();
         let known = self.plan.columns();
@@ -181,20 +194,39 @@ impl RowEncoder {
         }
         let unset = interned::unset(py)?;
         let mut rows = RowBuffer::new();
+        // By iteration: with an index, a pandas Series looks for a label.
+        let mut given = given
+            .iter()
+            .map(|values| values.as_ref().map(|values| values.try_iter()).transpose())
+            .collect::<PyResult<Vec<_>>>()?;
         for number in 0..count.unwrap_or(0) {
-            let values = given.iter().zip(known).map(|(values, column)| match values {
-                Some(values) => values.get_item(number).map_err(|error| {
-                    let reason = format!("{} cannot be read", type_name(values));
-                    let failure = Failure::caused(py, &column.cql_type, reason, error);
-                    failure.at(|| Segment::Column(column.name.clone()))
-                }),
-                None => Ok(unset.clone()),
+            let values = given.iter_mut().zip(known).map(|(values, column)| {
+                let Some(values) = values else { return Ok(unset.clone()) };
+                let at = || Segment::Column(column.name.clone());
+                match values.next() {
+                    Some(Ok(value)) => Ok(value),
+                    Some(Err(error)) => {
+                        let reason = "the column cannot be read";
+                        Err(Failure::caused(py, &column.cql_type, reason, error).at(at))
+                    }
+                    None => {
+                        let reason = "the column ends before the length that it gives";
+                        Err(Failure::refused(&column.cql_type, reason).at(at))
+                    }
+                }
             });
             self.plan
                 .encode_cells(values, &mut rows)
                 .and_then(|()| bounded(&rows))
                 .map_err(|failure| failure.at(|| Segment::Row(number)))?;
             py.check_signals()?;
+        }
+        for (values, column) in given.iter_mut().zip(known) {
+            if values.as_mut().is_some_and(|values| values.next().is_some()) {
+                let reason = "the column goes on beyond the length that it gives";
+                let failure = Failure::refused(&column.cql_type, reason);
+                return Err(failure.at(|| Segment::Column(column.name.clone())));
+            }
         }
         Ok(rows)
     }
@@ -338,6 +370,9 @@ fn check_policy(policy: &Bound<'_, PyAny>) -> PyResult<()> {
 /// Native where the type is known, by the object's own `serialize` where only Python knows it.
 fn marker_of(given: &Bound<'_, PyAny>, name: &str) -> PyResult<(CqlType, Marker)> {
     let py = given.py();
+    if let Ok(serializer) = given.cast::<Serializer>() {
+        return marker_of(serializer.get().cql_type(py).bind(py), name);
+    }
     let ours = given.is_instance_of::<PyString>() || given.is_instance_of::<CqlType_>();
     let native = ours
         || (given.is_instance_of::<PyType>()
@@ -513,15 +548,17 @@ impl RowIterator {
 
 /// The cells of a row as Python has them.
 pub fn cells<'py>(py: Python<'py>, row: RowRef<'_>) -> PyResult<Bound<'py, PyList>> {
-    let list = PyList::empty(py);
-    for cell in row.cells() {
-        match cell {
-            Cell::Value(bytes) => list.append(new_bytes(py, bytes)?)?,
-            Cell::Null => list.append(py.None())?,
-            Cell::Unset => list.append(interned::unset(py)?)?,
+    error::guarded(|| {
+        let list = PyList::empty(py);
+        for cell in row.cells() {
+            match cell {
+                Cell::Value(bytes) => list.append(new_bytes(py, bytes)?)?,
+                Cell::Null => list.append(py.None())?,
+                Cell::Unset => list.append(interned::unset(py)?)?,
+            }
         }
-    }
-    Ok(list)
+        Ok(list)
+    })
 }
 
 fn routing_key<'py>(

@@ -33,6 +33,7 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 #[pyfunction]
 pub fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    crate::ending::forked();
 }
 
 pub struct SessionState {

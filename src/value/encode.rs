@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyException, PyMemoryError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError};
 use pyo3::prelude::*;
 use pyo3::types::{
     PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
@@ -198,7 +198,8 @@ fn encode_map(
 ) -> Outcome<()> {
     let py = value.py();
     // A list of the entries: the mapping may change while user code runs below.
-    let items = if let Ok(dict) = value.cast::<PyDict>() {
+    // A subclass of dict may go through its entries in an order of its own: OrderedDict does.
+    let items = if let Ok(dict) = value.cast_exact::<PyDict>() {
         items_of(dict)?
     } else if value.is_instance(interned::mapping(py)?)? {
         let items = value.call_method0(pyo3::intern!(py, "items"));
@@ -288,7 +289,10 @@ fn encode_udt(
             Some(part) => encode_cell(field, part, out).map_err(|failure| {
                 failure.at(|| Segment::Field(name.bind(py).to_string_lossy().into_owned()))
             })?,
-            None => wire::put_i32(out, wire::NULL),
+            None => {
+                room(out, SMALL)?;
+                wire::put_i32(out, wire::NULL);
+            }
         }
     }
     Ok(())
@@ -416,7 +420,8 @@ pub fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyBuffer<u8>>> {
 
 /// Nothing, for an error that only says that a value is not of the kind that was tried.
 pub fn unless_serious<T>(py: Python<'_>, error: PyErr) -> PyResult<Option<T>> {
-    let of_the_value =
-        error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyMemoryError>(py);
+    let of_the_value = error.is_instance_of::<PyException>(py)
+        && !error.is_instance_of::<PyMemoryError>(py)
+        && !error.is_instance_of::<PyRecursionError>(py);
     if of_the_value { Ok(None) } else { Err(error) }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use pyo3::exceptions::{PyException, PyMemoryError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError};
 use pyo3::prelude::*;
 use turbocql_codec::{CodecError, Malformed, Segment};
 
@@ -37,15 +37,16 @@ impl Failure {
     }
 
     /// A value refused because the user's own code raised while it was read. What is no matter of
-    /// the value (`KeyboardInterrupt`, `MemoryError`, ...) stays what it is.
+    /// the value (`KeyboardInterrupt`, `MemoryError`, `RecursionError`, ...) stays what it is.
     pub fn caused(
         py: Python<'_>,
         cql_type: impl Display,
         reason: impl Into<String>,
         cause: PyErr,
     ) -> Box<Failure> {
-        let about_the_value =
-            cause.is_instance_of::<PyException>(py) && !cause.is_instance_of::<PyMemoryError>(py);
+        let about_the_value = cause.is_instance_of::<PyException>(py)
+            && !cause.is_instance_of::<PyMemoryError>(py)
+            && !cause.is_instance_of::<PyRecursionError>(py);
         Box::new(if about_the_value {
             Failure::Refused(CodecError::new(cql_type, reason), Some(cause))
         } else {

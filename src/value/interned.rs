@@ -41,6 +41,7 @@ imported! {
     safe_uuid_unknown = "turbocql._records"."SAFE_UUID_UNKNOWN";
     ipv4_address = "ipaddress"."IPv4Address";
     ipv6_address = "ipaddress"."IPv6Address";
+    dataclass_fields = "turbocql._records"."dataclass_fields";
     mapping = "collections.abc"."Mapping";
     number = "numbers"."Number";
     real = "numbers"."Real";
@@ -57,6 +58,7 @@ imported! {
     frozen_map = "turbocql.types"."FrozenMap";
     unset = "turbocql.types"."UNSET";
     start_notifying = "turbocql._notify"."start";
+    encode_error = "turbocql.errors"."EncodeError";
     error_from_codec = "turbocql.errors"."from_codec";
     error_from_engine = "turbocql.errors"."from_engine";
     bulk_report = "turbocql.bulk"."_report";

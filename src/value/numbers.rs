@@ -118,13 +118,18 @@ fn other_double(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<f64> {
         || value.is_instance_of::<PyInt>()
         || value.is_instance(interned::real(py)?)?;
     if real {
-        return value.extract::<f64>().map_err(|error| {
+        let wide = value.extract::<f64>().map_err(|error| {
             if error.is_instance_of::<PyOverflowError>(py) {
                 out_of_range(plan, value)
             } else {
                 raised(plan, value, error)
             }
-        });
+        })?;
+        // Wider kinds of floats become infinite without a word.
+        if wide.is_infinite() && !value.is_instance_of::<PyFloat>() && !value.eq(wide)? {
+            return Err(out_of_range(plan, value));
+        }
+        return Ok(wide);
     }
     let number = exact_int(plan, value, "float, int or another real number")?;
     number.extract::<f64>().map_err(|error| {

@@ -44,6 +44,41 @@ fn days_of(date: &impl PyDateAccess) -> i32 {
     days_from_civil(date.get_year(), date.get_month(), date.get_day())
 }
 
+/// What an attribute of a subclass says. Its C fields need not be what it stands for: pandas has
+/// instants beyond Python's years, and one that is no time at all.
+fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &str) -> Outcome<T> {
+    let number = value.getattr(name).and_then(|number| number.extract::<i64>());
+    let number = number.map_err(|error| raised(plan, value, error))?;
+    T::try_from(number).map_err(|_| numbers::out_of_range(plan, value))
+}
+
+/// Days since 1970-01-01 of a subclass of `date` or `datetime`.
+fn days_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
+    let year: i32 = attribute(plan, value, "year")?;
+    let (month, day) = (attribute(plan, value, "month")?, attribute(plan, value, "day")?);
+    // Microseconds of years further away do not fit 64 bits.
+    let calendar = (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !(-200_000..200_000).contains(&year) || !calendar {
+        return Err(numbers::out_of_range(plan, value));
+    }
+    Ok(days_from_civil(year, month, day))
+}
+
+/// Nanoseconds since midnight of a subclass of `time` or `datetime`.
+fn clock_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
+    let [hour, minute, second, microsecond]: [u32; 4] = [
+        attribute(plan, value, "hour")?,
+        attribute(plan, value, "minute")?,
+        attribute(plan, value, "second")?,
+        attribute(plan, value, "microsecond")?,
+    ];
+    if hour > 23 || minute > 59 || second > 59 || microsecond > 999_999 {
+        return Err(numbers::out_of_range(plan, value));
+    }
+    let seconds = (i64::from(hour) * 60 + i64::from(minute)) * 60 + i64::from(second);
+    Ok(seconds * 1_000_000_000 + i64::from(microsecond) * 1000)
+}
+
 /// Whether the value counts as a raw number: a bool is none.
 fn is_integer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if value.is_instance_of::<PyBool>() {
@@ -58,8 +93,11 @@ pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     if value.is_instance_of::<PyDateTime>() {
         return Err(mismatch(plan, "datetime.date; of a datetime pass its .date()", value));
     }
-    if let Ok(date) = value.cast::<PyDate>() {
+    if let Ok(date) = value.cast_exact::<PyDate>() {
         return Ok(days_of(date));
+    }
+    if value.is_instance_of::<PyDate>() {
+        return days_by_attributes(plan, value);
     }
     if value.is_instance(interned::cql_date(py)?)? {
         let days = value.getattr(pyo3::intern!(py, "days"));
@@ -83,6 +121,9 @@ pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     if let Ok(time) = value.cast::<PyTime>() {
         if time.get_tzinfo().is_some() {
             return Err(mismatch(plan, "a datetime.time without a time zone", value));
+        }
+        if !value.is_exact_instance_of::<PyTime>() {
+            return clock_by_attributes(plan, value);
         }
         let seconds = (i64::from(time.get_hour()) * 60 + i64::from(time.get_minute())) * 60
             + i64::from(time.get_second());
@@ -108,11 +149,17 @@ pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
 pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let py = value.py();
     if let Ok(datetime) = value.cast::<PyDateTime>() {
-        let seconds = (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute())) * 60
-            + i64::from(datetime.get_second());
-        let microseconds = i64::from(days_of(datetime)) * MICROSECONDS_PER_DAY
-            + seconds * 1_000_000
-            + i64::from(datetime.get_microsecond());
+        let microseconds = if value.is_exact_instance_of::<PyDateTime>() {
+            let seconds = (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute()))
+                * 60
+                + i64::from(datetime.get_second());
+            i64::from(days_of(datetime)) * MICROSECONDS_PER_DAY
+                + seconds * 1_000_000
+                + i64::from(datetime.get_microsecond())
+        } else {
+            i64::from(days_by_attributes(plan, value)?) * MICROSECONDS_PER_DAY
+                + clock_by_attributes(plan, value)? / 1000
+        };
         let offset = match datetime.get_tzinfo() {
             None => 0,
             Some(zone) if zone.is(&*PyTzInfo::utc(py)?) => 0,
@@ -121,7 +168,9 @@ pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
         return Ok((microseconds - offset).div_euclid(1000));
     }
     if let Ok(date) = value.cast::<PyDate>() {
-        return Ok(i64::from(days_of(date)) * MILLISECONDS_PER_DAY);
+        let exact = value.is_exact_instance_of::<PyDate>();
+        let days = if exact { days_of(date) } else { days_by_attributes(plan, value)? };
+        return Ok(i64::from(days) * MILLISECONDS_PER_DAY);
     }
     if value.is_instance(interned::cql_timestamp(py)?)? {
         let milliseconds = value.getattr(pyo3::intern!(py, "milliseconds"));
@@ -158,6 +207,9 @@ fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
 pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> {
     let py = value.py();
     if let Ok(delta) = value.cast::<PyDelta>() {
+        if !value.is_exact_instance_of::<PyDelta>() {
+            check_delta(plan, value, delta)?;
+        }
         // A timedelta of 999,999,999 days is 8.64e19 microseconds: beyond 64 bits.
         let total = (i128::from(delta.get_days()) * 86_400 + i128::from(delta.get_seconds()))
             * 1_000_000
@@ -181,4 +233,26 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
         return read().map_err(|error| raised(plan, value, error));
     }
     Err(mismatch(plan, "turbocql.Duration or datetime.timedelta", value))
+}
+
+/// Refuses a subclass of `timedelta` that is more than a `timedelta` tells: pandas has nanoseconds
+/// and longer spans, others have months.
+fn check_delta(
+    plan: &HostPlan,
+    value: &Bound<'_, PyAny>,
+    delta: &Bound<'_, PyDelta>,
+) -> Outcome<()> {
+    let py = value.py();
+    let (days, seconds) = (delta.get_days(), delta.get_seconds());
+    let plain = PyDelta::new(py, days, seconds, delta.get_microseconds(), false)?;
+    let mut same = value.eq(plain)?;
+    for name in ["years", "months"] {
+        if let Some(part) = value.getattr_opt(name)? {
+            same = same && !part.is_truthy()?;
+        }
+    }
+    if same {
+        return Ok(());
+    }
+    Err(mismatch(plan, "a timedelta without years, months or nanoseconds", value))
 }

@@ -84,7 +84,8 @@ def test_rows_that_lie(length: int) -> None:
         for call in (ENCODER.bind, lambda row: ENCODER.bind_many([row])):
             with suppress(EncodeError, ValueError, OverflowError):
                 assert len(call(Row(length, parts))) in (1, 3)
-    own_or_refused(lambda: ENCODER.bind_columns([Lying(max(length, 1), lambda: iter([1]))]))
+    own_or_refused(lambda: ENCODER.bind_columns([Lying(1, lambda: itertools.repeat(1))]))
+    own_or_refused(lambda: ENCODER.bind_columns([Lying(max(length, 2), lambda: iter([1]))]))
 
 
 class Endless(dict[str, Any]):
@@ -155,7 +156,7 @@ def re_entering() -> Any:
 @pytest.mark.parametrize("case", UNBOUNDED)
 def test_what_would_never_end_or_fit(case: str) -> None:
     kind, message = limited(UNBOUNDED[case], seconds=10)
-    assert kind in (EncodeError, ValueError, TypeError, None), (kind, message)
+    assert kind in (EncodeError, ValueError, TypeError, RecursionError, None), (kind, message)
     assert message
     assert kind is not None or case in ("pair", "longer pair", "names", "names of columns")
 

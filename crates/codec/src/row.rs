@@ -1,5 +1,7 @@
 //! Encoded rows: cells in one arena, each framed as the protocol frames a bound value.
 
+use std::collections::TryReserveError;
+
 use crate::wire;
 
 /// One cell of an encoded row.
@@ -35,6 +37,21 @@ impl RowBuffer {
             ends: Vec::with_capacity(rows),
             open_cells: 0,
         }
+    }
+
+    /// Makes room for more bytes and rows.
+    ///
+    /// What is pushed without it grows the memory as `Vec` does, which ends the process where there
+    /// is none.
+    #[inline]
+    pub fn reserve(&mut self, bytes: usize, rows: usize) -> Result<(), TryReserveError> {
+        if self.bytes.capacity() - self.bytes.len() < bytes {
+            self.bytes.try_reserve(bytes)?;
+        }
+        if self.ends.capacity() - self.ends.len() < rows {
+            self.ends.try_reserve(rows)?;
+        }
+        Ok(())
     }
 
     pub fn push_null(&mut self) {

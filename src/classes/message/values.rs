@@ -1,6 +1,7 @@
 //! Serialized values, by position and by name.
 
 use pyo3::IntoPyObject;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use turbocql_codec::Cell;
@@ -71,6 +72,7 @@ pub fn append_values(
     let expected = "a sequence of bytes, None and UNSET";
     let refuse = || unexpected(at.part(Part::Argument("values")), expected, given);
     each(given, refuse, |index, value| {
+        values.try_reserve(1).map_err(|_| PyMemoryError::new_err(()))?;
         values.push(Value::take(value, unset, at.part(Part::Value(index)))?);
         Ok(())
     })?;
@@ -111,6 +113,7 @@ impl Values {
             let name = short_text(&name, At::argument("the name of a value"))?;
             let at = At::MESSAGE.part(Part::Named(name.to_str(py)?));
             let value = Value::take(&value, unset, at)?;
+            values.try_reserve(1).map_err(|_| PyMemoryError::new_err(()))?;
             values.push((name, value));
             Ok(())
         })?;
