@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyAttributeError, PyMemoryError, PyTypeError};
+use pyo3::exceptions::{PyAttributeError, PyMemoryError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
 use turbocql_codec::{Column, RowBuffer, Segment};
 
 use crate::row::compile_all;
-use crate::value::describe::{cut, describe};
+use crate::value::describe::{cut, describe, describe_key};
 use crate::value::encode::{encode_cell, first_unknown, is_unset};
+use crate::value::record;
+use crate::value::sequence::has_labels;
 use crate::value::{Failure, HostPlan, Outcome, SMALL, interned, room};
 
 /// How the values of one bind marker become bytes.
@@ -205,6 +207,13 @@ impl RowPlan {
     fn encode_values(&self, values: &Bound<'_, PyAny>, rows: &mut RowBuffer) -> Outcome<()> {
         let py = values.py();
         if let Ok(tuple) = values.cast::<PyTuple>() {
+            if !values.is_exact_instance_of::<PyTuple>()
+                && let Some(order) = self.by_name(values)?
+            {
+                let parts = order.into_iter().map(|i| tuple.get_item(i));
+                return self
+                    .encode_positional(parts.collect::<PyResult<Vec<_>>>()?.into_iter(), rows);
+            }
             self.check_count(tuple.len())?;
             return self.encode_positional(tuple.iter(), rows);
         }
@@ -218,7 +227,7 @@ impl RowPlan {
         if values.is_instance(interned::mapping(py)?)? {
             return self.encode_named(values, values.len()?, |name| item_of(values, name), rows);
         }
-        if values.get_type().hasattr(pyo3::intern!(py, "__dataclass_fields__"))? {
+        if record::is_dataclass(values)? {
             return self.encode_attributes(values, rows);
         }
         let sequence = !values.is_instance_of::<PyString>()
@@ -226,18 +235,34 @@ impl RowPlan {
             && !values.is_instance_of::<PyByteArray>()
             && !values.is_instance_of::<PyMemoryView>()
             && values.hasattr(pyo3::intern!(py, "__getitem__"))?
-            && values.hasattr(pyo3::intern!(py, "__len__"))?;
+            && values.hasattr(pyo3::intern!(py, "__len__"))?
+            && !has_labels(values)?;
         if !sequence {
-            let error = PyTypeError::new_err(format!(
+            let reason = format!(
                 "values must be a list, tuple, other sequence, mapping or dataclass, got {}",
                 describe(values)
-            ));
-            return Err(error.into());
+            );
+            return Err(Failure::refused("row", reason));
         }
         let length = values.len()?;
         self.check_count(length)?;
         let items: Vec<_> = values.try_iter()?.take(length).collect::<PyResult<_>>()?;
         self.encode_positional(items.into_iter(), rows)
+    }
+
+    /// Where in a named tuple the value of each column is, when it has all columns among its names:
+    /// their order need not be that of the statement.
+    fn by_name(&self, values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<usize>>> {
+        let Some(names) = record::names_of(values)? else { return Ok(None) };
+        let mut order = Vec::with_capacity(self.names.len());
+        for name in &self.names {
+            match names.index(name.bind(values.py())) {
+                Ok(position) => order.push(position),
+                Err(error) if error.is_instance_of::<PyValueError>(values.py()) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(order))
     }
 
     fn check_count(&self, got: usize) -> Outcome<()> {
@@ -280,7 +305,10 @@ impl RowPlan {
             self.encode_marker(i, value, rows)?;
         }
         // Nearly always every marker has its value and nothing else is there.
-        if missing == 0 && count == self.distinct {
+        // Where something is missing, nothing else is there when all entries have been used.
+        let found = self.columns.len() - missing;
+        let alone = self.distinct == self.columns.len() && found == count;
+        if (missing == 0 && count == self.distinct) || alone {
             return Ok(());
         }
         self.check_names(values)
@@ -290,7 +318,6 @@ impl RowPlan {
     /// key may be: the class does not fit the statement.
     fn encode_attributes(&self, values: &Bound<'_, PyAny>, rows: &mut RowBuffer) -> Outcome<()> {
         let py = values.py();
-        let fields = interned::dataclass_fields(py)?.call1((values,))?;
         for (i, name) in self.names.iter().enumerate() {
             let refuse = |why: &str| {
                 let column = &self.columns[i];
@@ -300,7 +327,7 @@ impl RowPlan {
                 failure.at(|| Segment::Column(column.name.clone()))
             };
             // Methods, properties and class variables of that name are no fields.
-            if !fields.contains(name.bind(py))? {
+            if !record::is_field(values, name.bind(py))? {
                 return Err(refuse("such field"));
             }
             let value = values.getattr(name.bind(py)).map_err(|error| {
@@ -315,7 +342,7 @@ impl RowPlan {
     fn check_names(&self, values: &Bound<'_, PyAny>) -> Outcome<()> {
         let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
         let Some(key) = first_unknown(values, &names)? else { return Ok(()) };
-        let (got, names) = (describe(&key), names.join(", "));
+        let (got, names) = (describe_key(&key), cut(&names.join(", "), 1000));
         let reason = format!("the statement has no bind marker {got}; it has: {names}");
         Err(Failure::refused("row", reason))
     }

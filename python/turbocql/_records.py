@@ -13,6 +13,7 @@ from uuid import SafeUUID
 
 SAFE_UUID_UNKNOWN = SafeUUID.unknown
 object_setattr = object.__setattr__
+DATACLASS_FIELD: Any = vars(dataclasses)["_FIELD"]
 
 
 def field_names(names: tuple[str, ...]) -> list[str]:
@@ -40,17 +41,6 @@ def field_names(names: tuple[str, ...]) -> list[str]:
             fields[i] = field
             taken.add(field)
     return [field for field in fields if field is not None]
-
-
-def dataclass_fields(record: Any) -> frozenset[str]:
-    """The names of a dataclass's fields."""
-    cls: Any = type(record)
-    return _fields_of(cls)
-
-
-@lru_cache(maxsize=1024)
-def _fields_of(cls: Any) -> frozenset[str]:
-    return frozenset(field.name for field in dataclasses.fields(cls))
 
 
 def _accepted(name: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from ._core import (
     CqlType,
@@ -45,6 +45,15 @@ TypeLike: TypeAlias = str | CqlType | type[Any]
 """What stands for a CQL type: CQL text, a `CqlType`, a class of `cassandra.cqltypes`."""
 
 
+_KEPT = 4096
+"""Characters of a type's text from which on what is made of it is not kept: memory."""
+
+
+def _is_kept(cql_type: object) -> TypeGuard[str | CqlType]:
+    # No subclass of str, which may have an equality of its own.
+    return type(cql_type) is str and len(cql_type) < _KEPT
+
+
 @lru_cache(maxsize=1024)
 def _serializer(cql_type: str | CqlType) -> Serializer:
     return Serializer(cql_type)
@@ -66,8 +75,7 @@ def find_serializer(cql_type: TypeLike) -> Serializer:
         >>> find_serializer("vector<float, 2>").serialize([1.0, -2.0]).hex(" ", 4)
         '3f800000 c0000000'
     """
-    # No subclass of str, which may have an equality of its own.
-    if type(cql_type) is str or isinstance(cql_type, CqlType):
+    if _is_kept(cql_type):
         return _serializer(cql_type)
     return Serializer(cql_type)
 
@@ -96,7 +104,7 @@ def find_deserializer(
         >>> find_deserializer("varint").deserialize(b"\x01\x00")
         256
     """
-    if type(cql_type) is str or isinstance(cql_type, CqlType):
+    if _is_kept(cql_type):
         return _deserializer(cql_type, naive_timestamps, numpy_vectors)
     return Deserializer(cql_type, naive_timestamps=naive_timestamps, numpy_vectors=numpy_vectors)
 

@@ -141,7 +141,18 @@ fn parse(text: &Bound<'_, PyString>, udts: Option<&Bound<'_, PyAny>>) -> PyResul
             whole = format!("{keyspace}.{name}");
             &whole
         };
-        let found = udts.get_item(key).and_then(|found| type_of(&found));
+        let found = udts.get_item(key).and_then(|found| match found.cast::<PyString>() {
+            // Its own types are looked up in the same place.
+            Ok(text) => Ok(Inside::nested(udts.py()).and_then(|_inside| parse(text, Some(udts)))?),
+            Err(_) => CqlType_::new_of(&type_of(&found)?),
+        });
+        let found = found.and_then(|found| match found.cql_type.thawed() {
+            CqlType::Udt(_) => Ok(found.cql_type.clone()),
+            other => {
+                let reason = format!("udts[{key:?}] is {other}, no user-defined type");
+                Err(PyValueError::new_err(reason))
+            }
+        });
         found
             .map_err(|error| {
                 if !error.is_instance_of::<PyKeyError>(text.py()) {

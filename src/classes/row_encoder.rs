@@ -14,9 +14,9 @@ use super::cql_type::{CqlType_, compiled, object_of};
 use crate::bind::{Marker, RowPlan};
 use crate::ending::Inside;
 use crate::error::{self, Way};
-use crate::value::describe::{describe, type_name};
+use crate::value::describe::{cut, describe, describe_key, type_name};
 use crate::value::encode::{first_unknown, unless_serious};
-use crate::value::sequence::is_masked;
+use crate::value::sequence::{is_frame, is_masked};
 use crate::value::{Failure, Outcome, interned};
 
 /// Values of a row are counted in 16 bits.
@@ -105,12 +105,11 @@ impl RowEncoder {
     /// Binds one row.
     ///
     /// Raises: `EncodeError` that names the column, and the place within its value.
-    #[pyo3(signature = (values=None))]
-    fn bind(&self, py: Python<'_>, values: Option<&Bound<'_, PyAny>>) -> PyResult<EncodedRow> {
+    fn bind(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<EncodedRow> {
         let _inside = Inside::nested(py)?;
         let mut rows = RowBuffer::with_capacity(64, 1);
         error::guarded(|| {
-            let encoded = self.plan.encode(values, &mut rows);
+            let encoded = self.plan.encode(Some(values), &mut rows);
             encoded.map_err(|failure| error::raise(py, *failure, Way::Encode))
         })?;
         Ok(EncodedRow { plan: self.plan.clone(), rows: Arc::new(rows), index: 0 })
@@ -282,6 +281,7 @@ impl ColumnValues {
                 || values.is_instance_of::<PyBytes>()
                 || values.is_instance(interned::mapping(py)?)?
                 || is_masked(values)?
+                || is_frame(values)?
                 || !values.hasattr(pyo3::intern!(py, "__getitem__"))?
                 || !values.hasattr(pyo3::intern!(py, "__len__"))?;
             if unordered {
@@ -299,7 +299,7 @@ impl ColumnValues {
 fn check_names(given: &Bound<'_, PyAny>, known: &[Column]) -> Outcome<()> {
     let names: Vec<&str> = known.iter().map(|column| column.name.as_str()).collect();
     let Some(key) = first_unknown(given, &names)? else { return Ok(()) };
-    let (got, names) = (describe(&key), names.join(", "));
+    let (got, names) = (describe_key(&key), cut(&names.join(", "), 1000));
     let reason = format!("there is no column {got}; the columns are: {names}");
     Err(Failure::refused("row", reason))
 }
@@ -313,6 +313,14 @@ fn marker(
     let (keyspace, table, name, cql_type) = column_parts(given)?;
     let description = (&keyspace, &table, &name);
     if let Some(policy) = policy {
+        // With less, the policy would not know the column, and it would be sent as it is.
+        if keyspace.is_empty() || table.is_empty() {
+            let reason = format!(
+                "column {name:?}: an encryption policy knows columns by keyspace, table and name: \
+                 give (keyspace, table, name, type)"
+            );
+            return Err(PyValueError::new_err(reason));
+        }
         let column = interned::column_description(py)?.call1(description)?;
         if policy.call_method1("contains_column", (&column,))?.is_truthy()? {
             let (cql_type, inner) =

@@ -212,7 +212,7 @@ impl<'py> Decoder<'py> {
         let mut parts = Vec::new();
         room(&mut parts, elements.count())?;
         for i in 0..elements.count() {
-            let cell = good(plan, elements.next_value())?;
+            let cell = at_index(plan, i, elements.next_value())?;
             parts.push(self.part(element, cell, hashable, || Segment::Index(i))?);
         }
         good(plan, elements.finish())?;
@@ -268,10 +268,11 @@ impl<'py> Decoder<'py> {
         let mut entries = good(plan, types::map::decode(bytes))?;
         let map = PyDict::new(self.py);
         for i in 0..entries.count() {
-            let cell = good(plan, entries.next_value())?;
+            let cell = good(plan, entries.next_value())
+                .map_err(|failure| failure.at(|| Segment::MapKey(i)))?;
             let key = self.part(key_plan, cell, true, || Segment::MapKey(i))?;
-            let cell = good(plan, entries.next_value())?;
             let shown = || Segment::MapValue(super::describe::describe_key(&key));
+            let cell = good(plan, entries.next_value()).map_err(|failure| failure.at(shown))?;
             let value = self.part(value_plan, cell, hashable, shown)?;
             map.set_item(key, value)?;
         }
@@ -289,7 +290,7 @@ impl<'py> Decoder<'py> {
         let mut cells = types::tuple::decode(bytes);
         let mut parts = Vec::with_capacity(components.len());
         for (i, component) in components.iter().enumerate() {
-            let cell = good(plan, cells.next_value())?;
+            let cell = at_index(plan, i, cells.next_value())?;
             parts.push(self.part(component, cell, hashable, || Segment::Index(i))?);
         }
         good(plan, cells.finish())?;
@@ -307,7 +308,7 @@ impl<'py> Decoder<'py> {
         let mut cells = types::composite::decode(bytes);
         let mut parts = Vec::with_capacity(components.len());
         for (i, component) in components.iter().enumerate() {
-            let Some(cell) = good(plan, cells.next_value())? else { break };
+            let Some(cell) = at_index(plan, i, cells.next_value())? else { break };
             parts.push(self.part(component, Some(cell), hashable, || Segment::Index(i))?);
         }
         good(plan, cells.finish())?;
@@ -326,8 +327,8 @@ impl<'py> Decoder<'py> {
         let mut cells = types::udt::decode(bytes);
         let mut parts = Vec::with_capacity(udt.fields.len());
         for (i, field) in udt.fields.iter().enumerate() {
-            let cell = good(plan, cells.next_value())?;
             let segment = || Segment::Field(udt.udt.fields[i].0.clone());
+            let cell = good(plan, cells.next_value()).map_err(|failure| failure.at(segment))?;
             parts.push(self.part(field, cell, hashable, segment)?);
         }
         Ok(record::make(self.py, &udt.host.class, PyTuple::new(self.py, parts)?)?)
@@ -350,7 +351,7 @@ impl<'py> Decoder<'py> {
         let mut parts = Vec::new();
         room(&mut parts, vector.dimension)?;
         for i in 0..vector.dimension {
-            let cell = good(plan, elements.next_value())?;
+            let cell = at_index(plan, i, elements.next_value())?;
             let part = self.part(&vector.element, Some(cell), hashable, || Segment::Index(i))?;
             parts.push(part);
         }
@@ -422,6 +423,11 @@ fn empty_is_null(plan: &HostPlan) -> bool {
 
 fn good<T>(plan: &HostPlan, decoded: Result<T, Malformed>) -> Outcome<T> {
     decoded.map_err(|malformed| Failure::malformed(plan.cql_type(), malformed))
+}
+
+/// The same for a part, at its place.
+fn at_index<T>(plan: &HostPlan, index: usize, decoded: Result<T, Malformed>) -> Outcome<T> {
+    good(plan, decoded).map_err(|failure| failure.at(|| Segment::Index(index)))
 }
 
 fn int<'py, T>(py: Python<'py>, value: T) -> Bound<'py, PyAny>

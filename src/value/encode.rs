@@ -6,13 +6,14 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError};
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
+    PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple,
+    PyType,
 };
 use turbocql_codec::plan::UdtPlan;
 use turbocql_codec::types::{self, inet};
 use turbocql_codec::{Malformed, Plan, Segment, wire};
 
-use super::describe::{describe, describe_key};
+use super::describe::{cut, describe, describe_key};
 use super::record::{self, Record};
 use super::{
     Failure, HostPlan, Outcome, SMALL, copied, interned, items_of, numbers, room, sequence,
@@ -321,8 +322,12 @@ fn udt_fields<'py>(
                 PyDict::from_sequence(PyList::new(py, named)?.as_any())?.as_any(),
             );
         }
-        if !value.hasattr(pyo3::intern!(py, "_fields"))? {
+        let Some(own) = record::names_of(value)? else {
             return positional(plan, udt, parts.iter());
+        };
+        let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
+        if let Some(unknown) = first_unknown(own.as_any(), &known)? {
+            return Err(no_field(plan, udt, &describe_key(&unknown)));
         }
     }
     if let Ok(parts) = value.cast::<PyList>() {
@@ -342,21 +347,32 @@ fn udt_fields<'py>(
         }
         return Ok(parts);
     }
-    // Numbers, texts and arrays have attributes, but are no records.
+    // Numbers, texts, arrays, classes and modules have attributes, but are no records.
     let scalar = value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyInt>()
         || value.is_instance_of::<PyFloat>()
         || value.is_instance_of::<PyComplex>()
         || value.is_instance_of::<PyByteArray>()
+        || value.is_instance_of::<PyType>()
+        || value.is_instance_of::<PyModule>()
         || value.is_instance(interned::number(py)?)?
         || value.hasattr(pyo3::intern!(py, "__array__"))?;
     if scalar {
         return Err(mismatch(plan, RECORDS, value));
     }
     let mut parts = Vec::with_capacity(udt.fields.len());
+    let dataclass = record::is_dataclass(value)?;
     for name in names {
-        parts.push(value.getattr_opt(name).map_err(|error| raised(plan, value, error))?);
+        let there = !dataclass || record::is_field(value, name)?;
+        let part = if there { value.getattr_opt(name)? } else { None };
+        // A property that fails, or a slot that was never filled, is no field that is missing.
+        if there && part.is_none() && value.get_type().hasattr(name)? {
+            let reason =
+                format!("the value of its attribute {} cannot be read", describe_key(name));
+            return Err(Failure::refused(plan.cql_type(), reason));
+        }
+        parts.push(part);
     }
     if parts.iter().all(Option::is_none) && !udt.fields.is_empty() {
         return Err(mismatch(plan, RECORDS, value));
@@ -388,9 +404,14 @@ fn unknown_fields(
     let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
     let unknown = first_unknown(value, &known)?;
     let unknown = unknown.map_or_else(|| "a key".to_owned(), |key| describe_key(&key));
-    let cql_type = plan.cql_type();
-    let reason = format!("{cql_type} has no field {unknown}; its fields are {}", known.join(", "));
-    Ok(Failure::refused(cql_type, reason))
+    Ok(no_field(plan, udt, &unknown))
+}
+
+fn no_field(plan: &HostPlan, udt: &UdtPlan<Record>, unknown: &str) -> Box<Failure> {
+    let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
+    let (cql_type, known) = (plan.cql_type(), cut(&known.join(", "), 1000));
+    let reason = format!("{cql_type} has no field {unknown}; its fields are {known}");
+    Failure::refused(cql_type, reason)
 }
 
 /// The first key of a mapping that is none of the known ones, among one more than there are of

@@ -41,7 +41,7 @@ imported! {
     safe_uuid_unknown = "turbocql._records"."SAFE_UUID_UNKNOWN";
     ipv4_address = "ipaddress"."IPv4Address";
     ipv6_address = "ipaddress"."IPv6Address";
-    dataclass_fields = "turbocql._records"."dataclass_fields";
+    dataclass_field = "turbocql._records"."DATACLASS_FIELD";
     mapping = "collections.abc"."Mapping";
     number = "numbers"."Number";
     real = "numbers"."Real";

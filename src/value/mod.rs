@@ -24,6 +24,9 @@ pub type HostPlan = turbocql_codec::Plan<record::Record>;
 /// Bytes that any value of fixed width and any length before one take at most.
 pub const SMALL: usize = 64;
 
+/// Bytes that a value can have at most, and what its parts may be off by.
+const LONGEST: usize = i32::MAX as usize + SMALL;
+
 /// Makes room for `count` more; `MemoryError` where there is none, for which a `Vec` that grows by
 /// itself would end the process.
 #[inline]
@@ -33,6 +36,11 @@ pub fn room<T>(out: &mut Vec<T>, count: usize) -> Outcome<()> {
 
 #[cold]
 fn grow<T>(out: &mut Vec<T>, count: usize) -> Outcome<()> {
+    // No frame could carry it; and one large part may stand in a value any number of times.
+    let bytes = size_of::<T>() == 1 && out.len().saturating_add(count) > LONGEST;
+    if bytes {
+        return Err(Failure::refused("a value", "the value is longer than 2 GiB"));
+    }
     out.try_reserve(count).map_err(|_| PyMemoryError::new_err(()).into())
 }
 

@@ -1,7 +1,7 @@
 //! What a plan keeps for each user-defined type: its Python record class and field names.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 use turbocql_codec::{CqlType, Plan, UdtType};
 
 use super::{HostPlan, Outcome, interned};
@@ -37,6 +37,32 @@ pub fn fields_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, P
         return Ok(None);
     };
     Ok(Some(made_of.extract::<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>()?.1))
+}
+
+/// The names of a named tuple's parts: as its columns or fields are called, for one made here.
+pub fn names_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    if let Some(names) = fields_of(value)? {
+        return Ok(Some(names));
+    }
+    let names = value.getattr_opt(pyo3::intern!(value.py(), "_fields"))?;
+    Ok(names.and_then(|names| names.cast_into::<PyTuple>().ok()))
+}
+
+/// Whether instances of a class are dataclasses.
+pub fn is_dataclass(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    value.get_type().hasattr(pyo3::intern!(value.py(), "__dataclass_fields__"))
+}
+
+/// Whether a dataclass has a field of this name: class variables and arguments of `__init__` that
+/// are kept by no name are none.
+pub fn is_field(value: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyResult<bool> {
+    let py = value.py();
+    let fields = value.get_type().getattr(pyo3::intern!(py, "__dataclass_fields__"))?;
+    let Ok(fields) = fields.cast::<PyDict>() else { return Ok(false) };
+    let Some(field) = fields.get_item(name)? else { return Ok(false) };
+    let kind = field.getattr_opt(pyo3::intern!(py, "_field_type"))?;
+    let real = interned::dataclass_field(py)?;
+    Ok(kind.is_some_and(|kind| kind.is(real)))
 }
 
 /// Compiles a type for use with Python values.

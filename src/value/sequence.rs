@@ -129,7 +129,8 @@ fn parts<'py>(
     let refused = is_text_or_bytes(value)
         || (set && !sets)
         || value.is_instance(interned::mapping(py)?)?
-        || is_masked(value)?;
+        || is_masked(value)?
+        || is_frame(value)?;
     if refused || !value.hasattr(pyo3::intern!(py, "__iter__"))? {
         return Err(mismatch(plan, expected, value));
     }
@@ -150,6 +151,25 @@ pub fn is_masked(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = value.py();
     Ok(value.hasattr(pyo3::intern!(py, "mask"))?
         && value.hasattr(pyo3::intern!(py, "_baseclass"))?)
+}
+
+/// A table, such as a pandas or polars DataFrame: iterating it does not give its rows.
+pub fn is_frame(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = value.py();
+    Ok(value.hasattr(pyo3::intern!(py, "columns"))?
+        && value.hasattr(pyo3::intern!(py, "dtypes"))?)
+}
+
+/// What has a name for each value besides its place, such as a pandas Series or a row of a
+/// structured NumPy array: as a row, either could be meant.
+pub fn has_labels(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = value.py();
+    if is_frame(value)? || value.hasattr(pyo3::intern!(py, "iloc"))? {
+        return Ok(true);
+    }
+    let Some(dtype) = value.getattr_opt(pyo3::intern!(py, "dtype"))? else { return Ok(false) };
+    let names = dtype.getattr_opt(pyo3::intern!(py, "names"))?;
+    Ok(names.is_some_and(|names| !names.is_none()))
 }
 
 fn encode_parts(

@@ -61,7 +61,12 @@ fn days_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32>
     if !(-200_000..200_000).contains(&year) || !calendar {
         return Err(numbers::out_of_range(plan, value));
     }
-    Ok(days_from_civil(year, month, day))
+    let days = days_from_civil(year, month, day);
+    // The 31st of a short month is a day of the next one.
+    if civil_from_days(days.into()) != (year.into(), month, day) {
+        return Err(numbers::out_of_range(plan, value));
+    }
+    Ok(days)
 }
 
 /// Nanoseconds since midnight of a subclass of `time` or `datetime`.

@@ -23,6 +23,7 @@ from .paths import Batch, Query
 from .test_hostile import Lying, Raising, RaisingAttributes, RaisingMapping, Trigger, interrupting
 
 COLUMNS = [("id", "int"), ("name", "text"), ("v", "list<int>")]
+WHOLE = [("ks", "t", *column) for column in COLUMNS]
 ENCODER = RowEncoder(COLUMNS, key_columns=["id"])
 OWN = RuntimeError("own")
 
@@ -286,18 +287,18 @@ class Policy:
     ids=lambda answers: "-".join(answers),
 )
 def test_policies_that_raise_or_lie(answers: dict[str, Any]) -> None:
-    own_or_refused(lambda: RowEncoder(COLUMNS, encryption_policy=Policy(**answers)).bind((1, 2, 3)))
+    own_or_refused(lambda: RowEncoder(WHOLE, encryption_policy=Policy(**answers)).bind((1, 2, 3)))
     (name,) = answers
     for passing in (KeyboardInterrupt, SystemExit, MemoryError):
         policy = Policy(**{name: passing()})
         with pytest.raises(passing):
-            RowEncoder(COLUMNS, encryption_policy=policy).bind((1, 2, 3))
+            RowEncoder(WHOLE, encryption_policy=policy).bind((1, 2, 3))
 
 
 def test_policies_and_types_that_are_none() -> None:
     for policy in (5, object(), Raising(OWN), RaisingAttributes(OWN)):
         with pytest.raises((TypeError, AttributeError, RuntimeError), match=r"own|policy|contains"):
-            RowEncoder(COLUMNS, encryption_policy=policy)
+            RowEncoder(WHOLE, encryption_policy=policy)
 
     class Type:
         answer: Any = None
@@ -329,7 +330,7 @@ def test_policies_and_types_that_come_back_to_the_encoder() -> None:
     encoder = RowEncoder([("a", Type())])
     assert encoder.bind([1]).cells == [bytes(2)]
     policy = Policy(encrypt=lambda: bytes(sealed.bind((None,))))
-    sealed: RowEncoder = RowEncoder([("a", "int")], encryption_policy=policy)
+    sealed: RowEncoder = RowEncoder([("ks", "t", "a", "int")], encryption_policy=policy)
     assert sealed.bind((5,)).cells == [b"\xff" * 4]
 
 
@@ -341,7 +342,7 @@ def test_cycles_through_an_encoder_are_collected() -> None:
             return b""
 
     policy: Any = Policy()
-    policy.encoder = RowEncoder(COLUMNS, encryption_policy=policy)
+    policy.encoder = RowEncoder(WHOLE, encryption_policy=policy)
     kind = Type()
     kind.encoder = RowEncoder([("a", kind)])
     rows = policy.encoder.bind_many([(1, 2, 3)]), kind.encoder.bind([1])

@@ -244,10 +244,10 @@ MALFORMED = [
     ("map<int, int>", count(cell(b"a"), ONE, groups=1), "value[key #0]", "int", "got 1"),
     ("tuple<int, int>", ONE + cell(b"a"), "value[1]", "int", "got 1"),
     ("tuple<int>", ONE + b"\0", "", "tuple<int>", "1 bytes left over"),
-    ("tuple<int, int>", ONE + b"\0\0", "", "tuple<int, int>", "needs 4 more bytes"),
+    ("tuple<int, int>", ONE + b"\0\0", "value[1]", "tuple<int, int>", "needs 4 more bytes"),
     ("u{a int, b list<int>}", ONE + cell(count(cell(b"a"))), "value.b[0]", "int", "got 1"),
     ("vector<float, 2>", b"\0" * 4, "", "vector<float, 2>", "expected 8 bytes, got 4"),
-    ("vector<text, 2>", b"\1a", "", "vector<text, 2>", "more bytes"),
+    ("vector<text, 2>", b"\1a", "value[1]", "vector<text, 2>", "more bytes"),
     ("vector<date, 2>", b"\4\0\0\0\0\1\xff", "value[1]", "date", "got 1"),
     ("vector<vector<date, 1>, 1>", b"\2\1\xff", "value[0][0]", "date", "got 1"),
 ]

@@ -67,7 +67,7 @@ def plain(columns: Columns, **options: Any) -> RowEncoder:
 
 def encrypted(columns: Columns, **options: Any) -> RowEncoder:
     # The policy knows the types; the table has blobs.
-    blobs = [(name, "blob") for name, _ in columns]
+    blobs = [("ks", "t", name, "blob") for name, _ in columns]
     return RowEncoder(blobs, encryption_policy=Policy(list(columns)), **options)
 
 
@@ -85,6 +85,7 @@ class User:
 
 
 Named = namedtuple("Named", "tags name id")  # noqa: PYI024
+Other = namedtuple("Other", "a b c")  # noqa: PYI024
 
 
 @way
@@ -97,8 +98,9 @@ Named = namedtuple("Named", "tags name id")  # noqa: PYI024
         OrderedDict(name="a", id=1, tags=("x",)),
         MappingProxyType({"tags": ["x"], "id": 1, "name": "a"}),
         User(1, "a", ["x"]),
-        # A named tuple is a tuple: by position.
-        Named(1, "a", ["x"]),
+        # A named tuple that has all columns goes by their names, any other by position.
+        Named(["x"], "a", 1),
+        Other(1, "a", ["x"]),
     ],
 )
 def test_rows_of_every_kind(way: Way, row: Any) -> None:
@@ -115,7 +117,8 @@ def test_null_unset_and_missing(way: Way) -> None:
     assert encoder.bind((1, None, UNSET)).cells == [b"\0\0\0\1", None, UNSET]
     assert encoder.bind((1,)).cells == [b"\0\0\0\1", UNSET, UNSET]
     assert encoder.bind(()).cells == [UNSET] * 3
-    assert encoder.bind().cells == [UNSET] * 3
+    with pytest.raises(TypeError, match="got None"):
+        encoder.bind(None)
     assert encoder.bind({"name": None}).cells == [UNSET, None, UNSET]
     assert encoder.bind(User(1, UNSET, None)).cells == [b"\0\0\0\1", UNSET, None]
 
@@ -130,7 +133,7 @@ def test_errors_name_the_column_and_the_place(way: Way) -> None:
         encoder.bind((1, "a", ["x", 2]))
     with pytest.raises(EncodeError, match="3 bind markers, got 4"):
         encoder.bind((1, "a", [], 4))
-    with pytest.raises(EncodeError, match='no bind marker str "nmae"; it has: id, name, tags'):
+    with pytest.raises(EncodeError, match='no bind marker "nmae"; it has: id, name, tags'):
         encoder.bind({"id": 1, "nmae": "a"})
     for row in ("abc", b"abc", 7, {1, 2}, iter([1])):
         with pytest.raises(TypeError, match="sequence, mapping or dataclass"):
@@ -234,7 +237,7 @@ def test_columns_that_do_not_fit() -> None:
         encoder.bind_columns([[1, 2, "x", 4], array])
     with pytest.raises(EncodeError, match="got more"):
         encoder.bind_columns([[1], [array[0]], [2]])
-    with pytest.raises(EncodeError, match='no column str "w"'):
+    with pytest.raises(EncodeError, match='no column "w"'):
         encoder.bind_columns({"id": [1], "w": [2]})
     for column in ("abcd", {1, 2}, {1: 2}, 7, np.ma.array([1, 2], mask=[False, True])):
         with pytest.raises(EncodeError, match=r'column "id".*expected a sequence of int'):
@@ -276,6 +279,12 @@ def test_a_row_is_the_values_of_a_message() -> None:
     assert bytes(row) in message.encode(4)
 
 
+def test_a_policy_needs_whole_names() -> None:
+    for column in (("id", "blob"), ("ks", "", "id", "blob")):
+        with pytest.raises(ValueError, match="by keyspace, table and name"):
+            RowEncoder([column], encryption_policy=Policy([("id", "int")]))
+
+
 def test_what_a_policy_is_asked_and_answers() -> None:
     policy = Policy([("v", "int")])
     columns = [("ks", "t", "id", "int"), ("ks", "t", "v", "blob")]
@@ -283,16 +292,18 @@ def test_what_a_policy_is_asked_and_answers() -> None:
     assert policy.asked == [("ks", "t", "id"), ("ks", "t", "v")]
     assert policy.asked[1]._fields == ("ks", "table", "col")
     assert encoder.bind((1, 2)).cells == [b"\0\0\0\1", b"\0\0\0\2"]
-    sealed = RowEncoder([("id", "blob")], encryption_policy=Broken(b"sealed"))
+    sealed = RowEncoder([("ks", "t", "id", "blob")], encryption_policy=Broken(b"sealed"))
     assert sealed.bind((1,)).cells == [b"sealed"]
     assert sealed.bind((None,)).cells == [None]
     error = RuntimeError("no key")
     for result, message in ((error, "encrypt failed"), ("text", "must return bytes, got str")):
         with pytest.raises(EncodeError, match=f'column "id".*{message}') as raised:
-            RowEncoder([("id", "blob")], encryption_policy=Broken(result)).bind((1,))
+            RowEncoder([("ks", "t", "id", "blob")], encryption_policy=Broken(result)).bind((1,))
         assert raised.value.__cause__ is (error if result is error else None)
     with pytest.raises(KeyboardInterrupt):
-        RowEncoder([("id", "blob")], encryption_policy=Broken(KeyboardInterrupt())).bind((1,))
+        RowEncoder([("ks", "t", "id", "blob")], encryption_policy=Broken(KeyboardInterrupt())).bind(
+            (1,)
+        )
 
 
 def test_a_type_that_only_python_knows() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections import ChainMap, OrderedDict, UserDict, defaultdict
+from collections import ChainMap, OrderedDict, UserDict, defaultdict, namedtuple
 from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
 from types import MappingProxyType
@@ -170,3 +170,64 @@ def test_a_serializer_is_a_type() -> None:
     assert str(encoder.types[0]) == "list<int>"
     with pytest.raises(EncodeError, match=r'column "a"\[1\]: expected int'):
         encoder.bind(([1, "x"],))
+
+
+class Frame:
+    """A table: iterating it gives the names of its columns."""
+
+    columns = dtypes = ("a", "b")
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, name: str) -> Any:
+        return [1, 2]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.columns)
+
+
+def test_tables_are_no_sequences() -> None:
+    for cql_type in ("list<text>", "set<text>", "tuple<text, text>", "vector<text, 2>"):
+        with pytest.raises(EncodeError, match="Frame"):
+            encode(cql_type, Frame())
+    encoder = RowEncoder([("a", "text"), ("b", "text")])
+    with pytest.raises(EncodeError, match="Frame"):
+        encoder.bind_columns([Frame()])
+    for row in (Frame(), np.array([(b"x", 1)], dtype=[("b", "S1"), ("a", "i4")])[0]):
+        with pytest.raises(EncodeError, match="values must be"):
+            encoder.bind(row)
+
+
+def test_named_tuples_that_do_not_fit_a_user_defined_type() -> None:
+    pair = namedtuple("pair", "b a")  # noqa: PYI024
+    assert encode("u{a int, b int}", pair(b=1, a=2)) == encode("u{a int, b int}", (2, 1))
+    with pytest.raises(EncodeError, match='has no field "b"'):
+        encode("u{a int, c int}", pair(1, 2))
+
+
+def test_only_fields_go_into_a_user_defined_type() -> None:
+    assert encode("u{a int, once int}", Record(1)) == encode("u{a int, once int}", (1, None))
+    with pytest.raises(EncodeError, match='attribute "late" cannot be read'):
+        encode("u{a int, late int}", Late(1))
+    for value in (Record, math, dict):
+        with pytest.raises(EncodeError, match="expected u"):
+            encode("u{a int, pi double, copy int}", value)
+
+
+@dataclass
+class Late:
+    __slots__ = ("a", "late")
+    a: int
+    late: int
+
+    def __init__(self, a: int) -> None:
+        self.a = a
+
+
+def test_days_that_no_month_has() -> None:
+    class Impossible(datetime.date):
+        month = property(lambda self: 2)
+
+    with pytest.raises(EncodeError, match="out of the range"):
+        encode("date", Impossible(2023, 1, 30))

@@ -114,6 +114,11 @@ impl CqlType {
             }
             CqlType::Udt(udt) => {
                 udt.fields.iter().try_for_each(|(_, t)| t.check_parts(seen, left))?;
+                // What Java writes has no way to quote it.
+                let marks = |c: char| matches!(c, '(' | ')' | ',' | ':') || c.is_whitespace();
+                if udt.keyspace.contains(marks) {
+                    return Err(format!("no keyspace can be called {:?}", udt.keyspace));
+                }
                 let mut names = HashSet::new();
                 match udt.fields.iter().find(|(name, _)| !names.insert(name)) {
                     Some((name, _)) => Err(format!("two fields are called {name:?}")),

@@ -166,7 +166,8 @@ impl<'a> Parser<'a, '_> {
             let found = (self.resolve)(&keyspace, &name).ok_or_else(|| {
                 let shown: String = name.chars().take(SHOWN).collect();
                 self.error(format!(
-                    "unknown type {shown:?}; the fields of a user-defined type follow it in braces"
+                    "unknown type {shown:?} (a user-defined type brings its fields in braces, or is \
+                     looked up; a Java class name stands in single quotes)"
                 ))
             })?;
             self.parts += found.parts();

@@ -35,7 +35,7 @@ impl fmt::Display for ParseError {
         let ParseError { expected, text, position, reason } = self;
         let shown: String = text.chars().take(SHOWN).collect();
         let more = if shown.len() < text.len() { "..." } else { "" };
-        write!(f, "not {expected}: {shown:?}{more}: {reason} at position {position}")
+        write!(f, "not {expected}: {shown:?}{more}: at position {position}: {reason}")
     }
 }
 
