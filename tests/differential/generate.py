@@ -17,7 +17,7 @@ from turbocql.types import FrozenMap
 
 from .drivers import Refusal, our_encode, their_encode
 from .plain import PLAIN
-from .pools import EDGES, WRONG
+from .pools import EDGES, NANS, WRONG
 from .shapes import INTEGER_BITS, Shape
 
 DTYPES = ("i1", "u1", "<i2", "u2", "<i4", ">i4", "u4", "i8", ">i8", "u8", "f2", "f4", ">f4", "f8")
@@ -30,6 +30,14 @@ class ListSub(list[Any]):
 
 class TupleSub(tuple[Any, ...]):
     """A tuple by inheritance."""
+
+
+def _moved(pairs: list[Any]) -> OrderedDict[Any, Any]:
+    """Whose order is not that of the dict it is."""
+    moved = OrderedDict(pairs)
+    if moved:
+        moved.move_to_end(next(iter(moved)))
+    return moved
 
 
 class DictSub(dict[Any, Any]):
@@ -112,7 +120,11 @@ class Generator:
         kind = self.rng.choice(DTYPES)
         floats = np.dtype(kind).kind == "f"
         if floats:
-            numbers = np.array([PLAIN["float"](self.rng) for _ in range(count)], "f8")
+            odd = self.rng.random() < 0.2
+            drawn = [
+                self.rng.choice(NANS) if odd else PLAIN["float"](self.rng) for _ in range(count)
+            ]
+            numbers = np.array(drawn, "f8")
             made = numbers.astype(kind)
         else:
             low, high = np.iinfo(kind).min, np.iinfo(kind).max
@@ -126,6 +138,8 @@ class Generator:
             return made.data
         if form == 2:
             return np.repeat(made, 2)[::2]
+        if form == 4:
+            return made[::-1]
         if form == 3 and self.rng.random() < 0.1:
             return np.ma.masked_array(made, [i % 2 == 1 for i in range(count)])
         return made
@@ -162,6 +176,7 @@ class Generator:
                 return dict(pairs)
         makers: list[Callable[[Any], Any]] = [
             OrderedDict,
+            _moved,
             DictSub,
             FrozenMap,
             lambda pairs: types.MappingProxyType(dict(pairs)),
