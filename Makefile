@@ -11,7 +11,7 @@ PROOF := tests/differential tests/property tests/golden tests/unit \
 	tests/integration/test_server_witness.py tests/integration/test_tokens.py tests/integration/test_types.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check proof build bench jars format format-check lint types rust-test python-test clean
+.PHONY: help demo test check proof build bench bench-codec jars format format-check lint types rust-test python-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -64,12 +64,16 @@ rust-test: prerequisites
 
 python-test: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --safe tests/unit tests/golden tests/property
 
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars
 
 bench: $(BIN)/.built .venv-cassandra-driver/.installed jars ## client CPU per INSERT, beside cassandra-driver
 	$(BIN)/python bench/insert_cpu.py
+
+bench-codec: $(BIN)/.built .venv-scylla-driver/.installed ## the codec beside scylla-driver; CASE=... for some
+	$(BIN)/python bench/codec.py $(CASE)
 
 clean: ## remove everything that was built
 	rm -rf target build dist .venv .venv-*

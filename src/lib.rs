@@ -6,6 +6,7 @@ mod bridge;
 mod classes;
 mod ending;
 mod error;
+mod ffi;
 mod op;
 mod row;
 mod value;
@@ -38,7 +39,14 @@ mod _core {
     #[pymodule_export]
     use crate::ending::ending;
     #[pymodule_export]
+    use crate::ffi::quick::force_safe;
+    #[pymodule_export]
     use crate::op::{Op, OpAwait};
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        crate::ffi::quick::prepare(module.py())
+    }
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -9,8 +9,9 @@ use turbocql_codec::{Column, Page, Segment};
 
 use crate::classes::options::config_error;
 use crate::error;
+use crate::ffi::make;
 use crate::value::decode::{Choices, Decoder};
-use crate::value::record::{self, compile, record_class};
+use crate::value::record::{compile, record_class};
 use crate::value::{Failure, HostPlan, Outcome};
 
 /// The plan and the name of each column.
@@ -86,7 +87,7 @@ impl Shape {
                 })?;
                 row.push(value);
             }
-            rows.append(self.row(py, &row, kind)?)?;
+            rows.append(self.row(py, &mut row, kind)?)?;
         }
         if limit >= page.row_count {
             cells.finish().map_err(malformed)?;
@@ -97,15 +98,15 @@ impl Shape {
     fn row<'py>(
         &self,
         py: Python<'py>,
-        values: &[Bound<'py, PyAny>],
+        values: &mut Vec<Bound<'py, PyAny>>,
         kind: RowKind,
     ) -> PyResult<Bound<'py, PyAny>> {
         match kind {
-            RowKind::Named => record::make(py, &self.class, PyTuple::new(py, values)?),
-            RowKind::Tuple => Ok(PyTuple::new(py, values)?.into_any()),
+            RowKind::Named => make::record(self.class.bind(py), values),
+            RowKind::Tuple => Ok(PyTuple::new(py, values.drain(..))?.into_any()),
             RowKind::Dict => {
                 let row = PyDict::new(py);
-                for (name, value) in self.names.iter().zip(values) {
+                for (name, value) in self.names.iter().zip(values.drain(..)) {
                     row.set_item(name, value)?;
                 }
                 Ok(row.into_any())

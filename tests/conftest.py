@@ -24,6 +24,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="as many values and repetitions as `make proof` wants, which takes its time",
     )
+    parser.addoption(
+        "--safe",
+        action="store_true",
+        help="encode by the safe way only, not through the layouts of Python's objects",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--safe"):
+        from turbocql import _core
+
+        _core.force_safe(True)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 //! The codec alone, without a server.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -10,6 +11,7 @@ use turbocql_codec::token;
 use super::cql_type::{CqlType_, object_of};
 use crate::ending::Inside;
 use crate::error::{self, Way};
+use crate::ffi::quick;
 use crate::value::decode::{Choices, Decoder};
 use crate::value::describe::describe;
 use crate::value::encode::{bytes_of, encode};
@@ -51,6 +53,24 @@ pub fn with_bytes<T>(
     call(&copied(given.py(), &buffer)?)
 }
 
+/// Scratch memory above this is given back after use.
+const SCRATCH_KEPT: usize = 1 << 20;
+
+/// Calls with empty memory that the thread keeps: most values are small, and asking for memory would
+/// cost more than they do. Calls within one another each have their own.
+fn with_scratch<T>(call: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    thread_local! {
+        static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    let mut out = SCRATCH.take();
+    out.clear();
+    let done = call(&mut out);
+    if out.capacity() <= SCRATCH_KEPT {
+        SCRATCH.set(out);
+    }
+    done
+}
+
 /// Turns values of one CQL type into bytes.
 ///
 /// Made by `find_serializer`. Immutable; threads may share it.
@@ -89,13 +109,19 @@ impl Serializer {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let py = value.py();
         check_version(protocol_version)?;
-        let _inside = Inside::nested(py)?;
-        error::guarded(|| {
-            let mut out = Vec::new();
-            room(&mut out, SMALL)
-                .and_then(|()| encode(&self.plan, value, &mut out))
-                .map_err(|failure| error::raise(py, *failure, Way::Encode))?;
-            new_bytes(py, &out)
+        if let Some(bytes) = quick::sized(&self.plan, value)? {
+            return Ok(bytes);
+        }
+        with_scratch(|out| {
+            if !quick::value(&self.plan, value, out) {
+                let _inside = Inside::nested(py)?;
+                error::guarded(|| {
+                    room(out, SMALL)
+                        .and_then(|()| encode(&self.plan, value, out))
+                        .map_err(|failure| error::raise(py, *failure, Way::Encode))
+                })?;
+            }
+            new_bytes(py, out)
         })
     }
 

@@ -3,14 +3,16 @@
 use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PySet, PyString, PyTuple,
-    PyTzInfo,
+    PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString,
+    PyTuple, PyTzInfo,
 };
 use turbocql_codec::plan::{UdtPlan, VectorPlan};
 use turbocql_codec::types::{self, inet, list, vector};
 use turbocql_codec::{Malformed, Plan, Segment};
 
-use super::record::{self, Record};
+use crate::ffi::make;
+
+use super::record::Record;
 use super::temporal::civil_from_days;
 use super::{Failure, HostPlan, Outcome, interned, list_of, room, tuple_of};
 
@@ -74,7 +76,10 @@ impl<'py> Decoder<'py> {
             Plan::Inet => self.inet(plan, bytes)?,
             Plan::Date => self.date(good(plan, types::date::decode(bytes))?)?,
             Plan::Time => {
-                interned::cql_time(py)?.call1((good(plan, types::time::decode(bytes))?,))?
+                let nanoseconds = int(py, good(plan, types::time::decode(bytes))?);
+                let time = make::instance(interned::cql_time(py)?)?;
+                make::set(&time, pyo3::intern!(py, "nanoseconds"), &nanoseconds)?;
+                time
             }
             Plan::Timestamp => self.timestamp(good(plan, types::timestamp::decode(bytes))?)?,
             Plan::Duration => {
@@ -150,18 +155,20 @@ impl<'py> Decoder<'py> {
     fn uuid(&self, bytes: [u8; 16]) -> Outcome<Bound<'py, PyAny>> {
         let py = self.py;
         let class = interned::uuid(py)?;
-        let uuid = class.call_method1(pyo3::intern!(py, "__new__"), (class,))?;
-        let set = interned::object_setattr(py)?;
-        set.call1((&uuid, pyo3::intern!(py, "int"), u128::from_be_bytes(bytes)))?;
-        set.call1((&uuid, pyo3::intern!(py, "is_safe"), interned::safe_uuid_unknown(py)?))?;
+        let uuid = make::instance(class)?;
+        make::set(&uuid, pyo3::intern!(py, "int"), &int(py, u128::from_be_bytes(bytes)))?;
+        make::set(&uuid, pyo3::intern!(py, "is_safe"), interned::safe_uuid_unknown(py)?)?;
         Ok(uuid)
     }
 
     fn inet(&self, plan: &HostPlan, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
         let py = self.py;
         Ok(match good(plan, inet::decode(bytes))? {
+            // Without its `__init__`, which looks at what it was given for a microsecond.
             std::net::IpAddr::V4(address) => {
-                interned::ipv4_address(py)?.call1((u32::from(address),))?
+                let made = make::instance(interned::ipv4_address(py)?)?;
+                make::set(&made, pyo3::intern!(py, "_ip"), &int(py, u32::from(address)))?;
+                made
             }
             std::net::IpAddr::V6(address) => {
                 interned::ipv6_address(py)?.call1((u128::from(address),))?
@@ -331,7 +338,7 @@ impl<'py> Decoder<'py> {
             let cell = good(plan, cells.next_value()).map_err(|failure| failure.at(segment))?;
             parts.push(self.part(field, cell, hashable, segment)?);
         }
-        Ok(record::make(self.py, &udt.host.class, PyTuple::new(self.py, parts)?)?)
+        Ok(make::record(udt.host.class.bind(self.py), &mut parts)?)
     }
 
     fn vector(
@@ -348,6 +355,9 @@ impl<'py> Decoder<'py> {
             return Ok(array);
         }
         let mut elements = good(plan, vector::decode(bytes, vector.dimension, vector.width))?;
+        if !hashable && let Some(list) = self.numbers(&vector.element, bytes)? {
+            return Ok(list.into_any());
+        }
         let mut parts = Vec::new();
         room(&mut parts, vector.dimension)?;
         for i in 0..vector.dimension {
@@ -357,6 +367,34 @@ impl<'py> Decoder<'py> {
         }
         good(plan, elements.finish())?;
         self.sequence(parts, hashable)
+    }
+
+    /// A list of the numbers of a vector, of which the size has been checked.
+    fn numbers(&self, element: &HostPlan, bytes: &[u8]) -> PyResult<Option<Bound<'py, PyList>>> {
+        fn of<const N: usize>(bytes: &[u8]) -> (usize, impl Fn(usize) -> [u8; N]) {
+            let (numbers, _) = bytes.as_chunks::<N>();
+            (numbers.len(), |i| numbers[i])
+        }
+        let py = self.py;
+        Ok(Some(match element {
+            Plan::Float => {
+                let (count, number) = of::<4>(bytes);
+                make::floats(py, count, |i| f32::from_be_bytes(number(i)).into())?
+            }
+            Plan::Double => {
+                let (count, number) = of::<8>(bytes);
+                make::floats(py, count, |i| f64::from_be_bytes(number(i)))?
+            }
+            Plan::Int => {
+                let (count, number) = of::<4>(bytes);
+                make::ints(py, count, |i| i32::from_be_bytes(number(i)).into())?
+            }
+            Plan::BigInt => {
+                let (count, number) = of::<8>(bytes);
+                make::ints(py, count, |i| i64::from_be_bytes(number(i)))?
+            }
+            _ => return Ok(None),
+        }))
     }
 
     /// A NumPy array of the machine's byte order, for elements that stand bare as numbers.

@@ -13,6 +13,8 @@ use turbocql_codec::plan::UdtPlan;
 use turbocql_codec::types::{self, inet};
 use turbocql_codec::{Malformed, Plan, Segment, wire};
 
+use crate::ffi::quick;
+
 use super::describe::{cut, describe, describe_key};
 use super::record::{self, Record};
 use super::{
@@ -23,6 +25,9 @@ use super::{
 /// Appends a part of a value, framed: null for `None`.
 #[inline]
 pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
+    if quick::cell(plan, value, out) {
+        return Ok(());
+    }
     // For the length, and for what most values take.
     room(out, SMALL)?;
     if value.is_none() {

@@ -45,7 +45,6 @@ imported! {
     mapping = "collections.abc"."Mapping";
     number = "numbers"."Number";
     real = "numbers"."Real";
-    object_setattr = "turbocql._records"."object_setattr";
     record_class = "turbocql._records"."record_class";
     from_cassandra = "turbocql._cassandra"."cql_type";
     is_stock = "turbocql._cassandra"."is_stock";

@@ -9,7 +9,7 @@ pub mod interned;
 mod numbers;
 pub mod record;
 pub mod sequence;
-mod temporal;
+pub mod temporal;
 
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyMemoryError;

@@ -69,12 +69,3 @@ pub fn is_field(value: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyResul
 pub fn compile(py: Python<'_>, cql_type: &CqlType) -> Outcome<HostPlan> {
     Plan::compile(cql_type, &mut |udt: &UdtType| Ok(Record::new(py, udt)?))
 }
-
-/// A record of a named tuple class, past the class's own `__new__`, which is Python code.
-pub fn make<'py>(
-    py: Python<'py>,
-    class: &Py<PyAny>,
-    values: Bound<'py, PyTuple>,
-) -> PyResult<Bound<'py, PyAny>> {
-    py.get_type::<PyTuple>().call_method1(pyo3::intern!(py, "__new__"), (class, values))
-}

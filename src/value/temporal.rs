@@ -40,7 +40,7 @@ pub fn civil_from_days(days: i64) -> (i64, u8, u8) {
     (year, month as u8, day as u8)
 }
 
-fn days_of(date: &impl PyDateAccess) -> i32 {
+pub fn days_of(date: &impl PyDateAccess) -> i32 {
     days_from_civil(date.get_year(), date.get_month(), date.get_day())
 }
 
@@ -148,6 +148,19 @@ pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
         return Err(mismatch(plan, "datetime.time, turbocql.Time or int nanoseconds", value));
     }
     numbers::integer(plan, value)
+}
+
+/// The same of an exact `datetime` without a time zone, or in UTC.
+#[inline]
+pub fn exact_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
+    let zone = datetime.get_tzinfo();
+    if zone.is_some_and(|zone| !PyTzInfo::utc(datetime.py()).is_ok_and(|utc| zone.is(&*utc))) {
+        return None;
+    }
+    let seconds = (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute())) * 60
+        + i64::from(datetime.get_second());
+    let milliseconds = i64::from(datetime.get_microsecond() / 1000);
+    Some(i64::from(days_of(datetime)) * MILLISECONDS_PER_DAY + seconds * 1000 + milliseconds)
 }
 
 /// Milliseconds since 1970-01-01T00:00:00Z. What a datetime has below a millisecond is dropped.

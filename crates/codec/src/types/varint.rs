@@ -9,6 +9,15 @@ pub fn encode_i128(value: i128, out: &mut Vec<u8>) {
     out.extend_from_slice(trim(&value.to_be_bytes()));
 }
 
+/// The shortest form of an integer of 64 bits.
+#[inline]
+pub fn encode_i64(value: i64, out: &mut Vec<u8>) {
+    // The bits that differ from the sign, and the sign itself.
+    let bits = 65 - (value ^ (value >> 63)).leading_zeros() as usize;
+    let bytes = value.to_be_bytes();
+    out.extend_from_slice(&bytes[8 - bits.div_ceil(8)..]);
+}
+
 pub fn encode(value: &BigInt, out: &mut Vec<u8>) {
     out.extend_from_slice(&value.to_signed_bytes_be());
 }
@@ -90,6 +99,11 @@ mod tests {
             prop_assert_eq!(&short, &long);
             prop_assert_eq!(decode_i128(&short), Ok(Some(value)));
             prop_assert_eq!(decode(&short), Ok(BigInt::from(value)));
+            if let Ok(small) = i64::try_from(value) {
+                short.clear();
+                encode_i64(small, &mut short);
+                prop_assert_eq!(&short, &long);
+            }
         }
     }
 }

@@ -1,0 +1,212 @@
+//! The numbers of a NumPy array, converted straight into the output.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+
+use pyo3::ffi;
+use turbocql_codec::Plan;
+use turbocql_codec::types::float::narrow;
+
+use crate::value::HostPlan;
+
+/// Writes the numbers of an array as a vector's elements, each checked against its range. False
+/// when the array is turned down: another number of elements, a number out of range, a dtype that
+/// goes the safe way, an object that is no array. What has been written then means nothing.
+///
+/// # Safety
+/// `object` is alive and the interpreter's lock is held.
+pub unsafe fn put_array(
+    element: &HostPlan,
+    dimension: usize,
+    object: *mut ffi::PyObject,
+    target: &mut [MaybeUninit<u8>],
+) -> bool {
+    // SAFETY: the caller's word. The buffer is released on every way out, and not moved: some
+    // exporters point into it. Exact NumPy arrays run no Python code for it.
+    unsafe {
+        // A class made by Python code has no dot in this name, so it is NumPy's own.
+        if CStr::from_ptr((*(*object).ob_type).tp_name) != c"numpy.ndarray" {
+            return false;
+        }
+        let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
+        let flags = ffi::PyBUF_FORMAT | ffi::PyBUF_STRIDES;
+        if ffi::PyObject_GetBuffer(object, view.as_mut_ptr(), flags) != 0 {
+            ffi::PyErr_Clear();
+            return false;
+        }
+        let done = put_view(element, dimension, view.assume_init_ref(), target);
+        ffi::PyBuffer_Release(view.as_mut_ptr());
+        done
+    }
+}
+
+/// Where the numbers are.
+struct Numbers {
+    start: *const u8,
+    count: usize,
+    stride: isize,
+    swapped: bool,
+}
+
+/// # Safety
+/// A buffer as its exporter filled it for `PyBUF_FORMAT | PyBUF_STRIDES`.
+unsafe fn put_view(
+    element: &HostPlan,
+    dimension: usize,
+    view: &ffi::Py_buffer,
+    target: &mut [MaybeUninit<u8>],
+) -> bool {
+    if view.ndim != 1 || view.format.is_null() {
+        return false;
+    }
+    // SAFETY: one dimension has one length and one stride, and the format is a C string.
+    let (count, stride, format) =
+        unsafe { (*view.shape, *view.strides, CStr::from_ptr(view.format).to_bytes()) };
+    if usize::try_from(count) != Ok(dimension) {
+        return false;
+    }
+    let (foreign, code) = match *format {
+        [code] | [b'@' | b'=', code] => (false, code),
+        [b'<', code] => (cfg!(target_endian = "big"), code),
+        [b'>' | b'!', code] => (cfg!(target_endian = "little"), code),
+        _ => return false,
+    };
+    let numbers = Numbers { start: view.buf.cast(), count: dimension, stride, swapped: foreign };
+    // The width tells what `l` and its kin are here.
+    // SAFETY: `count` numbers of this width stand at `stride` from each other.
+    unsafe {
+        match (code, view.itemsize) {
+            (b'f', 4) => numbers.put::<f32, 4>(element, target),
+            (b'd', 8) => numbers.put::<f64, 8>(element, target),
+            (b'i' | b'l', 4) => numbers.put::<i32, 4>(element, target),
+            (b'l' | b'q', 8) => numbers.put::<i64, 8>(element, target),
+            (b'I' | b'L', 4) => numbers.put::<u32, 4>(element, target),
+            (b'h', 2) => numbers.put::<i16, 2>(element, target),
+            (b'H', 2) => numbers.put::<u16, 2>(element, target),
+            _ => false,
+        }
+    }
+}
+
+/// A number as an array has it.
+trait Number<const N: usize>: Copy {
+    fn of(bytes: [u8; N]) -> Self;
+    fn as_f64(self) -> f64;
+    /// `None` for what is no integer of an array.
+    fn as_i64(self) -> Option<i64>;
+    /// As binary32, and whether it is within its range.
+    #[inline(always)]
+    fn as_single(self) -> ([u8; 4], bool) {
+        let wide = self.as_f64();
+        ((wide as f32).to_be_bytes(), narrow(wide).is_some())
+    }
+}
+
+macro_rules! numbers {
+    ($($kind:ty, $width:literal, $integer:expr $(, $single:expr)?;)*) => {$(
+        impl Number<$width> for $kind {
+            #[inline(always)]
+            fn of(bytes: [u8; $width]) -> Self {
+                <$kind>::from_ne_bytes(bytes)
+            }
+
+            #[inline(always)]
+            fn as_f64(self) -> f64 {
+                self as f64
+            }
+
+            #[inline(always)]
+            fn as_i64(self) -> Option<i64> {
+                let integer: fn($kind) -> Option<i64> = $integer;
+                integer(self)
+            }
+
+            $(
+                #[inline(always)]
+                fn as_single(self) -> ([u8; 4], bool) {
+                    let single: fn($kind) -> ([u8; 4], bool) = $single;
+                    single(self)
+                }
+            )?
+        }
+    )*};
+}
+numbers! {
+    // Its bits, so that the payload of any nan stays.
+    f32, 4, |_| None, |n| (n.to_be_bytes(), true);
+    f64, 8, |_| None;
+    i32, 4, |n| Some(n.into());
+    u32, 4, |n| Some(n.into());
+    i64, 8, Some;
+    i16, 2, |n| Some(n.into());
+    u16, 2, |n| Some(n.into());
+}
+
+impl Numbers {
+    /// # Safety
+    /// As `put_view` says.
+    #[inline]
+    unsafe fn put<T: Number<N>, const N: usize>(
+        &self,
+        element: &HostPlan,
+        target: &mut [MaybeUninit<u8>],
+    ) -> bool {
+        // SAFETY: the caller's word, handed on.
+        unsafe {
+            match element {
+                Plan::Float => self.each::<T, N, 4>(target, T::as_single),
+                Plan::Double => self.each::<T, N, 8>(target, |n| (n.as_f64().to_be_bytes(), true)),
+                Plan::Int => self.each::<T, N, 4>(target, |n| {
+                    let wide = n.as_i64();
+                    let number = wide.unwrap_or(0) as i32;
+                    (number.to_be_bytes(), wide == Some(number.into()))
+                }),
+                Plan::BigInt => self.each::<T, N, 8>(target, |n| {
+                    let wide = n.as_i64();
+                    (wide.unwrap_or(0).to_be_bytes(), wide.is_some())
+                }),
+                _ => false,
+            }
+        }
+    }
+
+    /// Converts each number, and tells whether all were in range: asked once at the end, so that
+    /// the loop is one that the compiler makes wide.
+    ///
+    /// # Safety
+    /// As `put_view` says.
+    #[inline(always)]
+    unsafe fn each<T: Number<N>, const N: usize, const M: usize>(
+        &self,
+        target: &mut [MaybeUninit<u8>],
+        convert: impl Fn(T) -> ([u8; M], bool),
+    ) -> bool {
+        let Some(target) = target.get_mut(..self.count * M) else { return false };
+        let places = target.chunks_exact_mut(M);
+        let mut good = true;
+        if self.stride == N as isize && !self.swapped {
+            // SAFETY: the numbers stand one after another.
+            let source = unsafe { std::slice::from_raw_parts(self.start, self.count * N) };
+            for (bytes, place) in source.chunks_exact(N).zip(places) {
+                let mut number = [0; N];
+                number.copy_from_slice(bytes);
+                let (bytes, fits) = convert(T::of(number));
+                good &= fits;
+                place.copy_from_slice(&bytes.map(MaybeUninit::new));
+            }
+            return good;
+        }
+        for (i, place) in places.enumerate() {
+            // SAFETY: number `i` stands there; it need not be aligned.
+            let mut number =
+                unsafe { *self.start.offset(self.stride * i as isize).cast::<[u8; N]>() };
+            if self.swapped {
+                number.reverse();
+            }
+            let (bytes, fits) = convert(T::of(number));
+            good &= fits;
+            place.copy_from_slice(&bytes.map(MaybeUninit::new));
+        }
+        good
+    }
+}

@@ -1,0 +1,14 @@
+//! The only `unsafe` of the extension: CPython's objects read through their C layouts, where the
+//! safe way costs more than the work itself.
+//!
+//! Everything here has a safe body beside it, in `src/value`, which runs for whatever is turned
+//! down here, and for everything when [`quick::force`] says so: the tests run both.
+#![allow(unsafe_code)]
+
+mod buffer;
+mod bytes;
+mod decimal;
+mod int;
+pub mod make;
+mod object;
+pub mod quick;

@@ -1,0 +1,607 @@
+//! Values of Python's own classes to bytes, without a reference taken and without a Python call.
+//!
+//! Nothing here runs Python code, so no object that a container holds goes away meanwhile: a
+//! subclass, and whatever else has code of its own, is turned down, and so is every value that does
+//! not fit. The caller then goes the safe way, which has the message. Nothing that was borrowed is
+//! looked at after something was turned down.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDate, PyDateTime, PyInt, PyTzInfo};
+use turbocql_codec::plan::VectorPlan;
+use turbocql_codec::types::{self, float::narrow};
+use turbocql_codec::{Plan, wire};
+
+use super::buffer::put_array;
+use super::bytes::{Filled, build};
+use super::decimal;
+use super::int::small;
+use super::object::{bytes, float, items, text};
+use crate::value::record::Record;
+use crate::value::{HostPlan, interned, temporal};
+
+/// Whether the safe way is taken for everything: for tests of that way.
+static SAFE_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// Looks up what is needed here, so that nothing is imported, by Python code, in between.
+pub fn prepare(py: Python<'_>) -> PyResult<()> {
+    interned::uuid(py)?;
+    PyTzInfo::utc(py)?;
+    decimal::probe(py)
+}
+
+/// Takes the safe way for everything, or no longer.
+#[pyfunction]
+pub fn force_safe(force: bool) {
+    SAFE_ONLY.store(force, Ordering::Relaxed);
+}
+
+type Object = *mut ffi::PyObject;
+
+/// Appends the bytes of a value without framing. False, and nothing appended, when the value is
+/// turned down.
+#[inline]
+pub fn value(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    if SAFE_ONLY.load(Ordering::Relaxed) {
+        return false;
+    }
+    let start = out.len();
+    // SAFETY: the object is alive as long as `given`, by which the interpreter's lock is held too.
+    let done = unsafe { put(plan, given.as_ptr(), out) };
+    if !done {
+        out.truncate(start);
+    }
+    done
+}
+
+/// Appends a value after its length; null for `None`. False, and nothing appended, when the value
+/// is turned down.
+#[inline]
+pub fn cell(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+    if SAFE_ONLY.load(Ordering::Relaxed) {
+        return false;
+    }
+    let start = out.len();
+    // SAFETY: as in `value`.
+    let done = unsafe { put_cell(plan, given.as_ptr(), out) };
+    if !done {
+        out.truncate(start);
+    }
+    done
+}
+
+/// New `bytes` of a value whose size is known before: a vector of numbers in a list or tuple.
+#[inline]
+pub fn sized<'py>(
+    plan: &HostPlan,
+    given: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let Plan::Vector(vector) = plan else { return Ok(None) };
+    if vector.width.is_none() || SAFE_ONLY.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let size = vector.width.unwrap_or(0).saturating_mul(vector.dimension);
+    // Smaller ones gain nothing.
+    if size < 64 {
+        return Ok(None);
+    }
+    // SAFETY: the object is alive, the lock is held; the items are read before anything else
+    // happens, except for the allocation of `bytes`, which no collection of garbage follows.
+    let Some(parts) = (unsafe { items(given.as_ptr()) }) else {
+        return build(given.py(), size, |out| {
+            // SAFETY: alive, and the lock is held; all is filled when it says so.
+            unsafe {
+                let (element, dimension) = (&vector.element, vector.dimension);
+                put_array(element, dimension, given.as_ptr(), out.rest()) && out.set_full()
+            }
+        });
+    };
+    if parts.len() != vector.dimension {
+        return Ok(None);
+    }
+    let py = given.py();
+    match vector.element {
+        Plan::Float => build(py, size, |out| {
+            // SAFETY: the items are alive, since no Python code runs; all is filled when it says so.
+            unsafe { put_singles(parts, out.rest()) && out.set_full() }
+        }),
+        // SAFETY: the items are alive, since no Python code runs.
+        Plan::Double => build(py, size, |out| fill(out, parts, |o| unsafe { as_double(o) })),
+        // SAFETY: the same.
+        Plan::Int => build(py, size, |out| fill(out, parts, |o| unsafe { as_int(o) })),
+        // SAFETY: the same.
+        Plan::BigInt => build(py, size, |out| fill(out, parts, |o| unsafe { as_bigint(o) })),
+        _ => Ok(None),
+    }
+}
+
+#[inline(always)]
+fn fill<const N: usize>(
+    out: &mut Filled<'_>,
+    parts: &[Object],
+    read: impl Fn(Object) -> Option<[u8; N]>,
+) -> bool {
+    out.extend(parts.len(), |i| read(parts[i]))
+}
+
+#[inline(always)]
+unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
+    // SAFETY: the caller's word.
+    unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }.map(f64::to_be_bytes)
+}
+
+#[inline(always)]
+unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
+    // SAFETY: the caller's word.
+    let wide = unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }?;
+    narrow(wide).map(f32::to_be_bytes)
+}
+
+/// Writes numbers as binary32, by the chunk: first they are read, then all are narrowed, in a loop
+/// without branches that the compiler makes wide.
+///
+/// # Safety
+/// The parts are alive as long as no Python code runs, and the lock is held.
+unsafe fn put_singles(parts: &[Object], target: &mut [MaybeUninit<u8>]) -> bool {
+    const CHUNK: usize = 64;
+    let Some(target) = target.get_mut(..parts.len() * 4) else { return false };
+    let mut wide = [0.0f64; CHUNK];
+    for (parts, target) in parts.chunks(CHUNK).zip(target.chunks_mut(CHUNK * 4)) {
+        for (&part, place) in parts.iter().zip(&mut wide) {
+            // SAFETY: the caller's word.
+            match unsafe { float(part).or_else(|| small(part).map(|n| n as f64)) } {
+                Some(number) => *place = number,
+                None => return false,
+            }
+        }
+        let mut good = true;
+        for (number, place) in wide.iter().zip(target.chunks_exact_mut(4)) {
+            let single = *number as f32;
+            good &= single.is_finite() | !number.is_finite();
+            place.copy_from_slice(&single.to_be_bytes().map(MaybeUninit::new));
+        }
+        if !good {
+            return false;
+        }
+    }
+    true
+}
+
+#[inline(always)]
+unsafe fn as_int(object: Object) -> Option<[u8; 4]> {
+    // SAFETY: the caller's word.
+    i32::try_from(unsafe { small(object) }?).ok().map(i32::to_be_bytes)
+}
+
+#[inline(always)]
+unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
+    // SAFETY: the caller's word.
+    unsafe { small(object) }.map(i64::to_be_bytes)
+}
+
+/// An object as pyo3 has it.
+///
+/// # Safety
+/// As for [`put_cell`]; and what is done with it runs no Python code.
+#[inline(always)]
+unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
+    // SAFETY: the caller's word.
+    unsafe { Borrowed::from_ptr(Python::assume_attached(), object) }
+}
+
+/// Room for `count` more; false where there is none, or where the value is longer than a frame can
+/// carry: the safe way has the errors.
+#[inline(always)]
+fn room(out: &mut Vec<u8>, count: usize) -> bool {
+    out.capacity() - out.len() >= count || grow(out, count)
+}
+
+#[cold]
+fn grow(out: &mut Vec<u8>, count: usize) -> bool {
+    out.len().saturating_add(count) <= i32::MAX as usize && out.try_reserve(count).is_ok()
+}
+
+#[inline(always)]
+fn put_fixed<const N: usize>(bytes: Option<[u8; N]>, out: &mut Vec<u8>) -> bool {
+    let Some(bytes) = bytes else { return false };
+    if !room(out, N) {
+        return false;
+    }
+    out.extend_from_slice(&bytes);
+    true
+}
+
+#[inline(always)]
+fn put_slice(bytes: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+    let Some(bytes) = bytes else { return false };
+    if !room(out, bytes.len()) {
+        return false;
+    }
+    out.extend_from_slice(bytes);
+    true
+}
+
+/// Appends a fixed-width value after its length.
+#[inline(always)]
+fn put_fixed_cell<const N: usize>(bytes: Option<[u8; N]>, out: &mut Vec<u8>) -> bool {
+    let Some(bytes) = bytes else { return false };
+    if !room(out, 4 + N) {
+        return false;
+    }
+    // One write of a known size, where two would each ask for room.
+    let start = out.len();
+    out.resize(start + 4 + N, 0);
+    out[start..start + 4].copy_from_slice(&(N as i32).to_be_bytes());
+    out[start + 4..].copy_from_slice(&bytes);
+    true
+}
+
+#[inline(always)]
+fn put_slice_cell(bytes: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+    let Some(bytes) = bytes else { return false };
+    let Ok(length) = i32::try_from(bytes.len()) else { return false };
+    if !room(out, 4 + bytes.len()) {
+        return false;
+    }
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(bytes);
+    true
+}
+
+#[inline(always)]
+unsafe fn is_none(object: Object) -> bool {
+    // SAFETY: the address of a singleton.
+    object == unsafe { ffi::Py_None() }
+}
+
+#[inline(always)]
+unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
+    // SAFETY: addresses of singletons.
+    unsafe {
+        if object == ffi::Py_True() {
+            Some([1])
+        } else if object == ffi::Py_False() {
+            Some([0])
+        } else {
+            None
+        }
+    }
+}
+
+/// Appends a value after its length; null for `None`.
+///
+/// # Safety
+/// `object` is alive and the interpreter's lock is held.
+#[inline(always)]
+unsafe fn put_cell(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+    // SAFETY: the caller's word, handed on.
+    unsafe {
+        if is_none(object) {
+            return put_fixed(Some(wire::NULL.to_be_bytes()), out);
+        }
+        match plan {
+            Plan::Int => put_fixed_cell(as_int(object), out),
+            Plan::BigInt | Plan::Counter => put_fixed_cell(as_bigint(object), out),
+            Plan::Float => put_fixed_cell(as_float(object), out),
+            Plan::Double => put_fixed_cell(as_double(object), out),
+            Plan::Boolean => put_fixed_cell(as_boolean(object), out),
+            Plan::Text => put_slice_cell(text(object), out),
+            Plan::Blob => put_slice_cell(bytes(object), out),
+            _ => {
+                if !room(out, 4) {
+                    return false;
+                }
+                let start = wire::begin_value(out);
+                put(plan, object, out) && wire::end_value(out, start).is_ok()
+            }
+        }
+    }
+}
+
+/// Appends a value without framing.
+///
+/// # Safety
+/// As for [`put_cell`].
+#[inline]
+unsafe fn put(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+    // SAFETY: the caller's word, handed on.
+    unsafe {
+        match plan {
+            Plan::Int => put_fixed(as_int(object), out),
+            Plan::BigInt | Plan::Counter => put_fixed(as_bigint(object), out),
+            Plan::SmallInt => put_fixed(
+                small(object).and_then(|n| i16::try_from(n).ok()).map(i16::to_be_bytes),
+                out,
+            ),
+            Plan::TinyInt => put_fixed(
+                small(object).and_then(|n| i8::try_from(n).ok()).map(i8::to_be_bytes),
+                out,
+            ),
+            Plan::Float => put_fixed(as_float(object), out),
+            Plan::Double => put_fixed(as_double(object), out),
+            Plan::Boolean => put_fixed(as_boolean(object), out),
+            Plan::Text => put_slice(text(object), out),
+            Plan::Ascii => put_slice(text(object).filter(|text| text.is_ascii()), out),
+            Plan::Blob => put_slice(bytes(object), out),
+            Plan::List(element) => match items(object) {
+                Some(parts) => put_items(element, parts, out),
+                None => false,
+            },
+            Plan::Set(element) => match items(object) {
+                Some(parts) => put_items(element, parts, out),
+                None => put_set(element, object, out),
+            },
+            Plan::Map(entry) => put_dict(&entry.0, &entry.1, object, out),
+            Plan::Tuple(components) => match items(object) {
+                Some(parts) if parts.len() <= components.len() => {
+                    components.iter().zip(parts).all(|(plan, &part)| put_cell(plan, part, out))
+                }
+                _ => false,
+            },
+            Plan::Udt(udt) => match items(object) {
+                Some(parts) if parts.len() == udt.fields.len() => {
+                    udt.fields.iter().zip(parts).all(|(plan, &part)| put_cell(plan, part, out))
+                }
+                _ => false,
+            },
+            Plan::Vector(vector) => match items(object) {
+                Some(parts) if parts.len() == vector.dimension && vector.width.is_some() => {
+                    put_bare(&vector.element, parts, out)
+                }
+                None if vector.width.is_some() => put_vector(vector, object, out),
+                _ => false,
+            },
+            Plan::VarInt => match small(object) {
+                Some(n) if room(out, 8) => {
+                    types::varint::encode_i64(n, out);
+                    true
+                }
+                _ => false,
+            },
+            Plan::Timestamp => {
+                let given = borrowed(object);
+                let exact = given.cast_exact::<PyDateTime>().ok();
+                let milliseconds = exact.and_then(|datetime| temporal::exact_timestamp(&datetime));
+                put_fixed(milliseconds.map(i64::to_be_bytes), out)
+            }
+            Plan::Date => {
+                let given = borrowed(object);
+                match given.cast_exact::<PyDate>() {
+                    Ok(date) if room(out, 4) => {
+                        types::date::encode(temporal::days_of(&*date), out);
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            Plan::Uuid | Plan::TimeUuid => {
+                let given = borrowed(object);
+                let Ok(class) = interned::uuid(given.py()) else { return false };
+                if !given.get_type().is(class) {
+                    return false;
+                }
+                // A slot of a class that has no attribute access of its own.
+                let Ok(number) = given.getattr(pyo3::intern!(given.py(), "int")) else {
+                    return false;
+                };
+                // Anything else that somebody put there may have code of its own.
+                let exact = number.is_exact_instance_of::<PyInt>();
+                let Some(number) = exact.then(|| number.extract::<u128>().ok()).flatten() else {
+                    return false;
+                };
+                let bytes = number.to_be_bytes();
+                let version_1 = bytes[6] >> 4 == 1;
+                (matches!(plan, Plan::Uuid) || version_1) && put_fixed(Some(bytes), out)
+            }
+            Plan::Decimal => {
+                let given = borrowed(object);
+                let exact = interned::decimal(given.py());
+                if !exact.is_ok_and(|class| given.get_type().is(class)) {
+                    return false;
+                }
+                let Some((unscaled, exponent)) = decimal::parts(object) else { return false };
+                match i32::try_from(-exponent) {
+                    Ok(scale) if room(out, 24) => {
+                        out.extend_from_slice(&scale.to_be_bytes());
+                        match i64::try_from(unscaled) {
+                            Ok(small) => types::varint::encode_i64(small, out),
+                            Err(_) => types::varint::encode_i128(unscaled, out),
+                        }
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            Plan::Inet | Plan::Time | Plan::Duration | Plan::Composite(_) | Plan::Custom(_) => {
+                false
+            }
+        }
+    }
+}
+
+/// Appends a count and the parts.
+///
+/// # Safety
+/// The parts are alive as long as no Python code runs, and the lock is held.
+#[inline]
+unsafe fn put_items(element: &HostPlan, parts: &[Object], out: &mut Vec<u8>) -> bool {
+    let Ok(count) = i32::try_from(parts.len()) else { return false };
+    if !room(out, 4) {
+        return false;
+    }
+    out.extend_from_slice(&count.to_be_bytes());
+    // SAFETY: the caller's word, handed on.
+    unsafe {
+        match element {
+            Plan::Int => put_run(parts, out, |o| as_int(o)),
+            Plan::BigInt => put_run(parts, out, |o| as_bigint(o)),
+            Plan::Float => put_run(parts, out, |o| as_float(o)),
+            Plan::Double => put_run(parts, out, |o| as_double(o)),
+            _ => parts.iter().all(|&part| put_cell(element, part, out)),
+        }
+    }
+}
+
+/// Appends fixed-width parts, each after its length, null for `None`: room is made once.
+#[inline(always)]
+fn put_run<const N: usize>(
+    parts: &[Object],
+    out: &mut Vec<u8>,
+    read: impl Fn(Object) -> Option<[u8; N]>,
+) -> bool {
+    let most = parts.len().saturating_mul(4 + N);
+    if !room(out, most) {
+        return false;
+    }
+    let start = out.len();
+    let spare = &mut out.spare_capacity_mut()[..most];
+    let mut at = 0;
+    for &part in parts {
+        // SAFETY: the address of a singleton.
+        if unsafe { is_none(part) } {
+            spare[at..at + 4].copy_from_slice(&wire::NULL.to_be_bytes().map(MaybeUninit::new));
+            at += 4;
+            continue;
+        }
+        let Some(bytes) = read(part) else { return false };
+        let place = &mut spare[at..at + 4 + N];
+        place[..4].copy_from_slice(&(N as i32).to_be_bytes().map(MaybeUninit::new));
+        place[4..].copy_from_slice(&bytes.map(MaybeUninit::new));
+        at += 4 + N;
+    }
+    // SAFETY: `at` bytes behind the length have been written, and there is room for `most`.
+    unsafe { out.set_len(start + at) };
+    true
+}
+
+/// Appends parts that stand bare.
+///
+/// # Safety
+/// As for [`put_items`].
+#[inline]
+unsafe fn put_bare(element: &HostPlan, parts: &[Object], out: &mut Vec<u8>) -> bool {
+    #[inline(always)]
+    fn run<const N: usize>(
+        parts: &[Object],
+        out: &mut Vec<u8>,
+        read: impl Fn(Object) -> Option<[u8; N]>,
+    ) -> bool {
+        let most = parts.len().saturating_mul(N);
+        if !room(out, most) {
+            return false;
+        }
+        let start = out.len();
+        let spare = &mut out.spare_capacity_mut()[..most];
+        for (&part, place) in parts.iter().zip(spare.chunks_exact_mut(N)) {
+            let Some(bytes) = read(part) else { return false };
+            place.copy_from_slice(&bytes.map(MaybeUninit::new));
+        }
+        // SAFETY: all of `most` bytes have been written.
+        unsafe { out.set_len(start + most) };
+        true
+    }
+    // SAFETY: the caller's word, handed on.
+    unsafe {
+        match element {
+            Plan::Int => run(parts, out, |o| as_int(o)),
+            Plan::BigInt => run(parts, out, |o| as_bigint(o)),
+            Plan::Float => {
+                let (start, size) = (out.len(), parts.len().saturating_mul(4));
+                let done = room(out, size) && put_singles(parts, out.spare_capacity_mut());
+                if done {
+                    out.set_len(start + size);
+                }
+                done
+            }
+            Plan::Double => run(parts, out, |o| as_double(o)),
+            // The safe way knows how null is refused here.
+            _ => parts.iter().all(|&part| !is_none(part) && put(element, part, out)),
+        }
+    }
+}
+
+/// Appends the numbers of an array.
+///
+/// # Safety
+/// As for [`put_cell`].
+#[inline]
+unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut Vec<u8>) -> bool {
+    let size = vector.width.unwrap_or(0).saturating_mul(vector.dimension);
+    if !room(out, size) {
+        return false;
+    }
+    let start = out.len();
+    let spare = &mut out.spare_capacity_mut()[..size];
+    // SAFETY: the caller's word; when it says so, all of `size` bytes have been written.
+    unsafe {
+        let done = put_array(&vector.element, vector.dimension, object, spare);
+        if done {
+            out.set_len(start + size);
+        }
+        done
+    }
+}
+
+/// Appends a count and the entries of an exact `dict`.
+///
+/// # Safety
+/// As for [`put_cell`].
+unsafe fn put_dict(key: &HostPlan, value: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+    // SAFETY: an exact dict, which does not change: no Python code runs in between.
+    unsafe {
+        if (*object).ob_type != &raw mut ffi::PyDict_Type {
+            return false;
+        }
+        let Ok(count) = i32::try_from(ffi::PyDict_Size(object)) else { return false };
+        if !room(out, 4) {
+            return false;
+        }
+        out.extend_from_slice(&count.to_be_bytes());
+        let (mut at, mut k, mut v) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+        while ffi::PyDict_Next(object, &raw mut at, &raw mut k, &raw mut v) != 0 {
+            if !put_cell(key, k, out) || !put_cell(value, v, out) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+unsafe extern "C" {
+    /// CPython's own iteration over a set, exported by 3.10 to 3.13; it gives borrowed references.
+    fn _PySet_NextEntry(
+        set: Object,
+        at: *mut ffi::Py_ssize_t,
+        key: *mut Object,
+        hash: *mut ffi::Py_hash_t,
+    ) -> std::ffi::c_int;
+}
+
+/// Appends a count and the elements of an exact `set` or `frozenset`.
+///
+/// # Safety
+/// As for [`put_cell`].
+unsafe fn put_set(element: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+    // SAFETY: an exact set, which does not change: no Python code runs in between.
+    unsafe {
+        let class = (*object).ob_type;
+        if class != &raw mut ffi::PySet_Type && class != &raw mut ffi::PyFrozenSet_Type {
+            return false;
+        }
+        let Ok(count) = i32::try_from(ffi::PySet_Size(object)) else { return false };
+        if !room(out, 4) {
+            return false;
+        }
+        out.extend_from_slice(&count.to_be_bytes());
+        let (mut at, mut key, mut hash) = (0, std::ptr::null_mut(), 0);
+        while _PySet_NextEntry(object, &raw mut at, &raw mut key, &raw mut hash) != 0 {
+            if !put_cell(element, key, out) {
+                return false;
+            }
+        }
+        true
+    }
+}
