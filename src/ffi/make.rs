@@ -68,20 +68,8 @@ pub fn floats<'py>(
     count: usize,
     mut next: impl FnMut(usize) -> f64,
 ) -> PyResult<Bound<'py, PyList>> {
-    // SAFETY: the list is new, and filled before anybody else can see it: making a float runs
-    // neither Python code nor the collector. Where one cannot be made, the list goes with its
-    // empty places, which the list knows to pass over.
-    unsafe {
-        let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
-        for i in 0..count {
-            let number = ffi::PyFloat_FromDouble(next(i));
-            if number.is_null() {
-                return Err(PyErr::fetch(py));
-            }
-            ffi::PyList_SET_ITEM(list.as_ptr(), i as isize, number);
-        }
-        Ok(list.cast_into_unchecked())
-    }
+    // SAFETY: a new float, or null with an exception.
+    numbers(py, count, |i| unsafe { ffi::PyFloat_FromDouble(next(i)) })
 }
 
 /// A list of so many ints, each made by `next`.
@@ -91,11 +79,24 @@ pub fn ints<'py>(
     count: usize,
     mut next: impl FnMut(usize) -> i64,
 ) -> PyResult<Bound<'py, PyList>> {
-    // SAFETY: as in `floats`.
+    // SAFETY: a new int, or null with an exception.
+    numbers(py, count, |i| unsafe { ffi::PyLong_FromLongLong(next(i)) })
+}
+
+/// A list of new numbers, owned by nobody yet.
+#[inline(always)]
+fn numbers<'py>(
+    py: Python<'py>,
+    count: usize,
+    mut number: impl FnMut(usize) -> *mut ffi::PyObject,
+) -> PyResult<Bound<'py, PyList>> {
+    // SAFETY: the list is new, and filled before anybody else can see it: making a number runs
+    // neither Python code nor the collector. Where one cannot be made, the list goes with its
+    // empty places, which the list knows to pass over.
     unsafe {
         let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
         for i in 0..count {
-            let number = ffi::PyLong_FromLongLong(next(i));
+            let number = number(i);
             if number.is_null() {
                 return Err(PyErr::fetch(py));
             }
