@@ -103,7 +103,7 @@ async def test_values_that_do_not_fit_are_not_sent(
 ) -> None:
     insert = f"INSERT INTO {keyspace}.kv (k, v, w) VALUES (?, ?, ?)"
     refused: list[tuple[Any, str]] = [
-        ({"k": number, "nope": 1}, 'no bind marker str "nope"; it has: k, v, w'),
+        ({"k": number, "nope": 1}, 'no bind marker "nope"; it has: k, v, w'),
         ({"v": "a"}, r'"k".*a partition key column needs a value, got none'),
         ({"k": None, "v": "a"}, r'"k".*a partition key column needs a value, got None'),
         ((UNSET, "a", 1), "a partition key column needs a value"),
