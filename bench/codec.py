@@ -8,6 +8,7 @@ name: `make bench-codec CASE=vector`. Run it on a quiet machine; only ratios of 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -40,6 +41,8 @@ def run(client: str, *patterns: str) -> list[dict[str, Any]]:
     python, script, *arguments = CLIENTS[client]
     lines = subprocess.run(
         [ROOT / python, HERE / script, *arguments, *patterns],
+        # Sets come in the same order in all processes.
+        env={**os.environ, "PYTHONHASHSEED": "0"},
         input=class_names(),
         check=True,
         stdout=subprocess.PIPE,
