@@ -12,7 +12,6 @@ from unicodedata import normalize
 from uuid import SafeUUID
 
 SAFE_UUID_UNKNOWN = SafeUUID.unknown
-object_setattr = object.__setattr__
 DATACLASS_FIELD: Any = vars(dataclasses)["_FIELD"]
 
 
