@@ -35,6 +35,8 @@ mod _core {
     #[pymodule_export]
     use crate::classes::row_encoder::{EncodedRow, EncodedRows, RowEncoder};
     #[pymodule_export]
+    use crate::classes::rows_decoder::{ResultRows, RowsDecoder};
+    #[pymodule_export]
     use crate::classes::session::{Session, connect, forked};
     #[pymodule_export]
     use crate::ending::ending;

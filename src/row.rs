@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use turbocql_codec::{Column, Page, Segment};
+use pyo3::types::{PyDict, PyList, PyString, PyType};
+use turbocql_codec::{Column, Page, Segment, page};
 
 use crate::classes::options::config_error;
 use crate::error;
-use crate::ffi::make;
+use crate::ffi::decode::is_atomic;
+use crate::ffi::rows::{self, Stopped};
 use crate::value::decode::{Choices, Decoder};
 use crate::value::record::{compile, record_class};
 use crate::value::{Failure, HostPlan, Outcome};
@@ -34,6 +35,14 @@ pub enum RowKind {
 }
 
 impl RowKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            RowKind::Named => "named",
+            RowKind::Tuple => "tuple",
+            RowKind::Dict => "dict",
+        }
+    }
+
     pub fn parse(py: Python<'_>, name: &str) -> PyResult<RowKind> {
         match name {
             "named" => Ok(RowKind::Named),
@@ -52,66 +61,72 @@ pub struct Shape {
     pub columns: Arc<[Column]>,
     plans: Vec<HostPlan>,
     names: Vec<Py<PyString>>,
-    class: Py<PyAny>,
+    class: Py<PyType>,
+    /// A row as a dict, of nulls.
+    empty: Py<PyDict>,
+    atomic: bool,
+}
+
+/// Rows as they stand in a frame.
+#[derive(Clone, Copy)]
+pub struct Block<'a> {
+    pub rows: &'a [u8],
+    pub row_count: usize,
+}
+
+impl<'a> From<&'a Page> for Block<'a> {
+    fn from(page: &'a Page) -> Block<'a> {
+        Block { rows: &page.rows, row_count: page.row_count }
+    }
 }
 
 impl Shape {
     pub fn new(py: Python<'_>, columns: Arc<[Column]>) -> Outcome<Shape> {
         let (plans, names) = compile_all(py, &columns)?;
-        let class = record_class(py, "Row", &names)?;
-        Ok(Shape { columns, plans, names, class })
+        let class = record_class(py, "Row", &names)?.into_bound(py).cast_into::<PyType>();
+        let class = class.map_err(PyErr::from)?.unbind();
+        let empty = PyDict::new(py);
+        for name in &names {
+            empty.set_item(name, py.None())?;
+        }
+        let atomic = plans.iter().all(is_atomic);
+        Ok(Shape { columns, plans, names, class, empty: empty.unbind(), atomic })
     }
 
-    /// Decodes the first `limit` rows of a page, or all of them, in one pass.
+    /// Decodes the first `limit` rows, or all of them, in one pass.
     pub fn decode<'py>(
         &self,
         py: Python<'py>,
-        page: &Page,
+        block: Block<'_>,
         limit: usize,
         kind: RowKind,
         choices: Choices,
     ) -> PyResult<Bound<'py, PyList>> {
         let malformed =
             |m| error::raise(py, *Failure::malformed("a page of rows", m), error::Way::Decode);
-        let decoder = Decoder { py, choices };
-        let mut cells = page.cells().map_err(malformed)?;
-        let rows = PyList::empty(py);
-        let mut row = Vec::with_capacity(self.plans.len());
-        for _ in 0..page.row_count.min(limit) {
-            row.clear();
-            for (plan, column) in self.plans.iter().zip(self.columns.iter()) {
-                let cell = cells.next_cell().map_err(malformed)?;
-                let value = decoder.cell(plan, cell).map_err(|failure| {
-                    let failure = failure.at(|| Segment::Column(column.name.clone()));
-                    error::raise(py, *failure, error::Way::Decode)
-                })?;
-                row.push(value);
+        let mut cells =
+            page::cells(self.plans.len(), block.row_count, block.rows).map_err(malformed)?;
+        let kind = match kind {
+            RowKind::Named => rows::Kind::Named(self.class.bind(py)),
+            RowKind::Tuple => rows::Kind::Tuple,
+            RowKind::Dict => rows::Kind::Dict(self.empty.bind(py), &self.names),
+        };
+        let count = block.row_count.min(limit);
+        let decoder = Decoder::new(py, choices);
+        let made = rows::rows(&decoder, &self.plans, &mut cells, count, &kind, self.atomic);
+        let list = made.map_err(|stopped| match stopped {
+            Stopped::Malformed(m) => malformed(m),
+            Stopped::Raised(error) => error,
+            Stopped::Cell(column, failure) => {
+                let name = &self.columns[column].name;
+                let failure = failure.at(|| Segment::Column(name.clone()));
+                error::raise(py, *failure, error::Way::Decode)
             }
-            rows.append(self.row(py, &mut row, kind)?)?;
-        }
-        if limit >= page.row_count {
+        })?;
+        if limit >= block.row_count {
             cells.finish().map_err(malformed)?;
         }
-        Ok(rows)
-    }
-
-    fn row<'py>(
-        &self,
-        py: Python<'py>,
-        values: &mut Vec<Bound<'py, PyAny>>,
-        kind: RowKind,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match kind {
-            RowKind::Named => make::record(self.class.bind(py), values),
-            RowKind::Tuple => Ok(PyTuple::new(py, values.drain(..))?.into_any()),
-            RowKind::Dict => {
-                let row = PyDict::new(py);
-                for (name, value) in self.names.iter().zip(values.drain(..)) {
-                    row.set_item(name, value)?;
-                }
-                Ok(row.into_any())
-            }
-        }
+        Ok(list)
     }
 }
 

@@ -4,6 +4,7 @@ from typing import Any, Literal, TypeAlias
 from typing_extensions import Buffer
 
 from .policies import Consistency
+from .rows import Column
 from .types import UnsetType
 
 VERSION: str
@@ -138,6 +139,28 @@ class EncodedRows:
     def tokens(self) -> list[int | None]: ...
     @property
     def byte_size(self) -> int: ...
+
+class RowsDecoder:
+    def __init__(
+        self,
+        rows: Literal["named", "tuple", "dict"] = "named",
+        *,
+        columns: Iterable[Any] | None = None,
+        naive_timestamps: bool = False,
+        numpy_vectors: bool = False,
+    ) -> None: ...
+    def decode(self, body: Buffer) -> ResultRows: ...
+
+class ResultRows:
+    @property
+    def rows(self) -> list[Any]: ...
+    @property
+    def columns(self) -> tuple[Column, ...]: ...
+    @property
+    def paging_state(self) -> bytes | None: ...
+    @property
+    def metadata_id(self) -> bytes | None: ...
+    def __len__(self) -> int: ...
 
 class QueryMessage:
     def __init__(

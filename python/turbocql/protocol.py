@@ -1,9 +1,12 @@
-"""Bodies of request frames, for programs that send frames of their own.
+"""Bodies of frames, for programs that send and read frames of their own.
 
 A message holds what a QUERY, EXECUTE or BATCH request says; `encode` gives its body, without the
 frame's header, for version 3, 4 or 5 of the native protocol, in one write. Values come as they
 stand on the wire without their length: as [`turbocql.codec`][turbocql.codec] serializes them.
 What a version cannot express is an `EncodeError` that says so.
+
+[`RowsDecoder`][turbocql.protocol.RowsDecoder] reads the body of a RESULT: the columns' description,
+of which what was read once is kept, and the rows.
 
 Example:
     >>> from turbocql import UNSET
@@ -15,6 +18,6 @@ Example:
 
 from __future__ import annotations
 
-from ._core import BatchMessage, ExecuteMessage, QueryMessage
+from ._core import BatchMessage, ExecuteMessage, QueryMessage, ResultRows, RowsDecoder
 
-__all__ = ["BatchMessage", "ExecuteMessage", "QueryMessage"]
+__all__ = ["BatchMessage", "ExecuteMessage", "QueryMessage", "ResultRows", "RowsDecoder"]

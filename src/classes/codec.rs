@@ -184,7 +184,7 @@ impl Deserializer {
         if data.is_none() {
             return Ok(data.clone());
         }
-        let decoder = Decoder { py, choices: self.choices };
+        let decoder = Decoder::new(py, self.choices);
         with_bytes(data, "data", |bytes| {
             error::guarded(|| {
                 let decoded = decoder.cell(&self.plan, Some(bytes));

@@ -68,9 +68,9 @@ impl Cursor {
         let _inside = Inside::enter(py);
         let page = self.lock().page.clone();
         match page {
-            Some((page, shape)) => {
-                error::guarded(|| shape.decode(py, &page, limit, self.kind, self.session.choices))
-            }
+            Some((page, shape)) => error::guarded(|| {
+                shape.decode(py, (&page).into(), limit, self.kind, self.session.choices)
+            }),
             None => Ok(PyList::empty(py)),
         }
     }

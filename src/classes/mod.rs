@@ -9,4 +9,5 @@ pub mod message;
 pub mod options;
 pub mod prepared;
 pub mod row_encoder;
+pub mod rows_decoder;
 pub mod session;

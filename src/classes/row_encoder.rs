@@ -362,6 +362,20 @@ fn column_parts<'py>(given: &Bound<'py, PyAny>) -> PyResult<ColumnParts<'py>> {
     Err(PyTypeError::new_err(reason))
 }
 
+/// Columns as they were given, each with a type that is known here.
+pub fn known_columns(given: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
+    let mut columns = Vec::new();
+    for given in given.try_iter()? {
+        if columns.len() == MOST_COLUMNS {
+            return Err(PyValueError::new_err("a row has at most 65535 columns"));
+        }
+        let (keyspace, table, name, cql_type) = column_parts(&given?)?;
+        let cql_type = object_of(&cql_type)?.get().cql_type.clone();
+        columns.push(Column { keyspace, table, name, cql_type });
+    }
+    Ok(columns)
+}
+
 fn check_policy(policy: &Bound<'_, PyAny>) -> PyResult<()> {
     for method in ["contains_column", "column_type", "encrypt"] {
         if policy.getattr_opt(method)?.is_none() {

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 
 use pyo3::ffi;
+use pyo3::prelude::*;
 use turbocql_codec::Plan;
 use turbocql_codec::types::float::narrow;
 
@@ -37,6 +38,36 @@ pub unsafe fn put_array(
         let done = put_view(element, dimension, view.assume_init_ref(), target);
         ffi::PyBuffer_Release(view.as_mut_ptr());
         done
+    }
+}
+
+/// Fills a new NumPy array of numbers of `N` bytes from big-endian ones. False, and nothing
+/// written, when its memory is not as large, or not in one piece.
+pub fn fill_array<const N: usize>(array: &Bound<'_, PyAny>, numbers: &[u8]) -> bool {
+    let flags = ffi::PyBUF_SIMPLE | ffi::PyBUF_WRITABLE;
+    let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
+    // SAFETY: the object is alive and the lock is held; the view is given back. The caller has just
+    // made the array, and nobody else has it; its memory may be written, as has been asked for.
+    unsafe {
+        if ffi::PyObject_GetBuffer(array.as_ptr(), view.as_mut_ptr(), flags) != 0 {
+            ffi::PyErr_Clear();
+            return false;
+        }
+        let start = view.assume_init_ref().buf.cast::<MaybeUninit<u8>>();
+        let fits = usize::try_from(view.assume_init_ref().len) == Ok(numbers.len());
+        if fits && !numbers.is_empty() {
+            let target = std::slice::from_raw_parts_mut(start, numbers.len());
+            let (places, _) = target.as_chunks_mut::<N>();
+            for (number, place) in numbers.as_chunks::<N>().0.iter().zip(places) {
+                let mut number = *number;
+                if cfg!(target_endian = "little") {
+                    number.reverse();
+                }
+                *place = number.map(MaybeUninit::new);
+            }
+        }
+        ffi::PyBuffer_Release(view.as_mut_ptr());
+        fits
     }
 }
 

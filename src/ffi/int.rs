@@ -25,8 +25,8 @@ pub unsafe fn small(object: *mut ffi::PyObject) -> Option<i64> {
         return None;
     }
     let digits = object.cast::<Digits>();
-    // SAFETY: an exact int has this layout (`interpreter_is_known` has checked the width of its
-    // digits), and so many digits as its tag says; none is read beyond them.
+    // SAFETY: an exact int has this layout (`quick::prepare` has seen to the width of its digits),
+    // and so many digits as its tag says; none is read beyond them.
     unsafe {
         let tag = (*digits).tag;
         #[cfg(Py_3_12)]
@@ -42,5 +42,66 @@ pub unsafe fn small(object: *mut ffi::PyObject) -> Option<i64> {
             }
             _ => None,
         }
+    }
+}
+
+/// The value of an exact `int` that is not below zero and has at most 128 bits.
+///
+/// # Safety
+/// As for [`small`].
+#[inline]
+pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
+    // SAFETY: as in `small`.
+    unsafe {
+        if (*object).ob_type != &raw mut ffi::PyLong_Type {
+            return None;
+        }
+        let digits = object.cast::<Digits>();
+        let tag = (*digits).tag;
+        #[cfg(Py_3_12)]
+        let (negative, count) = (tag & 3 == 2, tag >> 3);
+        #[cfg(not(Py_3_12))]
+        let (negative, count) = (tag < 0, tag);
+        // The fifth digit has its lowest 8 bits left.
+        let first = (&raw const (*digits).digit).cast::<u32>();
+        if negative || count > 5 || (count == 5 && *first.add(4) > 0xff) {
+            return None;
+        }
+        Some((0..count as usize).fold(0, |all, i| all | u128::from(*first.add(i)) << (30 * i)))
+    }
+}
+
+unsafe extern "C" {
+    /// An `int` of so many digits above zero, to be filled in; exported by CPython 3.10 to 3.13.
+    fn _PyLong_New(digits: ffi::Py_ssize_t) -> *mut ffi::PyObject;
+}
+
+/// A new `int`; null, without an exception, where there is no memory.
+///
+/// # Safety
+/// The interpreter's lock is held.
+#[inline]
+pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
+    // SAFETY: the object is new, and as long as there are digits to write.
+    unsafe {
+        let object = match i64::try_from(number) {
+            // Small ones have but one object each, which Python knows.
+            Ok(small) => ffi::PyLong_FromLongLong(small),
+            Err(_) => {
+                let count = (128 - number.leading_zeros()).div_ceil(30) as usize;
+                let object = _PyLong_New(count as isize);
+                if !object.is_null() {
+                    let first = (&raw mut (*object.cast::<Digits>()).digit).cast::<u32>();
+                    for i in 0..count {
+                        *first.add(i) = (number >> (30 * i)) as u32 & 0x3fff_ffff;
+                    }
+                }
+                object
+            }
+        };
+        if object.is_null() {
+            ffi::PyErr_Clear();
+        }
+        object
     }
 }

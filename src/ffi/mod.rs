@@ -5,10 +5,13 @@
 //! down here, and for everything when [`quick::force`] says so: the tests run both.
 #![allow(unsafe_code)]
 
-mod buffer;
+pub mod buffer;
 mod bytes;
 mod decimal;
+pub mod decode;
 mod int;
 pub mod make;
 mod object;
 pub mod quick;
+pub mod rows;
+mod slots;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDate, PyDateTime, PyInt, PyTzInfo};
+use pyo3::types::{PyBytes, PyDate, PyDateTime, PyTzInfo};
 use turbocql_codec::plan::VectorPlan;
 use turbocql_codec::types::{self, float::narrow};
 use turbocql_codec::{Plan, wire};
@@ -18,25 +18,42 @@ use turbocql_codec::{Plan, wire};
 use super::buffer::put_array;
 use super::bytes::{Filled, build};
 use super::decimal;
-use super::int::small;
+use super::int::{self, small};
 use super::object::{bytes, float, items, text};
+use super::slots;
 use crate::value::record::Record;
 use crate::value::{HostPlan, interned, temporal};
 
 /// Whether the safe way is taken for everything: for tests of that way.
 static SAFE_ONLY: AtomicBool = AtomicBool::new(false);
 
+/// Whether this interpreter has other integers than those known here.
+static STRANGE: AtomicBool = AtomicBool::new(false);
+
 /// Looks up what is needed here, so that nothing is imported, by Python code, in between.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
-    interned::uuid(py)?;
     PyTzInfo::utc(py)?;
+    let digits = py.import("sys")?.getattr("int_info")?;
+    let (bits, size): (u32, u32) =
+        (digits.getattr("bits_per_digit")?.extract()?, digits.getattr("sizeof_digit")?.extract()?);
+    if (bits, size) != (30, 4) {
+        STRANGE.store(true, Ordering::Relaxed);
+        SAFE_ONLY.store(true, Ordering::Relaxed);
+    }
+    slots::probe(py)?;
     decimal::probe(py)
 }
 
 /// Takes the safe way for everything, or no longer.
 #[pyfunction]
 pub fn force_safe(force: bool) {
-    SAFE_ONLY.store(force, Ordering::Relaxed);
+    SAFE_ONLY.store(force || STRANGE.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// Whether it is.
+#[inline]
+pub fn is_forced_safe() -> bool {
+    SAFE_ONLY.load(Ordering::Relaxed)
 }
 
 type Object = *mut ffi::PyObject;
@@ -378,20 +395,13 @@ unsafe fn put(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
                 }
             }
             Plan::Uuid | Plan::TimeUuid => {
-                let given = borrowed(object);
-                let Ok(class) = interned::uuid(given.py()) else { return false };
-                if !given.get_type().is(class) {
+                if !slots::UUID.is(object) {
                     return false;
                 }
-                // A slot of a class that has no attribute access of its own.
-                let Ok(number) = given.getattr(pyo3::intern!(given.py(), "int")) else {
-                    return false;
-                };
-                // Anything else that somebody put there may have code of its own.
-                let exact = number.is_exact_instance_of::<PyInt>();
-                let Some(number) = exact.then(|| number.extract::<u128>().ok()).flatten() else {
-                    return false;
-                };
+                // Anything else than an int that somebody put there may have code of its own.
+                let number = slots::UUID.get(object, 0);
+                let number = if number.is_null() { None } else { int::as_u128(number) };
+                let Some(number) = number else { return false };
                 let bytes = number.to_be_bytes();
                 let version_1 = bytes[6] >> 4 == 1;
                 (matches!(plan, Plan::Uuid) || version_1) && put_fixed(Some(bytes), out)

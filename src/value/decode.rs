@@ -3,13 +3,15 @@
 use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString,
-    PyTuple, PyTzInfo,
+    PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
+    PyTzInfo,
 };
 use turbocql_codec::plan::{UdtPlan, VectorPlan};
 use turbocql_codec::types::{self, inet, list, vector};
 use turbocql_codec::{Malformed, Plan, Segment};
 
+use crate::ffi::buffer::fill_array;
+use crate::ffi::decode::Maker;
 use crate::ffi::make;
 
 use super::record::Record;
@@ -25,18 +27,24 @@ pub struct Choices {
     pub numpy_vectors: bool,
 }
 
-const MILLISECONDS_PER_DAY: i64 = 86_400_000;
+pub const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 /// 0001-01-01 and 9999-12-31, the first and last day of Python's calendar.
-const PYTHON_DAYS: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
+pub const PYTHON_DAYS: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
 
 /// Decodes values for one interpreter and one caller's choices.
 #[derive(Clone, Copy)]
 pub struct Decoder<'py> {
     pub py: Python<'py>,
-    pub choices: Choices,
+    choices: Choices,
+    /// Makes values the short way; none where that is not to be.
+    pub maker: Option<Maker>,
 }
 
 impl<'py> Decoder<'py> {
+    pub fn new(py: Python<'py>, choices: Choices) -> Decoder<'py> {
+        Decoder { py, choices, maker: Maker::new(py, choices) }
+    }
+
     /// A cell: `None` for null.
     #[inline]
     pub fn cell(&self, plan: &HostPlan, cell: Option<&[u8]>) -> Outcome<Bound<'py, PyAny>> {
@@ -56,6 +64,12 @@ impl<'py> Decoder<'py> {
             return Ok(self.none());
         }
         let py = self.py;
+        if let Some(maker) = &self.maker
+            && !(hashable && matches!(plan, Plan::List(_)))
+            && let Some(made) = maker.make(py, plan, bytes)
+        {
+            return Ok(made);
+        }
         Ok(match plan {
             Plan::Ascii | Plan::Text => self.text(bytes)?,
             Plan::TinyInt => int(py, good(plan, types::tinyint::decode(bytes))?),
@@ -405,22 +419,23 @@ impl<'py> Decoder<'py> {
         bytes: &[u8],
     ) -> Outcome<Option<Bound<'py, PyAny>>> {
         let (dtype, width) = match vector.element {
-            Plan::Float => ("float32", 4),
-            Plan::Double => ("float64", 8),
-            Plan::Int => ("int32", 4),
-            Plan::BigInt => ("int64", 8),
+            Plan::Float => (interned::numpy_float32(self.py)?, 4),
+            Plan::Double => (interned::numpy_float64(self.py)?, 8),
+            Plan::Int => (interned::numpy_int32(self.py)?, 4),
+            Plan::BigInt => (interned::numpy_int64(self.py)?, 8),
             _ => return Ok(None),
         };
         good(plan, vector::decode(bytes, vector.dimension, Some(width)))?;
-        let mut native = Vec::new();
-        room(&mut native, bytes.len())?;
-        native.extend_from_slice(bytes);
-        if cfg!(target_endian = "little") {
-            native.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+        let array = interned::numpy_empty(self.py)?.call1((vector.dimension, dtype))?;
+        let filled = match width {
+            4 => fill_array::<4>(&array, bytes),
+            _ => fill_array::<8>(&array, bytes),
+        };
+        if !filled {
+            let reason = "NumPy's new array has other memory than asked for";
+            return Err(Failure::refused(plan.cql_type(), reason));
         }
-        // A bytearray, so that the array can be written to.
-        let memory = PyByteArray::new(self.py, &native);
-        Ok(Some(interned::numpy_frombuffer(self.py)?.call1((memory, dtype))?))
+        Ok(Some(array))
     }
 }
 

@@ -35,7 +35,28 @@ impl ImportAny for PyOnceLock<Py<PyAny>> {
     }
 }
 
+/// A NumPy dtype: looked up by its name, which takes long.
+macro_rules! dtypes {
+    ($($name:ident = $dtype:literal;)*) => {
+        $(
+            pub fn $name<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
+                static CELL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+                let make = || Ok::<_, PyErr>(numpy_dtype(py)?.call1(($dtype,))?.unbind());
+                CELL.get_or_try_init(py, make).map(|object| object.bind(py))
+            }
+        )*
+    };
+}
+
+dtypes! {
+    numpy_float32 = "float32";
+    numpy_float64 = "float64";
+    numpy_int32 = "int32";
+    numpy_int64 = "int64";
+}
+
 imported! {
+    numpy_dtype = "numpy"."dtype";
     decimal = "decimal"."Decimal";
     uuid = "uuid"."UUID";
     safe_uuid_unknown = "turbocql._records"."SAFE_UUID_UNKNOWN";
@@ -49,12 +70,13 @@ imported! {
     from_cassandra = "turbocql._cassandra"."cql_type";
     is_stock = "turbocql._cassandra"."is_stock";
     column_description = "turbocql._cassandra"."ColumnDescription";
-    numpy_frombuffer = "numpy"."frombuffer";
+    numpy_empty = "numpy"."empty";
     cql_date = "turbocql.types"."Date";
     cql_time = "turbocql.types"."Time";
     cql_timestamp = "turbocql.types"."Timestamp";
     cql_duration = "turbocql.types"."Duration";
     frozen_map = "turbocql.types"."FrozenMap";
+    column = "turbocql.rows"."Column";
     unset = "turbocql.types"."UNSET";
     start_notifying = "turbocql._notify"."start";
     encode_error = "turbocql.errors"."EncodeError";

@@ -31,16 +31,21 @@ impl Page {
     ///
     /// A count that the bytes cannot hold is refused here, before anybody allocates for it.
     pub fn cells(&self) -> Result<PageCells<'_>, Malformed> {
-        // Rows of no columns take no bytes, so that their count could be anything.
-        if self.columns.is_empty() && self.row_count > 0 {
-            return Err(Malformed::Invalid("rows of no columns"));
-        }
-        let cells = self.row_count.saturating_mul(self.columns.len());
-        if cells > self.rows.len() / 4 {
-            return Err(Malformed::Short(cells.saturating_mul(4), self.rows.len()));
-        }
-        Ok(PageCells { reader: Reader::new(&self.rows) })
+        cells(self.columns.len(), self.row_count, &self.rows)
     }
+}
+
+/// The cells of a page that is given by its parts.
+pub fn cells(columns: usize, row_count: usize, rows: &[u8]) -> Result<PageCells<'_>, Malformed> {
+    // Rows of no columns take no bytes, so that their count could be anything.
+    if columns == 0 && row_count > 0 {
+        return Err(Malformed::Invalid("rows without columns"));
+    }
+    let cells = row_count.saturating_mul(columns);
+    if cells > rows.len() / 4 {
+        return Err(Malformed::Short(cells.saturating_mul(4), rows.len()));
+    }
+    Ok(PageCells { reader: Reader::new(rows) })
 }
 
 /// Reads a page's cells in order.

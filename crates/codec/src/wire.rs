@@ -87,6 +87,12 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
+    /// What has not been read.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()

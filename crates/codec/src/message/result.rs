@@ -5,11 +5,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::cql_type::{CqlType, MAX_DEPTH, UdtType};
 use crate::error::Malformed;
-use crate::page::{Column, Page};
+use crate::page::Column;
 use crate::parse::{ParseError, marshal};
 use crate::wire::Reader;
 
@@ -21,14 +19,38 @@ const HAS_MORE_PAGES: i32 = 0x2;
 const NO_METADATA: i32 = 0x4;
 const METADATA_CHANGED: i32 = 0x8;
 
-/// A page of rows, and what came with it.
+/// A page of rows, and what came with it. The rows are not looked at, and nothing is copied.
 #[derive(Clone, Debug)]
-pub struct Rows {
-    pub page: Page,
+pub struct Rows<'a> {
+    pub columns: Arc<[Column]>,
+    /// Per row, per column, `[int length][bytes]`.
+    pub rows: &'a [u8],
+    pub row_count: usize,
     /// Where the next page begins; none after the last.
-    pub paging_state: Option<Bytes>,
+    pub paging_state: Option<&'a [u8]>,
     /// The id of the columns, where they are not those that the client knew.
-    pub metadata_id: Option<Bytes>,
+    pub metadata_id: Option<&'a [u8]>,
+}
+
+/// Columns, and the bytes by which a result describes them: where they come again, they need no
+/// reading.
+#[derive(Clone, Debug)]
+pub struct Description {
+    pub columns: Arc<[Column]>,
+    /// Whether the table is named once, for all columns.
+    global: bool,
+    bytes: Arc<[u8]>,
+}
+
+/// What comes before the columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    flags: i32,
+    count: usize,
+    paging_state: Option<&'a [u8]>,
+    metadata_id: Option<&'a [u8]>,
+    /// From the columns on.
+    rest: Reader<'a>,
 }
 
 /// Why a body is no result with rows.
@@ -73,11 +95,9 @@ impl From<Malformed> for ResultError {
     }
 }
 
-impl Rows {
-    /// Reads the body of a RESULT. `known` are the columns where the server left them out.
-    ///
-    /// The rows are not looked at, and not copied: [`Page`] shares the body.
-    pub fn parse(body: &Bytes, known: Option<&Arc<[Column]>>) -> Result<Rows, ResultError> {
+impl<'a> Head<'a> {
+    /// Reads the beginning of the body of a RESULT.
+    pub fn parse(body: &'a [u8]) -> Result<Head<'a>, ResultError> {
         let mut reader = Reader::new(body);
         let kind = reader.i32()?;
         if kind != ROWS {
@@ -88,31 +108,67 @@ impl Rows {
             return Err(Malformed::Invalid("flags of metadata that nobody knows").into());
         }
         let count = count(&mut reader, 0)?;
-        let mut paging_state = None;
-        if flags & HAS_MORE_PAGES != 0 {
-            paging_state = reader.value()?.map(|state| body.slice_ref(state));
-        }
-        let mut metadata_id = None;
-        if flags & METADATA_CHANGED != 0 {
-            metadata_id = Some(body.slice_ref(short_bytes(&mut reader)?));
-        }
-        let columns = if flags & NO_METADATA == 0 {
-            columns(&mut reader, count, flags & GLOBAL_TABLE != 0)?
-        } else {
-            match known {
-                Some(known) if known.len() == count => known.clone(),
-                _ => {
-                    let known = known.map(|known| known.len());
-                    return Err(ResultError::Columns { got: count, known });
-                }
+        let paging_state = if flags & HAS_MORE_PAGES != 0 { reader.value()? } else { None };
+        let changed = flags & METADATA_CHANGED != 0;
+        let metadata_id = if changed { Some(short_bytes(&mut reader)?) } else { None };
+        Ok(Head { flags, count, paging_state, metadata_id, rest: reader })
+    }
+
+    /// Whether the columns are described, and not left out as known.
+    pub fn is_described(&self) -> bool {
+        self.flags & NO_METADATA == 0
+    }
+
+    /// Whether these are the columns, and described by the same bytes.
+    pub fn is(&self, description: &Description) -> bool {
+        self.is_described()
+            && self.count == description.columns.len()
+            && (self.flags & GLOBAL_TABLE != 0) == description.global
+            && self.rest.rest().starts_with(&description.bytes)
+    }
+
+    /// Reads the columns.
+    pub fn describe(&self) -> Result<Description, ResultError> {
+        let (mut rest, global) = (self.rest, self.flags & GLOBAL_TABLE != 0);
+        let columns = columns(&mut rest, self.count, global)?;
+        let length = self.rest.remaining() - rest.remaining();
+        let bytes = self.rest.rest()[..length].into();
+        Ok(Description { columns, global, bytes })
+    }
+
+    /// The rows of the columns that the body describes, or, where it does not, that are known.
+    pub fn rows(
+        &self,
+        description: Option<&Description>,
+        known: Option<&Arc<[Column]>>,
+    ) -> Result<Rows<'a>, ResultError> {
+        let mut rest = self.rest;
+        let columns = match (description, known) {
+            (Some(description), _) => {
+                rest.take(description.bytes.len())?;
+                description.columns.clone()
+            }
+            (None, Some(known)) if known.len() == self.count => known.clone(),
+            (None, known) => {
+                let known = known.map(|known| known.len());
+                return Err(ResultError::Columns { got: self.count, known });
             }
         };
-        let row_count = self::count(&mut reader, columns.len() * 4)?;
+        let row_count = count(&mut rest, columns.len() * 4)?;
         if columns.is_empty() && row_count > 0 {
             return Err(Malformed::Invalid("rows without columns").into());
         }
-        let rows = body.slice(body.len() - reader.remaining()..);
-        Ok(Rows { page: Page { columns, rows, row_count }, paging_state, metadata_id })
+        let (paging_state, metadata_id) = (self.paging_state, self.metadata_id);
+        Ok(Rows { columns, rows: rest.rest(), row_count, paging_state, metadata_id })
+    }
+}
+
+impl<'a> Rows<'a> {
+    /// Reads the body of a RESULT. `known` are the columns where the server left them out.
+    pub fn parse(body: &'a [u8], known: Option<&Arc<[Column]>>) -> Result<Rows<'a>, ResultError> {
+        let head = Head::parse(body)?;
+        let description = if head.is_described() { Some(head.describe()?) } else { None };
+        head.rows(description.as_ref(), known)
     }
 }
 
@@ -221,10 +277,11 @@ fn cql_type(reader: &mut Reader<'_>, left: usize) -> Result<CqlType, ResultError
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page;
     use proptest::prelude::*;
 
-    fn parse(body: &[u8]) -> Result<Rows, ResultError> {
-        Rows::parse(&Bytes::copy_from_slice(body), None)
+    fn parse(body: &[u8]) -> Result<Rows<'_>, ResultError> {
+        Rows::parse(body, None)
     }
 
     fn said(body: &[u8]) -> String {
@@ -238,8 +295,8 @@ mod tests {
     }
 
     fn type_of(option: &[u8]) -> String {
-        let rows = parse(&column(option)).unwrap();
-        rows.page.columns[0].cql_type.definition()
+        let body = column(option);
+        parse(&body).unwrap().columns[0].cql_type.definition()
     }
 
     #[test]
@@ -248,13 +305,13 @@ mod tests {
             b"\0\0\0\x02\0\0\0\x03\0\0\0\x02\0\0\0\x02ps\0\x02ks\0\x01t\0\x01k\0\x09\0\x01v\0\x0d\
             \0\0\0\x01\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff";
         let rows = parse(body).unwrap();
-        assert_eq!(rows.paging_state.as_deref(), Some(&b"ps"[..]));
+        assert_eq!(rows.paging_state, Some(&b"ps"[..]));
         assert_eq!(rows.metadata_id, None);
-        assert_eq!(rows.page.row_count, 1);
-        let names: Vec<_> = rows.page.columns.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(rows.row_count, 1);
+        let names: Vec<_> = rows.columns.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["k", "v"]);
-        assert_eq!(rows.page.columns[1].keyspace, "ks");
-        let mut cells = rows.page.cells().unwrap();
+        assert_eq!(rows.columns[1].keyspace, "ks");
+        let mut cells = page::cells(2, rows.row_count, rows.rows).unwrap();
         assert_eq!(cells.next_cell(), Ok(Some(&b"\0\0\0\x07"[..])));
         assert_eq!(cells.next_cell(), Ok(None));
         assert_eq!(cells.finish(), Ok(()));
@@ -265,9 +322,8 @@ mod tests {
         let body = b"\0\0\0\x02\0\0\0\x08\0\0\0\x02\0\x02id\
             \0\x01a\0\x01b\0\x01c\0\x02\0\x01d\0\x01e\0\x01f\0\x04\0\0\0\0";
         let rows = parse(body).unwrap();
-        assert_eq!(rows.metadata_id.as_deref(), Some(&b"id"[..]));
+        assert_eq!(rows.metadata_id, Some(&b"id"[..]));
         let places: Vec<_> = rows
-            .page
             .columns
             .iter()
             .map(|c| format!("{}.{}.{} {}", c.keyspace, c.table, c.name, c.cql_type))
@@ -277,17 +333,35 @@ mod tests {
 
     #[test]
     fn columns_that_the_client_knows() {
-        let known = parse(&column(b"\0\x09")).unwrap().page.columns;
-        let body = Bytes::from_static(b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\x01\0\0\0\x01x");
-        let rows = Rows::parse(&body, Some(&known)).unwrap();
-        assert!(Arc::ptr_eq(&rows.page.columns, &known));
-        assert_eq!(&rows.page.rows[..], b"\0\0\0\x01x");
-        assert_eq!(said(&body), "1 columns without a description");
+        let known = parse(&column(b"\0\x09")).unwrap().columns;
+        let body = b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\x01\0\0\0\x01x";
+        let rows = Rows::parse(body, Some(&known)).unwrap();
+        assert!(Arc::ptr_eq(&rows.columns, &known));
+        assert_eq!(rows.rows, b"\0\0\0\x01x");
+        assert_eq!(said(body), "1 columns without a description");
         let none: Arc<[Column]> = Arc::from([]);
         assert_eq!(
-            Rows::parse(&body, Some(&none)).unwrap_err().to_string(),
+            Rows::parse(body, Some(&none)).unwrap_err().to_string(),
             "1 columns without a description, where 0 are known"
         );
+    }
+
+    #[test]
+    fn a_description_that_comes_again() {
+        let (body, other) = (column(b"\0\x09"), column(b"\0\x0d"));
+        let head = Head::parse(&body).unwrap();
+        let description = head.describe().unwrap();
+        assert!(head.is(&description));
+        let rows = head.rows(Some(&description), None).unwrap();
+        assert!(Arc::ptr_eq(&rows.columns, &description.columns));
+        assert_eq!((rows.row_count, rows.rows), (0, &b""[..]));
+        assert!(!Head::parse(&other).unwrap().is(&description));
+        let without = b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\0";
+        assert!(!Head::parse(without).unwrap().is(&description));
+        // The same bytes, said to have a table for each column.
+        let mut each = body.clone();
+        each[7] = 0;
+        assert!(!Head::parse(&each).unwrap().is(&description));
     }
 
     #[test]

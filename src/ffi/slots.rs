@@ -1,0 +1,119 @@
+//! Where instances of some classes of the standard library keep the attributes they are made of.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use super::make;
+use crate::value::interned;
+
+/// A class whose instances can be made by filling a slot or two.
+pub struct Slotted {
+    class: AtomicPtr<ffi::PyTypeObject>,
+    /// Bytes from the beginning of an instance to each of its slots.
+    offsets: [AtomicUsize; 2],
+}
+
+pub static UUID: Slotted = Slotted::new();
+pub static IPV4_ADDRESS: Slotted = Slotted::new();
+pub static TIME: Slotted = Slotted::new();
+
+/// Tries where the slots are; what is not found is never read or written so.
+pub fn probe(py: Python<'_>) -> PyResult<()> {
+    UUID.probe(interned::uuid(py)?, &["int", "is_safe"])?;
+    IPV4_ADDRESS.probe(interned::ipv4_address(py)?, &["_ip"])?;
+    TIME.probe(interned::cql_time(py)?, &["nanoseconds"])
+}
+
+impl Slotted {
+    const fn new() -> Slotted {
+        let offsets = [AtomicUsize::new(0), AtomicUsize::new(0)];
+        Slotted { class: AtomicPtr::new(ptr::null_mut()), offsets }
+    }
+
+    fn probe(&self, class: &Bound<'_, PyAny>, names: &[&str]) -> PyResult<()> {
+        let py = class.py();
+        let size: usize = class.getattr("__basicsize__")?.extract()?;
+        let (instance, mark) = (make::instance(class)?, py.get_type::<PyType>());
+        for (name, offset) in names.iter().zip(&self.offsets) {
+            make::set(&instance, &pyo3::types::PyString::new(py, name), mark.as_any())?;
+            // SAFETY: the instance is alive and of at least this size; a word of it is a number
+            // here, whatever it means. The first two are what every object begins with.
+            let words = unsafe {
+                std::slice::from_raw_parts(instance.as_ptr().cast::<usize>(), size / WORD)
+            };
+            let mut found = (2..words.len()).filter(|&word| words[word] == mark.as_ptr() as usize);
+            let (Some(word), None) = (found.next(), found.next()) else { return Ok(()) };
+            offset.store(word * WORD, Ordering::Relaxed);
+            make::set(&instance, &pyo3::types::PyString::new(py, name), &py.None().into_bound(py))?;
+        }
+        // For ever: the class is one of those that are looked up once.
+        self.class.store(class.as_ptr().cast(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether an object is of this class exactly.
+    ///
+    /// # Safety
+    /// The object is alive.
+    #[inline(always)]
+    pub unsafe fn is(&self, object: *mut ffi::PyObject) -> bool {
+        // SAFETY: the caller's word.
+        unsafe { (*object).ob_type == self.class.load(Ordering::Acquire) }
+    }
+
+    /// What stands in a slot, borrowed; null where it is empty.
+    ///
+    /// # Safety
+    /// As for [`Slotted::is`], which has said yes, and the interpreter's lock is held.
+    #[inline(always)]
+    pub unsafe fn get(&self, object: *mut ffi::PyObject, slot: usize) -> *mut ffi::PyObject {
+        // SAFETY: the slots of instances of this class have been found.
+        unsafe { *self.place(object, slot) }
+    }
+
+    /// A new instance with its slots filled; null without an exception where that is not known to
+    /// work or there is no memory. What the slots hold is the instance's from then on, and gone
+    /// where there is none.
+    ///
+    /// # Safety
+    /// The values are new references or null, of which none is made here, and the lock is held.
+    #[inline(always)]
+    pub unsafe fn make<const N: usize>(
+        &self,
+        values: [*mut ffi::PyObject; N],
+    ) -> *mut ffi::PyObject {
+        // SAFETY: the class is alive for ever; its memory comes zeroed, and its slots have been
+        // found. Nothing here but the allocation may run Python code, which does not see the
+        // instance.
+        unsafe {
+            let class = self.class.load(Ordering::Acquire);
+            let allocate = if class.is_null() { None } else { (*class).tp_alloc };
+            let object = match allocate {
+                Some(allocate) if values.iter().all(|value| !value.is_null()) => allocate(class, 0),
+                _ => ptr::null_mut(),
+            };
+            if object.is_null() {
+                ffi::PyErr_Clear();
+                values.iter().for_each(|&value| ffi::Py_XDECREF(value));
+                return ptr::null_mut();
+            }
+            for (slot, value) in values.into_iter().enumerate() {
+                *self.place(object, slot) = value;
+            }
+            object
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn place(&self, object: *mut ffi::PyObject, slot: usize) -> *mut *mut ffi::PyObject {
+        let offset = self.offsets[slot].load(Ordering::Relaxed);
+        // SAFETY: within the instance.
+        unsafe { object.cast::<u8>().add(offset).cast() }
+    }
+}
+
+const WORD: usize = size_of::<usize>();
