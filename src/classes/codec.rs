@@ -11,7 +11,7 @@ use turbocql_codec::token;
 use super::cql_type::{CqlType_, object_of};
 use crate::ending::Inside;
 use crate::error::{self, Way};
-use crate::ffi::quick;
+use crate::ffi::{bytes, quick};
 use crate::value::decode::{Choices, Decoder};
 use crate::value::describe::describe;
 use crate::value::encode::{bytes_of, encode};
@@ -27,14 +27,6 @@ pub fn check_version(version: i64) -> PyResult<u8> {
     }
     let reason = format!("protocol_version must be 3, 4 or 5, got {version}");
     Err(PyValueError::new_err(reason))
-}
-
-/// New `bytes`; a `MemoryError` where there is no room for them.
-pub fn new_bytes<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, data.len(), |target| {
-        target.copy_from_slice(data);
-        Ok(())
-    })
 }
 
 /// Calls with the bytes of any bytes-like object.
@@ -109,7 +101,7 @@ impl Serializer {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let py = value.py();
         check_version(protocol_version)?;
-        if let Some(bytes) = quick::sized(&self.plan, value)? {
+        if let Some(bytes) = quick::whole(&self.plan, value)? {
             return Ok(bytes);
         }
         with_scratch(|out| {
@@ -121,7 +113,7 @@ impl Serializer {
                         .map_err(|failure| error::raise(py, *failure, Way::Encode))
                 })?;
             }
-            new_bytes(py, out)
+            bytes::copy(py, out)
         })
     }
 
@@ -250,7 +242,7 @@ pub fn pack<'py>(py: Python<'py>, parts: &[&[u8]]) -> PyResult<Bound<'py, PyByte
         let failure = Failure::refused("a partition key", malformed.to_string());
         error::raise(py, *failure, Way::Encode)
     })?;
-    new_bytes(py, &out)
+    bytes::copy(py, &out)
 }
 
 /// The Murmur3 token of a packed key, as the server's `token()` gives it.

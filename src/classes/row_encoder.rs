@@ -9,11 +9,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple, PyType};
 use turbocql_codec::{Cell, Column, CqlType, RowBuffer, RowRef, Segment, token};
 
-use super::codec::{Serializer, check_version, new_bytes, pack};
+use super::codec::{Serializer, check_version, pack};
 use super::cql_type::{CqlType_, compiled, object_of};
 use crate::bind::{Marker, RowPlan};
 use crate::ending::Inside;
 use crate::error::{self, Way};
+use crate::ffi::bytes;
 use crate::value::describe::{cut, describe, describe_key, type_name};
 use crate::value::encode::{first_unknown, unless_serious};
 use crate::value::sequence::{is_frame, is_masked};
@@ -483,7 +484,7 @@ impl EncodedRow {
 
     /// The cells as they stand in a request, each after its length.
     fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        new_bytes(py, self.row()?.bytes())
+        bytes::copy(py, self.row()?.bytes())
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -574,7 +575,7 @@ pub fn cells<'py>(py: Python<'py>, row: RowRef<'_>) -> PyResult<Bound<'py, PyLis
         let list = PyList::empty(py);
         for cell in row.cells() {
             match cell {
-                Cell::Value(bytes) => list.append(new_bytes(py, bytes)?)?,
+                Cell::Value(bytes) => list.append(bytes::copy(py, bytes)?)?,
                 Cell::Null => list.append(py.None())?,
                 Cell::Unset => list.append(interned::unset(py)?)?,
             }

@@ -8,10 +8,11 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 use turbocql_codec::Column;
 use turbocql_codec::message::result::{Description, Head, ResultError};
 
-use super::codec::{new_bytes, with_bytes};
+use super::codec::with_bytes;
 use super::row_encoder::known_columns;
 use crate::ending::Inside;
 use crate::error::{self, Way};
+use crate::ffi::bytes;
 use crate::row::{Block, RowKind, Shape};
 use crate::value::decode::Choices;
 use crate::value::{Failure, interned};
@@ -112,7 +113,7 @@ impl RowsDecoder {
         let block = Block { rows: rows.rows, row_count: rows.row_count };
         let list = shape.decode(py, block, usize::MAX, self.kind, self.choices)?;
         let bytes = |part: Option<&[u8]>| {
-            part.map(|part| new_bytes(py, part).map(Bound::unbind)).transpose()
+            part.map(|part| bytes::copy(py, part).map(Bound::unbind)).transpose()
         };
         Ok(ResultRows {
             rows: list.unbind(),

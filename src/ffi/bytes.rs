@@ -6,6 +6,7 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use turbocql_codec::message::Body;
 
 /// New `bytes` of a length, whose memory `write` fills; `None` when it does not.
 ///
@@ -34,6 +35,19 @@ pub fn build<'py>(
         return Ok(Some(unsafe { object.cast_into_unchecked() }));
     }
     Ok(None)
+}
+
+/// New `bytes` with what these are; `MemoryError` where there is no room for them.
+///
+/// `PyBytes::new` does the same and panics then.
+#[inline]
+pub fn copy<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let (start, size) = (bytes.as_ptr().cast(), bytes.len() as isize);
+    // SAFETY: as many bytes as the slice has; a new object that is ours, or null with an exception.
+    unsafe {
+        let object = ffi::PyBytes_FromStringAndSize(start, size);
+        Ok(Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked())
+    }
 }
 
 /// Memory that is filled from its beginning on.
@@ -74,5 +88,21 @@ impl Filled<'_> {
         }
         self.written += count * N;
         true
+    }
+}
+
+impl Body for Filled<'_> {
+    /// Beyond the end nothing is written, but counted: the object is not used then.
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.written + bytes.len();
+        if let Some(place) = self.memory.get_mut(self.written..end) {
+            // SAFETY: the place is as long as the bytes, and nobody else's.
+            unsafe {
+                let target = place.as_mut_ptr().cast::<u8>();
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+            }
+        }
+        self.written = end;
     }
 }

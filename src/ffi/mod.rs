@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 pub mod buffer;
-mod bytes;
+pub mod bytes;
 mod decimal;
 pub mod decode;
 mod int;

@@ -16,7 +16,7 @@ use turbocql_codec::types::{self, float::narrow};
 use turbocql_codec::{Plan, wire};
 
 use super::buffer::put_array;
-use super::bytes::{Filled, build};
+use super::bytes::{Filled, build, copy};
 use super::decimal;
 use super::int::{self, small};
 use super::object::{bytes, float, items, text};
@@ -90,14 +90,63 @@ pub fn cell(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> boo
     done
 }
 
-/// New `bytes` of a value whose size is known before: a vector of numbers in a list or tuple.
+/// New `bytes` of a value that needs no other memory: of one of fixed width, of text and bytes, or of
+/// a vector of numbers in a list, tuple or array.
 #[inline]
-pub fn sized<'py>(
+pub fn whole<'py>(
     plan: &HostPlan,
     given: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    if SAFE_ONLY.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let (py, object) = (given.py(), given.as_ptr());
+    // SAFETY: the object is alive as long as `given`, by which the interpreter's lock is held too.
+    unsafe {
+        match plan {
+            Plan::Int => fixed(py, as_int(object)),
+            Plan::BigInt | Plan::Counter => fixed(py, as_bigint(object)),
+            Plan::Double => fixed(py, as_double(object)),
+            Plan::Float => fixed(py, as_float(object)),
+            Plan::Boolean => fixed(py, as_boolean(object)),
+            Plan::Timestamp => fixed(py, as_timestamp(object)),
+            Plan::Uuid => fixed(py, as_uuid(object)),
+            Plan::Text => copied(py, text(object)),
+            // Nobody changes them: they are their own bytes.
+            Plan::Blob => {
+                let bytes = given.cast_exact::<PyBytes>().ok();
+                Ok(bytes.filter(|bytes| can_be_sent(bytes.as_bytes())).cloned())
+            }
+            Plan::Vector(_) => sized(plan, given),
+            _ => Ok(None),
+        }
+    }
+}
+
+#[inline(always)]
+fn fixed<const N: usize>(
+    py: Python<'_>,
+    bytes: Option<[u8; N]>,
+) -> PyResult<Option<Bound<'_, PyBytes>>> {
+    copied(py, bytes.as_ref().map(<[u8; N]>::as_slice))
+}
+
+#[inline(always)]
+fn copied<'py>(py: Python<'py>, bytes: Option<&[u8]>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    bytes.filter(|bytes| can_be_sent(bytes)).map(|bytes| copy(py, bytes)).transpose()
+}
+
+/// The safe way has the error for what is longer.
+#[inline(always)]
+fn can_be_sent(bytes: &[u8]) -> bool {
+    i32::try_from(bytes.len()).is_ok()
+}
+
+/// New `bytes` of a vector of numbers.
+#[inline]
+fn sized<'py>(plan: &HostPlan, given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let Plan::Vector(vector) = plan else { return Ok(None) };
-    if vector.width.is_none() || SAFE_ONLY.load(Ordering::Relaxed) {
+    if vector.width.is_none() {
         return Ok(None);
     }
     let size = vector.width.unwrap_or(0).saturating_mul(vector.dimension);
@@ -288,6 +337,29 @@ unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
     }
 }
 
+/// Milliseconds of an exact `datetime`.
+#[inline(always)]
+unsafe fn as_timestamp(object: Object) -> Option<[u8; 8]> {
+    // SAFETY: the caller's word; what is done with it runs no Python code.
+    let given = unsafe { borrowed(object) };
+    let exact = given.cast_exact::<PyDateTime>().ok()?;
+    temporal::exact_timestamp(&exact).map(i64::to_be_bytes)
+}
+
+/// The bytes of an exact `UUID`.
+#[inline(always)]
+unsafe fn as_uuid(object: Object) -> Option<[u8; 16]> {
+    // SAFETY: the caller's word; what is in the slot lives as long as the object.
+    unsafe {
+        if !slots::UUID.is(object) {
+            return None;
+        }
+        // Anything else than an int that somebody put there may have code of its own.
+        let number = slots::UUID.get(object, 0);
+        if number.is_null() { None } else { int::as_u128(number).map(u128::to_be_bytes) }
+    }
+}
+
 /// Appends a value after its length; null for `None`.
 ///
 /// # Safety
@@ -305,6 +377,8 @@ unsafe fn put_cell(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
             Plan::Float => put_fixed_cell(as_float(object), out),
             Plan::Double => put_fixed_cell(as_double(object), out),
             Plan::Boolean => put_fixed_cell(as_boolean(object), out),
+            Plan::Timestamp => put_fixed_cell(as_timestamp(object), out),
+            Plan::Uuid => put_fixed_cell(as_uuid(object), out),
             Plan::Text => put_slice_cell(text(object), out),
             Plan::Blob => put_slice_cell(bytes(object), out),
             _ => {
@@ -378,12 +452,7 @@ unsafe fn put(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
                 }
                 _ => false,
             },
-            Plan::Timestamp => {
-                let given = borrowed(object);
-                let exact = given.cast_exact::<PyDateTime>().ok();
-                let milliseconds = exact.and_then(|datetime| temporal::exact_timestamp(&datetime));
-                put_fixed(milliseconds.map(i64::to_be_bytes), out)
-            }
+            Plan::Timestamp => put_fixed(as_timestamp(object), out),
             Plan::Date => {
                 let given = borrowed(object);
                 match given.cast_exact::<PyDate>() {
@@ -394,18 +463,9 @@ unsafe fn put(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
                     _ => false,
                 }
             }
-            Plan::Uuid | Plan::TimeUuid => {
-                if !slots::UUID.is(object) {
-                    return false;
-                }
-                // Anything else than an int that somebody put there may have code of its own.
-                let number = slots::UUID.get(object, 0);
-                let number = if number.is_null() { None } else { int::as_u128(number) };
-                let Some(number) = number else { return false };
-                let bytes = number.to_be_bytes();
-                let version_1 = bytes[6] >> 4 == 1;
-                (matches!(plan, Plan::Uuid) || version_1) && put_fixed(Some(bytes), out)
-            }
+            Plan::Uuid => put_fixed(as_uuid(object), out),
+            // Of version 1.
+            Plan::TimeUuid => put_fixed(as_uuid(object).filter(|bytes| bytes[6] >> 4 == 1), out),
             Plan::Decimal => {
                 let given = borrowed(object);
                 let exact = interned::decimal(given.py());

@@ -86,7 +86,9 @@ impl Ending {
             skip_metadata,
             page_size: int_32(page_size, "page_size", 1)?,
             paging_state: paging_state
-                .map(|given| given::bytes(given, At::argument("paging_state"), given::LONGEST))
+                .map(|given| {
+                    given::named_bytes(given, At::argument("paging_state"), given::LONGEST)
+                })
                 .transpose()?,
             common,
         })

@@ -4,7 +4,9 @@
 use std::fmt;
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyException, PyMemoryError, PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyException, PyMemoryError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PyMemoryView, PySet,
@@ -12,6 +14,7 @@ use pyo3::types::{
 };
 use turbocql_codec::message::{Message, MessageError, Version};
 
+use crate::ffi::bytes;
 use crate::value::describe::describe;
 use crate::value::interned;
 
@@ -103,10 +106,11 @@ pub fn body<'py>(
     let size = message
         .size(version)
         .map_err(|error: MessageError| refused(py, error.path(), &error.reason.to_string()))?;
-    PyBytes::new_with(py, size, |memory| {
+    let body = bytes::build(py, size, |memory| {
         message.write(version, memory);
-        Ok(())
-    })
+        true
+    });
+    body?.ok_or_else(|| PyRuntimeError::new_err("a body of another size than was told before"))
 }
 
 /// The argument of `encode`.
@@ -141,7 +145,7 @@ pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
 }
 
 /// Bytes with a name, such as a prepared statement's id; at most `most` of them.
-pub fn bytes(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<PyBytes>> {
+pub fn named_bytes(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<PyBytes>> {
     let bytes = match given.cast_exact::<PyBytes>() {
         Ok(bytes) => bytes.clone(),
         Err(_) => exact_bytes(given)?.ok_or_else(|| unexpected(at, "bytes", given))?,
@@ -156,7 +160,7 @@ pub fn bytes(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<P
 
 /// An id: `[short bytes]`.
 pub fn id(given: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyBytes>> {
-    bytes(given, at, MOST)
+    named_bytes(given, at, MOST)
 }
 
 /// Text with a name, which has an UTF-8 form of at most `most` bytes.

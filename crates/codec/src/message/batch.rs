@@ -56,7 +56,7 @@ impl Statement<'_> {
         Ok(1 + text + cells_size(self.values, version)?)
     }
 
-    fn write(&self, body: &mut Body<'_>) {
+    fn write(&self, body: &mut impl Body) {
         match self.text {
             StatementText::Query(text) => {
                 body.byte(0);
@@ -88,17 +88,15 @@ impl Message for Batch<'_> {
         body_size(size)
     }
 
-    fn write(&self, version: Version, body: &mut [u8]) {
-        let mut body = Body::new(body);
+    fn write(&self, version: Version, body: &mut impl Body) {
         body.byte(self.kind as u8);
         body.count(self.statements.len());
         for statement in self.statements {
-            statement.write(&mut body);
+            statement.write(body);
         }
-        self.settings.write_consistency(&mut body);
+        self.settings.write_consistency(body);
         body.flags(self.settings.flags(), version);
-        self.settings.write_end(&mut body);
-        body.finish();
+        self.settings.write_end(body);
     }
 }
 

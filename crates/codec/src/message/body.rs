@@ -71,63 +71,50 @@ pub fn body_size(size: u64) -> Result<usize, MessageError> {
     }
 }
 
-/// Writes into memory of the right size. Lengths were checked by the size.
-pub struct Body<'a> {
-    rest: &'a mut [u8],
-}
-
-impl<'a> Body<'a> {
-    pub fn new(memory: &'a mut [u8]) -> Body<'a> {
-        Body { rest: memory }
-    }
+/// Where a body is written to. Lengths were checked when it was sized.
+pub trait Body {
+    fn put(&mut self, bytes: &[u8]);
 
     #[inline]
-    pub fn put(&mut self, bytes: &[u8]) {
-        let (head, rest) = std::mem::take(&mut self.rest).split_at_mut(bytes.len());
-        head.copy_from_slice(bytes);
-        self.rest = rest;
-    }
-
-    #[inline]
-    pub fn byte(&mut self, value: u8) {
+    fn byte(&mut self, value: u8) {
         self.put(&[value]);
     }
 
     #[inline]
-    pub fn short(&mut self, value: u16) {
+    fn short(&mut self, value: u16) {
         self.put(&value.to_be_bytes());
     }
 
     #[inline]
-    pub fn int(&mut self, value: i32) {
+    fn int(&mut self, value: i32) {
         self.put(&value.to_be_bytes());
     }
 
     #[inline]
-    pub fn long(&mut self, value: i64) {
+    fn long(&mut self, value: i64) {
         self.put(&value.to_be_bytes());
     }
 
     /// A `[short]` that counts something.
     #[inline]
-    pub fn count(&mut self, count: usize) {
+    fn count(&mut self, count: usize) {
         self.short(count as u16);
     }
 
     #[inline]
-    pub fn short_bytes(&mut self, bytes: &[u8]) {
+    fn short_bytes(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.put(bytes);
     }
 
     #[inline]
-    pub fn long_bytes(&mut self, bytes: &[u8]) {
+    fn long_bytes(&mut self, bytes: &[u8]) {
         self.int(bytes.len() as i32);
         self.put(bytes);
     }
 
     #[inline]
-    pub fn cell(&mut self, cell: Cell<'_>) {
+    fn cell(&mut self, cell: Cell<'_>) {
         match cell {
             Cell::Value(bytes) => self.long_bytes(bytes),
             Cell::Null => self.int(NULL),
@@ -136,7 +123,8 @@ impl<'a> Body<'a> {
     }
 
     /// Values by position, after their count.
-    pub fn cells(&mut self, cells: &[Cell<'_>]) {
+    #[inline]
+    fn cells(&mut self, cells: &[Cell<'_>]) {
         self.count(cells.len());
         for &cell in cells {
             self.cell(cell);
@@ -144,16 +132,18 @@ impl<'a> Body<'a> {
     }
 
     /// Flags: a byte before version 5, and then an int.
-    pub fn flags(&mut self, flags: u32, version: Version) {
+    #[inline]
+    fn flags(&mut self, flags: u32, version: Version) {
         match version {
             Version::V3 | Version::V4 => self.byte(flags as u8),
             Version::V5 => self.put(&flags.to_be_bytes()),
         }
     }
+}
 
-    /// # Panics
-    /// When memory is left.
-    pub fn finish(self) {
-        assert!(self.rest.is_empty(), "{} bytes of a body left unwritten", self.rest.len());
+impl Body for Vec<u8> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
     }
 }

@@ -28,14 +28,12 @@ impl Message for Execute<'_> {
         body_size(size + self.parameters.size(version)?)
     }
 
-    fn write(&self, version: Version, body: &mut [u8]) {
-        let mut body = Body::new(body);
+    fn write(&self, version: Version, body: &mut impl Body) {
         body.short_bytes(self.query_id);
         if let Some(id) = self.result_metadata_id {
             body.short_bytes(id);
         }
-        self.parameters.write(version, &mut body);
-        body.finish();
+        self.parameters.write(version, body);
     }
 }
 

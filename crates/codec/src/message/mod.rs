@@ -13,6 +13,7 @@ mod settings;
 use std::fmt;
 
 pub use batch::{Batch, BatchKind, Statement, StatementText};
+pub use body::Body;
 pub use execute::Execute;
 pub use query::{Parameters, Query, Values};
 pub use settings::{Consistency, SerialConsistency, Settings};
@@ -45,16 +46,15 @@ pub trait Message {
     /// The bytes of the body, after everything was checked that can fail.
     fn size(&self, version: Version) -> Result<usize, MessageError>;
 
-    /// Fills `body`, which has exactly the size that [`Message::size`] gives for this version.
-    ///
-    /// # Panics
-    /// When it has another.
-    fn write(&self, version: Version, body: &mut [u8]);
+    /// Writes as many bytes as [`Message::size`] gives for this version.
+    fn write(&self, version: Version, body: &mut impl Body);
 
     /// Size and bytes in one.
     fn encode(&self, version: Version) -> Result<Vec<u8>, MessageError> {
-        let mut body = vec![0; self.size(version)?];
+        let size = self.size(version)?;
+        let mut body = Vec::with_capacity(size);
         self.write(version, &mut body);
+        assert_eq!(body.len(), size, "the size that was told before");
         Ok(body)
     }
 }

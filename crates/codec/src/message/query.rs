@@ -85,7 +85,7 @@ impl<'a> Parameters<'a> {
         Ok(size)
     }
 
-    pub(super) fn write(&self, version: Version, body: &mut Body<'_>) {
+    pub(super) fn write(&self, version: Version, body: &mut impl Body) {
         self.settings.write_consistency(body);
         body.flags(self.flags(), version);
         match self.values {
@@ -122,11 +122,9 @@ impl Message for Query<'_> {
         body_size(text + self.parameters.size(version)?)
     }
 
-    fn write(&self, version: Version, body: &mut [u8]) {
-        let mut body = Body::new(body);
+    fn write(&self, version: Version, body: &mut impl Body) {
         body.long_bytes(self.query.as_bytes());
-        self.parameters.write(version, &mut body);
-        body.finish();
+        self.parameters.write(version, body);
     }
 }
 

@@ -148,11 +148,11 @@ impl Settings<'_> {
         Ok(size)
     }
 
-    pub(super) fn write_consistency(&self, body: &mut Body<'_>) {
+    pub(super) fn write_consistency(&self, body: &mut impl Body) {
         body.short(self.consistency as u16);
     }
 
-    pub(super) fn write_end(&self, body: &mut Body<'_>) {
+    pub(super) fn write_end(&self, body: &mut impl Body) {
         if let Some(level) = self.serial_consistency {
             body.short(level as u16);
         }
