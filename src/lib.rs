@@ -47,7 +47,8 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
-        crate::ffi::quick::prepare(module.py())
+        crate::ffi::quick::prepare(module.py())?;
+        crate::ffi::method::install(module.py())
     }
 
     #[pymodule_export]

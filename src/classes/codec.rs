@@ -1,6 +1,5 @@
 //! The codec alone, without a server.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -45,24 +44,6 @@ pub fn with_bytes<T>(
     call(&copied(given.py(), &buffer)?)
 }
 
-/// Scratch memory above this is given back after use.
-const SCRATCH_KEPT: usize = 1 << 20;
-
-/// Calls with empty memory that the thread keeps: most values are small, and asking for memory would
-/// cost more than they do. Calls within one another each have their own.
-fn with_scratch<T>(call: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    thread_local! {
-        static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    }
-    let mut out = SCRATCH.take();
-    out.clear();
-    let done = call(&mut out);
-    if out.capacity() <= SCRATCH_KEPT {
-        SCRATCH.set(out);
-    }
-    done
-}
-
 /// Turns values of one CQL type into bytes.
 ///
 /// Made by `find_serializer`. Immutable; threads may share it.
@@ -70,6 +51,12 @@ fn with_scratch<T>(call: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 pub struct Serializer {
     cql_type: Py<CqlType_>,
     plan: Arc<HostPlan>,
+}
+
+impl Serializer {
+    pub fn plan(&self) -> &HostPlan {
+        &self.plan
+    }
 }
 
 #[pymethods]
@@ -104,7 +91,7 @@ impl Serializer {
         if let Some(bytes) = quick::whole(&self.plan, value)? {
             return Ok(bytes);
         }
-        with_scratch(|out| {
+        quick::with_scratch(|out| {
             if !quick::value(&self.plan, value, out) {
                 let _inside = Inside::nested(py)?;
                 error::guarded(|| {

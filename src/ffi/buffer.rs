@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use turbocql_codec::Plan;
 use turbocql_codec::types::float::narrow;
 
+use super::numpy::{self, Kind};
 use crate::value::HostPlan;
 
 /// Writes the numbers of an array as a vector's elements, each checked against its range. False
@@ -25,6 +26,20 @@ pub unsafe fn put_array(
     // SAFETY: the caller's word. The buffer is released on every way out, and not moved: some
     // exporters point into it. Exact NumPy arrays run no Python code for it.
     unsafe {
+        if let Some(row) = numpy::row(object) {
+            let numbers =
+                Numbers { start: row.start, count: dimension, stride: row.stride, swapped: false };
+            return row.count == dimension
+                && match row.kind {
+                    Kind::F32 => numbers.put::<f32, 4>(element, target),
+                    Kind::F64 => numbers.put::<f64, 8>(element, target),
+                    Kind::I32 => numbers.put::<i32, 4>(element, target),
+                    Kind::I64 => numbers.put::<i64, 8>(element, target),
+                    Kind::U32 => numbers.put::<u32, 4>(element, target),
+                    Kind::I16 => numbers.put::<i16, 2>(element, target),
+                    Kind::U16 => numbers.put::<u16, 2>(element, target),
+                };
+        }
         // A class made by Python code has no dot in this name, so it is NumPy's own.
         if CStr::from_ptr((*(*object).ob_type).tp_name) != c"numpy.ndarray" {
             return false;
@@ -57,14 +72,7 @@ pub fn fill_array<const N: usize>(array: &Bound<'_, PyAny>, numbers: &[u8]) -> b
         let fits = usize::try_from(view.assume_init_ref().len) == Ok(numbers.len());
         if fits && !numbers.is_empty() {
             let target = std::slice::from_raw_parts_mut(start, numbers.len());
-            let (places, _) = target.as_chunks_mut::<N>();
-            for (number, place) in numbers.as_chunks::<N>().0.iter().zip(places) {
-                let mut number = *number;
-                if cfg!(target_endian = "little") {
-                    number.reverse();
-                }
-                *place = number.map(MaybeUninit::new);
-            }
+            to_native::<N>(numbers, target);
         }
         ffi::PyBuffer_Release(view.as_mut_ptr());
         fits
@@ -213,20 +221,18 @@ impl Numbers {
         convert: impl Fn(T) -> ([u8; M], bool),
     ) -> bool {
         let Some(target) = target.get_mut(..self.count * M) else { return false };
-        let places = target.chunks_exact_mut(M);
-        let mut good = true;
         if self.stride == N as isize && !self.swapped {
             // SAFETY: the numbers stand one after another.
             let source = unsafe { std::slice::from_raw_parts(self.start, self.count * N) };
-            for (bytes, place) in source.chunks_exact(N).zip(places) {
-                let mut number = [0; N];
-                number.copy_from_slice(bytes);
-                let (bytes, fits) = convert(T::of(number));
-                good &= fits;
-                place.copy_from_slice(&bytes.map(MaybeUninit::new));
+            #[cfg(target_arch = "x86_64")]
+            if std::is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has what the function is compiled for.
+                return unsafe { run_wide(source, target, convert) };
             }
-            return good;
+            return run(source, target, convert);
         }
+        let places = target.chunks_exact_mut(M);
+        let mut good = true;
         for (i, place) in places.enumerate() {
             // SAFETY: number `i` stands there; it need not be aligned.
             let mut number =
@@ -240,4 +246,63 @@ impl Numbers {
         }
         good
     }
+}
+
+/// Converts numbers that stand one after another, without a branch.
+#[inline(always)]
+fn run<T: Number<N>, const N: usize, const M: usize>(
+    source: &[u8],
+    target: &mut [MaybeUninit<u8>],
+    convert: impl Fn(T) -> ([u8; M], bool),
+) -> bool {
+    let mut good = true;
+    for (number, place) in source.as_chunks::<N>().0.iter().zip(target.as_chunks_mut::<M>().0) {
+        let (bytes, fits) = convert(T::of(*number));
+        good &= fits;
+        *place = bytes.map(MaybeUninit::new);
+    }
+    good
+}
+
+/// The same, compiled for processors that swap the bytes of eight numbers at once.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn run_wide<T: Number<N>, const N: usize, const M: usize>(
+    source: &[u8],
+    target: &mut [MaybeUninit<u8>],
+    convert: impl Fn(T) -> ([u8; M], bool),
+) -> bool {
+    run(source, target, convert)
+}
+
+/// Swaps the bytes of each number.
+#[inline(always)]
+fn swap<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
+    for (number, place) in numbers.as_chunks::<N>().0.iter().zip(target.as_chunks_mut::<N>().0) {
+        let mut number = *number;
+        number.reverse();
+        *place = number.map(MaybeUninit::new);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn swap_wide<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
+    swap::<N>(numbers, target);
+}
+
+/// Turns big-endian numbers into the machine's.
+fn to_native<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
+    if cfg!(target_endian = "big") {
+        for (byte, place) in numbers.iter().zip(target) {
+            place.write(*byte);
+        }
+        return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function is compiled for.
+        return unsafe { swap_wide::<N>(numbers, target) };
+    }
+    swap::<N>(numbers, target);
 }

@@ -91,18 +91,36 @@ impl Filled<'_> {
     }
 }
 
+impl Filled<'_> {
+    /// The next `length` bytes; none beyond the end, where they are counted only: the object is not
+    /// used then.
+    #[inline(always)]
+    fn next(&mut self, length: usize) -> Option<*mut u8> {
+        let start = self.written;
+        self.written = start + length;
+        Some(self.memory.get_mut(start..start + length)?.as_mut_ptr().cast())
+    }
+}
+
 impl Body for Filled<'_> {
-    /// Beyond the end nothing is written, but counted: the object is not used then.
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, bytes: &[u8]) {
-        let end = self.written + bytes.len();
-        if let Some(place) = self.memory.get_mut(self.written..end) {
+        if let Some(target) = self.next(bytes.len()) {
             // SAFETY: the place is as long as the bytes, and nobody else's.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) }
+        }
+    }
+
+    /// One look at the room that is left, instead of two.
+    #[inline(always)]
+    fn long_bytes(&mut self, bytes: &[u8]) {
+        if let Some(target) = self.next(4 + bytes.len()) {
+            let length = (bytes.len() as u32).to_be_bytes();
+            // SAFETY: the place is as long as both, and nobody else's.
             unsafe {
-                let target = place.as_mut_ptr().cast::<u8>();
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+                target.cast::<[u8; 4]>().write(length);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), target.add(4), bytes.len());
             }
         }
-        self.written = end;
     }
 }

@@ -5,23 +5,23 @@
 //! not fit. The caller then goes the safe way, which has the message. Nothing that was borrowed is
 //! looked at after something was turned down.
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDate, PyDateTime, PyTzInfo};
-use turbocql_codec::plan::VectorPlan;
 use turbocql_codec::types::{self, float::narrow};
 use turbocql_codec::{Plan, wire};
 
-use super::buffer::put_array;
-use super::bytes::{Filled, build, copy};
+use super::bytes::copy;
 use super::decimal;
 use super::int::{self, small};
+use super::numpy;
 use super::object::{bytes, float, items, text};
 use super::slots;
-use crate::value::record::Record;
+use super::vector::{put_bare, put_vector, sized};
 use crate::value::{HostPlan, interned, temporal};
 
 /// Whether the safe way is taken for everything: for tests of that way.
@@ -56,7 +56,7 @@ pub fn is_forced_safe() -> bool {
     SAFE_ONLY.load(Ordering::Relaxed)
 }
 
-type Object = *mut ffi::PyObject;
+pub type Object = *mut ffi::PyObject;
 
 /// Appends the bytes of a value without framing. False, and nothing appended, when the value is
 /// turned down.
@@ -64,6 +64,9 @@ type Object = *mut ffi::PyObject;
 pub fn value(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if SAFE_ONLY.load(Ordering::Relaxed) {
         return false;
+    }
+    if let Plan::Vector(_) = plan {
+        numpy::learn(given);
     }
     let start = out.len();
     // SAFETY: the object is alive as long as `given`, by which the interpreter's lock is held too.
@@ -80,6 +83,9 @@ pub fn value(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bo
 pub fn cell(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if SAFE_ONLY.load(Ordering::Relaxed) {
         return false;
+    }
+    if let Plan::Vector(_) = plan {
+        numpy::learn(given);
     }
     let start = out.len();
     // SAFETY: as in `value`.
@@ -117,10 +123,48 @@ pub fn whole<'py>(
                 let bytes = given.cast_exact::<PyBytes>().ok();
                 Ok(bytes.filter(|bytes| can_be_sent(bytes.as_bytes())).cloned())
             }
-            Plan::Vector(_) => sized(plan, given),
+            Plan::Vector(_) => {
+                numpy::learn(given);
+                sized(plan, given)
+            }
             _ => Ok(None),
         }
     }
+}
+
+/// New `bytes` of a value that goes the quick way; null, without an exception, for any other.
+///
+/// No reference is given up here that pyo3 would have to count.
+#[inline]
+pub fn to_bytes(plan: &HostPlan, given: &Bound<'_, PyAny>) -> Object {
+    let py = given.py();
+    let made = match whole(plan, given) {
+        Ok(Some(made)) => Some(made),
+        // No memory: the other way will say so.
+        Err(_) => None,
+        Ok(None) => {
+            with_scratch(|out| value(plan, given, out).then(|| copy(py, out).ok()).flatten())
+        }
+    };
+    made.map_or(std::ptr::null_mut(), Bound::into_ptr)
+}
+
+/// Scratch memory above this is given back after use.
+const SCRATCH_KEPT: usize = 1 << 20;
+
+/// Calls with empty memory that the thread keeps: most values are small, and asking for memory would
+/// cost more than they do. Calls within one another each have their own.
+pub fn with_scratch<T>(call: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    thread_local! {
+        static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    let mut out = SCRATCH.take();
+    out.clear();
+    let done = call(&mut out);
+    if out.capacity() <= SCRATCH_KEPT {
+        SCRATCH.set(out);
+    }
+    done
 }
 
 #[inline(always)]
@@ -142,59 +186,8 @@ fn can_be_sent(bytes: &[u8]) -> bool {
     i32::try_from(bytes.len()).is_ok()
 }
 
-/// New `bytes` of a vector of numbers.
-#[inline]
-fn sized<'py>(plan: &HostPlan, given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let Plan::Vector(vector) = plan else { return Ok(None) };
-    if vector.width.is_none() {
-        return Ok(None);
-    }
-    let size = vector.width.unwrap_or(0).saturating_mul(vector.dimension);
-    // Smaller ones gain nothing.
-    if size < 64 {
-        return Ok(None);
-    }
-    // SAFETY: the object is alive, the lock is held; the items are read before anything else
-    // happens, except for the allocation of `bytes`, which no collection of garbage follows.
-    let Some(parts) = (unsafe { items(given.as_ptr()) }) else {
-        return build(given.py(), size, |out| {
-            // SAFETY: alive, and the lock is held; all is filled when it says so.
-            unsafe {
-                let (element, dimension) = (&vector.element, vector.dimension);
-                put_array(element, dimension, given.as_ptr(), out.rest()) && out.set_full()
-            }
-        });
-    };
-    if parts.len() != vector.dimension {
-        return Ok(None);
-    }
-    let py = given.py();
-    match vector.element {
-        Plan::Float => build(py, size, |out| {
-            // SAFETY: the items are alive, since no Python code runs; all is filled when it says so.
-            unsafe { put_singles(parts, out.rest()) && out.set_full() }
-        }),
-        // SAFETY: the items are alive, since no Python code runs.
-        Plan::Double => build(py, size, |out| fill(out, parts, |o| unsafe { as_double(o) })),
-        // SAFETY: the same.
-        Plan::Int => build(py, size, |out| fill(out, parts, |o| unsafe { as_int(o) })),
-        // SAFETY: the same.
-        Plan::BigInt => build(py, size, |out| fill(out, parts, |o| unsafe { as_bigint(o) })),
-        _ => Ok(None),
-    }
-}
-
 #[inline(always)]
-fn fill<const N: usize>(
-    out: &mut Filled<'_>,
-    parts: &[Object],
-    read: impl Fn(Object) -> Option<[u8; N]>,
-) -> bool {
-    out.extend(parts.len(), |i| read(parts[i]))
-}
-
-#[inline(always)]
-unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
+pub unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
     // SAFETY: the caller's word.
     unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }.map(f64::to_be_bytes)
 }
@@ -206,44 +199,14 @@ unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
     narrow(wide).map(f32::to_be_bytes)
 }
 
-/// Writes numbers as binary32, by the chunk: first they are read, then all are narrowed, in a loop
-/// without branches that the compiler makes wide.
-///
-/// # Safety
-/// The parts are alive as long as no Python code runs, and the lock is held.
-unsafe fn put_singles(parts: &[Object], target: &mut [MaybeUninit<u8>]) -> bool {
-    const CHUNK: usize = 64;
-    let Some(target) = target.get_mut(..parts.len() * 4) else { return false };
-    let mut wide = [0.0f64; CHUNK];
-    for (parts, target) in parts.chunks(CHUNK).zip(target.chunks_mut(CHUNK * 4)) {
-        for (&part, place) in parts.iter().zip(&mut wide) {
-            // SAFETY: the caller's word.
-            match unsafe { float(part).or_else(|| small(part).map(|n| n as f64)) } {
-                Some(number) => *place = number,
-                None => return false,
-            }
-        }
-        let mut good = true;
-        for (number, place) in wide.iter().zip(target.chunks_exact_mut(4)) {
-            let single = *number as f32;
-            good &= single.is_finite() | !number.is_finite();
-            place.copy_from_slice(&single.to_be_bytes().map(MaybeUninit::new));
-        }
-        if !good {
-            return false;
-        }
-    }
-    true
-}
-
 #[inline(always)]
-unsafe fn as_int(object: Object) -> Option<[u8; 4]> {
+pub unsafe fn as_int(object: Object) -> Option<[u8; 4]> {
     // SAFETY: the caller's word.
     i32::try_from(unsafe { small(object) }?).ok().map(i32::to_be_bytes)
 }
 
 #[inline(always)]
-unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
+pub unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
     // SAFETY: the caller's word.
     unsafe { small(object) }.map(i64::to_be_bytes)
 }
@@ -261,7 +224,7 @@ unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
 /// Room for `count` more; false where there is none, or where the value is longer than a frame can
 /// carry: the safe way has the errors.
 #[inline(always)]
-fn room(out: &mut Vec<u8>, count: usize) -> bool {
+pub fn room(out: &mut Vec<u8>, count: usize) -> bool {
     out.capacity() - out.len() >= count || grow(out, count)
 }
 
@@ -318,7 +281,7 @@ fn put_slice_cell(bytes: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
 }
 
 #[inline(always)]
-unsafe fn is_none(object: Object) -> bool {
+pub unsafe fn is_none(object: Object) -> bool {
     // SAFETY: the address of a singleton.
     object == unsafe { ffi::Py_None() }
 }
@@ -397,7 +360,7 @@ unsafe fn put_cell(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
 /// # Safety
 /// As for [`put_cell`].
 #[inline]
-unsafe fn put(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+pub unsafe fn put(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: the caller's word, handed on.
     unsafe {
         match plan {
@@ -545,74 +508,6 @@ fn put_run<const N: usize>(
     // SAFETY: `at` bytes behind the length have been written, and there is room for `most`.
     unsafe { out.set_len(start + at) };
     true
-}
-
-/// Appends parts that stand bare.
-///
-/// # Safety
-/// As for [`put_items`].
-#[inline]
-unsafe fn put_bare(element: &HostPlan, parts: &[Object], out: &mut Vec<u8>) -> bool {
-    #[inline(always)]
-    fn run<const N: usize>(
-        parts: &[Object],
-        out: &mut Vec<u8>,
-        read: impl Fn(Object) -> Option<[u8; N]>,
-    ) -> bool {
-        let most = parts.len().saturating_mul(N);
-        if !room(out, most) {
-            return false;
-        }
-        let start = out.len();
-        let spare = &mut out.spare_capacity_mut()[..most];
-        for (&part, place) in parts.iter().zip(spare.chunks_exact_mut(N)) {
-            let Some(bytes) = read(part) else { return false };
-            place.copy_from_slice(&bytes.map(MaybeUninit::new));
-        }
-        // SAFETY: all of `most` bytes have been written.
-        unsafe { out.set_len(start + most) };
-        true
-    }
-    // SAFETY: the caller's word, handed on.
-    unsafe {
-        match element {
-            Plan::Int => run(parts, out, |o| as_int(o)),
-            Plan::BigInt => run(parts, out, |o| as_bigint(o)),
-            Plan::Float => {
-                let (start, size) = (out.len(), parts.len().saturating_mul(4));
-                let done = room(out, size) && put_singles(parts, out.spare_capacity_mut());
-                if done {
-                    out.set_len(start + size);
-                }
-                done
-            }
-            Plan::Double => run(parts, out, |o| as_double(o)),
-            // The safe way knows how null is refused here.
-            _ => parts.iter().all(|&part| !is_none(part) && put(element, part, out)),
-        }
-    }
-}
-
-/// Appends the numbers of an array.
-///
-/// # Safety
-/// As for [`put_cell`].
-#[inline]
-unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut Vec<u8>) -> bool {
-    let size = vector.width.unwrap_or(0).saturating_mul(vector.dimension);
-    if !room(out, size) {
-        return false;
-    }
-    let start = out.len();
-    let spare = &mut out.spare_capacity_mut()[..size];
-    // SAFETY: the caller's word; when it says so, all of `size` bytes have been written.
-    unsafe {
-        let done = put_array(&vector.element, vector.dimension, object, spare);
-        if done {
-            out.set_len(start + size);
-        }
-        done
-    }
 }
 
 /// Appends a count and the entries of an exact `dict`.

@@ -13,6 +13,18 @@ pub enum Cell<'a> {
     Unset,
 }
 
+/// What can be read as a cell.
+pub trait AsCell {
+    fn as_cell(&self) -> Cell<'_>;
+}
+
+impl AsCell for Cell<'_> {
+    #[inline]
+    fn as_cell(&self) -> Cell<'_> {
+        *self
+    }
+}
+
 /// Encoded rows, one after another in one arena.
 ///
 /// A cell is `[int length][bytes]`, with -1 for null and -2 for unset: the bytes of a row are

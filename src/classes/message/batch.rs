@@ -3,13 +3,14 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use turbocql_codec::Cell;
-use turbocql_codec::message::{Batch, BatchKind, Statement, StatementText};
+use turbocql_codec::message::{AsCell, Batch, BatchKind, Statement, StatementText};
 
 use super::common::{Common, Level, SerialLevel};
 use super::given::{self, At, body, check_count, each, exact_bytes, refused, unexpected, version};
 use super::hash;
 use super::values::{Value, append_values, tuple_of};
 use crate::ending::Inside;
+use crate::ffi::held::Held;
 use crate::value::describe::describe;
 use crate::value::interned;
 
@@ -19,7 +20,7 @@ const LIKELY_VALUES: usize = 4096;
 /// What a statement is known by.
 enum Text {
     Query(Py<PyString>),
-    Prepared(Py<PyBytes>),
+    Prepared(Held),
 }
 
 /// A statement, and where its values end among those of all statements.
@@ -129,8 +130,8 @@ impl BatchMessage {
             let values = tuple_of(py, &self.values[start..entry.end])?;
             start = entry.end;
             let text = match &entry.text {
-                Text::Query(text) => text.bind(py).as_any(),
-                Text::Prepared(id) => id.bind(py).as_any(),
+                Text::Query(text) => text.bind(py).clone().into_any(),
+                Text::Prepared(id) => id.object(py).into_any(),
             };
             (text, values).into_pyobject(py)
         });
@@ -171,8 +172,8 @@ impl BatchMessage {
         self.with(py, |batch| other.with(py, |other| Ok(batch == other)))
     }
 
-    fn __hash__(&self, py: Python<'_>) -> u64 {
-        let cells: Vec<Cell<'_>> = self.values.iter().map(|value| value.cell(py)).collect();
+    fn __hash__(&self, _py: Python<'_>) -> u64 {
+        let cells: Vec<Cell<'_>> = self.values.iter().map(|value| value.as_cell()).collect();
         hash(self.kind.name().as_bytes(), &cells)
     }
 
@@ -183,16 +184,19 @@ impl BatchMessage {
 
 impl BatchMessage {
     /// Calls with the batch, as the codec takes it.
-    fn with<T>(&self, py: Python<'_>, call: impl FnOnce(Batch<'_>) -> PyResult<T>) -> PyResult<T> {
-        let cells: Vec<Cell<'_>> = self.values.iter().map(|value| value.cell(py)).collect();
+    fn with<T>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(Batch<'_, Value>) -> PyResult<T>,
+    ) -> PyResult<T> {
         let mut statements = Vec::with_capacity(self.entries.len());
         let mut start = 0;
         for entry in &self.entries {
             let text = match &entry.text {
                 Text::Query(text) => StatementText::Query(text.to_str(py)?),
-                Text::Prepared(id) => StatementText::Prepared(id.as_bytes(py)),
+                Text::Prepared(id) => StatementText::Prepared(id.as_bytes()),
             };
-            statements.push(Statement { text, values: &cells[start..entry.end] });
+            statements.push(Statement { text, values: &self.values[start..entry.end] });
             start = entry.end;
         }
         let settings = self.common.settings(py)?;
@@ -243,7 +247,7 @@ fn text(given: &Bound<'_, PyAny>, index: usize) -> PyResult<Option<Text>> {
     if let Ok(id) = given.cast_exact::<PyBytes>()
         && id.as_bytes().len() <= given::MOST
     {
-        return Ok(Some(Text::Prepared(id.clone().unbind())));
+        return Ok(Some(Text::Prepared(Held::new(id.clone()))));
     }
     if given.is_instance_of::<PyString>() {
         return Ok(Some(Text::Query(given::text(given, At::statement(index), given::LONGEST)?)));
@@ -252,7 +256,10 @@ fn text(given: &Bound<'_, PyAny>, index: usize) -> PyResult<Option<Text>> {
         return Ok(None);
     }
     match exact_bytes(given)? {
-        Some(bytes) => Ok(Some(Text::Prepared(given::id(&bytes, At::statement(index))?))),
+        Some(bytes) => {
+            let id = given::id(&bytes, At::statement(index))?;
+            Ok(Some(Text::Prepared(Held::new(id.into_bound(given.py())))))
+        }
         None => Ok(None),
     }
 }

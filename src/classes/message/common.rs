@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString};
 use turbocql_codec::Cell;
-use turbocql_codec::message::{self, Consistency, Parameters, SerialConsistency, Settings};
+use turbocql_codec::message::{self, AsCell, Consistency, Parameters, SerialConsistency, Settings};
 
 use super::given::{self, At, refused, unexpected};
 use super::values::Values;
@@ -104,13 +104,13 @@ impl Ending {
         let values = match &self.values {
             Values::Absent => message::Values::Absent,
             Values::Positional(values) => {
-                positional = values.iter().map(|value| value.cell(py)).collect();
+                positional = values.iter().map(|value| value.as_cell()).collect();
                 message::Values::Positional(&positional)
             }
             Values::Named(values) => {
                 named = values
                     .iter()
-                    .map(|(name, value)| Ok((name.to_str(py)?, value.cell(py))))
+                    .map(|(name, value)| Ok((name.to_str(py)?, value.as_cell())))
                     .collect::<PyResult<_>>()?;
                 message::Values::Named(&named)
             }

@@ -4,19 +4,13 @@ use pyo3::IntoPyObject;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
-use turbocql_codec::Cell;
 
 use super::given::{
     At, LONGEST, MOST, Part, check_count, each, exact_bytes, refused, short_text, unexpected,
 };
+pub use crate::ffi::held::Value;
+use crate::ffi::held::{self, Held};
 use crate::value::interned;
-
-/// A serialized value.
-pub enum Value {
-    Bytes(Py<PyBytes>),
-    Null,
-    Unset,
-}
 
 impl Value {
     #[inline]
@@ -39,21 +33,12 @@ impl Value {
             let reason = format!("a value of {length} bytes: at most {LONGEST} can be sent");
             return Err(refused(given.py(), at, &reason));
         }
-        Ok(Value::Bytes(bytes.unbind()))
-    }
-
-    #[inline]
-    pub fn cell<'a>(&'a self, py: Python<'a>) -> Cell<'a> {
-        match self {
-            Value::Bytes(bytes) => Cell::Value(bytes.as_bytes(py)),
-            Value::Null => Cell::Null,
-            Value::Unset => Cell::Unset,
-        }
+        Ok(Value::Bytes(Held::new(bytes)))
     }
 
     fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(match self {
-            Value::Bytes(bytes) => bytes.bind(py).clone().into_any(),
+            Value::Bytes(bytes) => bytes.object(py).into_any(),
             Value::Null => py.None().into_bound(py),
             Value::Unset => interned::unset(py)?.clone(),
         })
@@ -68,6 +53,9 @@ pub fn append_values(
 ) -> PyResult<()> {
     let py = given.py();
     let unset = interned::unset(py)?;
+    if held::append_values(given, unset, values, MOST) {
+        return Ok(());
+    }
     let start = values.len();
     let expected = "a sequence of bytes, None and UNSET";
     let refuse = || unexpected(at.part(Part::Argument("values")), expected, given);

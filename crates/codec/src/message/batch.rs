@@ -6,7 +6,7 @@
 use super::body::{Body, body_size, cells_size, check_count, long_size, short_size};
 use super::settings::Settings;
 use super::{Message, MessageError, Version};
-use crate::row::Cell;
+use crate::row::{AsCell, Cell};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchKind {
@@ -42,12 +42,12 @@ pub enum StatementText<'a> {
 
 /// A statement of a batch and its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Statement<'a> {
+pub struct Statement<'a, C = Cell<'a>> {
     pub text: StatementText<'a>,
-    pub values: &'a [Cell<'a>],
+    pub values: &'a [C],
 }
 
-impl Statement<'_> {
+impl<C: AsCell> Statement<'_, C> {
     fn size(&self, version: Version) -> Result<u64, MessageError> {
         let text = match self.text {
             StatementText::Query(text) => long_size("query", text.as_bytes())?,
@@ -72,13 +72,13 @@ impl Statement<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch<'a> {
+pub struct Batch<'a, C = Cell<'a>> {
     pub kind: BatchKind,
-    pub statements: &'a [Statement<'a>],
+    pub statements: &'a [Statement<'a, C>],
     pub settings: Settings<'a>,
 }
 
-impl Message for Batch<'_> {
+impl<C: AsCell> Message for Batch<'_, C> {
     fn size(&self, version: Version) -> Result<usize, MessageError> {
         check_count("statements", self.statements.len())?;
         let mut size = 1 + 2 + self.settings.size(version)?;

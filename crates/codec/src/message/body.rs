@@ -1,7 +1,7 @@
 //! The notations of the protocol's section 3, sized and written.
 
 use super::{MessageError, Place, Reason, Version, since};
-use crate::row::Cell;
+use crate::row::{AsCell, Cell};
 use crate::wire::{NULL, UNSET};
 
 /// What a `[short]` can count.
@@ -54,11 +54,11 @@ pub fn cell_size(
 }
 
 /// The count and the bytes of values by position.
-pub fn cells_size(cells: &[Cell<'_>], version: Version) -> Result<u64, MessageError> {
+pub fn cells_size(cells: &[impl AsCell], version: Version) -> Result<u64, MessageError> {
     check_count("values", cells.len())?;
     let mut size = 2;
-    for (index, &cell) in cells.iter().enumerate() {
-        size += cell_size(cell, version, || Place::Index(index))?;
+    for (index, cell) in cells.iter().enumerate() {
+        size += cell_size(cell.as_cell(), version, || Place::Index(index))?;
     }
     Ok(size)
 }
@@ -124,10 +124,10 @@ pub trait Body {
 
     /// Values by position, after their count.
     #[inline]
-    fn cells(&mut self, cells: &[Cell<'_>]) {
+    fn cells(&mut self, cells: &[impl AsCell]) {
         self.count(cells.len());
-        for &cell in cells {
-            self.cell(cell);
+        for cell in cells {
+            self.cell(cell.as_cell());
         }
     }
 

@@ -12,6 +12,7 @@ mod settings;
 
 use std::fmt;
 
+pub use crate::row::AsCell;
 pub use batch::{Batch, BatchKind, Statement, StatementText};
 pub use body::Body;
 pub use execute::Execute;
