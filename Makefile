@@ -10,8 +10,11 @@ RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock $(wi
 PROOF := tests/differential tests/property tests/golden tests/unit \
 	tests/integration/test_server_witness.py tests/integration/test_tokens.py tests/integration/test_types.py
 
+# Drivers to measure beside ours, each in an environment of its own.
+RIVALS := scylla-driver cassandra-driver acsylla scyllapy
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check proof build bench bench-codec jars format format-check lint types rust-test python-test clean
+.PHONY: help demo test check proof build bench instructions jars format format-check lint types rust-test python-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +33,7 @@ check: ## format, lint, types and tests, with the seconds of each
 	@$(STAGE) types $(MAKE) --no-print-directory types
 	@$(STAGE) rust-test $(MAKE) --no-print-directory rust-test
 	@$(STAGE) jars $(MAKE) --no-print-directory jars
+	@$(STAGE) instructions $(MAKE) --no-print-directory instructions
 	@$(STAGE) python-test $(MAKE) --no-print-directory python-test
 	@echo; cat build/stages
 
@@ -69,11 +73,11 @@ python-test: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed jars
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars
 
-bench: $(BIN)/.built .venv-cassandra-driver/.installed jars ## client CPU per INSERT, beside cassandra-driver
-	$(BIN)/python bench/insert_cpu.py
+bench: $(BIN)/.built $(BIN)/.demo $(RIVALS:%=.venv-%/.installed) jars ## all benchmarks beside other drivers; CASE=... for some
+	$(BIN)/python bench/run.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
-bench-codec: $(BIN)/.built .venv-scylla-driver/.installed ## the codec beside scylla-driver; CASE=... for some
-	$(BIN)/python bench/codec.py $(CASE)
+instructions: $(BIN)/.built ## the codec's instructions per call beside those recorded; RECORD="why" records them
+	$(BIN)/python bench/instructions.py $(if $(filter command,$(origin RECORD)),--record "$$RECORD")
 
 clean: ## remove everything that was built
 	rm -rf target build dist .venv .venv-*

@@ -1,90 +1,107 @@
-"""The codec's cases, turbocql beside scylla-driver, interleaved: a process per client and round.
+"""The codec's cases, turbocql beside its rivals and the floors, a process per client and round.
 
-Nothing is timed before all clients have given the same bytes. Raw samples go to
-`build/codec.jsonl`, the medians to standard output. `make bench-codec`, or with part of a case's
-name: `make bench-codec CASE=vector`. Run it on a quiet machine; only ratios of one run count.
+Clients take turns, and who begins changes from round to round. Nothing is timed before all drivers
+have given the same. Raw samples go to `build/bench/codec.jsonl`, the medians to standard output.
+`make bench CASE=codec`, or with part of a case's name: `make bench CASE=vector`. Run it on a quiet
+machine; only ratios of one run count.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from codec_cases import BINDS, KEYS, VALUES
+from codec_environments import BUILD, CLIENTS, RIVALS, keep_samples, run
 
 from turbocql.codec import CqlType
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent
-ROUNDS = 3
-CLIENTS = {
-    "turbocql": [".venv/bin/python", "codec_turbocql.py"],
-    "scylla-driver": [".venv-scylla-driver/bin/python", "codec_scylla_driver.py", "scylla-driver"],
+__all__ = ["check", "class_names", "main"]
+
+ROUNDS = 5
+DRIVERS = ("turbocql", *RIVALS)
+SAMPLES = BUILD / "codec.jsonl"
+SCRIPTS = {
+    "turbocql": ("codec_turbocql.py", []),
+    "floor": ("floors.py", []),
+    **{rival: ("codec_scylla_driver.py", [rival]) for rival in RIVALS},
 }
 
 
-def class_names() -> str:
-    """Every type of the cases as Java writes it, which the other driver reads."""
-    types = {cql for cql, _ in VALUES.values()} | {"vector<float, 1536>"}
+def class_names(more: set[str] | None = None) -> str:
+    """Every type of the cases as Java writes it, which the other drivers read."""
+    types = {cql for cql, _ in VALUES.values()} | {"vector<float, 1536>"} | (more or set())
     for columns in [columns for columns, _ in BINDS.values()] + [k[0] for k in KEYS.values()]:
         types |= {cql for _, cql in columns}
     return json.dumps({cql: CqlType(cql).class_name for cql in types})
 
 
-def run(client: str, *patterns: str) -> list[dict[str, Any]]:
-    """One process of one client."""
-    python, script, *arguments = CLIENTS[client]
-    lines = subprocess.run(
-        [ROOT / python, HERE / script, *arguments, *patterns],
-        # Sets come in the same order in all processes.
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-        input=class_names(),
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=1800,
-    ).stdout
-    return [json.loads(line) for line in lines.splitlines()]
+def _run(client: str, *arguments: str, interpreter: Path | None) -> list[dict[str, Any]]:
+    script, first = SCRIPTS[client]
+    return run(client, script, [*first, *arguments], stdin=class_names(), interpreter=interpreter)
 
 
-def check(*patterns: str) -> None:
-    """All clients give the same for every case that they share."""
-    ours, theirs = (
-        {sample["case"]: sample["outcome"] for sample in run(client, "--outcomes", *patterns)}
-        for client in CLIENTS
-    )
-    for case in ours.keys() & theirs.keys():
-        if ours[case] != theirs[case]:
-            raise SystemExit(f"{case}: {ours[case]!r:.200} differs from {theirs[case]!r:.200}")
+def check(patterns: list[str], interpreter: Path | None = None) -> set[str]:
+    """All drivers that can do a case give the same for it.
+
+    Only cassandra-driver may differ, and is not timed there: the cases where it does.
+    """
+    given: dict[str, dict[str, Any]] = {}
+    for client in DRIVERS:
+        for sample in _run(client, "--outcomes", *patterns, interpreter=interpreter):
+            if sample["done"]:
+                given.setdefault(sample["case"], {})[client] = sample["outcome"]
+    differing = set()
+    for case, by_client in given.items():
+        ours = by_client.pop("turbocql", None)
+        for rival, theirs in by_client.items():
+            if ours is None or ours == theirs:
+                continue
+            if rival == "scylla-driver":
+                raise SystemExit(f"{case}: {rival} gives {theirs!r:.300}, turbocql {ours!r:.300}")
+            differing.add(case)
+    return differing
 
 
-def main() -> None:
+def main(
+    patterns: list[str], rounds: int = ROUNDS, interpreter: Path | None = None
+) -> list[dict[str, Any]]:
     """Checks, then measures, then prints a table."""
-    patterns = [pattern for pattern in sys.argv[1:] if pattern]
-    check(*patterns)
-    samples = [
-        sample for _ in range(ROUNDS) for client in CLIENTS for sample in run(client, *patterns)
-    ]
-    (ROOT / "build").mkdir(exist_ok=True)
-    with (ROOT / "build" / "codec.jsonl").open("w", encoding="utf-8") as out:
-        out.writelines(json.dumps(sample) + "\n" for sample in samples)
-    taken: dict[str, dict[str, list[float]]] = {}
+    differing = check(patterns, interpreter)
+    samples: list[dict[str, Any]] = []
+    for turn in range(rounds):
+        first = turn % len(CLIENTS)
+        for client in CLIENTS[first:] + CLIENTS[:first]:
+            samples += _run(client, *patterns, interpreter=interpreter)
+    if not samples:
+        return []
+    for sample in samples:
+        if sample["client"] == "cassandra-driver" and sample["case"] in differing:
+            sample |= {"ns": None, "note": "gives something else than scylla-driver and turbocql"}
+    keep_samples(SAMPLES, samples)
+    print_table(samples)
+    return samples
+
+
+def print_table(samples: list[dict[str, Any]]) -> None:
+    """The medians in microseconds; of several floors the lowest."""
+    taken: dict[str, dict[tuple[str, str], list[float]]] = {}
     for sample in samples:
         by_client = taken.setdefault(sample["case"], {})
-        by_client.setdefault(sample["client"].split()[0], []).append(sample["ns"])
-    print(f"{'median, us':56} {'turbocql':>10} {'scylla-driver':>14} {'ratio':>7}")
+        if sample["ns"] is not None:
+            by_client.setdefault((sample["client"], sample["note"]), []).append(sample["ns"])
+    print(f"{'median, us':48}" + "".join(f"{client:>17}" for client in CLIENTS))
     for case, by_client in taken.items():
-        ours, theirs = (
-            statistics.median(by_client.get(client, [float("nan")])) / 1000 for client in CLIENTS
-        )
-        print(f"{case:56} {ours:10.3f} {theirs:14.3f} {theirs / ours:7.1f}")
+        line = f"{case:48}"
+        for client in CLIENTS:
+            medians = [statistics.median(ns) for key, ns in by_client.items() if key[0] == client]
+            line += f"{min(medians) / 1000:17.3f}" if medians else f"{'-':>17}"
+        print(line)
     print(samples[0]["interpreter"], "|", samples[0]["machine"])
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

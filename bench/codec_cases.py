@@ -8,15 +8,28 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import hashlib
 import random
 import struct
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-__all__ = ["BATCHES", "BINDS", "EXECUTE", "KEYS", "PAGES", "VALUES", "VECTOR", "Page"]
+__all__ = [
+    "BATCHES",
+    "BINDS",
+    "EXECUTE",
+    "KEYS",
+    "PAGES",
+    "VALUES",
+    "VECTOR",
+    "Page",
+    "Shape",
+    "plain_rows",
+    "value_of",
+]
 
 _random = random.Random(20260229)
 
@@ -191,7 +204,8 @@ def _type(cql_type: str) -> bytes:
     return struct.pack(">H", _CODES[cql_type])
 
 
-def _value(cql_type: str, row: int) -> bytes:
+def value_of(cql_type: str, row: int) -> bytes:
+    """The cell of a row, as it stands on the wire."""
     match cql_type:
         case "int":
             return struct.pack(">i", row)
@@ -216,6 +230,9 @@ def _value(cql_type: str, row: int) -> bytes:
     raise ValueError(cql_type)
 
 
+Shape: TypeAlias = Literal["tuple", "named", "dict"]
+
+
 @dataclass(frozen=True)
 class Page:
     """The body of a RESULT frame with rows, and what each column is."""
@@ -227,25 +244,55 @@ class Page:
     @staticmethod
     def of(columns: list[tuple[str, str]], row_count: int) -> Page:
         """As a server writes it, protocol version 4, with its metadata."""
-        out = [struct.pack(">iii", 2, 1, len(columns)), _string("app"), _string("items")]
-        out += [_string(name) + _type(cql_type) for name, cql_type in columns]
-        out.append(struct.pack(">i", row_count))
+        out = bytearray(struct.pack(">iii", 2, 1, len(columns)) + _string("app") + _string("items"))
+        for name, cql_type in columns:
+            out += _string(name) + _type(cql_type)
+        out += struct.pack(">i", row_count)
         for row in range(row_count):
             for _, cql_type in columns:
-                value = _value(cql_type, row)
-                out.append(struct.pack(">i", len(value)) + value)
-        return Page(columns, row_count, b"".join(out))
+                value = value_of(cql_type, row)
+                out += struct.pack(">i", len(value)) + value
+        return Page(columns, row_count, bytes(out))
 
 
 _TEN_COLUMNS = [*MIXED[:9], ("address", "inet")]
 _SIX_COLUMNS = [MIXED[0], MIXED[2], MIXED[3], MIXED[1], MIXED[4], MIXED[5]]
 
-PAGES: dict[str, tuple[Page, str]] = {
-    "5000x10 to tuples": (Page.of(_TEN_COLUMNS, 5000), "tuple"),
-    "5000x10 to named": (Page.of(_TEN_COLUMNS, 5000), "named"),
-    "5000x10 to dicts": (Page.of(_TEN_COLUMNS, 5000), "dict"),
+_WIDE = Page.of(_TEN_COLUMNS, 5000)
+_SINGLE = Page.of(_TEN_COLUMNS, 1)
+
+PAGES: dict[str, tuple[Page, Shape]] = {
+    "5000x10 to tuples": (_WIDE, "tuple"),
+    "5000x10 to named": (_WIDE, "named"),
+    "5000x10 to dicts": (_WIDE, "dict"),
     "5000x6 to tuples": (Page.of(_SIX_COLUMNS, 5000), "tuple"),
-    "1x10 with metadata, tuples": (Page.of(_TEN_COLUMNS, 1), "tuple"),
-    "1x10 with metadata, named": (Page.of(_TEN_COLUMNS, 1), "named"),
+    "1x10 with metadata, tuples": (_SINGLE, "tuple"),
+    "1x10 with metadata, named": (_SINGLE, "named"),
 }
 """A RESULT body to rows, and of what shape they are."""
+
+
+def plain_rows(rows: list[Any], columns: list[tuple[str, str]], shape: str) -> list[str]:
+    """Rows as all clients have them: how many, the first, the last, and a digest of all.
+
+    Named rows are read by their names and dicts by their keys, so that a value in the wrong field
+    shows. Timestamps are without time zone in some clients.
+    """
+    lines = []
+    for row in rows:
+        match shape:
+            case "named":
+                cells = [getattr(row, name) for name, _ in columns]
+            case "dict":
+                cells = [row[name] for name, _ in columns]
+            case _:
+                cells = list(row)
+        lines.append(repr([_plain(cell) for cell in cells]))
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return [str(len(lines)), *lines[:1], *lines[-1:], digest]
+
+
+def _plain(cell: Any) -> str:
+    if isinstance(cell, datetime.datetime):
+        return cell.replace(tzinfo=None).isoformat()
+    return str(cell)

@@ -9,11 +9,12 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import cassandra
 from cassandra.cqltypes import lookup_casstype
-from cassandra.protocol import BatchMessage, ExecuteMessage, ProtocolHandler
+from cassandra.protocol import BatchMessage, ColumnMetadata, ExecuteMessage, ProtocolHandler
 from cassandra.query import (
     BatchType,
     BoundStatement,
@@ -22,15 +23,17 @@ from cassandra.query import (
     named_tuple_factory,
     tuple_factory,
 )
-from codec_cases import BATCHES, BINDS, EXECUTE, KEYS, PAGES, VALUES, VECTOR
-from timing import Case, measure
+from codec_cases import BATCHES, BINDS, EXECUTE, KEYS, PAGES, VALUES, VECTOR, Page, plain_rows
+from timing import Case, Maker, measure
 
-CLASS_NAMES: dict[str, str] = json.load(sys.stdin)
+__all__ = ["make_page", "prepared", "read_class_names", "type_of"]
+
+_class_names: dict[str, str] = {}
 FACTORIES = {"tuple": tuple_factory, "named": named_tuple_factory, "dict": dict_factory}
 
 
 def features() -> list[Any]:
-    """What later releases want to know of the connection."""
+    """What later releases of scylla-driver want to know of the connection."""
     try:
         from cassandra.protocol_features import ProtocolFeatures
 
@@ -42,59 +45,62 @@ def features() -> list[Any]:
 FEATURES = features()
 
 
+def read_class_names() -> None:
+    """The Java class name of each CQL type, from the runner."""
+    _class_names.update(json.load(sys.stdin))
+
+
 def type_of(cql: str) -> Any:
-    return lookup_casstype(CLASS_NAMES[cql])
+    return lookup_casstype(_class_names[cql])
 
 
 def prepared(columns: list[tuple[str, str]], key: list[int] | None = None) -> Any:
-    from cassandra.protocol import ColumnMetadata
-
+    """As preparing such a statement gives it."""
     metadata = [ColumnMetadata("app", "items", name, type_of(cql)) for name, cql in columns]
     names = PreparedStatement.__init__.__code__.co_varnames
     lwt = {"is_lwt": False} if "is_lwt" in names else {}
     return PreparedStatement(metadata, b"id", key, "", "app", 4, None, None, **lwt)
 
 
-def cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
+def cases() -> dict[str, Maker]:
+    """Every case, made when it is wanted."""
+    found: dict[str, Maker] = {}
     for name, (cql, value) in VALUES.items():
-        found[f"value: {name}"] = value_case(type_of(cql), value)
+        found[f"value: {name}"] = partial(value_case, cql, value)
     for name, (columns, row) in BINDS.items():
-        found[f"bind: {name}"] = bind_case(prepared(columns), row)
-    for name, (columns, row, key) in KEYS.items():
-        found[f"routing key: {name}"] = key_case(BoundStatement(prepared(columns, key)).bind(row))
+        found[f"bind: {name}"] = partial(bind_case, columns, row)
+    for name, (columns, parts, key) in KEYS.items():
+        found[f"routing key: {name}"] = partial(key_case, columns, parts, key)
     for name, (statement, rows) in BATCHES.items():
-        found[f"batch body: {name}"] = batch_case(statement, rows)
-    found["execute body: 12 mixed"] = execute_case()
-    vector = type_of("vector<float, 1536>")
-    found["decode: vector<float, 1536> to list"] = Case(
-        "decode(data, 4)",
-        {"decode": vector.deserialize, "data": VECTOR},
-        lambda: list(vector.deserialize(VECTOR, 4)),
-    )
+        found[f"batch body: {name}"] = partial(batch_case, statement, rows)
+    found["execute body: 12 mixed"] = execute_case
+    found["decode: vector<float, 1536> to list"] = vector_case
+    found["decode: vector<float, 1536> to NumPy"] = no_arrays
     for name, (page, shape) in PAGES.items():
-        found[f"page: {name}"] = page_case(page.body, shape)
+        found[f"page: {name}"] = partial(page_case, page, shape)
     return found
 
 
-def value_case(cls: Any, value: Any) -> Case:
-    serialize = cls.serialize
+def value_case(cql: str, value: Any) -> Case:
+    serialize = type_of(cql).serialize
     names = {"serialize": serialize, "value": value}
     return Case("serialize(value, 4)", names, lambda: bytes(serialize(value, 4)).hex())
 
 
-def bind_case(statement: Any, row: Any) -> Case:
-    names = {"Bound": BoundStatement, "statement": statement, "row": row}
+def bind_case(columns: list[tuple[str, str]], row: Any) -> Case:
+    names = {"Bound": BoundStatement, "statement": prepared(columns), "row": row}
     expression = "Bound(statement).bind(row)"
 
     def outcome() -> list[str | None]:
         cells = eval(expression, names).values
-        return [None if cell is None else cell.hex() for cell in cells]
+        return [None if cell is None else bytes(cell).hex() for cell in cells]
 
     return Case(expression, names, outcome)
 
 
-def key_case(bound: Any) -> Case:
+def key_case(columns: list[tuple[str, str]], row: Any, key: list[int]) -> Case:
+    bound = BoundStatement(prepared(columns, key)).bind(row)
+
     def run() -> Any:
         bound._routing_key = None
         return bound.routing_key
@@ -122,20 +128,36 @@ def execute_case() -> Case:
     return Case("run()", {"run": run}, lambda: run().hex())
 
 
-def page_case(body: bytes, shape: str) -> Case:
+def vector_case() -> Case:
+    vector = type_of("vector<float, 1536>")
+    return Case(
+        "decode(data, 4)",
+        {"decode": vector.deserialize, "data": VECTOR},
+        lambda: list(vector.deserialize(VECTOR, 4)),
+    )
+
+
+def no_arrays() -> Case:
+    raise NotImplementedError("reads vectors to lists only")
+
+
+def make_page(body: bytes, shape: str) -> Callable[[], Any]:
+    """What reads a RESULT body to rows, as the driver's connections and sessions do together."""
     make_rows: Callable[..., Any] = FACTORIES[shape]
+    decode = ProtocolHandler.decode_message
 
     def run() -> Any:
-        message = ProtocolHandler.decode_message(4, *FEATURES, {}, 0, 0, 8, body, None, None)
+        message = decode(4, *FEATURES, {}, 0, 0, 8, body, None, None)
         return make_rows(message.column_names, message.parsed_rows)
 
-    def outcome() -> list[str]:
-        rows = run()
-        rows = [list(row.values()) if shape == "dict" else list(row) for row in rows]
-        return [str(len(rows)), *[str(cell) for cell in rows[-1]]]
+    return run
 
-    return Case("run()", {"run": run}, outcome)
+
+def page_case(page: Page, shape: str) -> Case:
+    run = make_page(page.body, shape)
+    return Case("run()", {"run": run}, lambda: plain_rows(run(), page.columns, shape))
 
 
 if __name__ == "__main__":
-    measure(f"{sys.argv[1]} {cassandra.__version__}", cases(), sys.argv[2:])
+    read_class_names()
+    measure(sys.argv[1], cassandra.__version__, cases(), sys.argv[2:], "codec")

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
-from codec_cases import BATCHES, BINDS, EXECUTE, KEYS, VALUES, VECTOR
-from timing import Case, measure
+from codec_cases import (
+    BATCHES,
+    BINDS,
+    EXECUTE,
+    KEYS,
+    PAGES,
+    VALUES,
+    VECTOR,
+    Page,
+    Shape,
+    plain_rows,
+)
+from timing import Case, Maker, measure
 
 import turbocql
 from turbocql.codec import RowEncoder, find_deserializer, find_serializer
-from turbocql.protocol import BatchMessage, ExecuteMessage
+from turbocql.protocol import BatchMessage, ExecuteMessage, RowsDecoder
 
 
-def cases() -> dict[str, Case]:
-    found: dict[str, Case] = {}
+def cases() -> dict[str, Maker]:
+    """Every case, made when it is wanted."""
+    found: dict[str, Maker] = {}
     for name, (cql, value) in VALUES.items():
-        found[f"value: {name}"] = value_case(cql, value)
+        found[f"value: {name}"] = partial(value_case, cql, value)
     for name, (columns, row) in BINDS.items():
-        found[f"bind: {name}"] = bind_case(RowEncoder(columns), row)
-    for name, (columns, row, key) in KEYS.items():
-        bound = RowEncoder(columns, key_columns=key).bind(row)
-        found[f"routing key: {name}"] = key_case(bound)
+        found[f"bind: {name}"] = partial(bind_case, columns, row)
+    for name, (columns, parts, key) in KEYS.items():
+        found[f"routing key: {name}"] = partial(key_case, columns, parts, key)
     for name, (statement, rows) in BATCHES.items():
-        found[f"batch body: {name}"] = batch_case(statement, rows)
-    found["execute body: 12 mixed"] = execute_case()
+        found[f"batch body: {name}"] = partial(batch_case, statement, rows)
+    found["execute body: 12 mixed"] = execute_case
     for name, numpy_vectors in (("to list", False), ("to NumPy", True)):
-        decode = find_deserializer("vector<float, 1536>", numpy_vectors=numpy_vectors).deserialize
-        found[f"decode: vector<float, 1536> {name}"] = vector_case(decode)
+        found[f"decode: vector<float, 1536> {name}"] = partial(vector_case, numpy_vectors)
+    for name, (page, shape) in PAGES.items():
+        found[f"page: {name}"] = partial(page_case, page, shape)
     return found
 
 
@@ -37,8 +50,8 @@ def value_case(cql: str, value: Any) -> Case:
     return Case("serialize(value, 4)", names, lambda: serialize(value, 4).hex())
 
 
-def bind_case(encoder: RowEncoder, row: Any) -> Case:
-    bind = encoder.bind
+def bind_case(columns: list[tuple[str, str]], row: Any) -> Case:
+    bind = RowEncoder(columns).bind
     return Case(
         "bind(row)",
         {"bind": bind, "row": row},
@@ -46,8 +59,9 @@ def bind_case(encoder: RowEncoder, row: Any) -> Case:
     )
 
 
-def key_case(bound: Any) -> Case:
-    return Case("bound.routing_key", {"bound": bound}, lambda: bound.routing_key.hex())
+def key_case(columns: list[tuple[str, str]], row: Any, key: list[int]) -> Case:
+    bound = RowEncoder(columns, key_columns=key).bind(row)
+    return Case("bound.routing_key", {"bound": bound}, lambda: (bound.routing_key or b"").hex())
 
 
 def batch_case(statement: Any, rows: list[list[bytes]]) -> Case:
@@ -62,10 +76,22 @@ def execute_case() -> Case:
     return Case(expression, names, lambda: eval(expression, names).hex())
 
 
-def vector_case(decode: Any) -> Case:
+def vector_case(numpy_vectors: bool) -> Case:
+    found = find_deserializer("vector<float, 1536>", numpy_vectors=numpy_vectors)
+    decode = found.deserialize
     names = {"decode": decode, "data": VECTOR}
     return Case("decode(data, 4)", names, lambda: list(map(float, decode(VECTOR))))
 
 
+def page_case(page: Page, shape: Shape) -> Case:
+    decode = RowsDecoder(rows=shape).decode
+    names = {"decode": decode, "body": page.body}
+    return Case(
+        "decode(body).rows",
+        names,
+        lambda: plain_rows(decode(page.body).rows, page.columns, shape),
+    )
+
+
 if __name__ == "__main__":
-    measure(f"turbocql {turbocql.__version__}", cases(), sys.argv[1:])
+    measure("turbocql", turbocql.__version__, cases(), sys.argv[1:], "codec")

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyType};
 use turbocql_codec::{Column, Page, Segment, page};
 
@@ -61,9 +62,9 @@ pub struct Shape {
     pub columns: Arc<[Column]>,
     plans: Vec<HostPlan>,
     names: Vec<Py<PyString>>,
-    class: Py<PyType>,
-    /// A row as a dict, of nulls.
-    empty: Py<PyDict>,
+    /// Made when rows are asked for as such: of named tuples, and of dicts, a row of nulls.
+    class: PyOnceLock<Py<PyType>>,
+    empty: PyOnceLock<Py<PyDict>>,
     atomic: bool,
 }
 
@@ -83,14 +84,26 @@ impl<'a> From<&'a Page> for Block<'a> {
 impl Shape {
     pub fn new(py: Python<'_>, columns: Arc<[Column]>) -> Outcome<Shape> {
         let (plans, names) = compile_all(py, &columns)?;
-        let class = record_class(py, "Row", &names)?.into_bound(py).cast_into::<PyType>();
-        let class = class.map_err(PyErr::from)?.unbind();
-        let empty = PyDict::new(py);
-        for name in &names {
-            empty.set_item(name, py.None())?;
-        }
         let atomic = plans.iter().all(is_atomic);
-        Ok(Shape { columns, plans, names, class, empty: empty.unbind(), atomic })
+        let (class, empty) = (PyOnceLock::new(), PyOnceLock::new());
+        Ok(Shape { columns, plans, names, class, empty, atomic })
+    }
+
+    fn class(&self, py: Python<'_>) -> PyResult<&Py<PyType>> {
+        self.class.get_or_try_init(py, || {
+            let class = record_class(py, "Row", &self.names)?.into_bound(py);
+            Ok(class.cast_into::<PyType>()?.unbind())
+        })
+    }
+
+    fn empty(&self, py: Python<'_>) -> PyResult<&Py<PyDict>> {
+        self.empty.get_or_try_init(py, || {
+            let empty = PyDict::new(py);
+            for name in &self.names {
+                empty.set_item(name, py.None())?;
+            }
+            Ok(empty.unbind())
+        })
     }
 
     /// Decodes the first `limit` rows, or all of them, in one pass.
@@ -107,9 +120,9 @@ impl Shape {
         let mut cells =
             page::cells(self.plans.len(), block.row_count, block.rows).map_err(malformed)?;
         let kind = match kind {
-            RowKind::Named => rows::Kind::Named(self.class.bind(py)),
+            RowKind::Named => rows::Kind::Named(self.class(py)?.bind(py)),
             RowKind::Tuple => rows::Kind::Tuple,
-            RowKind::Dict => rows::Kind::Dict(self.empty.bind(py), &self.names),
+            RowKind::Dict => rows::Kind::Dict(self.empty(py)?.bind(py), &self.names),
         };
         let count = block.row_count.min(limit);
         let decoder = Decoder::new(py, choices);

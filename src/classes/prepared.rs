@@ -48,7 +48,7 @@ impl Prepared {
 pub fn describe_columns<'py>(py: Python<'py>, columns: &[Column]) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for c in columns {
-        list.append((&c.keyspace, &c.table, &c.name, c.cql_type.to_string()))?;
+        list.append((&*c.keyspace, &*c.table, &c.name, c.cql_type.to_string()))?;
     }
     Ok(list)
 }

@@ -329,11 +329,14 @@ fn marker(
             let encrypt = policy.getattr("encrypt")?.unbind();
             let marker =
                 Marker::Encrypted { inner: Box::new(inner), encrypt, column: column.unbind() };
-            return Ok((Column { keyspace, table, name, cql_type }, marker));
+            return Ok((
+                Column { keyspace: keyspace.into(), table: table.into(), name, cql_type },
+                marker,
+            ));
         }
     }
     let (cql_type, marker) = marker_of(&cql_type, &name)?;
-    Ok((Column { keyspace, table, name, cql_type }, marker))
+    Ok((Column { keyspace: keyspace.into(), table: table.into(), name, cql_type }, marker))
 }
 
 type ColumnParts<'py> = (String, String, String, Bound<'py, PyAny>);
@@ -372,7 +375,7 @@ pub fn known_columns(given: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
         }
         let (keyspace, table, name, cql_type) = column_parts(&given?)?;
         let cql_type = object_of(&cql_type)?.get().cql_type.clone();
-        columns.push(Column { keyspace, table, name, cql_type });
+        columns.push(Column { keyspace: keyspace.into(), table: table.into(), name, cql_type });
     }
     Ok(columns)
 }

@@ -171,7 +171,7 @@ impl ResultRows {
         let class = interned::column(py)?;
         let columns = self.shape.columns.iter().map(|column| {
             let cql_type = column.cql_type.to_string();
-            class.call1((&column.keyspace, &column.table, &column.name, cql_type))
+            class.call1((&*column.keyspace, &*column.table, &column.name, cql_type))
         });
         PyTuple::new(py, columns.collect::<PyResult<Vec<_>>>()?)
     }

@@ -38,10 +38,18 @@ pub unsafe fn put_array(
                     Kind::U32 => numbers.put::<u32, 4>(element, target),
                     Kind::I16 => numbers.put::<i16, 2>(element, target),
                     Kind::U16 => numbers.put::<u16, 2>(element, target),
+                    Kind::F16 => numbers.put::<Half, 2>(element, target),
+                    Kind::I8 => numbers.put::<i8, 1>(element, target),
+                    Kind::U8 => numbers.put::<u8, 1>(element, target),
+                    Kind::U64 => numbers.put::<u64, 8>(element, target),
                 };
         }
-        // A class made by Python code has no dot in this name, so it is NumPy's own.
-        if CStr::from_ptr((*(*object).ob_type).tp_name) != c"numpy.ndarray" {
+        // A class made by Python code has no dot in this name, so these are NumPy's and the
+        // standard library's own.
+        let class = (*object).ob_type;
+        let known = class == &raw mut ffi::PyMemoryView_Type
+            || [c"numpy.ndarray", c"array.array"].contains(&CStr::from_ptr((*class).tp_name));
+        if !known {
             return false;
         }
         let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
@@ -177,8 +185,43 @@ numbers! {
     i32, 4, |n| Some(n.into());
     u32, 4, |n| Some(n.into());
     i64, 8, Some;
+    u64, 8, |n| i64::try_from(n).ok();
     i16, 2, |n| Some(n.into());
     u16, 2, |n| Some(n.into());
+    i8, 1, |n| Some(n.into());
+    u8, 1, |n| Some(n.into());
+}
+
+/// A binary16 number.
+#[derive(Clone, Copy)]
+struct Half(u16);
+
+impl Number<2> for Half {
+    #[inline(always)]
+    fn of(bytes: [u8; 2]) -> Half {
+        Half(u16::from_ne_bytes(bytes))
+    }
+
+    #[inline(always)]
+    fn as_f64(self) -> f64 {
+        let bits = u32::from(self.0);
+        let (sign, rest) = ((bits & 0x8000) << 16, bits & 0x7fff);
+        let magnitude = if rest >= 0x7c00 {
+            // Infinity, or nan with its payload, made quiet as any conversion does.
+            let quiet = if rest > 0x7c00 { 0x0040_0000 } else { 0 };
+            f32::from_bits(0x7f80_0000 | quiet | rest << 13)
+        } else {
+            // The exponent's offset is 15 there and 127 here, so that this is 2^112 too small; the
+            // numbers below the normal ones come right, too.
+            f32::from_bits(rest << 13) * f32::from_bits((112 + 127) << 23)
+        };
+        f32::from_bits(magnitude.to_bits() | sign).into()
+    }
+
+    #[inline(always)]
+    fn as_i64(self) -> Option<i64> {
+        None
+    }
 }
 
 impl Numbers {
@@ -221,15 +264,14 @@ impl Numbers {
         convert: impl Fn(T) -> ([u8; M], bool),
     ) -> bool {
         let Some(target) = target.get_mut(..self.count * M) else { return false };
-        if self.stride == N as isize && !self.swapped {
+        if self.stride == N as isize {
             // SAFETY: the numbers stand one after another.
             let source = unsafe { std::slice::from_raw_parts(self.start, self.count * N) };
-            #[cfg(target_arch = "x86_64")]
-            if std::is_x86_feature_detected!("avx2") {
-                // SAFETY: the processor has what the function is compiled for.
-                return unsafe { run_wide(source, target, convert) };
-            }
-            return run(source, target, convert);
+            return if self.swapped {
+                run_widest::<T, N, M, true>(source, target, convert)
+            } else {
+                run_widest::<T, N, M, false>(source, target, convert)
+            };
         }
         let places = target.chunks_exact_mut(M);
         let mut good = true;
@@ -250,14 +292,18 @@ impl Numbers {
 
 /// Converts numbers that stand one after another, without a branch.
 #[inline(always)]
-fn run<T: Number<N>, const N: usize, const M: usize>(
+fn run<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     source: &[u8],
     target: &mut [MaybeUninit<u8>],
     convert: impl Fn(T) -> ([u8; M], bool),
 ) -> bool {
     let mut good = true;
     for (number, place) in source.as_chunks::<N>().0.iter().zip(target.as_chunks_mut::<M>().0) {
-        let (bytes, fits) = convert(T::of(*number));
+        let mut number = *number;
+        if SWAPPED {
+            number.reverse();
+        }
+        let (bytes, fits) = convert(T::of(number));
         good &= fits;
         *place = bytes.map(MaybeUninit::new);
     }
@@ -267,12 +313,27 @@ fn run<T: Number<N>, const N: usize, const M: usize>(
 /// The same, compiled for processors that swap the bytes of eight numbers at once.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn run_wide<T: Number<N>, const N: usize, const M: usize>(
+fn run_wide<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     source: &[u8],
     target: &mut [MaybeUninit<u8>],
     convert: impl Fn(T) -> ([u8; M], bool),
 ) -> bool {
-    run(source, target, convert)
+    run::<T, N, M, SWAPPED>(source, target, convert)
+}
+
+/// The same, by what this processor has.
+#[inline(always)]
+fn run_widest<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
+    source: &[u8],
+    target: &mut [MaybeUninit<u8>],
+    convert: impl Fn(T) -> ([u8; M], bool),
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function is compiled for.
+        return unsafe { run_wide::<T, N, M, SWAPPED>(source, target, convert) };
+    }
+    run::<T, N, M, SWAPPED>(source, target, convert)
 }
 
 /// Swaps the bytes of each number.

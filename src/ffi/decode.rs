@@ -281,12 +281,11 @@ fn is_ascii(bytes: &[u8]) -> bool {
 /// Types of which [`Maker::value`] makes values, but for lists: those it makes only of these, so that
 /// what is turned down within a value is not begun at every level.
 fn is_scalar(plan: &HostPlan) -> bool {
-    is_atomic(plan) && !matches!(plan, Plan::Custom(_) | Plan::VarInt)
-        || matches!(plan, Plan::Uuid | Plan::TimeUuid | Plan::Inet | Plan::Time)
+    is_atomic(plan) && !matches!(plan, Plan::Custom(_) | Plan::VarInt | Plan::Decimal)
 }
 
-/// Whether values of a plan refer to no other object, nor ever will: what only holds such values
-/// can be no part of a cycle.
+/// Whether values of a plan refer to no other object but numbers, nor ever will, unless somebody
+/// reaches past their class: what only holds such values can be no part of a cycle.
 pub fn is_atomic(plan: &HostPlan) -> bool {
     match plan {
         Plan::Ascii
@@ -303,13 +302,13 @@ pub fn is_atomic(plan: &HostPlan) -> bool {
         | Plan::Double
         | Plan::Boolean
         | Plan::Date
-        | Plan::Timestamp => true,
-        Plan::Decimal
+        | Plan::Timestamp
+        | Plan::Decimal
         | Plan::Uuid
         | Plan::TimeUuid
         | Plan::Inet
-        | Plan::Time
-        | Plan::Duration
+        | Plan::Time => true,
+        Plan::Duration
         | Plan::List(_)
         | Plan::Set(_)
         | Plan::Map(_)

@@ -31,9 +31,13 @@ pub enum Kind {
     U32,
     I16,
     U16,
+    F16,
+    I8,
+    U8,
+    U64,
 }
 
-const KINDS: [(Kind, &str); 7] = [
+const KINDS: [(Kind, &str); 11] = [
     (Kind::F32, "float32"),
     (Kind::F64, "float64"),
     (Kind::I32, "int32"),
@@ -41,6 +45,10 @@ const KINDS: [(Kind, &str); 7] = [
     (Kind::U32, "uint32"),
     (Kind::I16, "int16"),
     (Kind::U16, "uint16"),
+    (Kind::F16, "float16"),
+    (Kind::I8, "int8"),
+    (Kind::U8, "uint8"),
+    (Kind::U64, "uint64"),
 ];
 
 /// What was learnt of the NumPy that is loaded. Its objects live for ever.

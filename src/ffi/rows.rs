@@ -63,8 +63,8 @@ pub fn rows<'py>(
                 let reason = "a record is of a subclass of tuple";
                 return Err(pyo3::exceptions::PyTypeError::new_err(reason).into());
             }
-            // An instance refers to its class, too.
-            fill(decoder, plans, cells, count, &Tuples { class: Some(class), width, tracked: true })
+            let tracked = !atomic;
+            fill(decoder, plans, cells, count, &Tuples { class: Some(class), width, tracked })
         }
         Kind::Dict(template, names) => {
             let template = template.as_ptr();

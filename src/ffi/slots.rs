@@ -104,6 +104,8 @@ impl Slotted {
             for (slot, value) in values.into_iter().enumerate() {
                 *self.place(object, slot) = value;
             }
+            // It holds nothing but numbers: the collector need not look at it, ever.
+            ffi::PyObject_GC_UnTrack(object.cast());
             object
         }
     }

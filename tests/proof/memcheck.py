@@ -18,6 +18,7 @@ from tests.property.paths import PATHS
 
 REPEATS = 3
 MUTANTS = 3_000
+BODIES = 300
 
 
 def look_at(result: object, sink: int) -> None:
@@ -49,6 +50,7 @@ def damaged() -> None:
         # counts as uninitialised (see memcheck.supp), which would show in frames of ours.
         if any(data):
             test_mutations.check(known[cql_type], data)
+    assert test_mutations.run_bodies(test_mutations.SEED, BODIES)
 
 
 def main() -> None:
@@ -64,7 +66,7 @@ def main() -> None:
     for thread in threads:
         thread.join()
     gc.collect()
-    print(f"{len(PATHS)} paths, {3 * REPEATS} times each, and {MUTANTS} damaged values")
+    print(f"{len(PATHS)} paths, {3 * REPEATS} times each, and {MUTANTS + BODIES} damaged values")
 
 
 main()

@@ -29,6 +29,8 @@ from turbocql.codec import (
 from turbocql.errors import CodecError
 from turbocql.protocol import BatchMessage, ExecuteMessage, QueryMessage
 
+from .paths_results import results
+
 __all__ = ["BAD", "GOOD", "PATHS", "Path"]
 
 Path = Callable[[], object]
@@ -387,6 +389,8 @@ def paths() -> Iterator[tuple[str, Path]]:
     yield from rows()
     yield from types()
     yield from messages()
+    for name, path, bad in results():
+        yield name, refused(path) if bad else path
 
 
 PATHS: dict[str, Path] = dict(paths())

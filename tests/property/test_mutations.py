@@ -17,9 +17,11 @@ import pytest
 
 from turbocql.codec import Deserializer, Serializer, encode, find_deserializer, find_serializer
 from turbocql.errors import DecodeError, EncodeError
+from turbocql.protocol import RowsDecoder
 
 from .limited import limited
 from .paths import COMPOSITE, GOOD
+from .paths_results import BODIES
 
 DEFAULT, PROOF = 20_000, 1_000_000
 SEED = 20_240_229
@@ -207,3 +209,45 @@ def test_each_byte_of_short_values() -> None:
         data = VALID[cql_type][-1][:20]
         for at, byte in itertools.product(range(len(data)), range(256)):
             check(known, data[:at] + bytes([byte]) + data[at + 1 :])
+
+
+def damaged_bodies(seed: int, count: int) -> Iterator[bytes]:
+    """RESULT bodies with something changed, mostly in their metadata, which comes first."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        data = bytearray(chance.choice(BODIES))
+        start = data[: chance.choice((40, 200, len(data)))]
+        for _ in range(chance.choice((1, 1, 2, 4))):
+            chance.choice(MUTATIONS)(chance, start)
+        data[: min(len(data), len(start))] = start
+        yield bytes(data)
+
+
+def run_bodies(seed: int, count: int) -> int:
+    """How many of them are results. What a decoder has seen before changes nothing."""
+    kept, results = RowsDecoder("tuple"), 0
+    for number, data in enumerate(damaged_bodies(seed, count)):
+        outcomes = []
+        for decoder in (kept, RowsDecoder("tuple"), kept):
+            try:
+                page = decoder.decode(data)
+            except DecodeError as error:
+                outcomes.append(str(error))
+            else:
+                seen = (page.rows, page.columns, page.paging_state, page.metadata_id)
+                outcomes.append(repr(seen))
+                results += 1
+        assert outcomes[0] == outcomes[1] == outcomes[2], data.hex(" ")
+        if number % 500 == 0:
+            for body in BODIES:
+                kept.decode(body)
+    return results
+
+
+def test_damaged_results_are_results_or_refused(proof: bool) -> None:
+    assert run_bodies(SEED, (PROOF if proof else DEFAULT) // 10) > 100
+
+
+def test_damaged_results_need_no_more_memory_than_they_have_bytes() -> None:
+    kind, message = limited(partial(run_bodies, SEED + 1, 1_000), memory=96 << 20, seconds=600)
+    assert kind is None, message

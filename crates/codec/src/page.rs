@@ -11,8 +11,9 @@ use crate::wire::Reader;
 /// A bind marker or a result column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    pub keyspace: String,
-    pub table: String,
+    /// Shared by the columns of a table.
+    pub keyspace: Arc<str>,
+    pub table: Arc<str>,
     pub name: String,
     pub cql_type: CqlType,
 }

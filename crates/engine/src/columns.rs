@@ -58,8 +58,8 @@ fn column(spec: &ColumnSpec<'_>) -> Result<Column, EngineError> {
         EngineError::new(ErrorKind::Decode, message)
     })?;
     Ok(Column {
-        keyspace: spec.table_spec().ks_name().to_owned(),
-        table: spec.table_spec().table_name().to_owned(),
+        keyspace: spec.table_spec().ks_name().into(),
+        table: spec.table_spec().table_name().into(),
         name: spec.name().to_owned(),
         cql_type,
     })

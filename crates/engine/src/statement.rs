@@ -81,11 +81,11 @@ impl Prepared {
     }
 
     pub fn keyspace(&self) -> Option<&str> {
-        Some(self.any_column()?.keyspace.as_str())
+        Some(&*self.any_column()?.keyspace)
     }
 
     pub fn table(&self) -> Option<&str> {
-        Some(self.any_column()?.table.as_str())
+        Some(&*self.any_column()?.table)
     }
 
     fn any_column(&self) -> Option<&Column> {

@@ -14,6 +14,9 @@ use crate::wire::Reader;
 /// The kind of a RESULT that holds rows.
 const ROWS: i32 = 2;
 
+/// Columns of a result at most: no statement could name more.
+const MOST_COLUMNS: usize = u16::MAX as usize;
+
 const GLOBAL_TABLE: i32 = 0x1;
 const HAS_MORE_PAGES: i32 = 0x2;
 const NO_METADATA: i32 = 0x4;
@@ -201,27 +204,34 @@ fn string<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
     std::str::from_utf8(bytes).map_err(|_| Malformed::Invalid("a name that is not UTF-8"))
 }
 
+/// Keyspace and table.
+fn table_of(reader: &mut Reader<'_>) -> Result<(Arc<str>, Arc<str>), Malformed> {
+    Ok((string(reader)?.into(), string(reader)?.into()))
+}
+
 fn columns(
     reader: &mut Reader<'_>,
     count: usize,
     global: bool,
 ) -> Result<Arc<[Column]>, ResultError> {
-    let table = if global { Some((string(reader)?, string(reader)?)) } else { None };
+    let mut table = if global { Some(table_of(reader)?) } else { None };
     // The lengths of the names, and the number of the type.
     let least_bytes = if global { 4 } else { 8 };
     if count.saturating_mul(least_bytes) > reader.remaining() {
         let columns = i32::try_from(count).unwrap_or(i32::MAX);
         return Err(Malformed::Count(columns, reader.remaining()).into());
     }
+    if count > MOST_COLUMNS {
+        return Err(Malformed::Invalid("more columns than a result can have").into());
+    }
     let column = |_| {
-        let (keyspace, table) = match table {
-            Some(table) => table,
-            None => (string(reader)?, string(reader)?),
-        };
-        let name = string(reader)?;
+        if !global {
+            table = Some(table_of(reader)?);
+        }
+        let (keyspace, table) = table.clone().unwrap_or_default();
+        let name = string(reader)?.to_owned();
         let cql_type = cql_type(reader, MAX_DEPTH)?;
-        cql_type.check().map_err(|reason| ResultError::Type(name.to_owned(), reason))?;
-        let (keyspace, table, name) = (keyspace.to_owned(), table.to_owned(), name.to_owned());
+        cql_type.check().map_err(|reason| ResultError::Type(name.clone(), reason))?;
         Ok(Column { keyspace, table, name, cql_type })
     };
     (0..count).map(column).collect()
@@ -310,7 +320,7 @@ mod tests {
         assert_eq!(rows.row_count, 1);
         let names: Vec<_> = rows.columns.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["k", "v"]);
-        assert_eq!(rows.columns[1].keyspace, "ks");
+        assert_eq!(&*rows.columns[1].keyspace, "ks");
         let mut cells = page::cells(2, rows.row_count, rows.rows).unwrap();
         assert_eq!(cells.next_cell(), Ok(Some(&b"\0\0\0\x07"[..])));
         assert_eq!(cells.next_cell(), Ok(None));
@@ -426,6 +436,26 @@ mod tests {
         for option in [b"\0\x31\xff\xff".as_slice(), b"\0\x30\0\0\0\0\xff\xff"] {
             assert_eq!(said(&column(option)), "a count of 65535 elements in 4 bytes");
         }
+    }
+
+    #[test]
+    fn columns_share_the_name_of_their_table() {
+        let body =
+            b"\0\0\0\x02\0\0\0\x01\0\0\0\x02\0\x02ks\0\x01t\0\x01k\0\x09\0\x01v\0\x0d\0\0\0\0";
+        let columns = parse(body).unwrap().columns;
+        assert!(Arc::ptr_eq(&columns[0].keyspace, &columns[1].keyspace));
+        assert!(Arc::ptr_eq(&columns[0].table, &columns[1].table));
+    }
+
+    #[test]
+    fn no_more_columns_than_a_statement_can_name() {
+        let of = |count: i32| {
+            let head =
+                [b"\0\0\0\x02\0\0\0\x01".as_slice(), &count.to_be_bytes(), b"\0\0\0\0"].concat();
+            [head, b"\0\0\0\x09".repeat(count as usize), b"\0\0\0\0".to_vec()].concat()
+        };
+        assert_eq!(said(&of(65_536)), "more columns than a result can have");
+        assert_eq!(parse(&of(65_535)).unwrap().columns.len(), 65_535);
     }
 
     #[test]

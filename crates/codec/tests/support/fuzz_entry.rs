@@ -49,8 +49,8 @@ pub fn page(data: &[u8]) {
         _ => input.number() as usize,
     };
     let columns = types.into_iter().map(|cql_type| Column {
-        keyspace: "ks".to_owned(),
-        table: "t".to_owned(),
+        keyspace: "ks".into(),
+        table: "t".into(),
         name: "c".to_owned(),
         cql_type,
     });

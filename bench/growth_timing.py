@@ -1,0 +1,96 @@
+"""How a series is timed and how much memory its calls take; names no driver."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from growth_cases import SERIES, Series
+from timing import Case, chosen, ns_per_call, provenance, reason, say
+
+__all__ = ["measure_series"]
+
+_SELF = Path("/proc/self")
+
+
+def measure_series(
+    client: str, version: str, make: Callable[[Series, int], Case], name: str
+) -> None:
+    """Every size of one series, from the smallest up: memory, a check, and the time.
+
+    `outcome` of a case gives what its one call gave, as plain Python.
+    """
+    series = SERIES[name]
+    about = {"suite": "growth", "series": name, **provenance(client, version)}
+    for size in series.sizes:
+        if client != "turbocql" and size > series.rivals_up_to:
+            say({**about, "n": size, "ns": None, "peak_bytes": None, "note": "left out: too slow"})
+            continue
+        try:
+            case = make(series, size)
+        except Exception as error:  # Whatever stops a client from doing it is the finding.
+            say({**about, "n": size, "ns": None, "peak_bytes": None, "note": reason(error)})
+            break
+        peak = peak_bytes(case)
+        given = case.outcome() if case.outcome else None
+        if given != series.expected(size):
+            raise SystemExit(f"{name} of {size}: {client} gives {given!r:.300}")
+        del given
+        gc.collect()
+        gc.freeze()
+        say({**about, "n": size, "ns": ns_per_call(case), "peak_bytes": peak, "note": case.note})
+
+
+def peak_bytes(case: Case) -> int | None:
+    """How much one call raises the process's resident memory at most; what it gives is in it.
+
+    Allocators give memory back late and in pages, so that this says something of large sizes only.
+    Without Linux's `clear_refs`, nothing is said.
+    """
+    names, code = dict(case.names), compile(case.expression, "case", "eval")
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        (_SELF / "clear_refs").write_text("5")
+        before = _status("VmRSS")
+        result = eval(code, names)
+        peak = _status("VmHWM")
+    except (OSError, AttributeError):
+        return None
+    del result
+    return max(0, peak - before)
+
+
+def _status(field: str) -> int:
+    for line in (_SELF / "status").read_text(encoding="ascii").splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"no {field}")
+
+
+def asked() -> str:
+    """The series that the runner names."""
+    return sys.argv[1]
+
+
+def series_named(patterns: list[str]) -> list[str]:
+    """The names of the series that contain one of the patterns."""
+    return [name for name in SERIES if chosen(name, patterns)]
+
+
+def plain(value: Any, shape: str) -> Any:
+    """A decoded value as the plain Python type that the series has."""
+    match shape:
+        case "set":
+            return set(value)
+        case "map":
+            return dict(value.items())
+        case "rows":
+            return [tuple(row) for row in value]
+        case "ndarray":
+            return value.tolist()
+    return list(value)

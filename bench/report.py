@@ -1,0 +1,166 @@
+"""Writes the benchmark page and its charts, from samples and from nothing else.
+
+`python bench/report.py` reads `bench/samples/`, where the samples are that the page in `docs/`
+is made of; `make bench` reads its own in `build/bench/`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import report_codec
+import report_end_to_end
+import report_growth
+from codec_environments import HERE, ROOT, read_samples
+from report_charts import codec_charts, end_to_end_chart, growth_chart, in_flight_chart
+from report_data import Sample, codec_cases, end_to_end, growth, interpreters, table
+
+__all__ = ["SAMPLES", "main"]
+
+SAMPLES = HERE / "samples"
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+_METHOD = """\
+Every figure on this page is computed from samples by `bench/report.py`; `make bench` takes them.
+The raw samples that this page was made of are in `bench/samples/`.
+
+- Each client runs in a process and an environment of its own. The clients take turns, and who
+  begins changes from round to round.
+- Nothing is timed before all drivers gave the same for a case. Where a driver cannot do a case, the
+  reason stands below the table.
+- Codec and growth: processor time, the least of 5 repeats in a process, each about 20 ms or one
+  call; the median over the rounds. Serializers are timed from the Python value to `bytes`, binding
+  from the row to its cells, message bodies from serialized values to `bytes`, pages from the bytes
+  of a frame to a list of rows. The garbage collector is off meanwhile.
+- The *floor* of a case is what C code of Python or NumPy takes for less than, or as much as, what
+  the case does, in the same run. What each does is listed at the end.
+- Requests to a server: user and system time of the client's process, divided by its requests; the
+  median over the rounds. *callbacks* stand beside turbocql's *workers*, *concurrent* beside its
+  *tasks*.
+- Memory: how far one call raises the resident memory of its process at most, with what it gives.
+  Allocators take it in blocks and keep what was freed, so small figures say little.
+- *Ratio* is the rival's time divided by turbocql's: above 1, turbocql is faster.
+- A target of the codec counts as met when the ratio to scylla-driver in this run is that of the
+  figures which the targets were set by, or when the time is at most 1.3 times the floor (another
+  factor where the target says so), or when the time itself is at most the target's. The column
+  *how* says which of these held; where none did, how far they are.
+"""
+
+
+class Samples:
+    """All samples of a directory, by suite."""
+
+    def __init__(self, place: Path) -> None:
+        self.codec = read_samples(place / "codec.jsonl")
+        self.end_to_end = read_samples(place / "end_to_end.jsonl")
+        self.growth = read_samples(place / "growth.jsonl")
+        profiles = place / "profiles.json"
+        self.profiles: dict[str, Any] = {}
+        if profiles.exists():
+            self.profiles = json.loads(profiles.read_text(encoding="utf-8"))
+
+    @property
+    def all(self) -> list[Sample]:
+        """Every sample."""
+        return self.codec + self.end_to_end + self.growth
+
+
+def main(samples: Path = SAMPLES, page: Path = PAGE) -> None:
+    """Writes the page, and its charts into the directory of the same name beside it."""
+    taken = Samples(samples)
+    if not taken.all:
+        raise SystemExit(f"no samples in {samples.relative_to(ROOT)}: see make bench")
+    charts = page.parent / page.stem
+    for old in charts.glob("*.svg"):
+        old.unlink()
+    lines = ["# Benchmarks", "", _METHOD, *_where(taken)]
+    names = interpreters(taken.all)
+    lines += ["## Where turbocql loses", ""]
+    for name in names:
+        lost = _lost(taken, name)
+        lines += [f"Under {name}:", ""] if len(names) > 1 else []
+        lines += [*(lost or ["In no case that was measured."]), ""]
+    for at, name in enumerate(names):
+        lines += _sections(taken, name, charts, "" if at == 0 else f"-{at + 1}")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    print(f"wrote {page.relative_to(ROOT) if page.is_relative_to(ROOT) else page}")
+
+
+def _where(taken: Samples) -> list[str]:
+    """Interpreters, machines, versions and rounds of what was taken."""
+    suites = {"codec": taken.codec, "end to end": taken.end_to_end, "growth": taken.growth}
+    rows = []
+    for suite, samples in suites.items():
+        for name in interpreters(samples):
+            mine = [sample for sample in samples if sample.get("interpreter") == name]
+            versions = dict.fromkeys(
+                f"{sample['client']} {sample['version']}" for sample in mine if sample["version"]
+            )
+            numpy = dict.fromkeys(f"NumPy {s['numpy']}" for s in mine if s.get("numpy"))
+            machines = dict.fromkeys(str(sample["machine"]) for sample in mine)
+            rows.append(
+                [suite, name, ", ".join([*versions, *numpy]), "; ".join(machines), _rounds(mine)]
+            )
+    return table(["suite", "interpreter", "versions", "machine", "rounds"], rows)
+
+
+def _rounds(samples: list[Sample]) -> str:
+    """How many samples turbocql has per case, at least and at most."""
+    counts: dict[tuple[Any, ...], int] = {}
+    for sample in samples:
+        if sample["client"] == "turbocql":
+            parts = ("case", "series", "n", "scenario", "shape", "in_flight")
+            key = tuple(sample.get(part) for part in parts)
+            counts[key] = counts.get(key, 0) + 1
+    if not counts:
+        return "-"
+    least, most = min(counts.values()), max(counts.values())
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _lost(taken: Samples, interpreter: str) -> list[str]:
+    return [
+        *report_codec.losses(codec_cases(taken.codec, interpreter)),
+        *report_end_to_end.losses(end_to_end(taken.end_to_end, interpreter)),
+        *report_growth.losses(growth(taken.growth, interpreter)),
+    ]
+
+
+def _sections(taken: Samples, interpreter: str, charts: Path, suffix: str) -> list[str]:
+    """Everything about one interpreter."""
+    lines = []
+    cases = codec_cases(taken.codec, interpreter)
+    if cases:
+        lines += [f"## The codec, {interpreter}", ""]
+        lines += _shown(codec_charts(cases, charts, suffix), charts)
+        lines += report_codec.codec_section(cases)
+        missed = report_codec.missed(cases, taken.profiles if not suffix else {})
+        if missed:
+            lines += [f"## Missed targets of the codec, {interpreter}", "", *missed]
+    points = end_to_end(taken.end_to_end, interpreter)
+    if points:
+        lines += [f"## Requests to a server, {interpreter}", ""]
+        lines += _shown(end_to_end_chart(report_end_to_end.usual(points), charts, suffix), charts)
+        lines += report_end_to_end.end_to_end_section(points)
+        lines += report_end_to_end.without_figure(taken.end_to_end)
+        lines += _shown(in_flight_chart(points, charts, suffix), charts)
+        lines += report_end_to_end.in_flight_section(points)
+    series = growth(taken.growth, interpreter)
+    if series:
+        lines += [f"## Growth, {interpreter}", ""]
+        lines += _shown(growth_chart(series, charts, suffix), charts)
+        lines += report_growth.growth_section(series)
+    if cases:
+        lines += [f"## Floors, {interpreter}", "", *report_codec.codec_floors(cases)]
+    return lines
+
+
+def _shown(names: list[str], charts: Path) -> list[str]:
+    return [line for name in names for line in (f"![{name}]({charts.name}/{name})", "")]
+
+
+if __name__ == "__main__":
+    main()

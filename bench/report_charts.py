@@ -1,0 +1,185 @@
+"""The report's charts: SVG, logarithmic, from the same medians as the tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator
+from report_data import CodecCase, Endpoint, GrowthSeries
+
+__all__ = ["codec_charts", "end_to_end_chart", "growth_chart", "in_flight_chart"]
+
+# Text as text, and nothing random or dated: the same samples give the same file.
+plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "turbocql", "font.size": 8})
+
+_STYLES: dict[str, tuple[str, str]] = {
+    "turbocql": ("#c62828", "o"),
+    "scylla-driver": ("#1565c0", "s"),
+    "cassandra-driver": ("#6a1b9a", "^"),
+    "acsylla": ("#2e7d32", "D"),
+    "scyllapy": ("#ef6c00", "v"),
+    "floor": ("#424242", "|"),
+}
+
+
+def _tick(value: float, _: int) -> str:
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+def _style(client: str) -> tuple[str, str]:
+    return _STYLES.get(client, ("#37474f", "x"))
+
+
+def _save(figure: Figure, path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
+    # Hundredths of a point are enough, and lines end without blanks, as elsewhere.
+    text = re.sub(r"(\d\.\d\d)\d+", r"\1", path.read_text(encoding="utf-8"))
+    lines = [line.strip() for line in text.splitlines()]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path.name
+
+
+def _dots(axes: Axes, labels: list[str], figures: dict[str, list[tuple[int, float]]]) -> None:
+    """A line per label, a dot per client."""
+    for client, points in figures.items():
+        color, marker = _style(client)
+        axes.plot(
+            [value for _, value in points],
+            [at for at, _ in points],
+            marker,
+            color=color,
+            label=client,
+            markersize=5,
+        )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(_tick))
+    axes.minorticks_off()
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False)
+
+
+_GROUPS = {
+    "codec-values": ("value: ",),
+    "codec-rows-and-messages": ("bind: ", "routing key: ", "batch body: ", "execute body: "),
+    "codec-decode": ("decode: ", "page: "),
+}
+
+
+def codec_charts(cases: list[CodecCase], place: Path, suffix: str = "") -> list[str]:
+    """A chart for values, for rows and messages, and for what is decoded."""
+    names = []
+    for name, prefixes in _GROUPS.items():
+        chosen = [case for case in cases if case.name.startswith(prefixes) and case.ns]
+        if not chosen:
+            continue
+        figures: dict[str, list[tuple[int, float]]] = {}
+        for at, case in enumerate(chosen):
+            for client, ns in sorted(case.ns.items(), reverse=True):
+                figures.setdefault(client, []).append((at, ns / 1000))
+            if case.floors:
+                figures.setdefault("floor", []).append((at, min(case.floors.values()) / 1000))
+        figure, axes = plt.subplots(figsize=(8, 0.8 + 0.21 * len(chosen)))
+        _dots(axes, [case.name.removeprefix("value: ") for case in chosen], figures)
+        axes.set_xlabel("microseconds per call, logarithmic")
+        names.append(_save(figure, place / f"{name}{suffix}.svg"))
+    return names
+
+
+def end_to_end_chart(points: list[Endpoint], place: Path, suffix: str = "") -> list[str]:
+    """Client processor time per request, a line per scenario and shape."""
+    labels = list(dict.fromkeys(f"{point.scenario}, {point.shape}" for point in points))
+    if not labels:
+        return []
+    figures: dict[str, list[tuple[int, float]]] = {}
+    for point in points:
+        at = labels.index(f"{point.scenario}, {point.shape}")
+        figures.setdefault(point.client, []).append((at, point.cpu_us))
+    figure, axes = plt.subplots(figsize=(8, 0.8 + 0.21 * len(labels)))
+    _dots(axes, labels, figures)
+    axes.set_xlabel("client processor time per request (scan: per row), microseconds, logarithmic")
+    return [_save(figure, place / f"end-to-end{suffix}.svg")]
+
+
+def growth_chart(
+    found: dict[str, dict[str, GrowthSeries]], place: Path, suffix: str = ""
+) -> list[str]:
+    """A small chart per series: time over size."""
+    if not found:
+        return []
+    rows = (len(found) + 2) // 3
+    figure, grid = plt.subplots(rows, 3, figsize=(9, 2.3 * rows), squeeze=False)
+    for axes, (name, clients) in zip(grid.flat, found.items(), strict=False):
+        for client, series in clients.items():
+            _line(axes, client, {n: ns / 1000 for n, ns in series.ns.items()})
+        axes.set_title(name, fontsize=8)
+    for axes in list(grid.flat)[len(found) :]:
+        axes.set_visible(False)
+    for axes in grid[-1]:
+        axes.set_xlabel("n")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("us per call")
+    grid[0][0].legend(fontsize=7)
+    figure.tight_layout()
+    return [_save(figure, place / f"growth{suffix}.svg")]
+
+
+def in_flight_chart(points: list[Endpoint], place: Path, suffix: str = "") -> list[str]:
+    """Processor time per request over the number in flight, where several were measured."""
+    groups: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
+    for point in points:
+        clients = groups.setdefault((point.scenario, point.shape), {})
+        clients.setdefault(point.client, {})[point.in_flight] = point.cpu_us
+    groups = {
+        key: clients
+        for key, clients in groups.items()
+        if any(len(by_number) > 1 for by_number in clients.values())
+    }
+    if not groups:
+        return []
+    columns = min(3, len(groups))
+    rows = (len(groups) + columns - 1) // columns
+    figure, grid = plt.subplots(rows, columns, figsize=(3 * columns, 2.3 * rows), squeeze=False)
+    for axes, ((scenario, shape), clients) in zip(grid.flat, groups.items(), strict=False):
+        for client, by_number in clients.items():
+            _line(axes, client, by_number)
+        axes.set_title(f"{scenario}, {shape}", fontsize=8)
+        axes.set_xlabel("in flight")
+    for axes in list(grid.flat)[len(groups) :]:
+        axes.set_visible(False)
+    grid[0][0].set_ylabel("CPU us per request")
+    grid[0][0].legend(fontsize=7)
+    figure.tight_layout()
+    return [_save(figure, place / f"in-flight{suffix}.svg")]
+
+
+def _line(axes: Axes, client: str, by_size: dict[int, float]) -> None:
+    color, marker = _style(client)
+    sizes = sorted(by_size)
+    axes.loglog(
+        sizes,
+        [by_size[size] for size in sizes],
+        marker=marker,
+        color=color,
+        label=client,
+        markersize=3,
+        linewidth=1,
+    )
+    # Fewer ticks, and none between them: they are most of the file.
+    axes.minorticks_off()
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=5))
+        axis.set_major_formatter(FuncFormatter(_tick))
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)

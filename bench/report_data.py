@@ -1,0 +1,188 @@
+"""Samples as the report reads them: grouped, and as medians."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from targets import CODEC, SCENARIOS, Verdict, judge
+
+__all__ = [
+    "OURS",
+    "RIVALS",
+    "STOCK",
+    "CodecCase",
+    "Endpoint",
+    "GrowthSeries",
+    "Sample",
+    "codec_cases",
+    "end_to_end",
+    "growth",
+    "interpreters",
+    "number",
+    "table",
+]
+
+Sample = dict[str, Any]
+
+_FIGURE = re.compile(r"-|-?[0-9.,]+")
+
+OURS, STOCK = "turbocql", "scylla-driver"
+RIVALS = (STOCK, "cassandra-driver")
+
+
+def interpreters(samples: Iterable[Sample]) -> list[str]:
+    """The interpreters, the one that the project is built with first."""
+    names = dict.fromkeys(str(s["interpreter"]) for s in samples if s.get("interpreter"))
+    return sorted(names, key=lambda name: "Debian" in name)
+
+
+@dataclass
+class CodecCase:
+    """A case of the codec under one interpreter: medians in nanoseconds."""
+
+    name: str
+    ns: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    """Why a client has no time."""
+    floors: dict[str, float] = field(default_factory=dict)
+    stock_beside: float | None = None
+
+    @property
+    def stock(self) -> float | None:
+        """scylla-driver's time, or that of the case which stands beside this one."""
+        return self.ns.get(STOCK, self.stock_beside)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the target is met; None where there is none, or nothing of ours."""
+        if self.name not in CODEC or OURS not in self.ns:
+            return None
+        return judge(CODEC[self.name], self.ns[OURS], self.stock, self.floors)
+
+
+def codec_cases(samples: list[Sample], interpreter: str) -> list[CodecCase]:
+    """The cases of one interpreter, in the order of the targets."""
+    found: dict[str, CodecCase] = {}
+    times: dict[tuple[str, str, str], list[float]] = {}
+    for sample in samples:
+        if sample["interpreter"] != interpreter:
+            continue
+        name, client, note = sample["case"], sample["client"], sample["note"] or ""
+        case = found.setdefault(name, CodecCase(name))
+        if sample["ns"] is None:
+            case.notes[client] = note
+        else:
+            times.setdefault((name, client, note if client == "floor" else ""), []).append(
+                sample["ns"]
+            )
+    for (name, client, note), ns in times.items():
+        if client == "floor":
+            found[name].floors[note] = statistics.median(ns)
+        else:
+            found[name].ns[client] = statistics.median(ns)
+    order = {name: at for at, name in enumerate(CODEC)}
+    for name, case in found.items():
+        beside = CODEC[name].beside if name in CODEC else ""
+        if beside in found:
+            case.stock_beside = found[beside].ns.get(STOCK)
+    return sorted(found.values(), key=lambda case: order.get(case.name, len(order)))
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A scenario with one client, in one shape and number in flight: medians."""
+
+    scenario: str
+    shape: str
+    client: str
+    in_flight: int
+    cpu_us: float
+    """Client processor time per request; of a scan, per row."""
+    per_s: float
+    p50_us: float | None
+    p99_us: float | None
+    samples: int
+    note: str
+
+
+def end_to_end(samples: list[Sample], interpreter: str) -> list[Endpoint]:
+    """The end-to-end results of one interpreter, by scenario, shape, and cost."""
+    groups: dict[tuple[str, str, str, int], list[Sample]] = {}
+    for sample in samples:
+        if sample.get("interpreter") == interpreter and sample.get("cpu_s") is not None:
+            key = (sample["scenario"], sample["shape"], sample["client"], sample["in_flight"])
+            groups.setdefault(key, []).append(sample)
+    found = []
+    for (scenario, shape, client, in_flight), taken in groups.items():
+
+        def median(name: str, taken: list[Sample] = taken) -> float | None:
+            given = [sample[name] for sample in taken if sample.get(name) is not None]
+            return statistics.median(given) if given else None
+
+        cpu = statistics.median(sample["cpu_s"] / sample["requests"] for sample in taken)
+        rate = statistics.median(sample["requests"] / sample["wall_s"] for sample in taken)
+        found.append(
+            Endpoint(
+                *(scenario, shape, client, in_flight, cpu * 1e6, rate),
+                *(median("p50_us"), median("p99_us"), len(taken), taken[0].get("note") or ""),
+            )
+        )
+    order = {name: at for at, name in enumerate(SCENARIOS)}
+    return sorted(
+        found, key=lambda e: (order.get(e.scenario, 99), e.scenario, e.shape, e.in_flight, e.cpu_us)
+    )
+
+
+@dataclass
+class GrowthSeries:
+    """A series of one client: medians by size."""
+
+    name: str
+    client: str
+    ns: dict[int, float] = field(default_factory=dict)
+    peak: dict[int, float] = field(default_factory=dict)
+
+
+def growth(samples: list[Sample], interpreter: str) -> dict[str, dict[str, GrowthSeries]]:
+    """The series of one interpreter, by name and client."""
+    times: dict[tuple[str, str, int], list[float]] = {}
+    peaks: dict[tuple[str, str, int], list[float]] = {}
+    for sample in samples:
+        if sample["interpreter"] != interpreter or sample["ns"] is None:
+            continue
+        key = (sample["series"], sample["client"], sample["n"])
+        times.setdefault(key, []).append(sample["ns"])
+        if sample["peak_bytes"] is not None:
+            peaks.setdefault(key, []).append(sample["peak_bytes"])
+    found: dict[str, dict[str, GrowthSeries]] = {}
+    for (name, client, size), ns in sorted(times.items(), key=lambda item: item[0][2]):
+        series = found.setdefault(name, {}).setdefault(client, GrowthSeries(name, client))
+        series.ns[size] = statistics.median(ns)
+    for (name, client, size), peak in peaks.items():
+        found[name][client].peak[size] = statistics.median(peak)
+    return dict(sorted(found.items()))
+
+
+def number(value: float | None) -> str:
+    """A figure with about three digits, and a dash for none."""
+    if value is None:
+        return "-"
+    for least, digits in ((100, 0), (10, 1), (1, 2)):
+        if abs(value) >= least:
+            return f"{value:,.{digits}f}"
+    return f"{value:.3f}"
+
+
+def table(head: list[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Lines of a Markdown table; columns of figures to the right."""
+    cells = [[cell.replace("|", "/") for cell in row] for row in rows]
+    figures = [
+        all(_FIGURE.fullmatch(cell) for cell in column) for column in zip(*cells, strict=True)
+    ]
+    sides = "|".join("---:" if is_figure else "---" for is_figure in figures)
+    lines = [f"| {' | '.join(row)} |" for row in [head, *cells]]
+    return [lines[0], f"|{sides}|", *lines[1:], ""]

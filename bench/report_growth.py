@@ -1,0 +1,95 @@
+"""The report's sections on growth: fitted exponents, and a table per series."""
+
+from __future__ import annotations
+
+import math
+
+from report_data import OURS, RIVALS, GrowthSeries, number, table
+
+__all__ = ["exponent", "growth_section", "losses"]
+
+_CLIENTS = (OURS, *RIVALS)
+
+
+def exponent(series: GrowthSeries) -> float | None:
+    """The power of the size that the time grows with, over the upper half of the sizes.
+
+    Least squares on the logarithms: 1 is linear. None when there are fewer than two sizes.
+    """
+    sizes = sorted(series.ns)
+    upper = sizes[len(sizes) // 2 :]
+    if len(upper) < 2:
+        return None
+    xs = [math.log(size) for size in upper]
+    ys = [math.log(series.ns[size]) for size in upper]
+    x, y = sum(xs) / len(xs), sum(ys) / len(ys)
+    above = sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True))
+    return above / sum((a - x) ** 2 for a in xs)
+
+
+def growth_section(found: dict[str, dict[str, GrowthSeries]]) -> list[str]:
+    """Exponents of all series; then each series at each size."""
+    rows = []
+    for name, clients in found.items():
+        for client in _CLIENTS:
+            if client not in clients:
+                continue
+            series = clients[client]
+            size = max(series.ns)
+            peak = series.peak.get(size)
+            rows.append(
+                [
+                    *(name, client, number(exponent(series)), f"{size:,}"),
+                    *(number(series.ns[size] / size), number(peak and peak / size)),
+                ]
+            )
+    head = ["series", "client", "exponent", "largest n", "ns per element", "peak bytes per element"]
+    lines = table(head, rows)
+    for name, clients in found.items():
+        lines += [f"### Growth: {name}", "", *_sizes(clients)]
+    return lines
+
+
+def _sizes(clients: dict[str, GrowthSeries]) -> list[str]:
+    present = [client for client in _CLIENTS if client in clients]
+    sizes = sorted({size for client in present for size in clients[client].ns})
+    rows = []
+    for size in sizes:
+        row = [f"{size:,}"]
+        for client in present:
+            ns = clients[client].ns.get(size)
+            peak = clients[client].peak.get(size)
+            row += [
+                number(None if ns is None else ns / 1000),
+                number(None if ns is None else ns / size),
+                number(None if peak is None else peak / 2**20),
+            ]
+        rows.append(row)
+    units = ("us", "ns per element", "peak MiB")
+    return table(["n", *[f"{client}, {unit}" for client in present for unit in units]], rows)
+
+
+def losses(found: dict[str, dict[str, GrowthSeries]]) -> list[str]:
+    """The series and sizes in which a rival is faster, or takes less memory at the largest size."""
+    lines = []
+    for name, clients in found.items():
+        ours = clients.get(OURS)
+        if ours is None:
+            lines.append(f"- {name}: turbocql has no figure")
+            continue
+        for rival in RIVALS:
+            if rival not in clients:
+                continue
+            theirs = clients[rival]
+            sizes = [n for n, ns in theirs.ns.items() if n in ours.ns and ns < ours.ns[n]]
+            if sizes:
+                said = ", ".join(f"{size:,}" for size in sizes)
+                lines.append(f"- {name}: {rival} is faster at n = {said}")
+            sizes = [n for n, peak in theirs.peak.items() if n in ours.peak and n == max(ours.ns)]
+            if sizes and theirs.peak[sizes[0]] < ours.peak[sizes[0]]:
+                figures = [number(series.peak[sizes[0]] / 2**20) for series in (theirs, ours)]
+                lines.append(
+                    f"- {name}: {rival} takes {figures[0]} MiB at most at n = {sizes[0]:,},"
+                    f" turbocql {figures[1]}"
+                )
+    return lines

@@ -1,0 +1,221 @@
+"""The figures to beat, and when one is beaten.
+
+The figures were taken on a machine of their own. Another is slower or faster, so what counts is
+the ratio: a case's target is met when turbocql's ratio to scylla-driver in the same run is that
+of the stock figure to the target's, or when it needs at most 1.3 times the floor that was measured
+in the same run, or when it is as fast as the target says whatever the machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CODEC", "END_TO_END", "SCENARIOS", "EndToEnd", "Target", "Verdict", "judge"]
+
+FLOOR_FACTOR = 1.3
+
+
+@dataclass(frozen=True)
+class Target:
+    """What one case of the codec must reach, in microseconds."""
+
+    stock_us: float | None
+    """scylla-driver's figure beside the target's; None: not known before it is measured."""
+    target_us: float | None
+    rule: str = ""
+    ratio: float | None = None
+    """How many times as fast as scylla-driver, where the rule says so instead of a time."""
+    floor_factor: float = FLOOR_FACTOR
+    floor_note: str = ""
+    """The beginning of the floor's note that the rule means, when not the lowest."""
+    beside: str = ""
+    """scylla-driver's case for comparison, when it has none of the same name."""
+
+    @property
+    def wanted_ratio(self) -> float | None:
+        """The ratio to scylla-driver that meets the target."""
+        if self.ratio is not None:
+            return self.ratio
+        if self.stock_us is None or self.target_us is None:
+            return None
+        return self.stock_us / self.target_us
+
+    @property
+    def text(self) -> str:
+        """The target in words."""
+        parts = [] if self.target_us is None else [f"{self.target_us:g} us"]
+        return "; ".join([*parts, self.rule] if self.rule else parts)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a target was met, and in which ways or why not."""
+
+    met: bool
+    how: str
+    only_by_floor: bool = False
+    """Neither the ratio nor the time was reached."""
+
+
+_ARRAY = "at most 2x `bytes(ndarray)`"
+_SCALAR = Target(0.04, None, "not above stock", ratio=1.0)
+_MEASURED = Target(None, None, "3x stock, or 1.3x the floor", ratio=3.0)
+
+CODEC: dict[str, Target] = {
+    "value: vector<float, 1536>, float32 ndarray": Target(
+        129, 0.33, _ARRAY, floor_factor=2.0, floor_note="`bytes(ndarray)`"
+    ),
+    "value: vector<float, 768>, float32 ndarray": Target(66, 0.21),
+    "value: vector<float, 128>, float32 ndarray": Target(12.3, 0.11),
+    "value: vector<float, 1536>, float64 ndarray": Target(122, 0.8),
+    "value: vector<float, 1536>, list": Target(92, 1.6),
+    "value: vector<float, 1536>, tuple": Target(92, 1.6),
+    "value: vector<float, 128>, list": Target(8.7, 0.2),
+    "value: vector<int, 1536>, list": Target(107, 3.5),
+    "value: vector<int, 1536>, int32 ndarray": Target(160, 0.33),
+    "value: vector<double, 1536>, list": Target(92, 1.6),
+    "value: vector<double, 1536>, ndarray": Target(121, 0.6),
+    "value: list<int> of 10": Target(1.84, 0.1),
+    "value: list<int> of 100": Target(15.6, 0.4),
+    "value: list<int> of 1000": Target(145, 3.2),
+    "value: list<int> of 100, half null": Target(10.2, 0.3),
+    "value: set<text> of 100": Target(16.4, 1.3),
+    "value: map<text, int> of 10": Target(3.7, 0.22),
+    "value: map<text, int> of 100": Target(31.5, 1.9),
+    "value: tuple of 10": Target(2.19, 0.25),
+    "value: tuple of 5 nulls": Target(0.58, 0.07),
+    "value: UDT of 5": Target(1.31, 0.18),
+    "value: list<map<text, list<int>>> 10x5x10": Target(129, 5),
+    "value: int": _SCALAR,
+    "value: bigint": _SCALAR,
+    "value: double": _SCALAR,
+    "value: text": _SCALAR,
+    "value: blob": _SCALAR,
+    "value: boolean": _SCALAR,
+    "value: timestamp, datetime": _MEASURED,
+    "value: varint, small": _MEASURED,
+    "value: varint, 300 bit": _MEASURED,
+    "value: decimal": _MEASURED,
+    "value: uuid": _MEASURED,
+    "bind: 1 int": Target(1.06, 0.12),
+    "bind: (int, text)": Target(1.40, 0.16),
+    "bind: 10 ints": Target(3.7, 0.28),
+    "bind: 10 mixed, sequence": Target(7.4, 0.8),
+    "bind: 10 mixed, dict": Target(7.5, 0.95),
+    "bind: (int, vector 1536), ndarray": Target(130, 0.45),
+    "bind: (int, vector 1536), read-only ndarray": Target(130, 0.45),
+    "bind: (int, vector 1536), list": Target(95, 1.8),
+    "routing key: 3 parts": Target(1.0, 0.11),
+    "routing key: (200 bytes, int)": Target(0.82, 0.11),
+    "batch body: 10x2 vectors of 128": Target(4.75, 0.7),
+    "batch body: 50x2 vectors of 128": Target(18.8, 3),
+    "batch body: 10x10 text": Target(10.4, 1.3),
+    "batch body: 50x10 text": Target(45.9, 5.5),
+    "batch body: unprepared 10x2": Target(5.0, 0.8),
+    "execute body: 12 mixed": Target(2.13, 0.3),
+    "decode: vector<float, 1536> to list": Target(228, 13),
+    "decode: vector<float, 1536> to NumPy": Target(
+        228, 0.6, beside="decode: vector<float, 1536> to list"
+    ),
+    "page: 5000x10 to tuples": Target(5800, 1600),
+    "page: 5000x10 to named": Target(6700, 2000),
+    "page: 5000x10 to dicts": Target(7800, 2400),
+    "page: 5000x6 to tuples": Target(1110, 600),
+    "page: 1x10 with metadata, tuples": Target(19, 1.8),
+    "page: 1x10 with metadata, named": Target(58, 2.2),
+}
+
+
+def judge(
+    target: Target, ours_ns: float, stock_ns: float | None, floors_ns: dict[str, float]
+) -> Verdict:
+    """Whether a case meets its target, by the medians of one run; floors by their notes."""
+    ways = []
+    wanted = target.wanted_ratio
+    if wanted is not None and stock_ns is not None and stock_ns >= wanted * ours_ns:
+        ways.append(f"ratio {stock_ns / ours_ns:.3g}, wanted {wanted:.3g}")
+    meant = [ns for note, ns in floors_ns.items() if note.startswith(target.floor_note)]
+    if meant and ours_ns <= target.floor_factor * min(meant):
+        ways.append(_beside_floor(ours_ns, min(meant)))
+    if target.target_us is not None and ours_ns <= target.target_us * 1000:
+        ways.append(f"{ours_ns / 1000:,.4g} us")
+    if ways:
+        only = bool(meant) and ways == [_beside_floor(ours_ns, min(meant))]
+        return Verdict(True, "; ".join(ways), only)
+    misses = []
+    if wanted is not None and stock_ns is not None:
+        misses.append(f"ratio {stock_ns / ours_ns:.3g}, wanted {wanted:.3g}")
+    if meant:
+        misses.append(_beside_floor(ours_ns, min(meant)))
+    return Verdict(False, "; ".join(misses))
+
+
+def _beside_floor(ours_ns: float, floor_ns: float) -> str:
+    return f"{ours_ns / floor_ns:.2g}x the floor"
+
+
+@dataclass(frozen=True)
+class EndToEnd:
+    """What one scenario must reach in one loop shape: client processor time per request."""
+
+    scenario: str
+    shape: str
+    below: str = ""
+    """The client of the same run, in the same shape, that must need more; else the time decides."""
+    about_us: float | None = None
+    stock_us: float | None = None
+    """scylla-driver's figure beside it, in the shape `stock_shape`."""
+    stock_shape: str = ""
+
+    @property
+    def text(self) -> str:
+        """The target in words."""
+        about = "" if self.about_us is None else f"{self.about_us:g} us"
+        if self.below:
+            about = f"about {about}" if about else ""
+            return "; ".join(part for part in (f"below {self.below}", about) if part)
+        return about
+
+    def judge(self, ours_us: float, rival_us: float | None, stock_us: float | None) -> Verdict:
+        """By the medians of one run: ours, those of `below`, and scylla-driver's."""
+        if self.below:
+            if rival_us is None:
+                return Verdict(False, f"{self.below} was not measured")
+            how = f"{rival_us / ours_us:.3g}x as fast as {self.below}"
+            return Verdict(ours_us < rival_us, how)
+        if self.about_us is None:
+            return Verdict(True, "no target")
+        ways = [f"{ours_us:.3g} us"] if ours_us <= self.about_us else []
+        how = f"{ours_us:.3g} us"
+        if self.stock_us is not None and stock_us is not None:
+            wanted = self.stock_us / self.about_us
+            how = f"ratio {stock_us / ours_us:.3g}, wanted {wanted:.3g}"
+            if stock_us >= wanted * ours_us:
+                ways.append(how)
+        return Verdict(bool(ways), "; ".join(ways) or how)
+
+
+END_TO_END: list[EndToEnd] = [
+    EndToEnd("insert_text", "workers", below="acsylla", about_us=5),
+    EndToEnd("insert_text", "tasks", below="acsylla", about_us=12),
+    EndToEnd("select_text", "workers", below="acsylla"),
+    EndToEnd("select_text", "tasks", below="acsylla"),
+    EndToEnd("insert_vector", "workers", below="acsylla"),
+    EndToEnd("insert_vector", "tasks", below="acsylla"),
+    EndToEnd("bulk_text", "bulk", about_us=3, stock_us=80, stock_shape="bulk"),
+    EndToEnd("bulk_vector", "bulk", about_us=5, stock_us=170, stock_shape="bulk"),
+    EndToEnd("scan", "tuples", about_us=0.4, stock_us=0.64, stock_shape="tuples"),
+    EndToEnd("scan", "arrow", about_us=0.2, stock_us=0.64, stock_shape="tuples"),
+]
+"""Costs per request; of a scan, per row. acsylla takes vectors as bytes that are ready."""
+
+SCENARIOS: dict[str, str] = {
+    "insert_text": "INSERT (int, text)",
+    "select_text": "SELECT one row by key",
+    "insert_vector": "INSERT (int, vector<float, 768>)",
+    "select_vector": "SELECT (int, vector<float, 768>) by key",
+    "bulk_text": "INSERT (int, text), in bulk",
+    "bulk_vector": "INSERT (int, vector<float, 768>), in bulk",
+    "scan": "scan of 100,000 rows x 6 columns, per row",
+}
+"""The end-to-end suite's scenarios, and what each is called."""

@@ -1,0 +1,254 @@
+"""The same pages of rows, read whole by turbocql and by scylla-driver.
+
+Run in the reference driver's environment:
+
+    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.differential.results COUNT SEED
+
+A cell of a page reads as it does alone, in either driver: a difference of two cells is then one of
+the rules of docs/differences.md, or a failure. Prints a report as JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import struct
+import sys
+import warnings
+from collections import Counter
+from functools import cache
+from random import Random
+from typing import Any
+
+from cassandra.cqltypes import Int32Type
+from cassandra.protocol import ProtocolHandler, ResultMessage
+from tests.support.results import result
+
+from turbocql.codec import CqlType
+from turbocql.errors import DecodeError
+from turbocql.protocol import RowsDecoder
+
+from .cases import COMPILED, DECODE, Case, shown
+from .drivers import Refusal, our_decode, our_encode, their_compiled_decode, their_decode
+from .explain import Unclaimed, explain
+from .generate import Generator
+from .mutate import mutated
+from .normal import normal
+from .shapes import Shape, every_type
+
+Cell = bytes | None
+Rows = list[tuple[Any, ...]]
+
+READERS: dict[str, Any] = {
+    DECODE: ResultMessage,
+    COMPILED: ProtocolHandler.message_types_by_opcode[ResultMessage.opcode],
+}
+ALONE = {DECODE: their_decode, COMPILED: their_compiled_decode}
+
+ONE_ROW = result([("a", "int")], [[b"\0\0\0\1"]])
+ODD = {
+    "bytes-after-the-last-row": ONE_ROW + b"\0",
+    "a-number-of-rows-below-zero": result([("a", "int")])[:-4] + b"\xff" * 4,
+    "flags-that-nobody-knows": ONE_ROW[:6] + b"\1" + ONE_ROW[7:],
+    "a-cell-that-ends-early": result([("a", "text")], [[b"abc"]])[:-1],
+}
+"""Bodies that only the reference reads, by their names in docs/differences.md."""
+
+
+class Page:
+    """What either driver made of a body."""
+
+    def __init__(self, names: Any, rows: Rows, paging_state: Any, metadata_id: Any) -> None:
+        self.rows = rows
+        self.about = [list(names), paging_state, metadata_id]
+
+
+def our_page(body: bytes, known: Any, decoders: dict[str, RowsDecoder], kind: str) -> Page | str:
+    """By a decoder that is kept, as a program keeps it, unless columns are to be known."""
+    decoder = decoders[kind] if known is None else RowsDecoder(kind, columns=known)  # type: ignore[arg-type]
+    try:
+        page = decoder.decode(body)
+    except DecodeError as error:
+        return str(error)
+    rows = [tuple(row.values() if kind == "dict" else row) for row in page.rows]
+    names = [column.name for column in page.columns]
+    return Page(names, rows, page.paging_state, page.metadata_id)
+
+
+def their_page(reader: Any, body: bytes, known: Any, protocol: int) -> Page | str:
+    """By the message class of one of the reference's two protocol handlers."""
+    try:
+        page = reader.recv_body(io.BytesIO(body), protocol, None, {}, known, None)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    new_id = getattr(page, "result_metadata_id", None)
+    return Page(page.column_names, page.parsed_rows, page.paging_state, new_id)
+
+
+def odd_cell(generator: Generator, shape: Shape, protocol: int) -> Cell:
+    """Any value's bytes, sometimes damaged."""
+    rng = generator.rng
+    data: Any = Refusal("")
+    while isinstance(data, Refusal):
+        data = our_encode(shape, generator.value(shape), protocol)
+    return mutated(rng, shape, data) if rng.random() < 0.3 else bytes(data)
+
+
+def tame_cell(generator: Generator, shape: Shape, protocol: int) -> Cell:
+    """One that all readers read, so that a page of them is not lost."""
+    if generator.rng.random() < 0.1:
+        return generator.rng.choice((None, b""))
+    for _ in range(30):
+        data = odd_cell(generator, shape, protocol)
+        assert data is not None
+        read = [call(shape, data, protocol) for call in (our_decode, *ALONE.values())]
+        if not any(isinstance(value, Refusal) for value in read):
+            return data
+    return None
+
+
+@cache
+def definition(shape: Shape) -> str:
+    """The type in CQL, with the keyspace of its user-defined types, which the reference needs."""
+    return CqlType(shape.reference).definition
+
+
+def same(shape: Shape, one: Any, other: Any, *, ours: bool) -> bool:
+    """Whether a driver's two values of the same bytes are."""
+    form: bool = normal(shape, one, ours=ours) == normal(shape, other, ours=ours)
+    return form and type(one).__name__ == type(other).__name__
+
+
+class Comparison:
+    """What was compared, and what is not as it should be."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.rules: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.decoders = {kind: RowsDecoder(kind) for kind in ("named", "tuple", "dict")}
+
+    def fail(self, what: str, body: bytes) -> None:
+        """Notes it."""
+        self.counts["wrong"] += 1
+        if len(self.wrong) < 10:
+            self.wrong.append(f"{what}: {body.hex()}"[:2000])
+
+    def cells(self, shape: Shape, data: bytes, protocol: int, body: bytes) -> None:
+        """A cell alone, by the rules that there are."""
+        for way in ALONE:
+            try:
+                self.rules.update(explain(Case(way, shape, data, protocol)))
+            except Unclaimed as unclaimed:
+                self.fail(str(unclaimed), body)
+
+    def rows(
+        self, page: Page, way: str | None, shapes: list[Shape], rows: list[list[Cell]], body: bytes
+    ) -> None:
+        """Each cell of a page that a driver has read against what it reads alone."""
+        read = our_decode if way is None else ALONE[way]
+        for row, cells in zip(page.rows, rows, strict=True):
+            for shape, value, data in zip(shapes, row, cells, strict=True):
+                alone = None if data is None else read(shape, data, 4)
+                if isinstance(alone, Refusal) or not same(shape, value, alone, ours=way is None):
+                    self.fail(f"{way or 'turbocql'}: {shown(value)} is {shown(alone)}", body)
+                self.counts["cells"] += 1
+
+    def page(self, generator: Generator, shapes: list[Shape], tame: bool) -> None:
+        """One body of random rows."""
+        rng = generator.rng
+        protocol = rng.choice((3, 4, 5))
+        cell = tame_cell if tame else odd_cell
+        count = rng.choice((0, 1, 2, 5))
+        rows = [[cell(generator, shape, protocol) for shape in shapes] for _ in range(count)]
+        columns = [(f"c{i}", definition(shape)) for i, shape in enumerate(shapes)]
+        known = rng.random() < 0.3
+        body = result(
+            len(columns) if known else columns,
+            rows,
+            shared=rng.random() < 0.5,
+            paging_state=rng.choice((None, b"state", b"")),
+            # The reference passes an id over that comes without a description.
+            metadata_id=None if known else rng.choice((None, None, b"id")),
+        )
+        theirs = [("ks", "t", f"c{i}", shape.reference) for i, shape in enumerate(shapes)]
+        kind = rng.choice(("named", "tuple", "dict"))
+        pages: dict[str | None, Page | str] = {
+            None: our_page(body, columns if known else None, self.decoders, kind),
+            **{
+                way: their_page(reader, body, theirs if known else None, protocol)
+                for way, reader in READERS.items()
+            },
+        }
+        for way, page in pages.items():
+            read = our_decode if way is None else ALONE[way]
+            refused = any(
+                data is not None and isinstance(read(shape, data, protocol), Refusal)
+                for row in rows
+                for shape, data in zip(shapes, row, strict=True)
+            )
+            if isinstance(page, str) != refused:
+                self.fail(f"{way or 'turbocql'}: cells say {refused}, the page {page}", body)
+            elif isinstance(page, Page):
+                self.rows(page, way, shapes, rows, body)
+                self.counts[f"read by {way or 'turbocql'}"] += 1
+        abouts = [page.about for page in pages.values() if isinstance(page, Page)]
+        if any(about != abouts[0] for about in abouts):
+            self.fail(f"not the same metadata: {abouts}", body)
+        self.counts["read by all"] += len(abouts) == len(pages)
+        for row in rows:
+            for shape, data in zip(shapes, row, strict=True):
+                if data is not None:
+                    self.cells(shape, data, protocol, body)
+        self.counts["pages"] += 1
+
+    def odd(self) -> list[str]:
+        """The names of differences that are none any more."""
+        gone = []
+        for name, body in ODD.items():
+            refused = isinstance(our_page(body, None, self.decoders, "tuple"), str)
+            if not refused or isinstance(their_page(ResultMessage, body, None, 4), str):
+                gone.append(name)
+        # Which the reference passes over, and turbocql gives.
+        both = struct.pack(">iii", 2, 4 | 8, 1) + b"\0\2id" + struct.pack(">i", 0)
+        ours = our_page(both, [("a", "int")], self.decoders, "tuple")
+        theirs = their_page(ResultMessage, both, [("ks", "t", "a", Int32Type)], 4)
+        read = isinstance(theirs, Page) and theirs.about[2] == b"id"
+        if read or not isinstance(ours, Page) or ours.about[2] != b"id":
+            gone.append("an-id-without-a-description")
+        return gone
+
+
+def describable(shape: Shape) -> bool:
+    """Whether the reference reads the description of such a column at all."""
+    body = result([("c", definition(shape))])
+    return isinstance(their_page(ResultMessage, body, None, 4), Page)
+
+
+def main(count: int, seed: int) -> None:
+    """Prints the report."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    rng = Random(seed)
+    generator = Generator(seed)
+    every = [shape for shape in every_type() if describable(shape)]
+    comparison = Comparison()
+    for number in range(count):
+        # Each type comes in its turn.
+        shapes = [every[number % len(every)]]
+        shapes += rng.choices(every, k=rng.choice((0, 1, 3, 6)))
+        comparison.page(generator, shapes, tame=rng.random() < 0.7)
+    report = {
+        "counts": comparison.counts,
+        "rules": comparison.rules,
+        "wrong": comparison.wrong,
+        "not described": [shape.cql for shape in every_type() if not describable(shape)],
+        "odd": [*ODD, "an-id-without-a-description"],
+        "gone": comparison.odd(),
+    }
+    json.dump(report, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,101 @@
+"""What `make instructions` makes of counts: when it fails, and which figures it writes anew."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.meta.sources import ROOT
+
+_BENCH: dict[str, Any] = runpy.run_path(str(ROOT / "bench" / "instructions.py"))
+Counts, Recorded = _BENCH["Counts"], _BENCH["Recorded"]
+compare, recorded_anew = _BENCH["compare"], _BENCH["recorded_anew"]
+
+RECORDED = {"a": Recorded(Counts(1000.0, 100.0), "first"), "b": Recorded(Counts(50.0, 0.0), "why")}
+
+
+def _now(total: float, core: float = 100.0) -> dict[str, Any]:
+    return {"a": Counts(total, core), "b": Counts(50.0, 0.0)}
+
+
+@pytest.mark.parametrize(
+    ("total", "said", "failed"),
+    [(1005, 0, 0), (1029, 2, 0), (1031, 2, 1), (971, 2, 0), (969, 3, 0)],
+)
+def test_a_rise_fails_and_a_fall_is_reported(total: float, said: int, failed: int) -> None:
+    verdict = compare(RECORDED, _now(total), "total")
+    assert (len(verdict.lines), len(verdict.failures)) == (said, failed)
+    assert all("first" in failure for failure in verdict.failures)
+
+
+def test_elsewhere_only_the_own_object_file_counts() -> None:
+    assert compare(RECORDED, _now(2000), "core").failures == []
+    assert len(compare(RECORDED, _now(1000, 104), "core").failures) == 1
+    # A share that was nothing has no percents to rise by.
+    assert len(compare(RECORDED, {**_now(1000), "b": Counts(50.0, 1.0)}, "core").failures) == 1
+
+
+def test_cases_and_figures_are_the_same_ones() -> None:
+    assert "b: recorded" in compare(RECORDED, {"a": RECORDED["a"].counts}, "total").failures[0]
+    more = {**_now(1000), "c": Counts(1.0, 1.0)}
+    assert compare(RECORDED, more, "total").failures == ["c: not recorded yet"]
+
+
+def test_what_has_not_moved_keeps_its_figure_and_reason() -> None:
+    now = {"c": Counts(1.0, 1.0), "a": Counts(1004.0, 100.0), "b": Counts(40.0, 0.0)}
+    new = recorded_anew(RECORDED, now, "now")
+    assert list(new) == ["c", "a", "b"]
+    assert new["a"] == RECORDED["a"]
+    assert new["b"] == Recorded(Counts(40.0, 0.0), "now")
+    assert new["c"].reason == "now"
+    assert recorded_anew(RECORDED, _now(1000, 101), "now")["a"].reason == "now"
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    file, place = tmp_path / "figures.json", {"architecture": "any", "rustc": "1"}
+    _BENCH["save"](file, place, RECORDED)
+    assert _BENCH["load"](file) == (place, RECORDED)
+    assert len(file.read_text(encoding="utf-8").splitlines()) == len(RECORDED) + len(place) + 6
+    assert _BENCH["load"](tmp_path / "none") == ({}, {})
+    _BENCH["save"](file, place, {"a": Recorded(Counts(1.0, 1.0), " ")})
+    with pytest.raises(SystemExit, match="a has no reason"):
+        _BENCH["load"](file)
+
+
+def test_a_dump_is_read() -> None:
+    dump = """\
+events: Ir
+
+ob=(1) /lib/python.so
+fn=(1) eval
+12 100
+cob=(2) /lib/_core.so
+cfn=(2) serialize
+calls=5 0
++3 5000
+-1 7
+
+ob=(2)
+fn=(2)
+0 40
+cob=(1)
+cfn=(1)
+calls=1 12
+* 900
+* 2
+
+ob=(1)
+fn=(3) more
+0 1
+
+totals: 150
+"""
+    assert _BENCH["read_dump"](dump, "/lib/_core.so") == Counts(150, 42)
+
+
+def test_a_reason_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        _BENCH["main"](["--record", "  "])
+    assert "with the reason" in capsys.readouterr().err
