@@ -12,3 +12,4 @@ mod int;
 pub mod make;
 mod object;
 pub mod quick;
+pub mod send;
