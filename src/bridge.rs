@@ -3,14 +3,18 @@
 //! The engine's thread pushes onto a queue and wakes the loop only when the queue was empty, so
 //! that many completions cost one wake. It never takes the interpreter's lock.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 use rustix::event::EventfdFlags;
+use turbocql_engine::{Runtime, Wake};
 
 use crate::ending::Inside;
 use crate::op::OpState;
@@ -19,10 +23,11 @@ use crate::value::interned;
 /// What has completed for one event loop.
 pub struct LoopQueue {
     completed: Mutex<Vec<Arc<OpState>>>,
-    wake: Wake,
+    way: Way,
 }
 
-enum Wake {
+/// How the loop is woken.
+enum Way {
     /// The loop watches it.
     EventFd(OwnedFd),
     /// For loops that cannot watch a file descriptor: a thread of its own asks the loop.
@@ -31,7 +36,11 @@ enum Wake {
 
 thread_local! {
     /// The queue of the loop that this thread ran last, with a weak reference to that loop.
-    static LAST: RefCell<Option<(Py<PyAny>, Weak<LoopQueue>)>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<(Py<PyWeakrefReference>, Weak<LoopQueue>)>> =
+        const { RefCell::new(None) };
+
+    /// Whether this thread is draining that queue: then its loop is the one that runs.
+    static DRAINING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Set when the environment asks for the way without an eventfd.
@@ -46,21 +55,39 @@ pub fn force_notifier(force: bool) {
 impl LoopQueue {
     /// The queue of the running event loop, and that loop.
     pub fn running(py: Python<'_>) -> PyResult<(Arc<LoopQueue>, Bound<'_, PyAny>)> {
+        // Asking Python is a system call: it looks whether it has been forked.
+        if DRAINING.get()
+            && let Some(last) = Self::last(py)
+        {
+            return Ok(last);
+        }
         static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let event_loop = GET.import(py, "asyncio", "get_running_loop")?.call0()?;
-        let last = LAST.with_borrow(|last| {
-            let (reference, queue) = last.as_ref()?;
-            let same = reference.bind(py).call0().is_ok_and(|last| last.is(&event_loop));
-            same.then(|| queue.upgrade()).flatten()
-        });
-        if let Some(queue) = last {
+        if let Some((queue, last)) = Self::last(py)
+            && last.is(&event_loop)
+        {
             return Ok((queue, event_loop));
         }
         let queue = Self::of(py, &event_loop)?;
-        let reference = py.import("weakref")?.getattr("ref")?.call1((&event_loop,))?.unbind();
+        let reference = PyWeakrefReference::new(&event_loop)?.unbind();
         let replaced = LAST.replace(Some((reference, Arc::downgrade(&queue))));
         drop(replaced);
         Ok((queue, event_loop))
+    }
+
+    /// The loop that this thread ran last and its queue, if they are still there.
+    fn last(py: Python<'_>) -> Option<(Arc<LoopQueue>, Bound<'_, PyAny>)> {
+        LAST.with_borrow(|last| {
+            let (reference, queue) = last.as_ref()?;
+            Some((queue.upgrade()?, reference.bind(py).upgrade()?))
+        })
+    }
+
+    /// Whether the queue is that of the loop that this thread ran last.
+    fn is_last(&self) -> bool {
+        LAST.with_borrow(|last| {
+            last.as_ref().is_some_and(|(_, queue)| std::ptr::eq(queue.as_ptr(), self))
+        })
     }
 
     /// The queue of a loop, made and connected to it on first use.
@@ -95,7 +122,7 @@ impl LoopQueue {
                 rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         {
             let number = fd.as_raw_fd();
-            let queue = LoopQueue { completed: Mutex::default(), wake: Wake::EventFd(fd) };
+            let queue = LoopQueue { completed: Mutex::default(), way: Way::EventFd(fd) };
             let drain = Bound::new(py, Drain(Arc::new(queue)))?;
             // Loops without watchable descriptors raise NotImplementedError.
             if event_loop.call_method1("add_reader", (number, &drain)).is_ok() {
@@ -103,47 +130,99 @@ impl LoopQueue {
             }
         }
         let notifier = Arc::new(Notifier::default());
-        let queue =
-            LoopQueue { completed: Mutex::default(), wake: Wake::Notifier(notifier.clone()) };
+        let queue = LoopQueue { completed: Mutex::default(), way: Way::Notifier(notifier.clone()) };
         let drain = Bound::new(py, Drain(Arc::new(queue)))?;
         let requests = Requests { notifier, queue: Arc::downgrade(&drain.get().0) };
         interned::start_notifying(py)?.call1((event_loop, requests))?;
         Ok((drain, false))
     }
 
-    /// Adds a completion; wakes the loop when it is the first of a burst.
-    pub fn push(&self, op: Arc<OpState>) {
-        let mut completed = self.completed.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Adds a completion; has the loop woken when it is the first of a burst.
+    pub fn push(self: &Arc<Self>, op: Arc<OpState>) {
+        let mut completed = self.completed();
         let first = completed.is_empty();
         completed.push(op);
         drop(completed);
         if first {
-            match &self.wake {
-                // The counter cannot overflow, and a closed loop's descriptor is ours to the end.
-                Wake::EventFd(fd) => drop(rustix::io::write(fd, &1u64.to_ne_bytes())),
-                Wake::Notifier(notifier) => notifier.ask(),
-            }
+            turbocql_engine::wake_soon(self.clone());
         }
+    }
+
+    fn completed(&self) -> MutexGuard<'_, Vec<Arc<OpState>>> {
+        self.completed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self) -> Vec<Arc<OpState>> {
-        let mut completed = self.completed.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *completed)
+        std::mem::take(&mut *self.completed())
     }
 
+    /// Works on what has completed: whoever awaits it runs on, here and now, and may submit more.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
-        if let Wake::EventFd(fd) = &self.wake {
+        if let Way::EventFd(fd) = &self.way {
             // Before the swap: a push after it makes the descriptor readable again.
             let _ = rustix::io::read(fd, &mut [0; 8]);
         }
-        let mut failed = Ok(());
-        for op in self.take() {
-            // One that fails must not leave the rest of the burst waiting.
-            if let Err(error) = op.resolve(py) {
-                failed = Err(error);
+        let _draining = Draining(DRAINING.replace(self.is_last()));
+        Runtime::burst(|| {
+            let mut burst = self.take().into_iter();
+            let mut begun = Instant::now();
+            let mut failed = Ok(());
+            let mut resolved = 0_usize;
+            while let Some(op) = burst.next() {
+                // The clock is not for nothing either.
+                resolved += 1;
+                if Runtime::held() >= HELD || (resolved.is_multiple_of(8) && begun.elapsed() > HOLD)
+                {
+                    Runtime::release();
+                    begun = Instant::now();
+                }
+                // One that fails must not leave the rest of the burst waiting.
+                if let Err(error) = op.resolve(py) {
+                    let interrupt = !error.is_instance_of::<PyException>(py);
+                    failed = Err(error);
+                    if interrupt {
+                        // The rest has its turn when the loop runs again, if it does.
+                        self.put_back(burst);
+                        break;
+                    }
+                }
             }
+            failed
+        })
+    }
+
+    fn put_back(&self, rest: impl Iterator<Item = Arc<OpState>>) {
+        let mut completed = self.completed();
+        let later = std::mem::take(&mut *completed);
+        completed.extend(rest.chain(later));
+        let any = !completed.is_empty();
+        drop(completed);
+        if any {
+            self.wake();
         }
-        failed
+    }
+}
+
+/// While it lives, [`DRAINING`] is what it was set to; then it is again what it was before.
+struct Draining(bool);
+
+impl Drop for Draining {
+    fn drop(&mut self) {
+        DRAINING.set(self.0);
+    }
+}
+
+/// So many submissions may wait for the end of the burst that they are made in, and so long.
+const HELD: usize = 32;
+const HOLD: Duration = Duration::from_micros(100);
+
+impl Wake for LoopQueue {
+    fn wake(&self) {
+        match &self.way {
+            // The counter cannot overflow, and a closed loop's descriptor is ours to the end.
+            Way::EventFd(fd) => drop(rustix::io::write(fd, &1u64.to_ne_bytes())),
+            Way::Notifier(notifier) => notifier.ask(),
+        }
     }
 }
 
@@ -151,7 +230,7 @@ impl Drop for LoopQueue {
     /// The loop has let go: nobody will drain what still waits here.
     fn drop(&mut self) {
         self.take().iter().for_each(|op| op.abandon());
-        if let Wake::Notifier(notifier) = &self.wake {
+        if let Way::Notifier(notifier) = &self.way {
             notifier.end();
         }
     }

@@ -1,6 +1,7 @@
 //! The private native core of the `turbocql` package.
 #![deny(unsafe_code)]
 
+mod awaiting;
 mod bind;
 mod bridge;
 mod classes;
@@ -18,6 +19,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The native half of turbocql; private, may change at any time.
 #[pyo3::pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::awaiting::OpAwait;
     #[pymodule_export]
     use crate::bridge::{Drain, Known, Requests, force_notifier};
     #[pymodule_export]
@@ -43,10 +46,11 @@ mod _core {
     #[pymodule_export]
     use crate::ffi::quick::force_safe;
     #[pymodule_export]
-    use crate::op::{Op, OpAwait};
+    use crate::op::Op;
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        crate::ffi::send::install::<OpAwait>(module.py());
         crate::ffi::quick::prepare(module.py())?;
         crate::ffi::method::install(module.py())
     }

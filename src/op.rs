@@ -4,16 +4,20 @@
 //! Python, including any next request it calls for, is worked out in the waiting thread or on the
 //! event loop: by the operation's [`Step`].
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
-use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
-use turbocql_engine::{BulkOutcome, EngineError, Prepared, Response, Runtime, Session, TaskHandle};
+use turbocql_codec::RowBuffer;
+use turbocql_engine::{
+    BulkOutcome, EngineError, PageSource, Prepared, Request, Response, Runtime, Sending, Session,
+    TaskHandle, Ticket,
+};
 
+use crate::awaiting::OpAwait;
 use crate::bridge::LoopQueue;
+use crate::classes::session::{Options, SessionState, given};
 use crate::ending::Inside;
 use crate::error;
 
@@ -59,15 +63,69 @@ struct Inner {
     phase: Phase,
     step: Option<Box<dyn Step>>,
     task: Option<TaskHandle>,
-    /// The event loop and future that await the operation. The future is held, and with it the
-    /// task that awaits it, which may have nobody else; the queue is the loop's own, and gone when
+    /// Who awaits the operation, and the queue of the event loop where. The awaiting one is held,
+    /// and with it its task, which may have nobody else; the queue is the loop's own, and gone when
     /// the loop is closed.
-    awaiting: Option<(Weak<LoopQueue>, Py<PyAny>)>,
+    awaiting: Option<(Weak<LoopQueue>, Py<OpAwait>)>,
 }
 
 pub struct OpState {
     inner: Mutex<Inner>,
     arrived: Condvar,
+    /// What is sent, when that is a row of values for a statement.
+    execution: OnceLock<Execution>,
+    ticket: Ticket,
+}
+
+/// A row of values for a prepared statement.
+pub struct Execution {
+    pub session: Arc<SessionState>,
+    pub prepared: Arc<Prepared>,
+    pub row: Row,
+    pub options: Options,
+}
+
+pub enum Row {
+    Own(RowBuffer),
+    Shared(Arc<RowBuffer>),
+}
+
+impl Execution {
+    /// What the pages after the first are asked for with.
+    pub fn source(&self) -> PageSource {
+        let row = match &self.row {
+            Row::Own(row) => Arc::new(row.clone()),
+            Row::Shared(row) => row.clone(),
+        };
+        PageSource::Prepared(self.prepared.clone(), row)
+    }
+}
+
+impl Sending for OpState {
+    fn request(&self) -> Request<'_> {
+        // It is there before the operation is submitted.
+        let execution = self.execution.get().expect("an operation that executes");
+        Request {
+            session: &execution.session.engine,
+            prepared: &execution.prepared,
+            row: match &execution.row {
+                Row::Own(row) => row,
+                Row::Shared(row) => row,
+            },
+            options: given(&execution.options),
+        }
+    }
+
+    fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    fn answered(self: Arc<Self>, answer: Option<Result<Response, EngineError>>) {
+        let answer = answer.unwrap_or_else(|| Err(error::interrupted()));
+        if let Some(queue) = self.note(answer.map(Arrival::Response)) {
+            queue.push(self);
+        }
+    }
 }
 
 /// How often a blocked main thread looks for signals. The first look comes after this long, so a
@@ -91,6 +149,8 @@ impl OpState {
                 awaiting: None,
             }),
             arrived: Condvar::new(),
+            execution: OnceLock::new(),
+            ticket: Ticket::default(),
         })
     }
 
@@ -118,24 +178,43 @@ impl OpState {
         self.lock().task = Some(task);
     }
 
+    /// Sends a row of values for a statement; the answer is the next arrival.
+    pub fn execute(self: &Arc<Self>, execution: Execution) {
+        // An operation executes once: nothing was there.
+        let execution = self.execution.get_or_init(|| execution);
+        execution.session.runtime.send(self.clone());
+    }
+
+    pub fn execution(&self) -> Option<&Execution> {
+        self.execution.get()
+    }
+
     /// Leaves an arrival and wakes whoever waits. Never touches the interpreter.
     pub fn arrive(self: &Arc<Self>, arrival: Result<Arrival, EngineError>) {
+        if let Some(queue) = self.note(arrival) {
+            queue.push(self.clone());
+        }
+    }
+
+    /// Leaves an arrival and wakes a thread that waits. Where a loop does, its queue is to be told.
+    fn note(&self, arrival: Result<Arrival, EngineError>) -> Option<Arc<LoopQueue>> {
         let mut inner = self.lock();
         match &inner.phase {
-            Phase::Abandoned | Phase::Finished(_) => return,
+            Phase::Abandoned | Phase::Finished(_) => return None,
             // The end of a bulk must not be hidden by what its window still says.
-            Phase::Arrived(Ok(Arrival::Bulk(_))) => return,
+            Phase::Arrived(Ok(Arrival::Bulk(_))) => return None,
             Phase::Running | Phase::Arrived(_) => {}
         }
         inner.phase = Phase::Arrived(arrival);
         let queue = inner.awaiting.as_ref().map(|(queue, _)| queue.upgrade());
         drop(inner);
         match queue {
-            Some(Some(queue)) => queue.push(self.clone()),
+            Some(Some(queue)) => return Some(queue),
             // The loop is gone, and with it whoever awaited.
             Some(None) => self.abandon(),
             None => self.arrived.notify_all(),
         }
+        None
     }
 
     /// Gives the operation up and stops what it has running.
@@ -152,6 +231,7 @@ impl OpState {
         if let Some(task) = task {
             task.abort();
         }
+        self.ticket.cancel();
         // A step may own more that is running.
         drop(step);
     }
@@ -159,7 +239,7 @@ impl OpState {
     /// Works on what has arrived, if anything has. True when finished.
     ///
     /// One arrival at a time: an event loop has other things to do between two.
-    fn advance(self: &Arc<Self>, py: Python<'_>) -> bool {
+    pub fn advance(self: &Arc<Self>, py: Python<'_>) -> bool {
         let _inside = Inside::enter(py);
         let mut inner = self.lock();
         if matches!(inner.phase, Phase::Finished(_) | Phase::Abandoned) {
@@ -190,7 +270,7 @@ impl OpState {
 
     /// The result, once: kept here, an exception would keep alive the frames of its traceback,
     /// which keep the operation.
-    fn outcome(&self) -> PyResult<Py<PyAny>> {
+    pub fn outcome(&self) -> PyResult<Py<PyAny>> {
         match std::mem::replace(&mut self.lock().phase, Phase::Abandoned) {
             Phase::Finished(result) => result,
             _ => Err(PyRuntimeError::new_err("the operation was abandoned or awaited before")),
@@ -199,32 +279,27 @@ impl OpState {
 
     /// Called on the event loop, once for each burst that the operation was part of.
     pub fn resolve(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
-        let awaited = self.lock().awaiting.as_ref().map(|(_, future)| future.clone_ref(py));
-        let Some(future) = awaited else { return Ok(()) };
-        let future = future.bind(py);
-        // Cancelled in the meantime: its late result is nobody's.
-        if future.call_method0(pyo3::intern!(py, "done"))?.is_truthy()? {
-            self.abandon();
-            return Ok(());
-        }
         if !self.advance(py) {
             return Ok(());
         }
-        match self.outcome() {
-            Ok(value) => future.call_method1(pyo3::intern!(py, "set_result"), (value,))?,
-            Err(error) => {
-                // A future cannot carry a StopIteration.
-                let error = if error.is_instance_of::<PyStopIteration>(py) {
-                    let wrapped = PyRuntimeError::new_err("the rows raised StopIteration");
-                    wrapped.set_cause(py, Some(error));
-                    wrapped
-                } else {
-                    error
-                };
-                future.call_method1(pyo3::intern!(py, "set_exception"), (error,))?
-            }
-        };
-        Ok(())
+        let awaiting = self.lock().awaiting.take();
+        match awaiting {
+            Some((_, awaiting)) => OpAwait::done(awaiting.bind(py)),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the queue tell of what arrives, and what has, to who awaits it.
+    pub fn await_by(self: &Arc<Self>, queue: &Arc<LoopQueue>, awaiting: Py<OpAwait>) {
+        let mut inner = self.lock();
+        let replaced = inner.awaiting.replace((Arc::downgrade(queue), awaiting));
+        let arrived = matches!(inner.phase, Phase::Arrived(_));
+        drop(inner);
+        drop(replaced);
+        if arrived {
+            // It came when nobody was there to be told.
+            queue.push(self.clone());
+        }
     }
 }
 
@@ -256,6 +331,7 @@ pub struct Op(pub Arc<OpState>);
 impl Op {
     /// Blocks, with the interpreter released, until the result is there.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Runtime::release();
         loop {
             if self.0.advance(py) {
                 return self.0.outcome();
@@ -279,75 +355,7 @@ impl Op {
         self.0.abandon();
     }
 
-    fn __await__(&self, py: Python<'_>) -> PyResult<OpAwait> {
-        let _inside = Inside::enter(py);
-        if self.0.advance(py) {
-            return Ok(OpAwait { op: self.0.clone(), future: None });
-        }
-        let (queue, event_loop) = LoopQueue::running(py)?;
-        let future = event_loop.call_method0(pyo3::intern!(py, "create_future"))?;
-        let iterator = future.call_method0(pyo3::intern!(py, "__await__"))?;
-        let mut inner = self.0.lock();
-        inner.awaiting = Some((Arc::downgrade(&queue), future.unbind()));
-        let arrived = matches!(inner.phase, Phase::Arrived(_));
-        drop(inner);
-        if arrived {
-            // It came between the look above and now, when nobody was there to be woken.
-            queue.push(self.0.clone());
-        }
-        Ok(OpAwait { op: self.0.clone(), future: Some(iterator.unbind()) })
-    }
-}
-
-/// The iterator behind `await op`: the future's own, which on cancellation also gives the
-/// operation up.
-#[pyclass(module = "turbocql._core")]
-pub struct OpAwait {
-    op: Arc<OpState>,
-    future: Option<Py<PyAny>>,
-}
-
-#[pymethods]
-impl OpAwait {
-    fn __iter__(this: Py<Self>) -> Py<Self> {
-        this
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let _inside = Inside::enter(py);
-        match &self.future {
-            Some(future) => future.call_method0(py, pyo3::intern!(py, "__next__")),
-            None => Err(PyStopIteration::new_err((self.op.outcome()?,))),
-        }
-    }
-
-    fn send(&self, py: Python<'_>, _value: Py<PyAny>) -> PyResult<Py<PyAny>> {
-        self.__next__(py)
-    }
-
-    #[pyo3(signature = (*arguments))]
-    fn throw(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        self.op.abandon();
-        match &self.future {
-            Some(future) => future
-                .bind(py)
-                .call_method1(pyo3::intern!(py, "throw"), arguments)
-                .map(Bound::unbind),
-            None => Err(PyErr::from_value(arguments.get_item(0)?)),
-        }
-    }
-
-    fn close(&self) {
-        self.op.abandon();
-    }
-
-    /// The future, its task and this make a circle, which the collector must see when a loop is
-    /// closed under them.
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.future)
-    }
-
-    fn __clear__(&mut self) {
-        self.future = None;
+    fn __await__(&self) -> OpAwait {
+        OpAwait::of(self.0.clone())
     }
 }

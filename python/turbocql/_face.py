@@ -7,10 +7,10 @@ from typing import Any
 
 from . import _core
 from ._options import check_int, pack
-from .config import Config, RowsAs
+from .config import Config
 from .errors import ConfigError
 from .policies import Consistency
-from .statements import Batch, Statement, Values
+from .statements import Values
 
 
 class Face:
@@ -46,25 +46,6 @@ class Face:
         points = ", ".join(self._config.contact_points)
         state = "closed" if self.closed else "open"
         return f"<{type(self).__module__}.{type(self).__name__} {points} {state}>"
-
-    def _execute(
-        self,
-        statement: Statement | Batch,
-        values: Values | None,
-        consistency: Consistency | str | None,
-        serial_consistency: Consistency | str | None,
-        timeout_s: float | None,
-        page_size: int | None,
-        timestamp: int | None,
-        idempotent: bool | None,
-        rows: RowsAs | None,
-    ) -> _core.Op:
-        options = pack(consistency, serial_consistency, timeout_s, page_size, timestamp, idempotent)
-        if isinstance(statement, Batch):
-            if values is not None:
-                raise TypeError("a batch has its values already")
-            return self._core.execute_batch(statement.kind, statement._entries, options, rows)
-        return self._core.execute(statement, values, options, rows)
 
     def _execute_many(
         self,

@@ -6,7 +6,7 @@ Works on any event loop; many completions wake it once. The synchronous twin is
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Coroutine, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,7 +34,7 @@ class AsyncSession(Face):
 
     __slots__ = ()
 
-    async def execute(
+    def execute(
         self,
         statement: Statement | Batch,
         values: Values | None = None,
@@ -46,7 +46,7 @@ class AsyncSession(Face):
         timestamp: int | None = None,
         idempotent: bool | None = None,
         rows: RowsAs | None = None,
-    ) -> AsyncRows:
+    ) -> Coroutine[Any, Any, AsyncRows]:
         """Sends a statement or a batch and gives its result.
 
         A text that comes with values is prepared behind the scenes and kept prepared. Values by
@@ -64,7 +64,7 @@ class AsyncSession(Face):
             >>> rows.one().v
             'a'
         """
-        op = self._execute(
+        return self._core.call(
             statement,
             values,
             consistency,
@@ -75,7 +75,6 @@ class AsyncSession(Face):
             idempotent,
             rows,
         )
-        return cast(AsyncRows, await op)
 
     async def prepare(self, statement: str) -> Prepared:
         """Has the server prepare a statement, unless that was done before.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _core
-from .errors import Error
 
 __all__ = ["AsyncRows", "Column", "Rows"]
 
@@ -23,50 +22,35 @@ class Column:
     """As CQL, such as `list<int>`."""
 
 
-class _Result:
+class _Result(_core.Cursor):
     """What the results of both faces have in common."""
 
-    __slots__ = ("_cursor", "_page")
-
-    def __init__(self, cursor: _core.Cursor) -> None:
-        self._cursor = cursor
-        self._page = 0
+    __slots__ = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns; empty for a statement that returns no rows."""
-        return tuple(Column(*column) for column in self._cursor.columns)
+        return tuple(Column(*column) for column in self._columns)
 
     @property
     def coordinator(self) -> str | None:
         """The node that answered for the current page, as `address:port`."""
-        return self._cursor.coordinator
+        return self._coordinator
 
     @property
     def warnings(self) -> list[str]:
         """What the server warned of, over the pages read so far."""
-        return self._cursor.warnings
+        return self._warnings
 
     def one(self) -> Any:
         """The first row, or `None` when there is none. Fetches nothing.
 
         Raises: `Error` once an iteration has left the first page.
         """
-        self._check_first()
-        return self._cursor.first()
-
-    def _check_first(self) -> None:
-        if self._page:
-            raise Error("the first page of these rows is gone: they were iterated past it")
-
-    def _leave(self, page: int) -> None:
-        """Claims the next page for the iteration that is through with `page`."""
-        if self._page != page:
-            raise Error("another iteration of these rows has gone on to a later page")
-        self._page = page + 1
+        return self._first()
 
     def __repr__(self) -> str:
-        names = ", ".join(column[2] for column in self._cursor.columns)
+        names = ", ".join(column[2] for column in self._columns)
         return f"<{type(self).__name__} ({names})>"
 
 
@@ -80,19 +64,15 @@ class Rows(_Result):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[Any]:
-        cursor = self._cursor
         self._check_first()
         page = 0
         while True:
-            if cursor.has_more:
-                cursor.prefetch()
-            rows = cursor.rows()
-            yield from rows
-            if self._page == page and not cursor.has_more:
+            self._prefetch()
+            yield from self._decode()
+            if not self._leave(page):
                 return
-            self._leave(page)
             page += 1
-            if not cursor.advance().wait():
+            if not self._advance().wait():
                 return
 
     def all(self) -> list[Any]:
@@ -110,20 +90,16 @@ class AsyncRows(_Result):
     __slots__ = ()
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        cursor = self._cursor
         self._check_first()
         page = 0
         while True:
-            if cursor.has_more:
-                cursor.prefetch()
-            rows = cursor.rows()
-            for row in rows:
+            self._prefetch()
+            for row in self._decode():
                 yield row
-            if self._page == page and not cursor.has_more:
+            if not self._leave(page):
                 return
-            self._leave(page)
             page += 1
-            if not await cursor.advance():
+            if not await self._advance():
                 return
 
     async def all(self) -> list[Any]:

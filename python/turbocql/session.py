@@ -64,7 +64,7 @@ class Session(Face):
             >>> rows.one().v
             'a'
         """
-        op = self._execute(
+        op = self._core.execute(
             statement,
             values,
             consistency,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use turbocql_codec::RowBuffer;
-use turbocql_engine::{BatchEntry, BatchKind, EngineError, RequestOptions};
+use turbocql_engine::{BatchEntry, BatchKind, EngineError};
 
 use super::cursor::Cursor;
 use super::prepared::{Bound_, Prepared};
-use super::session::{SessionState, out_of_turn};
+use super::session::{Options, SessionState, given, out_of_turn};
 use crate::error;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::row::RowKind;
@@ -54,7 +54,7 @@ pub struct BatchStep {
     pub statements: Vec<Statement>,
     /// Its texts, prepared.
     pub prepared: HashMap<String, Py<Prepared>>,
-    pub options: Arc<RequestOptions>,
+    pub options: Options,
     pub rows: RowKind,
     /// Set once the batch is on its way.
     pub sent: bool,
@@ -109,7 +109,7 @@ impl BatchStep {
         let (engine, kind, options) =
             (self.session.engine.clone(), self.kind, self.options.clone());
         op.run(&self.session.runtime, async move {
-            engine.batch(kind, entries, rows, &options).await.map(Arrival::Response)
+            engine.batch(kind, entries, rows, given(&options)).await.map(Arrival::Response)
         });
         Ok(())
     }
@@ -133,8 +133,7 @@ impl Step for BatchStep {
                 Ok(Next::Again(self))
             }
             Arrival::Response(response) => {
-                let cursor = Cursor::new(py, self.session.clone(), self.rows, response, None)?;
-                Ok(Next::Done(self.session.rows(py, cursor)?))
+                Cursor::make(py, &self.session, self.rows, response, None).map(Next::Done)
             }
             _ => Err(out_of_turn()),
         }

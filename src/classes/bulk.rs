@@ -6,12 +6,10 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 use turbocql_codec::RowBuffer;
-use turbocql_engine::{
-    Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, RequestOptions, RowNumbers,
-};
+use turbocql_engine::{Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, RowNumbers};
 
 use super::prepared::Prepared;
-use super::session::SessionState;
+use super::session::{Options, SessionState, given};
 use crate::error;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::value::interned;
@@ -25,7 +23,7 @@ const ARENA_TIME: Duration = Duration::from_millis(5);
 /// What the caller asked of `execute_many`.
 #[derive(Clone)]
 pub struct BulkOptions {
-    pub request: Arc<RequestOptions>,
+    pub request: Options,
     pub concurrency: usize,
     /// More failed rows than this end it.
     pub max_failures: usize,
@@ -76,7 +74,7 @@ impl BulkStep {
     ) -> BulkStep {
         let plan = BulkPlan {
             prepared: prepared.get().engine.clone(),
-            options: (*options.request).clone(),
+            options: given(&options.request).clone(),
             concurrency: options.concurrency,
             max_failures: options.max_failures,
         };

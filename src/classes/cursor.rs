@@ -3,22 +3,24 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use turbocql_codec::Page;
-use turbocql_engine::{EngineError, PageSource, Pager, PagingState, RequestOptions, Response};
+use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response, Runtime};
 
 use super::prepared::describe_columns;
-use super::session::SessionState;
+use super::session::{Options, SessionState, given};
 use crate::ending::Inside;
 use crate::error;
 use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::row::{RowKind, Shape};
+use crate::value::interned;
 
 /// What the pages after the first are fetched with.
 pub struct Following {
     pub source: PageSource,
-    pub options: Arc<RequestOptions>,
+    pub options: Options,
     pub next: PagingState,
 }
 
@@ -31,59 +33,80 @@ enum NextPage {
     End,
 }
 
-/// The current page of a result, and the way to the next.
-#[pyclass(frozen, module = "turbocql._core")]
-pub struct Cursor {
-    session: Arc<SessionState>,
-    kind: RowKind,
-    current: Mutex<Current>,
-}
+/// The current page of a result, and the way to the next. What users see is of a Python class
+/// derived from it.
+#[pyclass(frozen, subclass, module = "turbocql._core")]
+pub struct Cursor(Mutex<Option<Current>>);
 
 struct Current {
+    session: Arc<SessionState>,
+    kind: RowKind,
     /// The page and its shape; none when the statement returns no rows.
     page: Option<(Page, Arc<Shape>)>,
     next: NextPage,
     coordinator: Option<SocketAddr>,
     warnings: Vec<String>,
+    /// Pages that an iteration has left behind.
+    left: u64,
 }
 
 impl Cursor {
-    pub fn new(
+    /// The result object that users see.
+    pub fn make(
         py: Python<'_>,
-        session: Arc<SessionState>,
+        session: &Arc<SessionState>,
         kind: RowKind,
         response: Response,
         following: Option<Following>,
-    ) -> PyResult<Cursor> {
-        let mut current =
-            Current { page: None, next: NextPage::End, coordinator: None, warnings: Vec::new() };
-        let shape = shape_of(py, &session, &response)?;
-        current.load(response, shape);
-        current.next = following.map_or(NextPage::End, NextPage::Following);
-        Ok(Cursor { session, kind, current: Mutex::new(current) })
+    ) -> PyResult<Py<PyAny>> {
+        let shape = shape_of(py, session, &response)?;
+        let rows = session.rows_class.bind(py).call0()?;
+        let made = Current {
+            session: session.clone(),
+            kind,
+            page: response.page.zip(shape),
+            next: following.map_or(NextPage::End, NextPage::Following),
+            coordinator: response.coordinator,
+            warnings: response.warnings,
+            left: 0,
+        };
+        *rows.cast::<Cursor>()?.get().lock() = Some(made);
+        Ok(rows.unbind())
+    }
+
+    /// Never held while Python code may run: whoever waits for it holds the interpreter.
+    fn lock(&self) -> MutexGuard<'_, Option<Current>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Current) -> T) -> PyResult<T> {
+        let made = self.lock().as_mut().map(work);
+        made.ok_or_else(|| PyTypeError::new_err("rows are made by a session"))
     }
 
     /// At most `limit` rows of the current page.
     fn decode<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
         let _inside = Inside::enter(py);
-        let page = self.lock().page.clone();
-        match page {
-            Some((page, shape)) => error::guarded(|| {
-                shape.decode(py, (&page).into(), limit, self.kind, self.session.choices)
-            }),
-            None => Ok(PyList::empty(py)),
+        let (page, kind, choices) =
+            self.with(|current| (current.page.clone(), current.kind, current.session.choices))?;
+        let Some((page, shape)) = page else { return Ok(PyList::empty(py)) };
+        if page.row_count.min(limit) > 1 {
+            // This may take long.
+            Runtime::release();
         }
+        error::guarded(|| shape.decode(py, (&page).into(), limit, kind, choices))
     }
+}
 
-    /// Never held while Python code may run: whoever waits for it holds the interpreter.
-    fn lock(&self) -> MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn misused(py: Python<'_>, reason: &str) -> PyErr {
+    let made = interned::error(py).and_then(|class| class.call1((reason,)));
+    made.map_or_else(|error| error, PyErr::from_value)
 }
 
 impl Current {
     /// The pager, started when it is first asked for; none at the end.
-    fn pager(&mut self, session: &SessionState) -> Option<Arc<Pager>> {
+    fn pager(&mut self) -> Option<Arc<Pager>> {
+        let session = &self.session;
         let following = match std::mem::replace(&mut self.next, NextPage::End) {
             NextPage::End => return None,
             NextPage::Ahead(pager) => {
@@ -96,7 +119,7 @@ impl Current {
             &session.runtime,
             session.engine.clone(),
             following.source,
-            (*following.options).clone(),
+            given(&following.options).clone(),
             Some(following.next),
         ));
         self.next = NextPage::Ahead(pager.clone());
@@ -105,6 +128,9 @@ impl Current {
 
     /// Makes the page of a response the current one.
     fn load(&mut self, response: Response, shape: Option<Arc<Shape>>) {
+        if response.next.is_none() {
+            self.next = NextPage::End;
+        }
         self.page = response.page.zip(shape);
         self.coordinator = response.coordinator;
         self.warnings.extend(response.warnings);
@@ -122,52 +148,77 @@ fn shape_of(
 
 #[pymethods]
 impl Cursor {
+    /// An empty one, to be filled by whoever made it.
+    #[new]
+    fn new() -> Cursor {
+        Cursor(Mutex::new(None))
+    }
+
     /// The rows of the current page, decoded now.
-    fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn _decode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.decode(py, usize::MAX)
     }
 
-    /// The first row of the current page alone.
-    fn first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// The first row of the first page alone.
+    fn _first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self._check_first(py)?;
         let rows = self.decode(py, 1)?;
         if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
     }
 
-    /// Whether pages may follow the current one.
-    #[getter]
-    fn has_more(&self) -> bool {
-        !matches!(self.lock().next, NextPage::End)
+    /// Raises once an iteration has left the first page.
+    fn _check_first(&self, py: Python<'_>) -> PyResult<()> {
+        if self.with(|current| current.left == 0)? {
+            return Ok(());
+        }
+        Err(misused(py, "the first page of these rows is gone: they were iterated past it"))
+    }
+
+    /// Claims the next page for the iteration that is through with `page`: false when there is
+    /// none.
+    fn _leave(&self, py: Python<'_>, page: u64) -> PyResult<bool> {
+        let left = self.with(|current| {
+            if current.left != page {
+                return None;
+            }
+            let more = !matches!(current.next, NextPage::End);
+            current.left += u64::from(more);
+            Some(more)
+        })?;
+        left.ok_or_else(|| {
+            misused(py, "another iteration of these rows has gone on to a later page")
+        })
     }
 
     /// `(keyspace, table, name, type)` of each column.
     #[getter]
-    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let page = self.lock().page.clone();
+    fn _columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let page = self.with(|current| current.page.clone())?;
         describe_columns(py, page.as_ref().map_or(&[][..], |(page, _)| &page.columns))
     }
 
     #[getter]
-    fn coordinator(&self) -> Option<String> {
-        self.lock().coordinator.map(|address| address.to_string())
+    fn _coordinator(&self) -> PyResult<Option<String>> {
+        self.with(|current| current.coordinator.map(|address| address.to_string()))
     }
 
     #[getter]
-    fn warnings(&self) -> Vec<String> {
-        self.lock().warnings.clone()
+    fn _warnings(&self) -> PyResult<Vec<String>> {
+        self.with(|current| current.warnings.clone())
     }
 
-    /// Begins fetching the next page now, unless that has begun.
-    fn prefetch(&self) {
-        let _ = self.lock().pager(&self.session);
+    /// Begins fetching the next page now, unless that has begun or there is none.
+    fn _prefetch(&self) -> PyResult<()> {
+        self.with(|current| drop(current.pager()))
     }
 
     /// Moves to the next page: true, or false at the end.
-    fn advance(this: &Bound<'_, Self>) -> PyResult<Op> {
-        let cursor = this.get();
-        cursor.session.check_open()?;
+    fn _advance(this: &Bound<'_, Self>) -> PyResult<Op> {
+        let session = this.get().with(|current| current.session.clone())?;
+        session.check_open()?;
         let op = OpState::new(Box::new(Advance { cursor: this.clone().unbind() }));
-        let pager = cursor.lock().pager(&cursor.session);
-        op.run(&cursor.session.runtime, async move {
+        let pager = this.get().with(Current::pager)?;
+        op.run(&session.runtime, async move {
             match pager {
                 Some(pager) => pager.next().await.map(Arrival::Page),
                 None => Ok(Arrival::Page(None)),
@@ -192,17 +243,13 @@ impl Step for Advance {
         let cursor = self.cursor.get();
         let more = match arrival {
             Arrival::Page(Some(response)) => {
-                let last = response.next.is_none();
-                let shape = shape_of(py, &cursor.session, &response)?;
-                let mut current = cursor.lock();
-                current.load(response, shape);
-                if last {
-                    current.next = NextPage::End;
-                }
+                let session = cursor.with(|current| current.session.clone())?;
+                let shape = shape_of(py, &session, &response)?;
+                cursor.with(|current| current.load(response, shape))?;
                 true
             }
             _ => {
-                cursor.lock().next = NextPage::End;
+                cursor.with(|current| current.next = NextPage::End)?;
                 false
             }
         };

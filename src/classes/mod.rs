@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod bulk;
+pub mod call;
 pub mod codec;
 pub mod cql_type;
 pub mod cursor;

@@ -14,12 +14,12 @@ use crate::error;
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct CallOptions<'py> {
-    consistency: Option<Bound<'py, PyAny>>,
-    serial_consistency: Option<Bound<'py, PyAny>>,
-    timeout_s: Option<Bound<'py, PyAny>>,
-    page_size: Option<Bound<'py, PyAny>>,
-    timestamp: Option<Bound<'py, PyAny>>,
-    idempotent: Option<Bound<'py, PyAny>>,
+    pub consistency: Option<Bound<'py, PyAny>>,
+    pub serial_consistency: Option<Bound<'py, PyAny>>,
+    pub timeout_s: Option<Bound<'py, PyAny>>,
+    pub page_size: Option<Bound<'py, PyAny>>,
+    pub timestamp: Option<Bound<'py, PyAny>>,
+    pub idempotent: Option<Bound<'py, PyAny>>,
 }
 
 impl CallOptions<'_> {

@@ -1,24 +1,22 @@
 //! The session: statements in, results out.
 
-use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyString};
-use turbocql_codec::{Column, RowBuffer};
-use turbocql_engine::{
-    BatchKind, EngineError, ErrorKind, PageSource, RequestOptions, Runtime, first_word,
-};
+use turbocql_codec::Column;
+use turbocql_engine::{EngineError, ErrorKind, PageSource, RequestOptions, Runtime, first_word};
 
-use super::batch::{BatchStep, Statement};
 use super::bulk::{BulkOptions, BulkStep};
+use super::call::{self, Call, GivenOptions};
 use super::cursor::{Cursor, Following};
 use super::options::{CallOptions, ConnectOptions, config_error, timeout};
-use super::prepared::{Bound_, Prepared};
+use super::prepared::Prepared;
+use crate::awaiting::OpAwait;
 use crate::ending::Inside;
 use crate::error::{self, Way};
 use crate::op::{Arrival, Next, Op, OpState, Step};
@@ -44,9 +42,9 @@ pub struct SessionState {
     prepared: Mutex<LruCache<String, Py<Prepared>>>,
     /// The keyspace that the cached statements were prepared in.
     keyspace: Mutex<Option<String>>,
-    row_kind: RowKind,
-    /// What makes the result object that users see from a [`Cursor`].
-    rows_class: Py<PyAny>,
+    pub row_kind: RowKind,
+    /// The class of results that users see, derived from [`Cursor`].
+    pub rows_class: Py<PyAny>,
     closed: AtomicBool,
     forks: u64,
 }
@@ -65,18 +63,13 @@ impl SessionState {
     }
 
     /// Begins a call that may run Python code, unless the session is closed.
-    fn enter(&self, py: Python<'_>) -> PyResult<Inside> {
+    pub fn enter(&self, py: Python<'_>) -> PyResult<Inside> {
         self.check_open()?;
         Inside::nested(py)
     }
 
     pub fn shape(&self, py: Python<'_>, columns: &Arc<[Column]>) -> PyResult<Arc<Shape>> {
         self.shapes.get(py, columns).map_err(|failure| error::raise(py, *failure, Way::Decode))
-    }
-
-    /// The result object for a cursor.
-    pub fn rows(&self, py: Python<'_>, cursor: Cursor) -> PyResult<Py<PyAny>> {
-        self.rows_class.call1(py, (cursor,))
     }
 
     fn cache(&self) -> MutexGuard<'_, LruCache<String, Py<Prepared>>> {
@@ -124,27 +117,6 @@ impl SessionState {
             self.clear_cache();
         }
     }
-
-    fn row_kind(&self, py: Python<'_>, rows: Option<&str>) -> PyResult<RowKind> {
-        rows.map_or(Ok(self.row_kind), |rows| RowKind::parse(py, rows))
-    }
-
-    /// Sends the only row of `row` for `prepared`.
-    fn send(
-        self: &Arc<Self>,
-        prepared: Arc<turbocql_engine::Prepared>,
-        row: Arc<RowBuffer>,
-        options: Arc<RequestOptions>,
-        op: &Arc<OpState>,
-    ) {
-        let engine = self.engine.clone();
-        op.run(&self.runtime, async move {
-            // The engine's future is some kilobytes large. Made here, where it is awaited, it is
-            // moved once; made by the caller, it would be copied at every hand-over.
-            let answer = Box::pin(engine.execute(&prepared, &row, &options, None)).await;
-            answer.map(Arrival::Response)
-        });
-    }
 }
 
 impl Drop for SessionState {
@@ -153,11 +125,20 @@ impl Drop for SessionState {
     }
 }
 
-struct ExecuteStep {
-    session: Arc<SessionState>,
-    source: PageSource,
-    options: Arc<RequestOptions>,
-    kind: RowKind,
+/// Nothing where a call leaves everything to the session.
+pub type Options = Option<Arc<RequestOptions>>;
+
+/// What they say.
+pub fn given(options: &Options) -> &RequestOptions {
+    static NOTHING: LazyLock<RequestOptions> = LazyLock::new(RequestOptions::default);
+    options.as_deref().unwrap_or_else(|| &NOTHING)
+}
+
+pub struct ExecuteStep {
+    pub session: Arc<SessionState>,
+    /// The text, when it is one that was not prepared, and its options.
+    pub text: Option<(Arc<str>, Options)>,
+    pub kind: RowKind,
 }
 
 impl Step for ExecuteStep {
@@ -165,21 +146,31 @@ impl Step for ExecuteStep {
         self: Box<Self>,
         py: Python<'_>,
         arrival: Result<Arrival, EngineError>,
-        _: &Arc<OpState>,
+        op: &Arc<OpState>,
     ) -> PyResult<Next> {
-        let Self { session, source, options, kind } = *self;
-        match arrival.map_err(|error| error::raise_engine(py, &error))? {
-            Arrival::Response(mut response) => {
-                if let PageSource::Text(text) = &source {
-                    session.follow_schema(text);
-                }
-                let following =
-                    response.next.take().map(|next| Following { source, options, next });
-                let cursor = Cursor::new(py, session.clone(), kind, response, following)?;
-                Ok(Next::Done(session.rows(py, cursor)?))
-            }
-            _ => Err(out_of_turn()),
+        let Self { session, text, kind } = *self;
+        let Arrival::Response(mut response) =
+            arrival.map_err(|error| error::raise_engine(py, &error))?
+        else {
+            return Err(out_of_turn());
+        };
+        if let Some((text, _)) = &text {
+            session.follow_schema(text);
         }
+        let following = match response.next.take() {
+            None => None,
+            Some(next) => {
+                let (source, options) = match text {
+                    Some((text, options)) => (PageSource::Text(text), options),
+                    None => {
+                        let execution = op.execution().ok_or_else(out_of_turn)?;
+                        (execution.source(), execution.options.clone())
+                    }
+                };
+                Some(Following { source, options, next })
+            }
+        };
+        Cursor::make(py, &session, kind, response, following).map(Next::Done)
     }
 }
 
@@ -202,9 +193,9 @@ pub fn out_of_turn() -> PyErr {
 }
 
 /// What to do with a statement once it is prepared.
-enum Then {
+pub enum Then {
     Return,
-    Execute { values: Option<Py<PyAny>>, options: Arc<RequestOptions>, kind: RowKind },
+    Execute { values: Option<Py<PyAny>>, options: Options, kind: RowKind },
     Many { rows: Py<PyIterator>, options: BulkOptions },
 }
 
@@ -232,9 +223,9 @@ impl Step for PrepareStep {
 }
 
 impl Then {
-    fn options(&self) -> Arc<RequestOptions> {
+    fn options(&self) -> Options {
         match self {
-            Then::Return => Arc::default(),
+            Then::Return => None,
             Then::Execute { options, .. } => options.clone(),
             Then::Many { options, .. } => options.request.clone(),
         }
@@ -251,16 +242,7 @@ impl Then {
             Then::Return => Next::Done(prepared.into_any()),
             Then::Execute { values, options, kind } => {
                 let values = values.as_ref().map(|values| values.bind(py));
-                let row = Arc::new(prepared.get().encode(py, values)?);
-                let engine = prepared.get().engine.clone();
-                session.send(engine.clone(), row.clone(), options.clone(), op);
-                let source = PageSource::Prepared(engine, row);
-                Next::Again(Box::new(ExecuteStep {
-                    session: session.clone(),
-                    source,
-                    options,
-                    kind,
-                }))
+                call::execute(py, session, prepared.get(), values, options, kind, op)?
             }
             Then::Many { rows, options } => {
                 let session = session.clone();
@@ -271,140 +253,107 @@ impl Then {
 }
 
 #[pyclass(frozen, module = "turbocql._core")]
-pub struct Session(Arc<SessionState>);
+pub struct Session(pub Arc<SessionState>);
 
-impl Session {
-    fn options(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<Arc<RequestOptions>> {
-        match options {
-            None => Ok(Arc::default()),
-            Some(options) => Ok(Arc::new(options.extract::<CallOptions<'_>>()?.parse()?)),
-        }
-    }
-
+impl SessionState {
     /// Runs `then` with the statement prepared: at once when it is in the cache.
-    fn with_prepared(&self, py: Python<'_>, text: String, then: Then) -> PyResult<Op> {
+    pub fn with_prepared(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        text: String,
+        then: Then,
+    ) -> PyResult<Arc<OpState>> {
         if changes_keyspace(&text) {
             let reason = "USE cannot be prepared: execute it as a text without values";
             return Err(config_error(py, reason));
         }
-        if let Some(prepared) = self.0.cached(py, &text) {
+        if let Some(prepared) = self.cached(py, &text) {
             return self.start(py, prepared, then);
         }
         let options = then.options();
-        let op = OpState::new(Box::new(PrepareStep { session: self.0.clone(), then }));
-        let engine = self.0.engine.clone();
-        op.run(&self.0.runtime, async move {
-            let prepared = engine.prepare(&text, &options).await?;
+        let op = OpState::new(Box::new(PrepareStep { session: self.clone(), then }));
+        let engine = self.engine.clone();
+        op.run(&self.runtime, async move {
+            let prepared = engine.prepare(&text, given(&options)).await?;
             Ok(Arrival::Prepared(vec![prepared]))
         });
-        Ok(Op(op))
+        Ok(op)
     }
 
-    fn start(&self, py: Python<'_>, prepared: Py<Prepared>, then: Then) -> PyResult<Op> {
+    pub fn start(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        prepared: Py<Prepared>,
+        then: Then,
+    ) -> PyResult<Arc<OpState>> {
         let op = OpState::empty();
-        let next = then.run(py, &self.0, prepared, &op)?;
+        let next = then.run(py, self, prepared, &op)?;
         op.begin(next);
-        Ok(Op(op))
+        Ok(op)
     }
 }
 
 #[pymethods]
 impl Session {
-    /// Sends one statement.
-    #[pyo3(signature = (statement, values, options, rows))]
+    /// A statement or a batch, sent at once.
+    #[pyo3(signature = (statement, values=None, consistency=None, serial_consistency=None,
+        timeout_s=None, page_size=None, timestamp=None, idempotent=None, rows=None))]
+    #[allow(clippy::too_many_arguments)]
     fn execute(
-        &self,
-        statement: &Bound<'_, PyAny>,
-        values: Option<&Bound<'_, PyAny>>,
-        options: Option<&Bound<'_, PyDict>>,
-        rows: Option<&str>,
+        this: Py<Self>,
+        py: Python<'_>,
+        statement: Py<PyAny>,
+        values: Option<Py<PyAny>>,
+        consistency: Option<Py<PyAny>>,
+        serial_consistency: Option<Py<PyAny>>,
+        timeout_s: Option<Py<PyAny>>,
+        page_size: Option<Py<PyAny>>,
+        timestamp: Option<Py<PyAny>>,
+        idempotent: Option<Py<PyAny>>,
+        rows: Option<Py<PyAny>>,
     ) -> PyResult<Op> {
-        let py = statement.py();
-        let _inside = self.0.enter(py)?;
-        let options = self.options(options)?;
-        let kind = self.0.row_kind(py, rows)?;
-        let value = values.map(|values| values.clone().unbind());
-        if let Ok(prepared) = statement.cast::<Prepared>() {
-            let then = Then::Execute { values: value, options, kind };
-            return self.start(py, prepared.clone().unbind(), then);
-        }
-        if let Ok(bound) = statement.cast::<Bound_>() {
-            if values.is_some() {
-                return Err(PyTypeError::new_err("a bound statement has its values already"));
-            }
-            let bound = bound.get();
-            let (engine, row) = (bound.prepared.get().engine.clone(), bound.row.clone());
-            let source = PageSource::Prepared(engine.clone(), row.clone());
-            let session = self.0.clone();
-            let step = ExecuteStep { session, source, options: options.clone(), kind };
-            let op = OpState::new(Box::new(step));
-            self.0.send(engine, row, options, &op);
-            return Ok(Op(op));
-        }
-        let text = text_of(statement)?;
-        if values.is_some() {
-            return self.with_prepared(py, text, Then::Execute { values: value, options, kind });
-        }
-        let text: Arc<str> = text.into();
-        let op = OpState::new(Box::new(ExecuteStep {
-            session: self.0.clone(),
-            source: PageSource::Text(text.clone()),
-            options: options.clone(),
-            kind,
-        }));
-        let engine = self.0.engine.clone();
-        op.run(&self.0.runtime, async move {
-            Box::pin(engine.query(&text, &options, None)).await.map(Arrival::Response)
-        });
-        Ok(Op(op))
+        let options = GivenOptions {
+            consistency,
+            serial_consistency,
+            timeout_s,
+            page_size,
+            timestamp,
+            idempotent,
+        };
+        let call = Call { session: this, statement, values, options: options.boxed(), rows };
+        call.begin(py).map(Op)
+    }
+
+    /// The same, sent when it is first awaited.
+    #[pyo3(signature = (statement, values=None, consistency=None, serial_consistency=None,
+        timeout_s=None, page_size=None, timestamp=None, idempotent=None, rows=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn call(
+        this: Py<Self>,
+        statement: Py<PyAny>,
+        values: Option<Py<PyAny>>,
+        consistency: Option<Py<PyAny>>,
+        serial_consistency: Option<Py<PyAny>>,
+        timeout_s: Option<Py<PyAny>>,
+        page_size: Option<Py<PyAny>>,
+        timestamp: Option<Py<PyAny>>,
+        idempotent: Option<Py<PyAny>>,
+        rows: Option<Py<PyAny>>,
+    ) -> OpAwait {
+        let options = GivenOptions {
+            consistency,
+            serial_consistency,
+            timeout_s,
+            page_size,
+            timestamp,
+            idempotent,
+        };
+        OpAwait::call(Call { session: this, statement, values, options: options.boxed(), rows })
     }
 
     fn prepare(&self, py: Python<'_>, statement: &Bound<'_, PyAny>) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
-        self.with_prepared(py, text_of(statement)?, Then::Return)
-    }
-
-    /// Sends `(statement, values)` pairs as one batch.
-    fn execute_batch(
-        &self,
-        py: Python<'_>,
-        kind: &str,
-        statements: Vec<Bound<'_, PyAny>>,
-        options: Option<&Bound<'_, PyDict>>,
-        rows: Option<&str>,
-    ) -> PyResult<Op> {
-        let _inside = self.0.enter(py)?;
-        let kind = match kind {
-            "logged" => BatchKind::Logged,
-            "unlogged" => BatchKind::Unlogged,
-            "counter" => BatchKind::Counter,
-            _ => return Err(config_error(py, &format!("unknown kind of batch {kind:?}"))),
-        };
-        let mut step = BatchStep {
-            session: self.0.clone(),
-            kind,
-            statements: statements.iter().map(Statement::parse).collect::<PyResult<_>>()?,
-            prepared: HashMap::new(),
-            options: self.options(options)?,
-            rows: self.0.row_kind(py, rows)?,
-            sent: false,
-        };
-        let op = OpState::empty();
-        let unprepared = step.unprepared(py);
-        if unprepared.is_empty() {
-            step.send(py, &op)?;
-        } else {
-            let (engine, options) = (self.0.engine.clone(), step.options.clone());
-            op.run(&self.0.runtime, async move {
-                let mut prepared = Vec::with_capacity(unprepared.len());
-                for text in &unprepared {
-                    prepared.push(engine.prepare(text, &options).await?);
-                }
-                Ok(Arrival::Prepared(prepared))
-            });
-        }
-        op.begin(Next::Again(Box::new(step)));
-        Ok(Op(op))
+        self.0.with_prepared(py, text_of(statement)?, Then::Return).map(Op)
     }
 
     /// Sends one statement for each of many rows of values.
@@ -418,12 +367,16 @@ impl Session {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
-        let options = BulkOptions { request: self.options(options)?, concurrency, max_failures };
+        let request = match options {
+            None => None,
+            Some(options) => Some(Arc::new(options.extract::<CallOptions<'_>>()?.parse()?)),
+        };
+        let options = BulkOptions { request, concurrency, max_failures };
         let then = Then::Many { rows: rows.try_iter()?.unbind(), options };
         if let Ok(prepared) = statement.cast::<Prepared>() {
-            return self.start(py, prepared.clone().unbind(), then);
+            return self.0.start(py, prepared.clone().unbind(), then).map(Op);
         }
-        self.with_prepared(py, text_of(statement)?, then)
+        self.0.with_prepared(py, text_of(statement)?, then).map(Op)
     }
 
     #[getter]
@@ -466,7 +419,7 @@ impl Session {
     }
 }
 
-fn text_of(statement: &Bound<'_, PyAny>) -> PyResult<String> {
+pub fn text_of(statement: &Bound<'_, PyAny>) -> PyResult<String> {
     match statement.cast::<PyString>() {
         Ok(text) => Ok(text.to_str()?.to_owned()),
         Err(_) => Err(PyTypeError::new_err(format!(
@@ -541,8 +494,8 @@ impl Step for ConnectStep {
     }
 }
 
-/// Opens a session. `config` is what `turbocql.config.Config` gives; `rows_class` makes the
-/// result object that users see.
+/// Opens a session. `config` is what `turbocql.config.Config` gives; `rows_class` is the class of
+/// results that users see.
 #[pyfunction]
 pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op> {
     let options: ConnectOptions<'_> = config.extract()?;

@@ -123,6 +123,7 @@ unsafe fn put_view(
     // SAFETY: `count` numbers of this width stand at `stride` from each other.
     unsafe {
         match (code, view.itemsize) {
+            (b'f', 4) if foreign => numbers.put::<Quiet, 4>(element, target),
             (b'f', 4) => numbers.put::<f32, 4>(element, target),
             (b'd', 8) => numbers.put::<f64, 8>(element, target),
             (b'i' | b'l', 4) => numbers.put::<i32, 4>(element, target),
@@ -192,6 +193,34 @@ numbers! {
     u8, 1, |n| Some(n.into());
 }
 
+/// A binary32 number of the other byte order: those are converted one by one where NumPy does it,
+/// which makes any nan a quiet one.
+#[derive(Clone, Copy)]
+struct Quiet(f32);
+
+impl Number<4> for Quiet {
+    #[inline(always)]
+    fn of(bytes: [u8; 4]) -> Quiet {
+        Quiet(f32::from_ne_bytes(bytes))
+    }
+
+    #[inline(always)]
+    fn as_f64(self) -> f64 {
+        self.0.into()
+    }
+
+    #[inline(always)]
+    fn as_i64(self) -> Option<i64> {
+        None
+    }
+
+    #[inline(always)]
+    fn as_single(self) -> ([u8; 4], bool) {
+        let quiet = if self.0.is_nan() { 0x0040_0000 } else { 0 };
+        ((self.0.to_bits() | quiet).to_be_bytes(), true)
+    }
+}
+
 /// A binary16 number.
 #[derive(Clone, Copy)]
 struct Half(u16);
@@ -204,18 +233,17 @@ impl Number<2> for Half {
 
     #[inline(always)]
     fn as_f64(self) -> f64 {
-        let bits = u32::from(self.0);
-        let (sign, rest) = ((bits & 0x8000) << 16, bits & 0x7fff);
+        let bits = u64::from(self.0);
+        let (sign, rest) = ((bits & 0x8000) << 48, bits & 0x7fff);
         let magnitude = if rest >= 0x7c00 {
-            // Infinity, or nan with its payload, made quiet as any conversion does.
-            let quiet = if rest > 0x7c00 { 0x0040_0000 } else { 0 };
-            f32::from_bits(0x7f80_0000 | quiet | rest << 13)
+            // Infinity, or nan with its payload as it is.
+            0x7ff0_0000_0000_0000 | rest << 42
         } else {
-            // The exponent's offset is 15 there and 127 here, so that this is 2^112 too small; the
-            // numbers below the normal ones come right, too.
-            f32::from_bits(rest << 13) * f32::from_bits((112 + 127) << 23)
+            // The offset of the exponent is 15 there and 1023 here, so that this is 2^1008 too
+            // small; the numbers below the normal ones come right, too.
+            (f64::from_bits(rest << 42) * f64::from_bits((1008 + 1023) << 52)).to_bits()
         };
-        f32::from_bits(magnitude.to_bits() | sign).into()
+        f64::from_bits(magnitude | sign)
     }
 
     #[inline(always)]

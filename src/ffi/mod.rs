@@ -17,5 +17,6 @@ mod numpy;
 mod object;
 pub mod quick;
 pub mod rows;
+pub mod send;
 mod slots;
 mod vector;

@@ -78,9 +78,13 @@ imported! {
     frozen_map = "turbocql.types"."FrozenMap";
     column = "turbocql.rows"."Column";
     unset = "turbocql.types"."UNSET";
+    done = "turbocql._notify"."DONE";
     start_notifying = "turbocql._notify"."start";
+    error = "turbocql.errors"."Error";
     encode_error = "turbocql.errors"."EncodeError";
     error_from_codec = "turbocql.errors"."from_codec";
     error_from_engine = "turbocql.errors"."from_engine";
+    cancelled_error = "asyncio"."CancelledError";
+    batch = "turbocql.statements"."Batch";
     bulk_report = "turbocql.bulk"."_report";
 }

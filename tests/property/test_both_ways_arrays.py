@@ -93,9 +93,9 @@ def test_a_view_that_was_released() -> None:
 
 
 def test_a_subclass_has_its_own_way() -> None:
-    class Doubled(np.ndarray):  # type: ignore[type-arg]
+    class Doubled(np.ndarray):
         def __len__(self) -> int:
             return 2
 
     check("vector<float, 4>", np.arange(4, dtype="f4").view(Doubled))
-    check("vector<float, 4>", np.ma.masked_array([1.0, 2, 3, 4], mask=[0, 1, 0, 0]))
+    check("vector<float, 4>", np.ma.masked_array([1.0, 2, 3, 4], mask=[False, True, False, False]))

@@ -381,16 +381,19 @@ def test_each_truncation(kind: Kind) -> None:
 def test_what_the_collector_knows_of_rows() -> None:
     """Rows that can be no part of a cycle it need not look at; all others it must."""
     atomic = [("a", "int"), ("b", "text"), ("c", "blob"), ("d", "timestamp"), ("e", "double")]
-    row = [b"\0\0\0\7", b"x", b"y", bytes(8), bytes(8)]
-    rows = RowsDecoder("tuple").decode(result(atomic, [row] * 3)).rows
-    assert gc.is_tracked(rows)
-    assert not any(map(gc.is_tracked, rows))
-    for cql_type, data in (("list<int>", bytes(4)), ("uuid", bytes(16)), ("set<int>", bytes(4))):
+    atomic += [("g", "uuid"), ("h", "inet"), ("i", "time"), ("j", "decimal")]
+    row = [b"\0\0\0\7", b"x", b"y", bytes(8), bytes(8), bytes(16), bytes(4), bytes(8), bytes(5)]
+    for kind in ("tuple", "named"):
+        rows = RowsDecoder(kind).decode(result(atomic, [row] * 3)).rows
+        assert gc.is_tracked(rows)
+        assert not any(map(gc.is_tracked, rows))
+        assert not any(gc.is_tracked(value) for row in rows for value in row)
+    for cql_type, data in (("list<int>", bytes(4)), ("set<int>", bytes(4))):
         rows = RowsDecoder("tuple").decode(result([*atomic, ("f", cql_type)], [[*row, data]])).rows
         assert gc.is_tracked(rows)
         assert all(map(gc.is_tracked, rows))
-    rows = RowsDecoder().decode(result(atomic, [row])).rows
-    assert all(map(gc.is_tracked, rows))
+        rows = RowsDecoder().decode(result([*atomic, ("f", cql_type)], [[*row, data]])).rows
+        assert all(map(gc.is_tracked, rows))
     (value,) = RowsDecoder("tuple").decode(result([("l", "list<uuid>")], [[bytes(4)]])).rows[0]
     assert gc.is_tracked(value)
 

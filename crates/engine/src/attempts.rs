@@ -37,6 +37,21 @@ impl Attempts {
         Arc::new(Attempts { effect, started: Instant::now(), seen: Mutex::default() })
     }
 
+    /// For a request that is still to come.
+    pub(crate) fn idle() -> Arc<Attempts> {
+        Attempts::new(Effect::Reads)
+    }
+
+    /// Made ready for the next request: the same, if the one before has let go of it.
+    pub(crate) fn again(this: &mut Arc<Attempts>, effect: Effect) {
+        match Arc::get_mut(this) {
+            Some(attempts) => {
+                *attempts = Attempts { effect, started: Instant::now(), seen: Mutex::default() };
+            }
+            None => *this = Attempts::new(effect),
+        }
+    }
+
     pub(crate) fn count(&self) -> u32 {
         self.seen().count
     }

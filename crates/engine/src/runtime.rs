@@ -1,5 +1,6 @@
 //! The thread that drives all connections.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,13 +12,18 @@ use futures::future::{AbortHandle, abortable};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
+use crate::lanes::{Job, Lanes, Sending};
+
 /// How long the thread gets to drop what is left, and blocking work (name look-ups) to return.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How often a drain looks whether everything has ended.
 const DRAIN_POLL: Duration = Duration::from_millis(2);
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+enum Work {
+    Task(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Request(Job),
+}
 
 /// One thread, `turbocql-io`, on which every connection, timer and request lives; more threads
 /// beside it when asked for. Clones share it; the last one to go ends it.
@@ -38,11 +44,67 @@ struct Thread {
 
 struct Shared {
     /// Submitted and not yet begun.
-    queue: Mutex<Vec<Task>>,
-    /// Rung when the queue stops being empty: one wake of the thread per burst.
+    queue: Mutex<Vec<Work>>,
+    lanes: Lanes,
+    /// Whether there is anything in the queue, for those who only look.
+    waiting: AtomicBool,
+    /// Rung when the queue is to be looked at: one wake of the thread per burst.
     bell: Notify,
+    /// Whether the thread must be woken to look: while it works, it looks by itself. Always so with
+    /// several threads.
+    asleep: AtomicBool,
+    several: bool,
     closed: AtomicBool,
     in_flight: AtomicUsize,
+}
+
+/// Somebody outside who is told once that there is news, however much of it there is.
+pub trait Wake: Send + Sync {
+    fn wake(&self);
+}
+
+thread_local! {
+    /// Set on the one thread of a runtime: whom it has to wake when it is through with what has
+    /// just come.
+    static NEWS: RefCell<Option<Arc<News>>> = const { RefCell::new(None) };
+}
+
+#[derive(Default)]
+struct News {
+    of: Mutex<Vec<Arc<dyn Wake>>>,
+    bell: Notify,
+}
+
+impl News {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<dyn Wake>>> {
+        self.of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Stands at the end of the line of what is ready to run: by the time it gets its turn, all that
+    /// came with the same read of a connection has been worked on.
+    async fn spread(self: Arc<Self>) {
+        let mut whom = Vec::new();
+        loop {
+            self.bell.notified().await;
+            std::mem::swap(&mut *self.lock(), &mut whom);
+            for one in whom.drain(..) {
+                one.wake();
+            }
+        }
+    }
+}
+
+/// Wakes somebody: soon, if this is the thread of a runtime and more may be coming; or at once.
+pub fn wake_soon(whom: Arc<dyn Wake>) {
+    let now = NEWS.with_borrow(|news| {
+        let Some(news) = news else { return Some(whom) };
+        news.lock().push(whom);
+        news.bell.notify_one();
+        None
+    });
+    if let Some(whom) = now {
+        whom.wake();
+    }
 }
 
 /// Stops a submitted task.
@@ -58,26 +120,33 @@ impl TaskHandle {
 impl Runtime {
     /// `workers` threads share the load; one is the fastest for most programs.
     pub fn start(workers: usize) -> std::io::Result<Runtime> {
-        let mut builder = match workers {
-            0 | 1 => Builder::new_current_thread(),
-            _ => {
-                let mut builder = Builder::new_multi_thread();
-                builder.worker_threads(workers).thread_name("turbocql-worker");
-                builder
-            }
-        };
-        let runtime = builder.enable_all().build()?;
+        let several = workers > 1;
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
+            lanes: Lanes::default(),
+            waiting: AtomicBool::new(false),
             bell: Notify::new(),
+            asleep: AtomicBool::new(several),
+            several,
             closed: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
         });
+        let mut builder;
+        if several {
+            builder = Builder::new_multi_thread();
+            builder.worker_threads(workers).thread_name("turbocql-worker");
+        } else {
+            builder = Builder::new_current_thread();
+            let (lies_down, gets_up) = (Arc::clone(&shared), Arc::clone(&shared));
+            builder.on_thread_park(move || lies_down.lie_down());
+            builder.on_thread_unpark(move || gets_up.asleep.store(false, Ordering::SeqCst));
+        }
+        let runtime = builder.enable_all().build()?;
         let (end, ended) = mpsc::channel();
         let handle = thread::Builder::new().name("turbocql-io".into()).spawn({
             let shared = Arc::clone(&shared);
             move || {
-                runtime.block_on(shared.serve());
+                runtime.block_on(shared.live());
                 // Not a plain drop: that would wait for a name look-up that never returns.
                 runtime.shutdown_timeout(GRACE);
                 drop(end);
@@ -96,24 +165,53 @@ impl Runtime {
         let shared = &self.0.shared;
         let (future, abort) = abortable(future);
         let counted = InFlight::begin(shared);
-        let task: Task = Box::pin(async move {
+        self.push(Work::Task(Box::pin(async move {
             // Aborted or done: either way the future is gone before it stops counting.
             let _ = future.await;
             drop(counted);
-        });
-        if !shared.closed.load(Ordering::Acquire) {
-            let mut queue = shared.queue();
-            // Again, under the lock: the thread empties the queue for good after closing it.
-            if !shared.closed.load(Ordering::Acquire) {
-                let was_empty = queue.is_empty();
-                queue.push(task);
-                drop(queue);
-                if was_empty {
-                    shared.bell.notify_one();
-                }
-            }
-        }
+        })));
         TaskHandle(abort)
+    }
+
+    /// Sends a request from the I/O thread.
+    pub fn send(&self, sending: Arc<dyn Sending>) {
+        self.0.shared.in_flight.fetch_add(1, Ordering::AcqRel);
+        self.push(Work::Request(Job::new(sending)));
+    }
+
+    fn push(&self, work: Work) {
+        let shared = &self.0.shared;
+        let mut queue = shared.queue();
+        // Under the lock: the thread empties the queue for good after closing it.
+        if shared.closed.load(Ordering::Acquire) {
+            drop(queue);
+            shared.refuse(work);
+            return;
+        }
+        queue.push(work);
+        shared.waiting.store(true, Ordering::SeqCst);
+        drop(queue);
+        HELD.with_borrow_mut(|held| match held {
+            Some(held) => held.add(shared),
+            None => shared.ring(),
+        });
+    }
+
+    /// Within `work`, this thread's submissions wake no I/O thread before [`Runtime::release`].
+    pub fn burst<T>(work: impl FnOnce() -> T) -> T {
+        let _end = EndOfBurst(HELD.replace(Some(Held::default())));
+        work()
+    }
+
+    /// Wakes the I/O threads that a burst of this thread holds back. Whoever is about to block, or
+    /// to work for long, is to call it.
+    pub fn release() {
+        HELD.with_borrow_mut(|held| held.as_mut().map(std::mem::take)).iter().for_each(Held::ring);
+    }
+
+    /// How many submissions of this thread are being held back.
+    pub fn held() -> usize {
+        HELD.with_borrow(|held| held.as_ref().map_or(0, |held| held.submissions))
     }
 
     /// Tasks submitted and not finished.
@@ -173,23 +271,127 @@ impl Drop for Inner {
 }
 
 impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Vec<Task>> {
+    fn queue(&self) -> MutexGuard<'_, Vec<Work>> {
         self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Wakes the thread to look at the queue, unless it will look by itself.
+    fn ring(&self) {
+        if self.several || self.asleep.swap(false, Ordering::SeqCst) {
+            self.bell.notify_one();
+        }
+    }
+
+    /// The thread has nothing to do: from here on it must be woken, unless there is something.
+    fn lie_down(&self) {
+        self.asleep.store(true, Ordering::SeqCst);
+        self.look();
+    }
+
+    /// On the thread itself: sees to it that what waits is begun.
+    fn look(&self) {
+        if self.waiting.load(Ordering::SeqCst) {
+            self.bell.notify_one();
+        }
+    }
+
+    async fn live(self: Arc<Self>) {
+        if !self.several {
+            let news = Arc::<News>::default();
+            NEWS.set(Some(Arc::clone(&news)));
+            tokio::spawn(news.spread());
+        }
+        // A task of its own: what wakes it before the thread lies down keeps the thread up.
+        let _ = tokio::spawn(self.serve()).await;
+        if let Some(news) = NEWS.take() {
+            let unspread = std::mem::take(&mut *news.lock());
+            unspread.iter().for_each(|one| one.wake());
+        }
+    }
+
     /// Begins what is submitted until the runtime is closed.
-    async fn serve(&self) {
+    async fn serve(self: Arc<Self>) {
         let mut burst = Vec::new();
         while !self.closed.load(Ordering::Acquire) {
             self.bell.notified().await;
-            std::mem::swap(&mut *self.queue(), &mut burst);
-            for task in burst.drain(..) {
+            let mut queue = self.queue();
+            self.waiting.store(false, Ordering::SeqCst);
+            std::mem::swap(&mut *queue, &mut burst);
+            drop(queue);
+            for work in burst.drain(..) {
                 // A panic stays within the task.
-                tokio::spawn(task);
+                match work {
+                    Work::Task(task) => drop(tokio::spawn(task)),
+                    Work::Request(job) => {
+                        if let Some(job) = self.lanes.hand(job) {
+                            tokio::spawn(Arc::clone(&self).lane(job));
+                        }
+                    }
+                }
             }
         }
         let never_begun = std::mem::take(&mut *self.queue());
-        drop(never_begun);
+        never_begun.into_iter().for_each(|work| self.refuse(work));
+    }
+
+    async fn lane(self: Arc<Self>, first: Job) {
+        self.lanes.lane(first, || self.ended()).await;
+    }
+
+    fn refuse(&self, work: Work) {
+        let request = matches!(work, Work::Request(_));
+        drop(work);
+        if request {
+            self.ended();
+        }
+    }
+
+    /// Something is in flight no more.
+    fn ended(&self) {
+        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+        // A thread that never rests must look at times.
+        if !self.several {
+            self.look();
+        }
+    }
+}
+
+thread_local! {
+    /// What this thread has submitted within [`Runtime::burst`].
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// Submissions whose threads are still to be woken.
+#[derive(Default)]
+struct Held {
+    submissions: usize,
+    /// Most of the time there is but one.
+    one: Option<Arc<Shared>>,
+    others: Vec<Arc<Shared>>,
+}
+
+impl Held {
+    fn add(&mut self, shared: &Arc<Shared>) {
+        self.submissions += 1;
+        match &self.one {
+            None => self.one = Some(Arc::clone(shared)),
+            Some(one) if Arc::ptr_eq(one, shared) => {}
+            Some(_) if self.others.iter().any(|other| Arc::ptr_eq(other, shared)) => {}
+            Some(_) => self.others.push(Arc::clone(shared)),
+        }
+    }
+
+    fn ring(&self) {
+        self.one.iter().chain(&self.others).for_each(|shared| shared.ring());
+    }
+}
+
+/// Ends a burst, also when it panics; holds what was held around it.
+struct EndOfBurst(Option<Held>);
+
+impl Drop for EndOfBurst {
+    fn drop(&mut self) {
+        HELD.replace(self.0.take()).iter().for_each(Held::ring);
     }
 }
 
@@ -205,7 +407,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.0.ended();
     }
 }
 

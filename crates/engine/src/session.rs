@@ -99,14 +99,26 @@ impl Session {
         options: &RequestOptions,
         paging: Option<PagingState>,
     ) -> Result<Response, EngineError> {
+        self.execute_noting(prepared, rows, options, paging, &mut Attempts::idle()).await
+    }
+
+    /// The same, noting what happens in `attempts`, which may be used again afterwards.
+    pub(crate) async fn execute_noting(
+        &self,
+        prepared: &Arc<Prepared>,
+        rows: &RowBuffer,
+        options: &RequestOptions,
+        paging: Option<PagingState>,
+        attempts: &mut Arc<Attempts>,
+    ) -> Result<Response, EngineError> {
         let (Some(row), 1) = (rows.row(0), rows.len()) else {
             let message = format!("executing: one row of values is wanted, {} came", rows.len());
             return Err(EngineError::new(ErrorKind::Encode, message));
         };
-        let (mut bound, attempts) = prepared.bind(row, options)?;
+        let mut bound = prepared.bind(row, options, attempts)?;
         let engine = &self.0.engine;
         // A statement without a result needs no page: that is one field less to send, and to read.
-        let paged = paging.is_some() || !prepared.result_columns().is_empty();
+        let paged = paging.is_some() || prepared.has_result();
         let answer = match self.page_size(options, &paging)?.filter(|_| paged) {
             Some(page_size) => {
                 bound.set_page_size(page_size);
@@ -117,7 +129,7 @@ impl Session {
                 .await
                 .map(|result| (result, PagingStateResponse::NoMorePages)),
         };
-        answered("executing", answer, &attempts, &prepared.recent)
+        answered("executing", answer, attempts, &prepared.recent)
     }
 
     /// Executes a text as it is, unprepared and without values.

@@ -74,6 +74,10 @@ impl Prepared {
         Arc::clone(&self.result_columns)
     }
 
+    pub(crate) fn has_result(&self) -> bool {
+        !self.result_columns.is_empty()
+    }
+
     /// The token that a request with these values is routed by.
     pub fn token(&self, row: RowRef<'_>) -> Option<i64> {
         let token = self.inner.calculate_token(&EncodedRow(row)).ok()??;
@@ -98,16 +102,18 @@ impl Prepared {
     }
 
     /// One request: the statement, a row of values, and the options that differ from the session's.
+    /// What becomes of it is noted in `attempts`.
     pub(crate) fn bind(
         &self,
         row: RowRef<'_>,
         options: &RequestOptions,
-    ) -> Result<(BoundStatement, Arc<Attempts>), EngineError> {
+        attempts: &mut Arc<Attempts>,
+    ) -> Result<BoundStatement, EngineError> {
         let bound = self.inner.clone().bind(&EncodedRow(row));
         let mut bound = bound.map_err(|error| encoding("executing", &error))?;
-        let attempts = Attempts::new(self.effect);
-        options.apply(&mut bound, &attempts);
-        Ok((bound, attempts))
+        Attempts::again(attempts, self.effect);
+        options.apply(&mut bound, attempts);
+        Ok(bound)
     }
 }
 

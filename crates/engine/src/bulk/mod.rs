@@ -8,6 +8,7 @@ use std::sync::Arc;
 use turbocql_codec::RowBuffer;
 
 use self::intake::{Intake, Taken};
+use crate::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind, executing};
 use crate::runtime::{Runtime, TaskHandle};
 use crate::session::Session;
@@ -123,10 +124,11 @@ struct Request {
 
 impl Request {
     async fn send(self: Arc<Self>, row: Taken) -> Result<(), EngineError> {
+        let mut attempts = Attempts::idle();
         let Some(values) = row.row() else {
             return Err(EngineError::new(ErrorKind::Internal, "executing: the row is gone"));
         };
-        let (bound, attempts) = self.prepared.bind(values, &self.options)?;
+        let bound = self.prepared.bind(values, &self.options, &mut attempts)?;
         drop(row);
         let answer = self.session.engine().execute_bound_unpaged(&bound).await;
         answer.map(drop).map_err(|error| executing("executing", &error, &attempts))

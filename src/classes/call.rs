@@ -1,0 +1,190 @@
+//! A call of `execute`: kept until it is made, then encoded and sent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use turbocql_engine::{BatchKind, RequestOptions};
+
+use super::batch::{BatchStep, Statement};
+use super::options::{CallOptions, config_error};
+use super::prepared::{Bound_, Prepared};
+use super::session::{ExecuteStep, Options, Session, SessionState, Then, given, text_of};
+use crate::op::{Arrival, Execution, Next, OpState, Row};
+use crate::row::RowKind;
+use crate::value::interned;
+
+/// A call of `execute`, as it was given.
+pub struct Call {
+    pub session: Py<Session>,
+    pub statement: Py<PyAny>,
+    pub values: Option<Py<PyAny>>,
+    pub options: Option<Box<GivenOptions>>,
+    pub rows: Option<Py<PyAny>>,
+}
+
+/// Options that are not all left to the session.
+pub struct GivenOptions {
+    pub consistency: Option<Py<PyAny>>,
+    pub serial_consistency: Option<Py<PyAny>>,
+    pub timeout_s: Option<Py<PyAny>>,
+    pub page_size: Option<Py<PyAny>>,
+    pub timestamp: Option<Py<PyAny>>,
+    pub idempotent: Option<Py<PyAny>>,
+}
+
+impl GivenOptions {
+    pub fn boxed(self) -> Option<Box<GivenOptions>> {
+        let given = self.consistency.is_some()
+            || self.serial_consistency.is_some()
+            || self.timeout_s.is_some()
+            || self.page_size.is_some()
+            || self.timestamp.is_some()
+            || self.idempotent.is_some();
+        given.then(|| Box::new(self))
+    }
+
+    fn parse(&self, py: Python<'_>) -> PyResult<Arc<RequestOptions>> {
+        let bind = |option: &Option<Py<PyAny>>| option.as_ref().map(|it| it.bind(py).clone());
+        let options = CallOptions {
+            consistency: bind(&self.consistency),
+            serial_consistency: bind(&self.serial_consistency),
+            timeout_s: bind(&self.timeout_s),
+            page_size: bind(&self.page_size),
+            timestamp: bind(&self.timestamp),
+            idempotent: bind(&self.idempotent),
+        };
+        Ok(Arc::new(options.parse()?))
+    }
+}
+
+impl Call {
+    /// Encodes the values and sends the request.
+    pub fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpState>> {
+        let session = &self.session.get().0;
+        let _inside = session.enter(py)?;
+        let options = self.options.as_ref().map(|options| options.parse(py)).transpose()?;
+        let kind = match &self.rows {
+            None => session.row_kind,
+            Some(rows) => RowKind::parse(py, &rows.bind(py).extract::<PyBackedStr>()?)?,
+        };
+        let statement = self.statement.bind(py);
+        if let Ok(prepared) = statement.cast::<Prepared>() {
+            let values = self.values.as_ref().map(|values| values.bind(py));
+            let op = OpState::empty();
+            op.begin(execute(py, session, prepared.get(), values, options, kind, &op)?);
+            return Ok(op);
+        }
+        if let Ok(bound) = statement.cast::<Bound_>() {
+            if self.values.is_some() {
+                return Err(PyTypeError::new_err("a bound statement has its values already"));
+            }
+            let bound = bound.get();
+            let (engine, row) = (bound.prepared.get().engine.clone(), bound.row.clone());
+            let op = OpState::empty();
+            op.begin(send(session, engine, Row::Shared(row), options, kind, &op));
+            return Ok(op);
+        }
+        if statement.is_instance(interned::batch(py)?)? {
+            if self.values.is_some() {
+                return Err(PyTypeError::new_err("a batch has its values already"));
+            }
+            return execute_batch(session, py, statement, options, kind);
+        }
+        let text = text_of(statement)?;
+        if let Some(values) = &self.values {
+            let then = Then::Execute { values: Some(values.clone_ref(py)), options, kind };
+            return session.with_prepared(py, text, then);
+        }
+        let text: Arc<str> = text.into();
+        let op = OpState::new(Box::new(ExecuteStep {
+            session: session.clone(),
+            text: Some((text.clone(), options.clone())),
+            kind,
+        }));
+        let engine = session.engine.clone();
+        op.run(&session.runtime, async move {
+            Box::pin(engine.query(&text, given(&options), None)).await.map(Arrival::Response)
+        });
+        Ok(op)
+    }
+
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.session)?;
+        visit.call(&self.statement)?;
+        visit.call(&self.values)
+    }
+}
+
+/// Encodes the values and sends the request.
+pub fn execute(
+    py: Python<'_>,
+    session: &Arc<SessionState>,
+    prepared: &Prepared,
+    values: Option<&Bound<'_, PyAny>>,
+    options: Options,
+    kind: RowKind,
+    op: &Arc<OpState>,
+) -> PyResult<Next> {
+    let row = Row::Own(prepared.encode(py, values)?);
+    Ok(send(session, prepared.engine.clone(), row, options, kind, op))
+}
+
+/// Sends a row for a statement.
+fn send(
+    session: &Arc<SessionState>,
+    prepared: Arc<turbocql_engine::Prepared>,
+    row: Row,
+    options: Options,
+    kind: RowKind,
+    op: &Arc<OpState>,
+) -> Next {
+    op.execute(Execution { session: session.clone(), prepared, row, options });
+    Next::Again(Box::new(ExecuteStep { session: session.clone(), text: None, kind }))
+}
+
+/// Sends a `turbocql.Batch`.
+fn execute_batch(
+    session: &Arc<SessionState>,
+    py: Python<'_>,
+    batch: &Bound<'_, PyAny>,
+    options: Options,
+    rows: RowKind,
+) -> PyResult<Arc<OpState>> {
+    let kind: PyBackedStr = batch.getattr(pyo3::intern!(py, "kind"))?.extract()?;
+    let kind = match &*kind {
+        "logged" => BatchKind::Logged,
+        "unlogged" => BatchKind::Unlogged,
+        "counter" => BatchKind::Counter,
+        _ => return Err(config_error(py, &format!("unknown kind of batch {:?}", &*kind))),
+    };
+    let entries: Vec<Bound<'_, PyAny>> = batch.getattr(pyo3::intern!(py, "_entries"))?.extract()?;
+    let mut step = BatchStep {
+        session: session.clone(),
+        kind,
+        statements: entries.iter().map(Statement::parse).collect::<PyResult<_>>()?,
+        prepared: HashMap::new(),
+        options,
+        rows,
+        sent: false,
+    };
+    let op = OpState::empty();
+    let unprepared = step.unprepared(py);
+    if unprepared.is_empty() {
+        step.send(py, &op)?;
+    } else {
+        let (engine, options) = (session.engine.clone(), step.options.clone());
+        op.run(&session.runtime, async move {
+            let mut prepared = Vec::with_capacity(unprepared.len());
+            for text in &unprepared {
+                prepared.push(engine.prepare(text, given(&options)).await?);
+            }
+            Ok(Arrival::Prepared(prepared))
+        });
+    }
+    op.begin(Next::Again(Box::new(step)));
+    Ok(op)
+}
