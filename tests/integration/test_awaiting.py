@@ -1,0 +1,194 @@
+"""What `AsyncSession.execute` gives: a coroutine like any other, to whoever drives it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import warnings
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from tests.support.loops import Loop
+from tests.support.nodes import paused
+
+import turbocql
+from turbocql import errors
+from turbocql.aio import AsyncSession
+from turbocql.testing import Cassandra
+
+SELECT = "SELECT key FROM system.local"
+
+
+async def test_it_is_a_coroutine_and_no_future(loop: Loop, points: list[str]) -> None:
+    async with turbocql.aio.connect(points) as session:
+        one = session.execute(SELECT)
+        assert isinstance(one, Coroutine)
+        assert asyncio.iscoroutine(one)
+        assert inspect.isawaitable(one)
+        assert not asyncio.isfuture(one)
+        assert session.in_flight == 0  # nothing is sent before it is awaited
+        assert (await one).one().key == "local"
+        with pytest.raises(RuntimeError, match="already awaited"):
+            await one
+
+
+async def test_whoever_drives_it(loop: Loop, points: list[str]) -> None:
+    async with turbocql.aio.connect(points) as session:
+        task = asyncio.create_task(session.execute(SELECT))
+        assert "OpAwait" in repr(task)
+        results = await asyncio.gather(
+            task,
+            session.execute(SELECT),
+            asyncio.ensure_future(session.execute(SELECT)),
+            asyncio.wait_for(session.execute(SELECT), 10),
+            asyncio.shield(session.execute(SELECT)),
+        )
+        assert [rows.one().key for rows in results] == ["local"] * 5
+
+
+async def test_failures_come_when_it_is_awaited(loop: Loop, points: list[str]) -> None:
+    async with turbocql.aio.connect(points) as session:
+        wrong: Any = 1
+        calls = [
+            session.execute("SELECT nothing FROM nowhere.at_all"),
+            session.execute(wrong),
+            session.execute(SELECT, timeout_s=-1),
+            session.execute("SELECT key FROM system.local WHERE key = ?", (1,)),
+            session.execute(turbocql.Batch(), (1,)),
+            session.execute(SELECT),
+        ]
+        *failed, right = await asyncio.gather(*calls, return_exceptions=True)
+        kinds = [errors.InvalidQuery, TypeError, errors.ConfigError, errors.EncodeError, TypeError]
+        assert [type(one) for one in failed] == kinds
+        assert isinstance(right, turbocql.AsyncRows)
+
+
+async def test_one_that_is_never_awaited_says_so(loop: Loop, points: list[str]) -> None:
+    async with turbocql.aio.connect(points) as session:
+        unused = [session.execute(SELECT)]
+        with pytest.warns(RuntimeWarning, match="AsyncSession.execute' was never awaited"):
+            unused.clear()
+        closed = session.execute(SELECT)
+        closed.close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            del closed
+        assert session.in_flight == 0
+
+
+async def pending(session: AsyncSession) -> asyncio.Task[Any]:
+    task = asyncio.create_task(session.execute(SELECT))
+    while not session.in_flight:
+        await asyncio.sleep(0)
+    return task
+
+
+async def test_cancelling_keeps_the_message(loop: Loop, cassandra: Cassandra) -> None:
+    async with turbocql.aio.connect(cassandra.contact_points) as session:
+        with paused(cassandra.nodes[0]):
+            task = await pending(session)
+            assert task.cancel("enough")
+            with pytest.raises(asyncio.CancelledError, match="enough"):
+                await task
+        # Before it has begun, nothing is sent.
+        task = asyncio.create_task(session.execute(SELECT))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await session.execute(SELECT)).one().key == "local"
+
+
+async def test_a_statement_that_is_cancelled_while_it_executes(
+    loop: Loop, cassandra: Cassandra
+) -> None:
+    """Also one that was prepared by the same call before."""
+    async with turbocql.aio.connect(cassandra.contact_points) as session:
+        select = await session.prepare(SELECT)
+        with paused(cassandra.nodes[0]):
+            tasks = [asyncio.create_task(session.execute(select)) for _ in range(1_000)]
+            while session.in_flight < 1_000:
+                await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(isinstance(one, asyncio.CancelledError) for one in results)
+            for _ in range(500):
+                if session.in_flight == 0:
+                    break
+                await asyncio.sleep(0.01)
+            assert session.in_flight == 0
+        assert (await session.execute(select)).one().key == "local"
+
+
+async def test_tasks_run_on_in_their_own_context(loop: Loop, points: list[str]) -> None:
+    variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable")
+
+    async def work(session: AsyncSession, number: int) -> None:
+        variable.set(number)
+        for _ in range(3):
+            await session.execute(SELECT)
+            assert variable.get() == number
+            assert asyncio.current_task() is not None
+
+    async with turbocql.aio.connect(points) as session:
+        await asyncio.gather(*(work(session, number) for number in range(50)))
+
+
+async def test_a_blocking_call_among_tasks_that_run_on(loop: Loop, points: list[str]) -> None:
+    """What they send before it is not held back by it."""
+    with turbocql.connect(points) as blocking:
+
+        async def work(session: AsyncSession) -> None:
+            for _ in range(3):
+                assert (await session.execute(SELECT)).one().key == "local"
+                assert blocking.execute(SELECT, timeout_s=10).one().key == "local"
+
+        async with turbocql.aio.connect(points) as session:
+            await asyncio.gather(*(work(session) for _ in range(20)))
+
+
+async def test_what_tasks_raise_harms_no_other(loop: Loop, points: list[str]) -> None:
+    async def work(session: AsyncSession, number: int) -> int:
+        await session.execute(SELECT)
+        if number % 2:
+            raise ValueError(number)
+        await session.execute(SELECT)
+        return number
+
+    async with turbocql.aio.connect(points) as session:
+        results = await asyncio.gather(
+            *(work(session, number) for number in range(100)), return_exceptions=True
+        )
+    assert results[::2] == list(range(0, 100, 2))
+    assert all(isinstance(result, ValueError) for result in results[1::2])
+
+
+def test_an_interrupt_leaves_the_rest_of_a_burst(points: list[str]) -> None:
+    """Those that come after it run on when the loop runs again."""
+
+    async def work(session: AsyncSession, number: int) -> int:
+        await session.execute(SELECT)
+        if number == 10:
+            raise KeyboardInterrupt
+        return number
+
+    event_loop = asyncio.new_event_loop()
+    try:
+        session = event_loop.run_until_complete(turbocql.aio.connect(points)._open())
+
+        async def start() -> list[asyncio.Task[int]]:
+            return [asyncio.ensure_future(work(session, number)) for number in range(50)]
+
+        tasks = event_loop.run_until_complete(start())
+        with pytest.raises(KeyboardInterrupt):
+            event_loop.run_until_complete(asyncio.sleep(10))
+        others = tasks[:10] + tasks[11:]
+        results = event_loop.run_until_complete(asyncio.gather(*others))
+        assert results == [number for number in range(50) if number != 10]
+        with pytest.raises(KeyboardInterrupt):
+            tasks[10].result()
+        event_loop.run_until_complete(session.close())
+    finally:
+        event_loop.close()
