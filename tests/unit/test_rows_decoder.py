@@ -387,7 +387,8 @@ def test_what_the_collector_knows_of_rows() -> None:
         rows = RowsDecoder(kind).decode(result(atomic, [row] * 3)).rows
         assert gc.is_tracked(rows)
         assert not any(map(gc.is_tracked, rows))
-        assert not any(gc.is_tracked(value) for row in rows for value in row)
+        # Decimals refer to their class, which CPython 3.13 tells the collector.
+        assert not any(gc.is_tracked(value) for row in rows for value in row[:-1])
     for cql_type, data in (("list<int>", bytes(4)), ("set<int>", bytes(4))):
         rows = RowsDecoder("tuple").decode(result([*atomic, ("f", cql_type)], [[*row, data]])).rows
         assert gc.is_tracked(rows)
