@@ -294,7 +294,10 @@ def test_results_of_other_kinds(kind: int) -> None:
     body = struct.pack(">i", kind) + b"\0\2ks"
     with pytest.raises(DecodeError) as caught:
         RowsDecoder().decode(body)
-    assert str(caught.value) == f"a result of kind {kind}, which has no rows"
+    if 1 <= kind <= 5:
+        assert str(caught.value) == f"a result of kind {kind}, which has no rows"
+    else:
+        assert str(caught.value).startswith(f"not the body of a RESULT: it begins with {kind}, ")
 
 
 @pytest.mark.parametrize(

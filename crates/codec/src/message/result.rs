@@ -77,7 +77,15 @@ impl fmt::Display for ResultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ResultError::Malformed(malformed) => malformed.fmt(f),
-            ResultError::Kind(kind) => write!(f, "a result of kind {kind}, which has no rows"),
+            ResultError::Kind(kind @ 1..=5) => {
+                write!(f, "a result of kind {kind}, which has no rows")
+            }
+            // What the frame's flags announce stands before the body proper.
+            ResultError::Kind(kind) => write!(
+                f,
+                "not the body of a RESULT: it begins with {kind}, not with a kind from 1 to 5; a \
+                 tracing id, warnings and a custom payload are to be taken off before"
+            ),
             ResultError::Class(error) => error.fmt(f),
             ResultError::Type(column, reason) => write!(f, "column \"{column}\": {reason}"),
             ResultError::Columns { got, known: None } => {
