@@ -73,7 +73,7 @@ python-test: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed jars
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars
 
-bench: $(BIN)/.built $(BIN)/.demo $(RIVALS:%=.venv-%/.installed) jars ## all benchmarks beside other drivers; CASE=... for some
+bench: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(RIVALS:%=.venv-%/.installed) jars) ## all benchmarks beside other drivers; CASE="insert_text workers 100" for some, BENCH_ARGS="--list" lists all
 	$(BIN)/python bench/run.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
 instructions: $(BIN)/.built ## the codec's instructions per call beside those recorded; RECORD="why" records them

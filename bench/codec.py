@@ -16,6 +16,7 @@ from typing import Any
 
 from codec_cases import BINDS, KEYS, VALUES
 from codec_environments import BUILD, CLIENTS, RIVALS, keep_samples, run
+from targets import WORDS
 
 from turbocql.codec import CqlType
 
@@ -93,6 +94,7 @@ def print_table(samples: list[dict[str, Any]]) -> None:
         by_client = taken.setdefault(sample["case"], {})
         if sample["ns"] is not None:
             by_client.setdefault((sample["client"], sample["note"]), []).append(sample["ns"])
+    print("\n".join(WORDS))
     print(f"{'median, us':48}" + "".join(f"{client:>17}" for client in CLIENTS))
     for case, by_client in taken.items():
         line = f"{case:48}"

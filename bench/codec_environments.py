@@ -95,7 +95,7 @@ def keep_samples(path: Path, samples: list[dict[str, Any]]) -> None:
     """
 
     def subject(sample: dict[str, Any]) -> tuple[Any, ...]:
-        names = ("case", "series", "scenario", "shape", "interpreter")
+        names = ("case", "series", "scenario", "shape", "in_flight", "interpreter")
         return tuple(sample.get(name) for name in names)
 
     taken = {subject(sample) for sample in samples}

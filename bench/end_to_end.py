@@ -2,11 +2,12 @@
 
     .venv/bin/python bench/end_to_end.py [PATTERN...] [--rounds N]
 
-A pattern is a part of "scenario shape client in_flight". Each sample is a process of its own in
-the client's environment, which the Makefile makes when it is missing; clients take turns, round by
-round. No case is timed before a small run of the same code gave the right rows, and what a sample
-wrote or read is looked at as well. Samples are appended to `build/bench/end_to_end.jsonl`, medians
-go to standard output. Run it on a quiet machine; only ratios of one run count.
+A pattern is words of "scenario shape client in_flight", such as "insert_text workers 100". Each
+sample is a process of its own in the client's environment, which the Makefile makes when it is
+missing; clients take turns, round by round. No case is timed before a small run of the same code
+gave the right rows, and what a sample wrote or read is looked at as well. Samples are appended to
+`build/bench/end_to_end.jsonl`, medians go to standard output. Run it on a quiet machine; only
+ratios of one run count.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from clients.job import Job
-from end_to_end_cases import CLIENTS, Case, cases, counterpart
+from end_to_end_cases import CLIENTS, Case, counterpart, named
 from end_to_end_server import Server, Wrong
+from timing import today
 
 from turbocql.testing import CassandraError
 
@@ -115,7 +117,7 @@ class Run:
 
     def _keep(self, case: Case, taken: Sample) -> None:
         nothing = dict.fromkeys(("version", "wall_s", "cpu_s", "p50_us", "p99_us", "note"))
-        sample = {"suite": "end_to_end", **asdict(case), **nothing, **taken}
+        sample = {"suite": "end_to_end", **asdict(case), **nothing, **taken, "date": today()}
         self.samples.append(sample)
         SAMPLES.parent.mkdir(parents=True, exist_ok=True)
         with SAMPLES.open("a", encoding="utf-8") as out:
@@ -169,9 +171,7 @@ def _install(client: str) -> None:
 
 def main(patterns: Sequence[str] = (), rounds: int = ROUNDS) -> int:
     """Runs the cases that the patterns name, and prints their medians; the exit status."""
-    wanted = [
-        case for case in cases() if not patterns or any(part in str(case) for part in patterns)
-    ]
+    wanted = named(patterns)
     if not wanted:
         raise SystemExit(f"no case has {' or '.join(patterns)} in its name")
     with Server() as server:
@@ -246,7 +246,7 @@ def _latency(samples: list[Sample], name: str) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="turbocql beside other drivers, end to end")
-    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="part of a case's name")
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="words of a case's name")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default: {ROUNDS}")
     asked = parser.parse_args()
     sys.exit(main(asked.patterns, asked.rounds))

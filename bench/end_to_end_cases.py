@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-__all__ = ["CANNOT", "CLIENTS", "Case", "cases", "counterpart"]
+from timing import chosen
+
+__all__ = ["CANNOT", "CLIENTS", "Case", "cases", "counterpart", "named"]
 
 CLIENTS = {
     "turbocql": (".venv", "clients.with_turbocql"),
@@ -113,5 +116,29 @@ def cases() -> list[Case]:
 
 def counterpart(case: Case) -> Case:
     """The case of turbocql that this is held against."""
-    shape = {"callbacks": "workers", "concurrent": "tasks"}.get(case.shape, case.shape)
+    shape = _COUNTERPARTS.get(case.shape, case.shape)
     return Case(case.scenario, shape, "turbocql", case.in_flight)
+
+
+_COUNTERPARTS = {"callbacks": "workers", "concurrent": "tasks"}
+_BESIDE = {**_COUNTERPARTS, **{ours: theirs for theirs, ours in _COUNTERPARTS.items()}}
+
+
+def named(patterns: Iterable[str]) -> list[Case]:
+    """The cases that the patterns choose, all clients of them unless a pattern names a client.
+
+    A shape also chooses the one that it is held against. A client's whole name means it alone:
+    `turbocql` is not `turbocql-numpy`.
+    """
+    patterns = [pattern for pattern in patterns if pattern.strip()]
+    if not patterns:
+        return cases()
+    return [case for case in cases() if any(_is_named(case, pattern) for pattern in patterns)]
+
+
+def _is_named(case: Case, pattern: str) -> bool:
+    clients = [word for word in pattern.lower().split() if word in CLIENTS]
+    if clients and case.client not in clients:
+        return False
+    shapes = (case.shape, _BESIDE.get(case.shape, case.shape))
+    return any(chosen(str(replace(case, shape=s)), [pattern], "end_to_end") for s in shapes)

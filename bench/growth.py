@@ -54,14 +54,15 @@ def main(
 
 
 def print_series(name: str, samples: list[dict[str, Any]]) -> None:
-    """Nanoseconds per element at each client's largest size."""
+    """Nanoseconds per element, or row, at each client's largest size."""
+    unit = "row" if SERIES[name].shape == "rows" else "element"
     line = f"{name:40}"
     for client in ("turbocql", *RIVALS):
         taken = [s for s in samples if s["client"] == client and s["ns"] is not None]
         if taken:
             size = max(sample["n"] for sample in taken)
             ns = statistics.median(sample["ns"] for sample in taken if sample["n"] == size)
-            line += f"  {client} {ns / size:.2f} ns at {size}"
+            line += f"  {client} {ns / size:.2f} ns per {unit} at n = {size}"
         else:
             line += f"  {client} -"
     print(line, flush=True)

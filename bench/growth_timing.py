@@ -78,8 +78,8 @@ def asked() -> str:
 
 
 def series_named(patterns: list[str]) -> list[str]:
-    """The names of the series that contain one of the patterns."""
-    return [name for name in SERIES if chosen(name, patterns)]
+    """The names of the series that the patterns choose."""
+    return [name for name in SERIES if chosen(name, patterns, "growth")]
 
 
 def plain(value: Any, shape: str) -> Any:

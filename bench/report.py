@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import report_codec
@@ -16,6 +17,7 @@ import report_growth
 from codec_environments import HERE, ROOT, read_samples
 from report_charts import codec_charts, end_to_end_chart, growth_chart, in_flight_chart
 from report_data import Sample, codec_cases, end_to_end, growth, interpreters, table
+from targets import WORDS
 
 __all__ = ["SAMPLES", "main"]
 
@@ -24,18 +26,16 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 
 _METHOD = """\
 Every figure on this page is computed from samples by `bench/report.py`; `make bench` takes them.
-The raw samples that this page was made of are in `bench/samples/`.
+The raw samples that this page was made of are in `SAMPLES`.
 
 - Each client runs in a process and an environment of its own. The clients take turns, and who
   begins changes from round to round.
 - Nothing is timed before all drivers gave the same for a case. Where a driver cannot do a case, the
   reason stands below the table.
 - Codec and growth: processor time, the least of 5 repeats in a process, each about 20 ms or one
-  call; the median over the rounds. Serializers are timed from the Python value to `bytes`, binding
-  from the row to its cells, message bodies from serialized values to `bytes`, pages from the bytes
-  of a frame to a list of rows. The garbage collector is off meanwhile.
-- The *floor* of a case is what C code of Python or NumPy takes for less than, or as much as, what
-  the case does, in the same run. What each does is listed at the end.
+  call; the median over the rounds. The garbage collector is off meanwhile.
+WORDS
+- What the floor of each case does is listed at the end; it is taken in the same run.
 - Requests to a server: user and system time of the client's process, divided by its requests; the
   median over the rounds. *callbacks* stand beside turbocql's *workers*, *concurrent* beside its
   *tasks*.
@@ -46,6 +46,11 @@ The raw samples that this page was made of are in `bench/samples/`.
   figures which the targets were set by, or when the time is at most 1.3 times the floor (another
   factor where the target says so), or when the time itself is at most the target's. The column
   *how* says which of these held; where none did, how far they are.
+- A target of a request to a server that names a client is met when turbocql needs less processor
+  time than that client in the same run, whatever the time itself. *Not measured*: what the target
+  is held against has no figure, so that it is neither met nor missed.
+- Figures with two others in brackets are medians with the lowest and the highest of the rounds.
+  *Within the spread*: these ranges overlap, so another run may turn out the other way.
 """
 
 
@@ -75,7 +80,8 @@ def main(samples: Path = SAMPLES, page: Path = PAGE) -> None:
     charts = page.parent / page.stem
     for old in charts.glob("*.svg"):
         old.unlink()
-    lines = ["# Benchmarks", "", _METHOD, *_where(taken)]
+    method = _METHOD.replace("SAMPLES", _place(samples)).replace("WORDS", _words())
+    lines = ["# Benchmarks", "", method, *_where(taken)]
     names = interpreters(taken.all)
     lines += ["## Where turbocql loses", ""]
     for name in names:
@@ -87,6 +93,19 @@ def main(samples: Path = SAMPLES, page: Path = PAGE) -> None:
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     print(f"wrote {page.relative_to(ROOT) if page.is_relative_to(ROOT) else page}")
+
+
+def _place(samples: Path) -> str:
+    """The folder in the repository; only its name where it is elsewhere."""
+    return f"{samples.relative_to(ROOT) if samples.is_relative_to(ROOT) else samples.name}/"
+
+
+def _words() -> str:
+    """What is timed and what words mean: a point for each sentence."""
+    points = [f"*{name}*:{said}" for name, _, said in (words.partition(":") for words in WORDS)]
+    return "\n".join(
+        fill(point, 100, initial_indent="- ", subsequent_indent="  ") for point in points
+    )
 
 
 def _where(taken: Samples) -> list[str]:
@@ -101,10 +120,17 @@ def _where(taken: Samples) -> list[str]:
             )
             numpy = dict.fromkeys(f"NumPy {s['numpy']}" for s in mine if s.get("numpy"))
             machines = dict.fromkeys(str(sample["machine"]) for sample in mine)
+            of_software = ", ".join([*versions, *numpy])
             rows.append(
-                [suite, name, ", ".join([*versions, *numpy]), "; ".join(machines), _rounds(mine)]
+                [suite, name, of_software, "; ".join(machines), _dates(mine), _rounds(mine)]
             )
-    return table(["suite", "interpreter", "versions", "machine", "rounds"], rows)
+    return table(["suite", "interpreter", "versions", "machine", "taken on", "rounds"], rows)
+
+
+def _dates(samples: list[Sample]) -> str:
+    """The days of the samples; older samples do not say theirs."""
+    days = sorted({str(sample["date"]) for sample in samples if sample.get("date")})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "-"
 
 
 def _rounds(samples: list[Sample]) -> str:
@@ -122,10 +148,17 @@ def _rounds(samples: list[Sample]) -> str:
 
 
 def _lost(taken: Samples, interpreter: str) -> list[str]:
+    cannot = {
+        str(sample["series"])
+        for sample in taken.growth
+        if sample["client"] == "turbocql"
+        and sample["ns"] is None
+        and sample["interpreter"] == interpreter
+    }
     return [
         *report_codec.losses(codec_cases(taken.codec, interpreter)),
         *report_end_to_end.losses(end_to_end(taken.end_to_end, interpreter)),
-        *report_growth.losses(growth(taken.growth, interpreter)),
+        *report_growth.losses(growth(taken.growth, interpreter), cannot),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from report_data import OURS, RIVALS, STOCK, CodecCase, number, table
+from report_data import OURS, RIVALS, STOCK, CodecCase, against, number, table
 from targets import CODEC
 
 __all__ = ["codec_floors", "codec_section", "losses", "missed"]
@@ -29,12 +29,13 @@ def codec_section(cases: list[CodecCase]) -> list[str]:
                 number(ratio),
                 _us(min(case.floors.values(), default=None)),
                 CODEC[case.name].text if case.name in CODEC else "-",
-                "-" if verdict is None else ("yes" if verdict.met else "**no**"),
+                "-" if verdict is None else verdict.word,
                 "-" if verdict is None else verdict.how,
             ]
         )
     head = ["case, us", OURS, *RIVALS, f"ratio to {STOCK}", "floor", "target", "met", "how"]
     judged = [case.verdict for case in cases if case.verdict is not None]
+    judged = [verdict for verdict in judged if verdict.measured]
     met = sum(verdict.met for verdict in judged)
     by_floor = sum(verdict.only_by_floor for verdict in judged)
     lines = table(head, rows)
@@ -70,16 +71,21 @@ def losses(cases: list[CodecCase]) -> list[str]:
     for case in cases:
         ours = case.ns.get(OURS)
         if ours is None:
-            found.append(f"- {case.name}: turbocql has no figure")
+            # With no reason for it, it was not measured.
+            if case.notes.get(OURS):
+                found.append(f"- {case.name}: turbocql cannot: {case.notes[OURS]}")
             continue
         found += [
-            f"- {case.name}: {rival} takes {_us(case.ns[rival])} us, turbocql {_us(ours)} us"
+            f"- {case.name}, turbocql against {rival}:"
+            f" {against(case.spreads[OURS], case.spreads[rival], 'us')}"
             for rival in RIVALS
             if rival in case.ns and case.ns[rival] < ours
         ]
         verdict = case.verdict
-        if verdict is not None and not verdict.met:
-            found.append(f"- {case.name}: the target ({CODEC[case.name].text}): {verdict.how}")
+        if verdict is not None and verdict.missed:
+            took = f"turbocql takes {case.spreads[OURS]} us"
+            target = CODEC[case.name].text
+            found.append(f"- {case.name}: the target ({target}): {verdict.how}; {took}")
     return found
 
 
@@ -88,7 +94,7 @@ def missed(cases: list[CodecCase], profiles: dict[str, Any]) -> list[str]:
     lines = []
     for case in cases:
         verdict = case.verdict
-        if verdict is None or verdict.met:
+        if verdict is None or not verdict.missed:
             continue
         lines += [
             f"### {case.name}",

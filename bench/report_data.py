@@ -18,6 +18,8 @@ __all__ = [
     "Endpoint",
     "GrowthSeries",
     "Sample",
+    "Spread",
+    "against",
     "codec_cases",
     "end_to_end",
     "growth",
@@ -40,6 +42,34 @@ def interpreters(samples: Iterable[Sample]) -> list[str]:
     return sorted(names, key=lambda name: "Debian" in name)
 
 
+@dataclass(frozen=True)
+class Spread:
+    """The median of the rounds, the lowest of them and the highest."""
+
+    median: float
+    low: float
+    high: float
+    rounds: int
+
+    @staticmethod
+    def of(values: Iterable[float], scale: float = 1) -> Spread:
+        """That of some values, each times the scale."""
+        given = [value * scale for value in values]
+        return Spread(statistics.median(given), min(given), max(given), len(given))
+
+    def __str__(self) -> str:
+        if self.rounds == 1:
+            return number(self.median)
+        return f"{number(self.median)} ({number(self.low)} to {number(self.high)})"
+
+
+def against(ours: Spread, theirs: Spread, unit: str) -> str:
+    """Two figures with their spreads, and whether these overlap."""
+    overlap = theirs.low <= ours.high and ours.low <= theirs.high
+    within = "; the difference is within the spread" if overlap else ""
+    return f"{ours} {unit} against {theirs}{within}"
+
+
 @dataclass
 class CodecCase:
     """A case of the codec under one interpreter: medians in nanoseconds."""
@@ -50,6 +80,8 @@ class CodecCase:
     """Why a client has no time."""
     floors: dict[str, float] = field(default_factory=dict)
     stock_beside: float | None = None
+    spreads: dict[str, Spread] = field(default_factory=dict)
+    """In microseconds, by client."""
 
     @property
     def stock(self) -> float | None:
@@ -84,6 +116,7 @@ def codec_cases(samples: list[Sample], interpreter: str) -> list[CodecCase]:
             found[name].floors[note] = statistics.median(ns)
         else:
             found[name].ns[client] = statistics.median(ns)
+            found[name].spreads[client] = Spread.of(ns, 1e-3)
     order = {name: at for at, name in enumerate(CODEC)}
     for name, case in found.items():
         beside = CODEC[name].beside if name in CODEC else ""
@@ -107,6 +140,8 @@ class Endpoint:
     p99_us: float | None
     samples: int
     note: str
+    spreads: dict[str, Spread]
+    """Of those figures that it has, by the name of the field."""
 
 
 def end_to_end(samples: list[Sample], interpreter: str) -> list[Endpoint]:
@@ -123,12 +158,19 @@ def end_to_end(samples: list[Sample], interpreter: str) -> list[Endpoint]:
             given = [sample[name] for sample in taken if sample.get(name) is not None]
             return statistics.median(given) if given else None
 
-        cpu = statistics.median(sample["cpu_s"] / sample["requests"] for sample in taken)
-        rate = statistics.median(sample["requests"] / sample["wall_s"] for sample in taken)
+        spreads = {
+            "cpu_us": Spread.of((s["cpu_s"] / s["requests"] for s in taken), 1e6),
+            "per_s": Spread.of(s["requests"] / s["wall_s"] for s in taken),
+        }
+        for name in ("p50_us", "p99_us"):
+            if median(name) is not None:
+                spreads[name] = Spread.of(s[name] for s in taken if s.get(name) is not None)
+        cpu, rate = spreads["cpu_us"].median, spreads["per_s"].median
         found.append(
             Endpoint(
-                *(scenario, shape, client, in_flight, cpu * 1e6, rate),
+                *(scenario, shape, client, in_flight, cpu, rate),
                 *(median("p50_us"), median("p99_us"), len(taken), taken[0].get("note") or ""),
+                spreads,
             )
         )
     order = {name: at for at, name in enumerate(SCENARIOS)}
@@ -145,6 +187,8 @@ class GrowthSeries:
     client: str
     ns: dict[int, float] = field(default_factory=dict)
     peak: dict[int, float] = field(default_factory=dict)
+    spreads: dict[int, Spread] = field(default_factory=dict)
+    """Of the times, in microseconds."""
 
 
 def growth(samples: list[Sample], interpreter: str) -> dict[str, dict[str, GrowthSeries]]:
@@ -162,6 +206,7 @@ def growth(samples: list[Sample], interpreter: str) -> dict[str, dict[str, Growt
     for (name, client, size), ns in sorted(times.items(), key=lambda item: item[0][2]):
         series = found.setdefault(name, {}).setdefault(client, GrowthSeries(name, client))
         series.ns[size] = statistics.median(ns)
+        series.spreads[size] = Spread.of(ns, 1e-3)
     for (name, client, size), peak in peaks.items():
         found[name][client].peak[size] = statistics.median(peak)
     return dict(sorted(found.items()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from report_data import OURS, RIVALS, GrowthSeries, number, table
+from report_data import OURS, RIVALS, GrowthSeries, against, number, table
 
 __all__ = ["exponent", "growth_section", "losses"]
 
@@ -43,7 +43,8 @@ def growth_section(found: dict[str, dict[str, GrowthSeries]]) -> list[str]:
                     *(number(series.ns[size] / size), number(peak and peak / size)),
                 ]
             )
-    head = ["series", "client", "exponent", "largest n", "ns per element", "peak bytes per element"]
+    head = ["series", "client", "exponent", "largest n", "ns per element or row"]
+    head.append("peak bytes per element or row")
     lines = table(head, rows)
     for name, clients in found.items():
         lines += [f"### Growth: {name}", "", *_sizes(clients)]
@@ -65,26 +66,30 @@ def _sizes(clients: dict[str, GrowthSeries]) -> list[str]:
                 number(None if peak is None else peak / 2**20),
             ]
         rows.append(row)
-    units = ("us", "ns per element", "peak MiB")
+    units = ("us", "ns per element or row", "peak MiB")
     return table(["n", *[f"{client}, {unit}" for client in present for unit in units]], rows)
 
 
-def losses(found: dict[str, dict[str, GrowthSeries]]) -> list[str]:
-    """The series and sizes in which a rival is faster, or takes less memory at the largest size."""
-    lines = []
+def losses(found: dict[str, dict[str, GrowthSeries]], cannot: set[str]) -> list[str]:
+    """The series and sizes in which a rival is faster, or takes less memory at the largest size.
+
+    `cannot` are those at which turbocql failed; where it has no time otherwise, none was measured.
+    """
+    lines = [f"- {name}: turbocql failed" for name in sorted(cannot)]
     for name, clients in found.items():
         ours = clients.get(OURS)
         if ours is None:
-            lines.append(f"- {name}: turbocql has no figure")
             continue
         for rival in RIVALS:
             if rival not in clients:
                 continue
             theirs = clients[rival]
-            sizes = [n for n, ns in theirs.ns.items() if n in ours.ns and ns < ours.ns[n]]
-            if sizes:
-                said = ", ".join(f"{size:,}" for size in sizes)
-                lines.append(f"- {name}: {rival} is faster at n = {said}")
+            lines += [
+                f"- {name}, n = {n:,}, turbocql against {rival}:"
+                f" {against(ours.spreads[n], theirs.spreads[n], 'us')}"
+                for n, ns in theirs.ns.items()
+                if n in ours.ns and ns < ours.ns[n]
+            ]
             sizes = [n for n, peak in theirs.peak.items() if n in ours.peak and n == max(ours.ns)]
             if sizes and theirs.peak[sizes[0]] < ours.peak[sizes[0]]:
                 figures = [number(series.peak[sizes[0]] / 2**20) for series in (theirs, ours)]

@@ -5,17 +5,31 @@ from __future__ import annotations
 import gc
 import json
 import platform
+import re
 import sys
 import sysconfig
 import time
 import timeit
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from difflib import SequenceMatcher
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["Case", "Maker", "chosen", "measure", "ns_per_call", "outcome_of", "provenance", "say"]
+__all__ = [
+    "Case",
+    "Maker",
+    "chosen",
+    "measure",
+    "nearest",
+    "ns_per_call",
+    "outcome_of",
+    "provenance",
+    "say",
+    "today",
+]
 
 ROUNDS = 5
 ROUND_S = 0.02
@@ -91,13 +105,47 @@ def provenance(client: str, version: str) -> dict[str, Any]:
         "interpreter": interpreter(),
         "machine": machine(),
         "numpy": numpy,
+        "date": today(),
     }
 
 
-def chosen(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name contains one of the patterns; without patterns, every name does."""
-    patterns = [pattern for pattern in patterns if pattern]
-    return not patterns or any(pattern in name for pattern in patterns)
+def today() -> str:
+    """The day that a sample is taken on, in ISO form."""
+    return datetime.now(timezone.utc).date().isoformat()
+
+
+def chosen(name: str, patterns: Iterable[str], suite: str = "") -> bool:
+    """Whether every word of one of the patterns is in a name; without patterns, every name is.
+
+    Upper and lower case are the same, and a number is only itself: 100 is not in 1000. The name of
+    the suite counts as a word of all its names.
+    """
+    patterns = [pattern for pattern in patterns if pattern.strip()]
+    return not patterns or any(
+        all(word == suite or _has(name.lower(), word) for word in pattern.lower().split())
+        for pattern in patterns
+    )
+
+
+def _has(name: str, word: str) -> bool:
+    if not word.isdecimal():
+        return word in name
+    return re.search(rf"(?<!\w){word}(?!\w)", name) is not None
+
+
+def nearest(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names whose words are most like those of a pattern, the best first."""
+
+    def likeness(name: str) -> float:
+        parts = re.findall(r"[\w-]+", name.lower())
+        best = [
+            max((SequenceMatcher(None, word, part).ratio() for part in parts), default=0.0)
+            for word in pattern.lower().split()
+        ]
+        return sum(best) / max(1, len(best))
+
+    rated = sorted(((likeness(name), name) for name in dict.fromkeys(names)), key=lambda r: -r[0])
+    return [name for rate, name in rated[:5] if rate >= 0.5]
 
 
 def say(sample: dict[str, Any]) -> None:
@@ -133,7 +181,7 @@ def measure(
     patterns = arguments[1:] if outcomes else arguments
     about = provenance(client, version)
     for name, maker in makers.items():
-        if not chosen(name, patterns):
+        if not chosen(name.partition("#")[0], patterns, suite):
             continue
         case, outcome, note = outcome_of(maker)
         sample = {"suite": suite, "case": name.partition("#")[0], **about, "note": note}

@@ -1,15 +1,16 @@
 //! A coroutine of our own: what is awaited when an operation is.
 //!
 //! To whoever drives it, it is a coroutine; to the task below, the future that the coroutine waits
-//! for. One object instead of the four that Python would make of it, and no detour: when the result
-//! is there, the task runs on at once, from the drain of the loop's queue.
+//! for. One object instead of the four that Python would make of it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyValueError};
+use pyo3::exceptions::{
+    PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError, PyValueError,
+};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTraceback};
 
 use crate::bridge::LoopQueue;
 use crate::classes::call::Call;
@@ -73,19 +74,6 @@ impl Callbacks {
 }
 
 impl Callback {
-    /// Says that it is done: with a future that is. A task asks the one that it is told of for its
-    /// result, and that goes faster where it is a real one.
-    fn run(&self, py: Python<'_>) -> PyResult<()> {
-        let (call, done) = (self.call.bind(py), interned::done(py)?);
-        match &self.context {
-            Some(context) => {
-                context.bind(py).call_method1(pyo3::intern!(py, "run"), (call, done))?
-            }
-            None => call.call1((done,))?,
-        };
-        Ok(())
-    }
-
     /// On the loop's next round.
     fn run_soon(
         &self,
@@ -138,17 +126,22 @@ impl OpAwait {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The operation is finished: whoever waits runs on.
-    pub fn done(this: &Bound<'_, Self>) -> PyResult<()> {
-        let callbacks = match &mut *this.get().lock() {
+    /// The operation is finished: whoever waits runs on, on the loop's next round.
+    pub fn finish(this: &Bound<'_, Self>) -> PyResult<()> {
+        let (callbacks, event_loop) = match &mut *this.get().lock() {
             Stage::Waiting(waiting) if waiting.over.is_none() => {
                 waiting.over = Some(Over::Done);
-                std::mem::take(&mut waiting.callbacks)
+                let callbacks = std::mem::take(&mut waiting.callbacks);
+                (callbacks, waiting.event_loop.clone_ref(this.py()))
             }
             _ => return Ok(()),
         };
+        let event_loop = event_loop.bind(this.py());
         // All of them, whatever becomes of one.
-        callbacks.iter().map(|callback| callback.run(this.py())).fold(Ok(()), Result::and)
+        callbacks
+            .iter()
+            .map(|callback| callback.run_soon(event_loop, this))
+            .fold(Ok(()), Result::and)
     }
 
     /// The operation, begun, or its result.
@@ -218,7 +211,7 @@ impl Sends for OpAwait {
                     _ => op.outcome().map(Sent::Return).map_err(|error| without_stop(py, error)),
                 }
             }
-            Stage::Waiting(_) => Err(PyRuntimeError::new_err("await wasn't used with future")),
+            Stage::Waiting(_) => Err(PyRuntimeError::new_err("coroutine is being awaited already")),
             Stage::Beginning => Err(PyValueError::new_err("coroutine already executing")),
             Stage::Ended => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }
@@ -242,21 +235,45 @@ impl OpAwait {
         }
     }
 
-    fn send(this: &Bound<'_, Self>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    fn send(this: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        if !value.is_none() && matches!(*this.get().lock(), Stage::New(_) | Stage::Begun(_)) {
+            let reason = "can't send non-None value to a just-started coroutine";
+            return Err(PyTypeError::new_err(reason));
+        }
         Self::__next__(this)
     }
 
-    #[pyo3(signature = (*arguments))]
-    fn throw(&self, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+    #[pyo3(signature = (thrown, value=None, traceback=None, /))]
+    fn throw(
+        &self,
+        thrown: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        if matches!(*self.lock(), Stage::Ended) {
+            return Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine"));
+        }
+        let error = match value {
+            Some(value) if value.is_instance(thrown).unwrap_or(false) => value.clone(),
+            Some(value) => thrown.call1((value,))?,
+            None => thrown.clone(),
+        };
+        let error = PyErr::from_value(error);
+        if let Some(traceback) = traceback {
+            error.set_traceback(thrown.py(), Some(traceback.cast::<PyTraceback>()?.clone()));
+        }
         self.give_up()?;
-        let thrown = arguments.get_item(0)?;
-        Err(match arguments.get_item(1) {
-            Ok(value) if !value.is_none() && value.is_instance(&thrown).unwrap_or(false) => {
-                PyErr::from_value(value)
-            }
-            Ok(value) if !value.is_none() => PyErr::from_value(thrown.call1((value,))?),
-            _ => PyErr::from_value(thrown),
-        })
+        Err(error)
+    }
+
+    #[getter]
+    fn __name__(&self) -> &'static str {
+        "execute"
+    }
+
+    #[getter]
+    fn __qualname__(&self) -> &'static str {
+        "AsyncSession.execute"
     }
 
     fn close(&self) -> PyResult<()> {
@@ -326,6 +343,34 @@ impl OpAwait {
 
     /// Nothing: what came of it is for the coroutine to say.
     fn result(&self) {}
+
+    /// Nothing either.
+    fn exception(&self) {}
+
+    fn done(&self) -> bool {
+        !matches!(&*self.lock(), Stage::Waiting(waiting) if waiting.over.is_none())
+    }
+
+    fn cancelled(&self) -> bool {
+        let stage = self.lock();
+        matches!(&*stage, Stage::Waiting(Waiting { over: Some(Over::Cancelled(_)), .. }))
+    }
+
+    /// Python's own compare callbacks by what they are equal to; here an identical one goes.
+    fn remove_done_callback(&self, callback: &Bound<'_, PyAny>) -> usize {
+        let mut removed = Vec::new();
+        if let Stage::Waiting(waiting) = &mut *self.lock() {
+            let all = std::mem::take(&mut waiting.callbacks);
+            for known in all.first.into_iter().chain(all.others) {
+                if known.call.is(callback) {
+                    removed.push(known);
+                } else {
+                    waiting.callbacks.add(known);
+                }
+            }
+        }
+        removed.len()
+    }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let stage = match self.0.try_lock() {

@@ -3,18 +3,17 @@
 //! The engine's thread pushes onto a queue and wakes the loop only when the queue was empty, so
 //! that many completions cost one wake. It never takes the interpreter's lock.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 use rustix::event::EventfdFlags;
-use turbocql_engine::{Runtime, Wake};
+use turbocql_engine::Wake;
 
 use crate::ending::Inside;
 use crate::op::OpState;
@@ -38,9 +37,6 @@ thread_local! {
     /// The queue of the loop that this thread ran last, with a weak reference to that loop.
     static LAST: RefCell<Option<(Py<PyWeakrefReference>, Weak<LoopQueue>)>> =
         const { RefCell::new(None) };
-
-    /// Whether this thread is draining that queue: then its loop is the one that runs.
-    static DRAINING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Set when the environment asks for the way without an eventfd.
@@ -55,12 +51,6 @@ pub fn force_notifier(force: bool) {
 impl LoopQueue {
     /// The queue of the running event loop, and that loop.
     pub fn running(py: Python<'_>) -> PyResult<(Arc<LoopQueue>, Bound<'_, PyAny>)> {
-        // Asking Python is a system call: it looks whether it has been forked.
-        if DRAINING.get()
-            && let Some(last) = Self::last(py)
-        {
-            return Ok(last);
-        }
         static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let event_loop = GET.import(py, "asyncio", "get_running_loop")?.call0()?;
         if let Some((queue, last)) = Self::last(py)
@@ -80,13 +70,6 @@ impl LoopQueue {
         LAST.with_borrow(|last| {
             let (reference, queue) = last.as_ref()?;
             Some((queue.upgrade()?, reference.bind(py).upgrade()?))
-        })
-    }
-
-    /// Whether the queue is that of the loop that this thread ran last.
-    fn is_last(&self) -> bool {
-        LAST.with_borrow(|last| {
-            last.as_ref().is_some_and(|(_, queue)| std::ptr::eq(queue.as_ptr(), self))
         })
     }
 
@@ -156,39 +139,29 @@ impl LoopQueue {
         std::mem::take(&mut *self.completed())
     }
 
-    /// Works on what has completed: whoever awaits it runs on, here and now, and may submit more.
+    /// Works on what has completed: whoever awaits it runs on in the loop's next round. Not here: a
+    /// task may run for as long as it likes, may run a loop of its own, and may be what the
+    /// interpreter waits for when it ends, none of which native frames below it should see.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         if let Way::EventFd(fd) = &self.way {
             // Before the swap: a push after it makes the descriptor readable again.
             let _ = rustix::io::read(fd, &mut [0; 8]);
         }
-        let _draining = Draining(DRAINING.replace(self.is_last()));
-        Runtime::burst(|| {
-            let mut burst = self.take().into_iter();
-            let mut begun = Instant::now();
-            let mut failed = Ok(());
-            let mut resolved = 0_usize;
-            while let Some(op) = burst.next() {
-                // The clock is not for nothing either.
-                resolved += 1;
-                if Runtime::held() >= HELD || (resolved.is_multiple_of(8) && begun.elapsed() > HOLD)
-                {
-                    Runtime::release();
-                    begun = Instant::now();
-                }
-                // One that fails must not leave the rest of the burst waiting.
-                if let Err(error) = op.resolve(py) {
-                    let interrupt = !error.is_instance_of::<PyException>(py);
-                    failed = Err(error);
-                    if interrupt {
-                        // The rest has its turn when the loop runs again, if it does.
-                        self.put_back(burst);
-                        break;
-                    }
+        let mut burst = self.take().into_iter();
+        let mut failed = Ok(());
+        while let Some(op) = burst.next() {
+            // One that fails must not leave the rest of the burst waiting.
+            if let Err(error) = op.resolve(py) {
+                let interrupt = !error.is_instance_of::<PyException>(py);
+                failed = Err(error);
+                if interrupt {
+                    // The rest has its turn when the loop runs again, if it does.
+                    self.put_back(burst);
+                    break;
                 }
             }
-            failed
-        })
+        }
+        failed
     }
 
     fn put_back(&self, rest: impl Iterator<Item = Arc<OpState>>) {
@@ -202,19 +175,6 @@ impl LoopQueue {
         }
     }
 }
-
-/// While it lives, [`DRAINING`] is what it was set to; then it is again what it was before.
-struct Draining(bool);
-
-impl Drop for Draining {
-    fn drop(&mut self) {
-        DRAINING.set(self.0);
-    }
-}
-
-/// So many submissions may wait for the end of the burst that they are made in, and so long.
-const HELD: usize = 32;
-const HOLD: Duration = Duration::from_micros(100);
 
 impl Wake for LoopQueue {
     fn wake(&self) {

@@ -284,7 +284,7 @@ impl OpState {
         }
         let awaiting = self.lock().awaiting.take();
         match awaiting {
-            Some((_, awaiting)) => OpAwait::done(awaiting.bind(py)),
+            Some((_, awaiting)) => OpAwait::finish(awaiting.bind(py)),
             None => Ok(()),
         }
     }
@@ -331,7 +331,6 @@ pub struct Op(pub Arc<OpState>);
 impl Op {
     /// Blocks, with the interpreter released, until the result is there.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Runtime::release();
         loop {
             if self.0.advance(py) {
                 return self.0.outcome();

@@ -1,28 +1,12 @@
-"""Telling tasks that what they wait for is done, and waking event loops that cannot watch a file
-descriptor.
-"""
+"""Waking event loops that cannot watch a file descriptor."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import weakref
-from typing import cast
 
 from . import _core
-
-
-class _NoLoop:
-    """All that a future which nobody waits for asks of its event loop."""
-
-    @staticmethod
-    def get_debug() -> bool:
-        return False
-
-
-DONE: asyncio.Future[None] = asyncio.Future(loop=cast(asyncio.AbstractEventLoop, _NoLoop))
-"""What tasks are told of: without a result, which they get elsewhere."""
-DONE.set_result(None)
 
 
 def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:

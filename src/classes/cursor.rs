@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use turbocql_codec::Page;
-use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response, Runtime};
+use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response};
 
 use super::prepared::describe_columns;
 use super::session::{Options, SessionState, given};
@@ -90,10 +90,6 @@ impl Cursor {
         let (page, kind, choices) =
             self.with(|current| (current.page.clone(), current.kind, current.session.choices))?;
         let Some((page, shape)) = page else { return Ok(PyList::empty(py)) };
-        if page.row_count.min(limit) > 1 {
-            // This may take long.
-            Runtime::release();
-        }
         error::guarded(|| shape.decode(py, (&page).into(), limit, kind, choices))
     }
 }

@@ -58,7 +58,11 @@ pub unsafe fn put_array(
             ffi::PyErr_Clear();
             return false;
         }
-        let done = put_view(element, dimension, view.assume_init_ref(), target);
+        let format = view.assume_init_ref().format;
+        // Views of other things than arrays have marks of their order, which the safe way reads.
+        let done = (class != &raw mut ffi::PyMemoryView_Type
+            || (!format.is_null() && CStr::from_ptr(format).count_bytes() == 1))
+            && put_view(element, dimension, view.assume_init_ref(), target);
         ffi::PyBuffer_Release(view.as_mut_ptr());
         done
     }

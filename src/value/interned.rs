@@ -78,7 +78,6 @@ imported! {
     frozen_map = "turbocql.types"."FrozenMap";
     column = "turbocql.rows"."Column";
     unset = "turbocql.types"."UNSET";
-    done = "turbocql._notify"."DONE";
     start_notifying = "turbocql._notify"."start";
     error = "turbocql.errors"."Error";
     encode_error = "turbocql.errors"."EncodeError";

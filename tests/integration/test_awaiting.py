@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import time
 import warnings
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -37,7 +39,7 @@ async def test_it_is_a_coroutine_and_no_future(loop: Loop, points: list[str]) ->
 async def test_whoever_drives_it(loop: Loop, points: list[str]) -> None:
     async with turbocql.aio.connect(points) as session:
         task = asyncio.create_task(session.execute(SELECT))
-        assert "OpAwait" in repr(task)
+        assert "coro=<AsyncSession.execute" in repr(task)
         results = await asyncio.gather(
             task,
             session.execute(SELECT),
@@ -192,3 +194,93 @@ def test_an_interrupt_leaves_the_rest_of_a_burst(points: list[str]) -> None:
         event_loop.run_until_complete(session.close())
     finally:
         event_loop.close()
+
+
+async def test_a_step_that_blocks_holds_up_nobody_elses_request(
+    loop: Loop, points: list[str]
+) -> None:
+    """What other tasks have sent is on its way, whatever the next task does with the thread."""
+    async with turbocql.aio.connect(points, io_threads=2) as session:
+        await session.execute(
+            "CREATE KEYSPACE IF NOT EXISTS awaiting WITH replication = "
+            "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        await session.execute("CREATE TABLE IF NOT EXISTS awaiting.t (k int PRIMARY KEY)")
+
+        await session.execute("TRUNCATE awaiting.t")
+        sent = 0
+
+        async def insert(key: int) -> None:
+            nonlocal sent
+            await session.execute(SELECT)
+            sent += 1
+            await session.execute("INSERT INTO awaiting.t (k) VALUES (?)", (key,))
+
+        async def block() -> tuple[int, int]:
+            await session.execute(SELECT)
+            # The loop stands still while another session looks for what was sent.
+            deadline = time.monotonic() + 20
+            with turbocql.connect(points) as other:
+                while True:
+                    seen = other.execute("SELECT count(*) FROM awaiting.t").one()[0]
+                    if seen == sent or time.monotonic() > deadline:
+                        return seen, sent
+                    time.sleep(0.01)
+
+        # The statement is prepared by then.
+        await insert(0)
+        inserts = [asyncio.create_task(insert(key)) for key in range(1, 20)]
+        seen, expected = await block()
+        await asyncio.gather(*inserts)
+        assert seen == expected
+        assert (await session.execute("SELECT count(*) FROM awaiting.t")).one()[0] == 20
+
+
+async def test_another_loop_within_a_step(loop: Loop, points: list[str]) -> None:
+    """As shims for synchronous callers do it: a thread with a loop of its own, while ours waits."""
+    async with turbocql.aio.connect(points) as session:
+        await session.execute(SELECT)
+
+        async def elsewhere() -> str:
+            async with turbocql.aio.connect(points) as other:
+                return str((await other.execute(SELECT)).one().key)
+
+        with ThreadPoolExecutor(1) as threads:
+            assert threads.submit(asyncio.run, elsewhere()).result(30) == "local"
+        running = asyncio.events._get_running_loop()
+        asyncio.events._set_running_loop(None)
+        try:
+            inner = asyncio.new_event_loop()
+            assert inner.run_until_complete(in_a_task_of_its_own(inner, elsewhere)) == "local"
+            inner.close()
+        finally:
+            asyncio.events._set_running_loop(running)
+        assert (await session.execute(SELECT)).one().key == "local"
+
+
+async def in_a_task_of_its_own(
+    inner: asyncio.AbstractEventLoop, call: Callable[[], Coroutine[Any, Any, str]]
+) -> str:
+    return await inner.create_task(call())
+
+
+async def test_every_callback_that_fails_is_told_of(loop: Loop, points: list[str]) -> None:
+    told: list[BaseException] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _loop, context: told.append(context["exception"])
+    )
+    async with turbocql.aio.connect(points) as session:
+
+        def fail(future: object) -> None:
+            raise ValueError(future)
+
+        calls = [session.execute(SELECT) for _ in range(5)]
+        for call in calls:
+            call.send(None)
+            call.add_done_callback(fail)  # type: ignore[attr-defined]
+        while len(told) < 5:
+            await asyncio.sleep(0.01)
+        assert {error.args[0] for error in told} == set(calls)
+        for call in calls:
+            with pytest.raises(StopIteration):
+                call.send(None)

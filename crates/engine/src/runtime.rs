@@ -191,27 +191,7 @@ impl Runtime {
         queue.push(work);
         shared.waiting.store(true, Ordering::SeqCst);
         drop(queue);
-        HELD.with_borrow_mut(|held| match held {
-            Some(held) => held.add(shared),
-            None => shared.ring(),
-        });
-    }
-
-    /// Within `work`, this thread's submissions wake no I/O thread before [`Runtime::release`].
-    pub fn burst<T>(work: impl FnOnce() -> T) -> T {
-        let _end = EndOfBurst(HELD.replace(Some(Held::default())));
-        work()
-    }
-
-    /// Wakes the I/O threads that a burst of this thread holds back. Whoever is about to block, or
-    /// to work for long, is to call it.
-    pub fn release() {
-        HELD.with_borrow_mut(|held| held.as_mut().map(std::mem::take)).iter().for_each(Held::ring);
-    }
-
-    /// How many submissions of this thread are being held back.
-    pub fn held() -> usize {
-        HELD.with_borrow(|held| held.as_ref().map_or(0, |held| held.submissions))
+        shared.ring();
     }
 
     /// Tasks submitted and not finished.
@@ -353,45 +333,6 @@ impl Shared {
         if !self.several {
             self.look();
         }
-    }
-}
-
-thread_local! {
-    /// What this thread has submitted within [`Runtime::burst`].
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
-}
-
-/// Submissions whose threads are still to be woken.
-#[derive(Default)]
-struct Held {
-    submissions: usize,
-    /// Most of the time there is but one.
-    one: Option<Arc<Shared>>,
-    others: Vec<Arc<Shared>>,
-}
-
-impl Held {
-    fn add(&mut self, shared: &Arc<Shared>) {
-        self.submissions += 1;
-        match &self.one {
-            None => self.one = Some(Arc::clone(shared)),
-            Some(one) if Arc::ptr_eq(one, shared) => {}
-            Some(_) if self.others.iter().any(|other| Arc::ptr_eq(other, shared)) => {}
-            Some(_) => self.others.push(Arc::clone(shared)),
-        }
-    }
-
-    fn ring(&self) {
-        self.one.iter().chain(&self.others).for_each(|shared| shared.ring());
-    }
-}
-
-/// Ends a burst, also when it panics; holds what was held around it.
-struct EndOfBurst(Option<Held>);
-
-impl Drop for EndOfBurst {
-    fn drop(&mut self) {
-        HELD.replace(self.0.take()).iter().for_each(Held::ring);
     }
 }
 
