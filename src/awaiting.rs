@@ -17,6 +17,7 @@ use crate::classes::call::Call;
 use crate::ending::Inside;
 use crate::ffi::send::{Sends, Sent};
 use crate::op::OpState;
+use crate::ready::Fast;
 use crate::value::interned;
 
 /// An operation that is awaited, or is going to be.
@@ -126,22 +127,29 @@ impl OpAwait {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The operation is finished: whoever waits runs on, on the loop's next round.
-    pub fn finish(this: &Bound<'_, Self>) -> PyResult<()> {
+    /// The operation is finished: whoever waits runs on, on the loop's next round. True when
+    /// somebody does.
+    pub fn finish(this: &Bound<'_, Self>, fast: Option<&Fast>) -> PyResult<bool> {
         let (callbacks, event_loop) = match &mut *this.get().lock() {
             Stage::Waiting(waiting) if waiting.over.is_none() => {
                 waiting.over = Some(Over::Done);
                 let callbacks = std::mem::take(&mut waiting.callbacks);
                 (callbacks, waiting.event_loop.clone_ref(this.py()))
             }
-            _ => return Ok(()),
+            _ => return Ok(false),
         };
         let event_loop = event_loop.bind(this.py());
+        let tell = |callback: &Callback| {
+            if let Some(fast) = fast
+                && fast.tell(&callback.call, callback.context.as_ref(), this)?
+            {
+                return Ok(());
+            }
+            callback.run_soon(event_loop, this)
+        };
         // All of them, whatever becomes of one.
-        callbacks
-            .iter()
-            .map(|callback| callback.run_soon(event_loop, this))
-            .fold(Ok(()), Result::and)
+        callbacks.iter().map(tell).fold(Ok(()), Result::and)?;
+        Ok(callbacks.first.is_some())
     }
 
     /// The operation, begun, or its result.

@@ -13,16 +13,19 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 use rustix::event::EventfdFlags;
-use turbocql_engine::Wake;
+use turbocql_engine::{Runtime, Wake};
 
 use crate::ending::Inside;
 use crate::op::OpState;
+use crate::ready::Fast;
 use crate::value::interned;
 
 /// What has completed for one event loop.
 pub struct LoopQueue {
     completed: Mutex<Vec<Arc<OpState>>>,
     way: Way,
+    /// How its tasks are told, where there is a way of ours.
+    fast: Option<Fast>,
 }
 
 /// How the loop is woken.
@@ -39,6 +42,12 @@ thread_local! {
         const { RefCell::new(None) };
 }
 
+/// The event loop that runs.
+fn event_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    GET.import(py, "asyncio", "get_running_loop")?.call0()
+}
+
 /// Set when the environment asks for the way without an eventfd.
 static FORCE_NOTIFIER: AtomicBool = AtomicBool::new(false);
 
@@ -51,8 +60,7 @@ pub fn force_notifier(force: bool) {
 impl LoopQueue {
     /// The queue of the running event loop, and that loop.
     pub fn running(py: Python<'_>) -> PyResult<(Arc<LoopQueue>, Bound<'_, PyAny>)> {
-        static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let event_loop = GET.import(py, "asyncio", "get_running_loop")?.call0()?;
+        let event_loop = event_loop(py)?;
         if let Some((queue, last)) = Self::last(py)
             && last.is(&event_loop)
         {
@@ -105,7 +113,11 @@ impl LoopQueue {
                 rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         {
             let number = fd.as_raw_fd();
-            let queue = LoopQueue { completed: Mutex::default(), way: Way::EventFd(fd) };
+            let queue = LoopQueue {
+                completed: Mutex::default(),
+                way: Way::EventFd(fd),
+                fast: Fast::of(event_loop),
+            };
             let drain = Bound::new(py, Drain(Arc::new(queue)))?;
             // Loops without watchable descriptors raise NotImplementedError.
             if event_loop.call_method1("add_reader", (number, &drain)).is_ok() {
@@ -113,7 +125,11 @@ impl LoopQueue {
             }
         }
         let notifier = Arc::new(Notifier::default());
-        let queue = LoopQueue { completed: Mutex::default(), way: Way::Notifier(notifier.clone()) };
+        let queue = LoopQueue {
+            completed: Mutex::default(),
+            way: Way::Notifier(notifier.clone()),
+            fast: Fast::of(event_loop),
+        };
         let drain = Bound::new(py, Drain(Arc::new(queue)))?;
         let requests = Requests { notifier, queue: Arc::downgrade(&drain.get().0) };
         interned::start_notifying(py)?.call1((event_loop, requests))?;
@@ -149,17 +165,27 @@ impl LoopQueue {
         }
         let mut burst = self.take().into_iter();
         let mut failed = Ok(());
+        let mut told = 0_usize;
         while let Some(op) = burst.next() {
-            // One that fails must not leave the rest of the burst waiting.
-            if let Err(error) = op.resolve(py) {
-                let interrupt = !error.is_instance_of::<PyException>(py);
-                failed = Err(error);
-                if interrupt {
-                    // The rest has its turn when the loop runs again, if it does.
-                    self.put_back(burst);
-                    break;
+            match op.resolve(py, self.fast.as_ref()) {
+                Ok(somebody) => told += usize::from(somebody),
+                // One that fails must not leave the rest of the burst waiting.
+                Err(error) => {
+                    let interrupt = !error.is_instance_of::<PyException>(py);
+                    failed = Err(error);
+                    if interrupt {
+                        // The rest has its turn when the loop runs again, if it does.
+                        self.put_back(burst);
+                        break;
+                    }
                 }
             }
+        }
+        if told > 1 {
+            // What they send goes out together, when all have run.
+            let release = (interned::release_held(py)?,);
+            event_loop(py)?.call_method1(pyo3::intern!(py, "call_soon"), release)?;
+            Runtime::hold();
         }
         failed
     }

@@ -9,6 +9,7 @@ mod ending;
 mod error;
 mod ffi;
 mod op;
+mod ready;
 mod row;
 mod value;
 
@@ -47,6 +48,8 @@ mod _core {
     use crate::ffi::quick::force_safe;
     #[pymodule_export]
     use crate::op::Op;
+    #[pymodule_export]
+    use crate::ready::{Ready, release_held};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -20,6 +20,7 @@ use crate::bridge::LoopQueue;
 use crate::classes::session::{Options, SessionState, given};
 use crate::ending::Inside;
 use crate::error;
+use crate::ready::Fast;
 
 /// What the engine hands over.
 pub enum Arrival {
@@ -278,14 +279,15 @@ impl OpState {
     }
 
     /// Called on the event loop, once for each burst that the operation was part of.
-    pub fn resolve(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
+    /// True when somebody runs on.
+    pub fn resolve(self: &Arc<Self>, py: Python<'_>, fast: Option<&Fast>) -> PyResult<bool> {
         if !self.advance(py) {
-            return Ok(());
+            return Ok(false);
         }
         let awaiting = self.lock().awaiting.take();
         match awaiting {
-            Some((_, awaiting)) => OpAwait::finish(awaiting.bind(py)),
-            None => Ok(()),
+            Some((_, awaiting)) => OpAwait::finish(awaiting.bind(py), fast),
+            None => Ok(false),
         }
     }
 
@@ -331,6 +333,7 @@ pub struct Op(pub Arc<OpState>);
 impl Op {
     /// Blocks, with the interpreter released, until the result is there.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Runtime::release();
         loop {
             if self.0.advance(py) {
                 return self.0.outcome();

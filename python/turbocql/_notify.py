@@ -1,12 +1,36 @@
-"""Waking event loops that cannot watch a file descriptor."""
+"""What is particular to event loops: which go the fast way, and waking those that cannot watch a file
+descriptor.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import weakref
+from asyncio.base_events import BaseEventLoop
+from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 from . import _core
+
+
+C_TASK: Any = asyncio.Task
+"""The class of tasks, as asyncio's own loop makes them."""
+
+
+def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None] | None:
+    """Appends to what asyncio's own loop runs in its next round; None for any other loop.
+
+    Called by the native core.
+    """
+    if not isinstance(event_loop, BaseEventLoop):
+        return None
+    for name in ("_run_once", "call_soon"):
+        if getattr(type(event_loop), name, None) is not getattr(BaseEventLoop, name, None):
+            return None
+    ready = getattr(event_loop, "_ready", None)
+    return ready.append if type(ready) is deque else None
 
 
 def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:

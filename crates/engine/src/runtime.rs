@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::{AbortHandle, abortable};
 use tokio::runtime::Builder;
@@ -56,6 +56,9 @@ struct Shared {
     several: bool,
     closed: AtomicBool,
     in_flight: AtomicUsize,
+    /// Until when submissions may be held back, in nanoseconds since it began; 0 for never.
+    hold_until: AtomicU64,
+    began: Instant,
 }
 
 /// Somebody outside who is told once that there is news, however much of it there is.
@@ -82,13 +85,35 @@ impl News {
 
     /// Stands at the end of the line of what is ready to run: by the time it gets its turn, all that
     /// came with the same read of a connection has been worked on.
-    async fn spread(self: Arc<Self>) {
+    ///
+    /// Then it looks once whether something was held back from this thread and forgotten.
+    async fn spread(self: Arc<Self>, shared: Arc<Shared>) {
         let mut whom = Vec::new();
+        let mut look = pin!(tokio::time::sleep(Duration::ZERO));
+        let mut armed = false;
         loop {
-            self.bell.notified().await;
-            std::mem::swap(&mut *self.lock(), &mut whom);
-            for one in whom.drain(..) {
-                one.wake();
+            tokio::select! {
+                biased;
+                () = self.bell.notified() => {
+                    std::mem::swap(&mut *self.lock(), &mut whom);
+                    shared.begin_hold();
+                    for one in whom.drain(..) {
+                        one.wake();
+                    }
+                    if !armed {
+                        armed = true;
+                        look.as_mut().reset(tokio::time::Instant::now() + LOOK);
+                    }
+                }
+                () = &mut look, if armed => {
+                    // Other answers have been handed over since: once more, later.
+                    armed = shared.may_hold();
+                    if armed {
+                        look.as_mut().reset(tokio::time::Instant::now() + LOOK);
+                    } else {
+                        shared.look();
+                    }
+                }
             }
         }
     }
@@ -130,6 +155,8 @@ impl Runtime {
             several,
             closed: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
+            hold_until: AtomicU64::new(0),
+            began: Instant::now(),
         });
         let mut builder;
         if several {
@@ -191,7 +218,27 @@ impl Runtime {
         queue.push(work);
         shared.waiting.store(true, Ordering::SeqCst);
         drop(queue);
-        shared.ring();
+        let rings =
+            HELD.with_borrow_mut(|held| held.as_mut().is_none_or(|held| !held.keep(shared)));
+        if rings {
+            shared.ring();
+        }
+    }
+
+    /// From here on, what this thread submits need not wake an I/O thread that has just handed over
+    /// answers: until [`Runtime::release`], and for a moment only, after which the I/O thread looks
+    /// by itself. Whatever keeps this thread from its release, nothing waits for long.
+    pub fn hold() {
+        HELD.with_borrow_mut(|held| {
+            held.get_or_insert_default();
+        });
+    }
+
+    /// Wakes the I/O thread that this thread holds back something from.
+    pub fn release() {
+        if let Some(Held { of: Some(shared), .. }) = HELD.take() {
+            shared.ring();
+        }
     }
 
     /// Tasks submitted and not finished.
@@ -262,6 +309,20 @@ impl Shared {
         }
     }
 
+    fn nanoseconds(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn begin_hold(&self) {
+        let until = self.nanoseconds() + HOLD.as_nanos() as u64;
+        self.hold_until.store(until, Ordering::SeqCst);
+    }
+
+    /// Whether the thread is going to look by itself, soon.
+    fn may_hold(&self) -> bool {
+        self.nanoseconds() < self.hold_until.load(Ordering::SeqCst)
+    }
+
     /// The thread has nothing to do: from here on it must be woken, unless there is something.
     fn lie_down(&self) {
         self.asleep.store(true, Ordering::SeqCst);
@@ -279,7 +340,7 @@ impl Shared {
         if !self.several {
             let news = Arc::<News>::default();
             NEWS.set(Some(Arc::clone(&news)));
-            tokio::spawn(news.spread());
+            tokio::spawn(news.spread(Arc::clone(&self)));
         }
         // A task of its own: what wakes it before the thread lies down keeps the thread up.
         let _ = tokio::spawn(self.serve()).await;
@@ -333,6 +394,41 @@ impl Shared {
         if !self.several {
             self.look();
         }
+    }
+}
+
+thread_local! {
+    /// What this thread has submitted since [`Runtime::hold`].
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// Submissions whose thread is still to be woken.
+#[derive(Default)]
+struct Held {
+    of: Option<Arc<Shared>>,
+    submissions: usize,
+}
+
+/// So many submissions may wait for the end of the burst that they are made in.
+const MOST_HELD: usize = 32;
+
+/// How long after it has handed over answers the I/O thread need not be woken, and how much later it
+/// looks whether somebody has relied on that.
+const HOLD: Duration = Duration::from_micros(500);
+const LOOK: Duration = Duration::from_millis(1);
+
+impl Held {
+    /// Whether a submission may wait.
+    fn keep(&mut self, shared: &Arc<Shared>) -> bool {
+        self.submissions += 1;
+        if self.submissions.is_multiple_of(MOST_HELD) || !shared.may_hold() {
+            return false;
+        }
+        match &self.of {
+            None => self.of = Some(Arc::clone(shared)),
+            Some(of) => return Arc::ptr_eq(of, shared),
+        }
+        true
     }
 }
 

@@ -1,0 +1,98 @@
+//! What asyncio's own event loop calls in its next round, made with less ado than `call_soon` does.
+//!
+//! Only for the one callback of which there are many: a task that is told that what it waits for is
+//! there, which never raises. Everything else, and every other loop, gets a `call_soon`.
+
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use turbocql_engine::Runtime;
+
+use crate::awaiting::OpAwait;
+use crate::value::interned;
+
+/// In the place of an `asyncio.Handle`.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Ready {
+    call: Py<PyAny>,
+    context: Py<PyAny>,
+    awaiting: Py<OpAwait>,
+}
+
+#[pymethods]
+impl Ready {
+    #[getter]
+    fn _cancelled(&self) -> bool {
+        false
+    }
+
+    /// What the loop calls: nothing of ours, so that no native frame of ours is below the task.
+    #[getter]
+    fn _run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let run = self.context.bind(py).getattr(pyo3::intern!(py, "run"))?;
+        interned::partial(py)?.call1((run, &self.call, &self.awaiting))
+    }
+
+    /// For the log of slow callbacks.
+    #[getter]
+    fn _callback(&self) -> &Py<PyAny> {
+        &self.call
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.call)?;
+        visit.call(&self.context)?;
+        visit.call(&self.awaiting)
+    }
+}
+
+/// The way past `call_soon`, for loops that have it.
+pub struct Fast(Py<PyAny>);
+
+impl Fast {
+    /// `None` for loops that are not asyncio's own in what matters here.
+    pub fn of(event_loop: &Bound<'_, PyAny>) -> Option<Fast> {
+        let append = interned::append_ready(event_loop.py()).ok()?.call1((event_loop,)).ok()?;
+        if append.is_none() { None } else { Some(Fast(append.unbind())) }
+    }
+
+    /// Has a task told in the loop's next round; false where the callback is none of a task.
+    pub fn tell(
+        &self,
+        call: &Py<PyAny>,
+        context: Option<&Py<PyAny>>,
+        awaiting: &Bound<'_, OpAwait>,
+    ) -> PyResult<bool> {
+        let py = awaiting.py();
+        let Some(context) = context.filter(|_| is_wakeup(call.bind(py))) else { return Ok(false) };
+        let (call, context) = (call.clone_ref(py), context.clone_ref(py));
+        let ready = Ready { call, context, awaiting: awaiting.clone().unbind() };
+        self.0.bind(py).call1((Bound::new(py, ready)?,))?;
+        Ok(true)
+    }
+}
+
+/// Whether a callback is that of a task of C's, which tells its task and raises nothing.
+fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let (py, class) = (call.py(), call.get_type());
+    if let Some(known) = CLASS.get(py) {
+        return class.is(known);
+    }
+    // CPython 3.10 and 3.11 have a class for it; later ones a method of the task.
+    let wakeup = class.name().is_ok_and(|name| name == "TaskWakeupMethWrapper");
+    if wakeup {
+        return CLASS.set(py, class.unbind()).is_ok();
+    }
+    let task = call.getattr_opt(pyo3::intern!(py, "__self__")).ok().flatten();
+    task.is_some_and(|task| interned::c_task(py).is_ok_and(|class| task.get_type().is(class)))
+        && class.is_exact_instance_of::<PyType>()
+        && call.is_instance_of::<pyo3::types::PyCFunction>()
+}
+
+/// Ends what [`Runtime::hold`] began: called by the loop behind the tasks of a burst.
+#[pyfunction]
+pub fn release_held() {
+    Runtime::release();
+}
