@@ -14,7 +14,6 @@ from typing import Any
 
 from . import _core
 
-
 C_TASK: Any = asyncio.Task
 """The class of tasks, as asyncio's own loop makes them."""
 
