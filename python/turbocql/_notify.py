@@ -1,6 +1,4 @@
-"""What is particular to event loops: which go the fast way, and waking those that cannot watch a file
-descriptor.
-"""
+"""What is particular to event loops: which go the fast way, and waking those without descriptors."""
 
 from __future__ import annotations
 
