@@ -119,7 +119,9 @@ def _where(taken: Samples) -> list[str]:
                 f"{sample['client']} {sample['version']}" for sample in mine if sample["version"]
             )
             numpy = dict.fromkeys(f"NumPy {s['numpy']}" for s in mine if s.get("numpy"))
-            machines = dict.fromkeys(str(sample["machine"]) for sample in mine)
+            machines = dict.fromkeys(
+                str(sample["machine"]) for sample in mine if sample.get("machine")
+            )
             of_software = ", ".join([*versions, *numpy])
             rows.append(
                 [suite, name, of_software, "; ".join(machines), _dates(mine), _rounds(mine)]

@@ -1,4 +1,4 @@
-"""What is particular to event loops: which go the fast way, and waking those without descriptors."""
+"""What is particular to event loops: which go the fast way; waking those without descriptors."""
 
 from __future__ import annotations
 
