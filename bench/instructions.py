@@ -9,8 +9,8 @@ machine and on a quiet one. All instructions of a call are recorded beside them 
 moved, but decide nothing: what the allocators of Python and C take for a call of a large object
 depends on what the heap holds (some 200 instructions), callgrind emulates a processor with the
 features of the host's, by which libraries choose their code, and Python's share is that of one
-build of one version. So the file also says where it was recorded; on another architecture nothing is
-compared.
+build of one version. So the file also says where it was recorded; on another architecture nothing
+is compared.
 """
 
 from __future__ import annotations
