@@ -40,7 +40,7 @@ class Awaited(Client):
         )
 
     def scan(self, limit: int | None = None) -> list[Any]:
-        raise NotImplementedError
+        raise NotImplementedError("scans are the blocking session's, as the other drivers' are")
 
     def close(self) -> None:
         self._loop.run_until_complete(self._session.close())

@@ -381,7 +381,7 @@ def test_each_truncation(kind: Kind) -> None:
         kept.decode(body)
 
 
-def test_what_the_collector_knows_of_rows() -> None:
+def test_what_the_collector_knows_of_rows(request: pytest.FixtureRequest) -> None:
     """Rows that can be no part of a cycle it need not look at; all others it must."""
     atomic = [("a", "int"), ("b", "text"), ("c", "blob"), ("d", "timestamp"), ("e", "double")]
     atomic += [("g", "uuid"), ("h", "inet"), ("i", "time"), ("j", "decimal")]
@@ -390,8 +390,10 @@ def test_what_the_collector_knows_of_rows() -> None:
         rows = RowsDecoder(kind).decode(result(atomic, [row] * 3)).rows
         assert gc.is_tracked(rows)
         assert not any(map(gc.is_tracked, rows))
-        # Decimals refer to their class, which CPython 3.13 tells the collector.
-        assert not any(gc.is_tracked(value) for row in rows for value in row[:-1])
+        # Decimals refer to their class, which CPython 3.13 tells the collector; the safe way makes
+        # UUIDs, addresses and times as their classes do, which the collector knows.
+        if not request.config.getoption("--safe"):
+            assert not any(gc.is_tracked(value) for row in rows for value in row[:-1])
     for cql_type, data in (("list<int>", bytes(4)), ("set<int>", bytes(4))):
         rows = RowsDecoder("tuple").decode(result([*atomic, ("f", cql_type)], [[*row, data]])).rows
         assert gc.is_tracked(rows)
