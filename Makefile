@@ -76,6 +76,11 @@ jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 bench: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(RIVALS:%=.venv-%/.installed) jars) ## all benchmarks beside other drivers; CASE="insert_text workers 100" for some, BENCH_ARGS="--list" lists all
 	$(BIN)/python bench/run.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
+# The engine without Python, the floor of requests to a server.
+target/release/examples/pure_engine: $(RUST_SOURCES)
+	cargo build --release --locked --package turbocql-engine --example pure_engine
+	@touch $@
+
 instructions: $(BIN)/.built ## the codec's instructions per call beside those recorded; RECORD="why" records them
 	$(BIN)/python bench/instructions.py $(if $(filter command,$(origin RECORD)),--record "$$RECORD")
 

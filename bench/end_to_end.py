@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.job import Job
-from end_to_end_cases import CLIENTS, Case, counterpart, named
+from end_to_end_cases import CLIENTS, FLOOR, Case, counterpart, named
 from end_to_end_server import Server, Wrong
 from timing import today
 
@@ -150,15 +150,18 @@ def _process(client: str, job: Job) -> Sample:
 
 
 def _install(client: str) -> None:
-    """Makes a rival's environment; that of turbocql is the one that runs this.
+    """Makes a rival's environment, or the floor's program; that of turbocql runs this.
 
     Raises: Failed.
     """
     environment, _ = CLIENTS[client]
-    if environment == ".venv":
+    target = f"{environment}/.installed"
+    if client == FLOOR:
+        target = "target/release/examples/pure_engine"
+    elif environment == ".venv":
         return
     made = subprocess.run(
-        ["make", "--no-print-directory", f"{environment}/.installed"],
+        ["make", "--no-print-directory", target],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -166,7 +169,7 @@ def _install(client: str) -> None:
     )
     if made.returncode:
         said = made.stdout.strip().splitlines() or ["nothing"]
-        raise Failed(f"{environment} cannot be made: {said[-1]}")
+        raise Failed(f"{target} cannot be made: {said[-1]}")
 
 
 def main(patterns: Sequence[str] = (), rounds: int = ROUNDS) -> int:

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 
 from timing import chosen
 
-__all__ = ["CANNOT", "CLIENTS", "Case", "cases", "counterpart", "named"]
+__all__ = ["CANNOT", "CLIENTS", "FLOOR", "Case", "cases", "counterpart", "named"]
+
+FLOOR = "engine"
+"""No driver: what the network engine takes by itself, without Python."""
 
 CLIENTS = {
     "turbocql": (".venv", "clients.with_turbocql"),
@@ -17,6 +20,7 @@ CLIENTS = {
     "cassandra-driver": (".venv-cassandra-driver", "clients.with_cassandra"),
     "acsylla": (".venv-acsylla", "clients.with_acsylla"),
     "scyllapy": (".venv-scyllapy", "clients.with_scyllapy"),
+    FLOOR: (".venv", "clients.with_engine"),
 }
 """The environment of each client and its program."""
 
@@ -94,6 +98,8 @@ def cases() -> list[Case]:
                 "callbacks": PYTHON,
                 "concurrent": PYTHON,
             }
+            if scenario.startswith("insert"):
+                shapes["workers"] += (FLOOR,)
             if in_flight == 1:
                 shapes["sync"] = ("turbocql", *PYTHON)
             found += [
@@ -106,6 +112,7 @@ def cases() -> list[Case]:
             found += [Case(scenario, "bulk", client, in_flight) for client in ("turbocql", *PYTHON)]
             # Nothing of theirs is faster than workers.
             found += [Case(scenario, "bulk", client, in_flight) for client in AWAITED[1:]]
+            found.append(Case(scenario, "bulk", FLOOR, in_flight))
     for shape in ("tuples", "named", "dicts"):
         found += [
             Case("scan", shape, client, 1)

@@ -39,6 +39,8 @@ WORDS
 - Requests to a server: user and system time of the client's process, divided by its requests; the
   median over the rounds. *callbacks* stand beside turbocql's *workers*, *concurrent* beside its
   *tasks*.
+- *engine*: no driver, but the floor: the network engine that turbocql is built on, from a Rust
+  program that sends ready bytes. A bulk target also counts as met within 1.3 times that.
 - Memory: how far one call raises the resident memory of its process at most, with what it gives.
   Allocators take it in blocks and keep what was freed, so small figures say little.
 - *Ratio* is the rival's time divided by turbocql's: above 1, turbocql is faster.

@@ -11,6 +11,7 @@ from typing import Any
 from targets import CODEC, SCENARIOS, Verdict, judge
 
 __all__ = [
+    "FLOOR",
     "OURS",
     "RIVALS",
     "STOCK",
@@ -34,6 +35,8 @@ _FIGURE = re.compile(r"-|-?[0-9.,]+")
 
 OURS, STOCK = "turbocql", "scylla-driver"
 RIVALS = (STOCK, "cassandra-driver")
+FLOOR = "engine"
+"""The network engine from Rust: no driver, but the least that turbocql can need."""
 
 
 def interpreters(samples: Iterable[Sample]) -> list[str]:

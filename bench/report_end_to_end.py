@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from report_data import OURS, STOCK, Endpoint, Sample, against, number, table
+from report_data import FLOOR, OURS, STOCK, Endpoint, Sample, against, number, table
 from targets import END_TO_END, SCENARIOS, Verdict
 
 __all__ = ["end_to_end_section", "in_flight_section", "losses", "usual", "without_figure"]
@@ -102,7 +102,8 @@ def verdicts(points: list[Endpoint]) -> list[tuple[str, str, Verdict]]:
             continue
         rival = _find(points, target.scenario, target.shape, target.below)
         stock = _find(points, target.scenario, target.stock_shape, STOCK)
-        verdict = target.judge(ours.cpu_us, _cpu(rival), _cpu(stock))
+        floor = _find(points, target.scenario, target.shape, FLOOR)
+        verdict = target.judge(ours.cpu_us, _cpu(rival), _cpu(stock), _cpu(floor))
         beside = rival if target.below else stock
         if beside is not None:
             figures = against(ours.spreads["cpu_us"], beside.spreads["cpu_us"], "us")
@@ -120,7 +121,7 @@ def losses(endpoints: list[Endpoint]) -> list[str]:
     ours = {(p.scenario, p.shape, p.in_flight): p for p in endpoints if p.client == OURS}
     found = []
     for point in endpoints:
-        if point.client.startswith(OURS):
+        if point.client.startswith(OURS) or point.client == FLOOR:
             continue
         shape = _COUNTERPARTS.get(point.shape, point.shape)
         beside = ours.get((point.scenario, shape, point.in_flight))

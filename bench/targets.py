@@ -205,8 +205,14 @@ class EndToEnd:
             about += f", or {self.stock_us / self.about_us:.3g}x as fast as scylla-driver"
         return about
 
-    def judge(self, ours_us: float, rival_us: float | None, stock_us: float | None) -> Verdict:
-        """By the medians of one run: ours, those of `below`, and scylla-driver's."""
+    def judge(
+        self,
+        ours_us: float,
+        rival_us: float | None,
+        stock_us: float | None,
+        floor_us: float | None = None,
+    ) -> Verdict:
+        """By the medians of one run: ours, those of `below`, scylla-driver's, the engine's own."""
         if self.below:
             if rival_us is None:
                 return Verdict(False, f"{self.below} was not measured", measured=False)
@@ -223,7 +229,11 @@ class EndToEnd:
                 ways.append(how)
         elif self.stock_us is not None and not ways:
             return Verdict(False, "scylla-driver was not measured", measured=False)
-        return Verdict(bool(ways), "; ".join(ways) or how)
+        if floor_us is None:
+            return Verdict(bool(ways), "; ".join(ways) or how)
+        beside = f"{_beside_floor(ours_us, floor_us)} of {floor_us:.3g} us"
+        met = bool(ways) or ours_us <= FLOOR_FACTOR * floor_us
+        return Verdict(met, "; ".join([*(ways or [how]), beside]), met and not ways)
 
 
 END_TO_END: list[EndToEnd] = [

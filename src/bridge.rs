@@ -17,7 +17,7 @@ use turbocql_engine::{Runtime, Wake};
 
 use crate::ending::Inside;
 use crate::op::OpState;
-use crate::ready::Fast;
+use crate::ready::{Fast, call_release_soon};
 use crate::value::interned;
 
 /// What has completed for one event loop.
@@ -43,7 +43,7 @@ thread_local! {
 }
 
 /// The event loop that runs.
-fn event_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+pub fn event_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     GET.import(py, "asyncio", "get_running_loop")?.call0()
 }
@@ -183,8 +183,7 @@ impl LoopQueue {
         }
         if told > 1 {
             // What they send goes out together, when all have run.
-            let release = (interned::release_held(py)?,);
-            event_loop(py)?.call_method1(pyo3::intern!(py, "call_soon"), release)?;
+            call_release_soon(py)?;
             Runtime::hold();
         }
         failed

@@ -10,6 +10,7 @@ use pyo3::types::PyType;
 use turbocql_engine::Runtime;
 
 use crate::awaiting::OpAwait;
+use crate::bridge::event_loop;
 use crate::value::interned;
 
 /// In the place of an `asyncio.Handle`.
@@ -91,8 +92,16 @@ fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
         && call.is_instance_of::<pyo3::types::PyCFunction>()
 }
 
-/// Ends what [`Runtime::hold`] began: called by the loop behind the tasks of a burst.
+/// Ends what [`Runtime::hold`] began: called by the loop behind the tasks of a burst, and again
+/// behind those that they let run.
 #[pyfunction]
-pub fn release_held() {
-    Runtime::release();
+pub fn release_held(py: Python<'_>) -> PyResult<()> {
+    if Runtime::end_round() { call_release_soon(py) } else { Ok(()) }
+}
+
+/// Has the running loop release what is held, behind all that it is to run by now.
+pub fn call_release_soon(py: Python<'_>) -> PyResult<()> {
+    let release = (interned::release_held(py)?,);
+    event_loop(py)?.call_method1(pyo3::intern!(py, "call_soon"), release)?;
+    Ok(())
 }

@@ -241,6 +241,17 @@ impl Runtime {
         }
     }
 
+    /// Called when a round of the loop is over that began with a [`Runtime::hold`]. True when it is to
+    /// be called once more, after the next one: nothing was submitted, so what ran may only have let
+    /// others run, through a semaphore or a queue. Otherwise releases.
+    pub fn end_round() -> bool {
+        let again = HELD.with_borrow_mut(|held| held.as_mut().is_some_and(Held::waits));
+        if !again {
+            Runtime::release();
+        }
+        again
+    }
+
     /// Tasks submitted and not finished.
     pub fn in_flight(&self) -> usize {
         self.0.shared.in_flight.load(Ordering::Acquire)
@@ -407,6 +418,8 @@ thread_local! {
 struct Held {
     of: Option<Arc<Shared>>,
     submissions: usize,
+    /// A round has gone by without any.
+    waited: bool,
 }
 
 /// So many submissions may wait for the end of the burst that they are made in.
@@ -418,6 +431,11 @@ const HOLD: Duration = Duration::from_micros(500);
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Held {
+    /// Whether another round may bring the first submission.
+    fn waits(&mut self) -> bool {
+        self.submissions == 0 && !std::mem::replace(&mut self.waited, true)
+    }
+
     /// Whether a submission may wait.
     fn keep(&mut self, shared: &Arc<Shared>) -> bool {
         self.submissions += 1;
@@ -505,6 +523,25 @@ mod tests {
         task.abort();
         assert_eq!(receiver.recv_timeout(SOON), Ok("dropped"));
         assert!(settles(&runtime));
+    }
+
+    #[test]
+    fn a_round_without_submissions_is_followed_by_one_more() {
+        let runtime = Runtime::start(1).unwrap();
+        assert!(!Runtime::end_round(), "nothing is held");
+        Runtime::hold();
+        assert!(Runtime::end_round());
+        assert!(!Runtime::end_round(), "once");
+        for first_round in [true, false] {
+            Runtime::hold();
+            if !first_round {
+                assert!(Runtime::end_round());
+            }
+            let (sender, receiver) = mpsc::channel();
+            runtime.submit(async move { sender.send(()).unwrap() });
+            assert!(!Runtime::end_round(), "there was a submission");
+            receiver.recv_timeout(SOON).unwrap();
+        }
     }
 
     #[test]
