@@ -7,7 +7,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock $(wildcard crates/*/Cargo.toml)
 
-PROOF := tests/differential tests/property tests/golden tests/unit \
+PROOF := tests/accel tests/differential tests/property tests/golden tests/unit \
 	tests/integration/test_server_witness.py tests/integration/test_tokens.py tests/integration/test_types.py
 
 # Drivers to measure beside ours, each in an environment of its own.
@@ -37,7 +37,7 @@ check: ## format, lint, types and tests, with the seconds of each
 	@$(STAGE) python-test $(MAKE) --no-print-directory python-test
 	@echo; cat build/stages
 
-proof: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed jars ## the codec's bytes in full: differential, server, fuzzing, memory; about half an hour
+proof: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed .venv-cassandra-driver/.installed jars ## the codec's bytes in full: differential, server, fuzzing, memory; about half an hour
 	@rm -f build/stages
 	@$(STAGE) tests $(BIN)/python -m pytest --proof $(PROOF)
 	@$(STAGE) fuzz fuzz/run 1000000
@@ -66,7 +66,7 @@ types: $(BIN)/.built $(BIN)/.demo ## mypy, strict
 rust-test: prerequisites
 	cargo test --locked --workspace --exclude turbocql-core
 
-python-test: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed jars
+python-test: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed .venv-cassandra-driver/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(BIN)/python -m pytest --safe tests/unit tests/golden tests/property
 

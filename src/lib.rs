@@ -1,6 +1,7 @@
 //! The private native core of the `turbocql` package.
 #![deny(unsafe_code)]
 
+mod accel;
 mod awaiting;
 mod bind;
 mod bridge;
@@ -20,6 +21,20 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The native half of turbocql; private, may change at any time.
 #[pyo3::pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::accel::bind::{BindStandIn, RowPlan};
+    #[pymodule_export]
+    use crate::accel::body::BodyStandIn;
+    #[pymodule_export]
+    use crate::accel::named::NamedStandIn;
+    #[pymodule_export]
+    use crate::accel::result::{ResultPlan, ResultStandIn};
+    #[pymodule_export]
+    use crate::accel::routing::RoutingStandIn;
+    #[pymodule_export]
+    use crate::accel::serialize::{SerializeStandIn, TypePlan};
+    #[pymodule_export]
+    use crate::accel::{accel_changed, accel_enable};
     #[pymodule_export]
     use crate::awaiting::OpAwait;
     #[pymodule_export]

@@ -9,7 +9,9 @@ Example:
 from __future__ import annotations
 
 import atexit as _atexit
+import importlib as _importlib
 import os as _os
+from typing import Any as _Any
 
 from . import _core, aio, codec, errors, protocol
 from .bulk import BulkFailure, BulkReport
@@ -39,6 +41,7 @@ __all__ = [
     "Time",
     "Timestamp",
     "__version__",
+    "accelerate",
     "aio",
     "codec",
     "connect",
@@ -47,6 +50,19 @@ __all__ = [
 ]
 
 __version__: str = _core.VERSION
+
+
+def accelerate() -> None:
+    """Has programs on cassandra-driver or scylla-driver use the codec: see `turbocql.accel`."""
+    # Not before somebody asks: most programs do without.
+    _importlib.import_module(".accel", __name__).accelerate()
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "accel":
+        return _importlib.import_module(".accel", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 # Threads that are still at work when the interpreter ends must not be in native code by then.
 _atexit.register(_core.ending)

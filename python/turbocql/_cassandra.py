@@ -45,7 +45,7 @@ _GENERIC = {
     "FrozenType",
     "ReversedType",
 }
-_OPAQUE = {"ColumnToCollectionType", "DynamicCompositeType", "_UnrecognizedType"}
+OPAQUE = {"ColumnToCollectionType", "DynamicCompositeType", "_UnrecognizedType"}
 """Classes that hand bytes through."""
 
 _OWN_BYTES = ("serialize", "serialize_safe", "to_binary")
@@ -59,7 +59,7 @@ class ColumnDescription(NamedTuple):
     col: str
 
 
-def _stock(cls: type[Any]) -> type[Any] | None:
+def stock_class(cls: type[Any]) -> type[Any] | None:
     """The class of `cassandra.cqltypes` that `cls` is or is derived from."""
     module = sys.modules.get("cassandra.cqltypes")
     stock = (base for base in cls.__mro__ if getattr(module, base.__name__, None) is base)
@@ -68,12 +68,12 @@ def _stock(cls: type[Any]) -> type[Any] | None:
 
 def is_stock(cls: type[Any]) -> bool:
     """Whether values of `cls` become bytes as the class of `cassandra.cqltypes` under it says."""
-    stock = _stock(cls)
-    if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *_OPAQUE}:
+    stock = stock_class(cls)
+    if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *OPAQUE}:
         return False
     if any(_function(cls, name) is not _function(stock, name) for name in _OWN_BYTES):
         return False
-    return stock.__name__ in _OPAQUE or all(is_stock(part) for part in _parts(cls))
+    return stock.__name__ in OPAQUE or all(is_stock(part) for part in parts_of(cls))
 
 
 def _function(cls: type[Any], name: str) -> Any:
@@ -82,7 +82,8 @@ def _function(cls: type[Any], name: str) -> Any:
     return getattr(found, "__func__", found)
 
 
-def _parts(cls: Any) -> tuple[type[Any], ...]:
+def parts_of(cls: Any) -> tuple[type[Any], ...]:
+    """The types that a class of `cassandra.cqltypes` is made of."""
     if getattr(cls, "subtype", None) is not None:
         return (cls.subtype,)
     return tuple(getattr(cls, "subtypes", None) or ())
@@ -93,7 +94,7 @@ def cql_type(cls: Any) -> _core.CqlType:
 
     Raises: `TypeError` for a class that is none, or that makes bytes in a way of its own.
     """
-    stock = _stock(cls)
+    stock = stock_class(cls)
     if stock is None:
         raise TypeError(
             f"a CQL type is CQL text, a CqlType or a class of cassandra.cqltypes, got {cls!r}"
@@ -103,9 +104,9 @@ def cql_type(cls: Any) -> _core.CqlType:
         raise TypeError(f"{cls!r} makes bytes in a way of its own, which only Python knows")
     if kind in _SCALARS:
         return _core.CqlType(_SCALARS[kind])
-    if kind in _OPAQUE:
+    if kind in OPAQUE:
         return _core.CqlType.from_class_name(cls.cass_parameterized_type(full=True))
-    parts = [cql_type(part) for part in _parts(cls)]
+    parts = [cql_type(part) for part in parts_of(cls)]
     if kind == "VectorType":
         return _core.CqlType.vector_of(parts[0], int(cls.vector_size))
     if kind == "UserType":

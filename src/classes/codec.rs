@@ -88,11 +88,11 @@ impl Serializer {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let py = value.py();
         check_version(protocol_version)?;
-        if let Some(bytes) = quick::whole(&self.plan, value)? {
+        if let Some(bytes) = quick::whole::<quick::Protocol>(&self.plan, value)? {
             return Ok(bytes);
         }
         quick::with_scratch(|out| {
-            if !quick::value(&self.plan, value, out) {
+            if !quick::value::<quick::Protocol>(&self.plan, value, out) {
                 let _inside = Inside::nested(py)?;
                 error::guarded(|| {
                     room(out, SMALL)

@@ -66,7 +66,8 @@ unsafe extern "C" fn serialize(
             let py = Python::assume_attached();
             let given = Borrowed::from_ptr(py, *arguments);
             let serializer = Borrowed::from_ptr(py, this).cast_unchecked::<Serializer>();
-            quick::to_bytes(serializer.get().plan(), &given)
+            let bytes = quick::bytes_of::<quick::Protocol>(serializer.get().plan(), &given);
+            bytes.map_or(ptr::null_mut(), Bound::into_ptr)
         }
     }));
     match quick {

@@ -7,6 +7,8 @@
 
 pub mod buffer;
 pub mod bytes;
+pub mod call;
+pub mod columns;
 mod decimal;
 pub mod decode;
 pub mod held;
@@ -16,6 +18,7 @@ pub mod method;
 mod numpy;
 mod object;
 pub mod quick;
+pub mod reference;
 pub mod rows;
 pub mod send;
 mod slots;

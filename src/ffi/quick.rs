@@ -58,10 +58,55 @@ pub fn is_forced_safe() -> bool {
 
 pub type Object = *mut ffi::PyObject;
 
+/// What is written in more than one way.
+pub trait Dialect {
+    /// The length that stands for a null in a list, set or map.
+    const NULL: i32;
+
+    /// Milliseconds of a `datetime` of no time zone or of UTC.
+    fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64>;
+}
+
+/// The protocol's, which is ours.
+pub struct Protocol;
+
+impl Dialect for Protocol {
+    const NULL: i32 = wire::NULL;
+
+    #[inline(always)]
+    fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
+        temporal::exact_timestamp(datetime)
+    }
+}
+
+/// That of drivers that compute timestamps in binary64.
+pub struct FloatTime;
+
+impl Dialect for FloatTime {
+    const NULL: i32 = wire::NULL;
+
+    #[inline(always)]
+    fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
+        temporal::float_timestamp(datetime)
+    }
+}
+
+/// That of drivers that also write nothing for a null.
+pub struct FloatTimeEmptyNull;
+
+impl Dialect for FloatTimeEmptyNull {
+    const NULL: i32 = 0;
+
+    #[inline(always)]
+    fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
+        temporal::float_timestamp(datetime)
+    }
+}
+
 /// Appends the bytes of a value without framing. False, and nothing appended, when the value is
 /// turned down.
 #[inline]
-pub fn value(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+pub fn value<D: Dialect>(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if SAFE_ONLY.load(Ordering::Relaxed) {
         return false;
     }
@@ -70,7 +115,7 @@ pub fn value(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bo
     }
     let start = out.len();
     // SAFETY: the object is alive as long as `given`, by which the interpreter's lock is held too.
-    let done = unsafe { put(plan, given.as_ptr(), out) };
+    let done = unsafe { put::<D>(plan, given.as_ptr(), out) };
     if !done {
         out.truncate(start);
     }
@@ -89,7 +134,7 @@ pub fn cell(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> boo
     }
     let start = out.len();
     // SAFETY: as in `value`.
-    let done = unsafe { put_cell(plan, given.as_ptr(), out) };
+    let done = unsafe { put_cell::<Protocol>(plan, given.as_ptr(), out) };
     if !done {
         out.truncate(start);
     }
@@ -99,7 +144,7 @@ pub fn cell(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> boo
 /// New `bytes` of a value that needs no other memory: of one of fixed width, of text and bytes, or of
 /// a vector of numbers in a list, tuple or array.
 #[inline]
-pub fn whole<'py>(
+pub fn whole<'py, D: Dialect>(
     plan: &HostPlan,
     given: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
@@ -115,7 +160,7 @@ pub fn whole<'py>(
             Plan::Double => fixed(py, as_double(object)),
             Plan::Float => fixed(py, as_float(object)),
             Plan::Boolean => fixed(py, as_boolean(object)),
-            Plan::Timestamp => fixed(py, as_timestamp(object)),
+            Plan::Timestamp => fixed(py, as_timestamp::<D>(object)),
             Plan::Uuid => fixed(py, as_uuid(object)),
             Plan::Text => copied(py, text(object)),
             // Nobody changes them: they are their own bytes.
@@ -132,21 +177,21 @@ pub fn whole<'py>(
     }
 }
 
-/// New `bytes` of a value that goes the quick way; null, without an exception, for any other.
-///
-/// No reference is given up here that pyo3 would have to count.
+/// New `bytes` of a value that goes the quick way; none, without an exception, for any other.
 #[inline]
-pub fn to_bytes(plan: &HostPlan, given: &Bound<'_, PyAny>) -> Object {
+pub fn bytes_of<'py, D: Dialect>(
+    plan: &HostPlan,
+    given: &Bound<'py, PyAny>,
+) -> Option<Bound<'py, PyBytes>> {
     let py = given.py();
-    let made = match whole(plan, given) {
+    match whole::<D>(plan, given) {
         Ok(Some(made)) => Some(made),
         // No memory: the other way will say so.
         Err(_) => None,
         Ok(None) => {
-            with_scratch(|out| value(plan, given, out).then(|| copy(py, out).ok()).flatten())
+            with_scratch(|out| value::<D>(plan, given, out).then(|| copy(py, out).ok()).flatten())
         }
-    };
-    made.map_or(std::ptr::null_mut(), Bound::into_ptr)
+    }
 }
 
 /// Scratch memory above this is given back after use.
@@ -302,11 +347,11 @@ unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
 
 /// Milliseconds of an exact `datetime`.
 #[inline(always)]
-unsafe fn as_timestamp(object: Object) -> Option<[u8; 8]> {
+unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
     // SAFETY: the caller's word; what is done with it runs no Python code.
     let given = unsafe { borrowed(object) };
     let exact = given.cast_exact::<PyDateTime>().ok()?;
-    temporal::exact_timestamp(&exact).map(i64::to_be_bytes)
+    D::timestamp(&exact).map(i64::to_be_bytes)
 }
 
 /// The bytes of an exact `UUID`.
@@ -328,7 +373,7 @@ unsafe fn as_uuid(object: Object) -> Option<[u8; 16]> {
 /// # Safety
 /// `object` is alive and the interpreter's lock is held.
 #[inline(always)]
-unsafe fn put_cell(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: the caller's word, handed on.
     unsafe {
         if is_none(object) {
@@ -340,7 +385,7 @@ unsafe fn put_cell(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
             Plan::Float => put_fixed_cell(as_float(object), out),
             Plan::Double => put_fixed_cell(as_double(object), out),
             Plan::Boolean => put_fixed_cell(as_boolean(object), out),
-            Plan::Timestamp => put_fixed_cell(as_timestamp(object), out),
+            Plan::Timestamp => put_fixed_cell(as_timestamp::<D>(object), out),
             Plan::Uuid => put_fixed_cell(as_uuid(object), out),
             Plan::Text => put_slice_cell(text(object), out),
             Plan::Blob => put_slice_cell(bytes(object), out),
@@ -349,9 +394,24 @@ unsafe fn put_cell(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
                     return false;
                 }
                 let start = wire::begin_value(out);
-                put(plan, object, out) && wire::end_value(out, start).is_ok()
+                put::<D>(plan, object, out) && wire::end_value(out, start).is_ok()
             }
         }
+    }
+}
+
+/// Appends a part of a list, set or map after its length.
+///
+/// # Safety
+/// As for [`put_cell`].
+#[inline(always)]
+unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+    // SAFETY: the caller's word, handed on.
+    unsafe {
+        if D::NULL != wire::NULL && is_none(object) {
+            return put_fixed(Some(D::NULL.to_be_bytes()), out);
+        }
+        put_cell::<D>(plan, object, out)
     }
 }
 
@@ -360,7 +420,7 @@ unsafe fn put_cell(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
 /// # Safety
 /// As for [`put_cell`].
 #[inline]
-pub unsafe fn put(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: the caller's word, handed on.
     unsafe {
         match plan {
@@ -381,29 +441,29 @@ pub unsafe fn put(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
             Plan::Ascii => put_slice(text(object).filter(|text| text.is_ascii()), out),
             Plan::Blob => put_slice(bytes(object), out),
             Plan::List(element) => match items(object) {
-                Some(parts) => put_items(element, parts, out),
+                Some(parts) => put_items::<D>(element, parts, out),
                 None => false,
             },
             Plan::Set(element) => match items(object) {
-                Some(parts) => put_items(element, parts, out),
-                None => put_set(element, object, out),
+                Some(parts) => put_items::<D>(element, parts, out),
+                None => put_set::<D>(element, object, out),
             },
-            Plan::Map(entry) => put_dict(&entry.0, &entry.1, object, out),
+            Plan::Map(entry) => put_dict::<D>(&entry.0, &entry.1, object, out),
             Plan::Tuple(components) => match items(object) {
                 Some(parts) if parts.len() <= components.len() => {
-                    components.iter().zip(parts).all(|(plan, &part)| put_cell(plan, part, out))
+                    components.iter().zip(parts).all(|(plan, &part)| put_cell::<D>(plan, part, out))
                 }
                 _ => false,
             },
             Plan::Udt(udt) => match items(object) {
                 Some(parts) if parts.len() == udt.fields.len() => {
-                    udt.fields.iter().zip(parts).all(|(plan, &part)| put_cell(plan, part, out))
+                    udt.fields.iter().zip(parts).all(|(plan, &part)| put_cell::<D>(plan, part, out))
                 }
                 _ => false,
             },
             Plan::Vector(vector) => match items(object) {
                 Some(parts) if parts.len() == vector.dimension && vector.width.is_some() => {
-                    put_bare(&vector.element, parts, out)
+                    put_bare::<D>(&vector.element, parts, out)
                 }
                 None if vector.width.is_some() => put_vector(vector, object, out),
                 _ => false,
@@ -415,7 +475,7 @@ pub unsafe fn put(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
                 }
                 _ => false,
             },
-            Plan::Timestamp => put_fixed(as_timestamp(object), out),
+            Plan::Timestamp => put_fixed(as_timestamp::<D>(object), out),
             Plan::Date => {
                 let given = borrowed(object);
                 match given.cast_exact::<PyDate>() {
@@ -460,7 +520,7 @@ pub unsafe fn put(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
 /// # Safety
 /// The parts are alive as long as no Python code runs, and the lock is held.
 #[inline]
-unsafe fn put_items(element: &HostPlan, parts: &[Object], out: &mut Vec<u8>) -> bool {
+unsafe fn put_items<D: Dialect>(element: &HostPlan, parts: &[Object], out: &mut Vec<u8>) -> bool {
     let Ok(count) = i32::try_from(parts.len()) else { return false };
     if !room(out, 4) {
         return false;
@@ -469,18 +529,18 @@ unsafe fn put_items(element: &HostPlan, parts: &[Object], out: &mut Vec<u8>) -> 
     // SAFETY: the caller's word, handed on.
     unsafe {
         match element {
-            Plan::Int => put_run(parts, out, |o| as_int(o)),
-            Plan::BigInt => put_run(parts, out, |o| as_bigint(o)),
-            Plan::Float => put_run(parts, out, |o| as_float(o)),
-            Plan::Double => put_run(parts, out, |o| as_double(o)),
-            _ => parts.iter().all(|&part| put_cell(element, part, out)),
+            Plan::Int => put_run::<D, _>(parts, out, |o| as_int(o)),
+            Plan::BigInt => put_run::<D, _>(parts, out, |o| as_bigint(o)),
+            Plan::Float => put_run::<D, _>(parts, out, |o| as_float(o)),
+            Plan::Double => put_run::<D, _>(parts, out, |o| as_double(o)),
+            _ => parts.iter().all(|&part| put_part::<D>(element, part, out)),
         }
     }
 }
 
 /// Appends fixed-width parts, each after its length, null for `None`: room is made once.
 #[inline(always)]
-fn put_run<const N: usize>(
+fn put_run<D: Dialect, const N: usize>(
     parts: &[Object],
     out: &mut Vec<u8>,
     read: impl Fn(Object) -> Option<[u8; N]>,
@@ -495,7 +555,7 @@ fn put_run<const N: usize>(
     for &part in parts {
         // SAFETY: the address of a singleton.
         if unsafe { is_none(part) } {
-            spare[at..at + 4].copy_from_slice(&wire::NULL.to_be_bytes().map(MaybeUninit::new));
+            spare[at..at + 4].copy_from_slice(&D::NULL.to_be_bytes().map(MaybeUninit::new));
             at += 4;
             continue;
         }
@@ -514,7 +574,12 @@ fn put_run<const N: usize>(
 ///
 /// # Safety
 /// As for [`put_cell`].
-unsafe fn put_dict(key: &HostPlan, value: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+unsafe fn put_dict<D: Dialect>(
+    key: &HostPlan,
+    value: &HostPlan,
+    object: Object,
+    out: &mut Vec<u8>,
+) -> bool {
     // SAFETY: an exact dict, which does not change: no Python code runs in between.
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyDict_Type {
@@ -527,7 +592,7 @@ unsafe fn put_dict(key: &HostPlan, value: &HostPlan, object: Object, out: &mut V
         out.extend_from_slice(&count.to_be_bytes());
         let (mut at, mut k, mut v) = (0, std::ptr::null_mut(), std::ptr::null_mut());
         while ffi::PyDict_Next(object, &raw mut at, &raw mut k, &raw mut v) != 0 {
-            if !put_cell(key, k, out) || !put_cell(value, v, out) {
+            if !put_part::<D>(key, k, out) || !put_part::<D>(value, v, out) {
                 return false;
             }
         }
@@ -549,7 +614,7 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// As for [`put_cell`].
-unsafe fn put_set(element: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: an exact set, which does not change: no Python code runs in between.
     unsafe {
         let class = (*object).ob_type;
@@ -563,7 +628,7 @@ unsafe fn put_set(element: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool
         out.extend_from_slice(&count.to_be_bytes());
         let (mut at, mut key, mut hash) = (0, std::ptr::null_mut(), 0);
         while _PySet_NextEntry(object, &raw mut at, &raw mut key, &raw mut hash) != 0 {
-            if !put_cell(element, key, out) {
+            if !put_part::<D>(element, key, out) {
                 return false;
             }
         }

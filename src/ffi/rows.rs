@@ -51,9 +51,13 @@ pub fn rows<'py>(
     }
     let width = plans.len() as isize;
     match kind {
-        Kind::Tuple => {
-            fill(decoder, plans, cells, count, &Tuples { class: None, width, tracked: !atomic })
-        }
+        Kind::Tuple => fill(
+            decoder.py,
+            &Decoded { decoder, plans },
+            cells,
+            count,
+            &Tuples { class: None, width, tracked: !atomic },
+        ),
         Kind::Named(class) => {
             let class = class.as_type_ptr();
             // SAFETY: a class that is alive.
@@ -64,11 +68,17 @@ pub fn rows<'py>(
                 return Err(pyo3::exceptions::PyTypeError::new_err(reason).into());
             }
             let tracked = !atomic;
-            fill(decoder, plans, cells, count, &Tuples { class: Some(class), width, tracked })
+            fill(
+                decoder.py,
+                &Decoded { decoder, plans },
+                cells,
+                count,
+                &Tuples { class: Some(class), width, tracked },
+            )
         }
         Kind::Dict(template, names) => {
             let template = template.as_ptr();
-            fill(decoder, plans, cells, count, &Dicts { template, names })
+            fill(decoder.py, &Decoded { decoder, plans }, cells, count, &Dicts { template, names })
         }
     }
 }
@@ -152,15 +162,64 @@ impl Rows for Dicts<'_> {
     unsafe fn end(&self, _row: Object) {}
 }
 
+/// What makes the values of a row.
+pub trait Values {
+    fn width(&self) -> usize;
+
+    /// A new reference to the value of a cell.
+    ///
+    /// # Safety
+    /// The interpreter's lock is held, and the column one of so many.
+    unsafe fn value(&self, column: usize, cell: Option<&[u8]>) -> Result<Object, Stopped>;
+}
+
+struct Decoded<'a, 'py> {
+    decoder: &'a Decoder<'py>,
+    plans: &'a [HostPlan],
+}
+
+impl Values for Decoded<'_, '_> {
+    #[inline(always)]
+    fn width(&self) -> usize {
+        self.plans.len()
+    }
+
+    #[inline(always)]
+    unsafe fn value(&self, column: usize, cell: Option<&[u8]>) -> Result<Object, Stopped> {
+        let plan = &self.plans[column];
+        let value = match (cell, &self.decoder.maker) {
+            // SAFETY: the caller's word.
+            (Some(bytes), Some(maker)) => unsafe { maker.value(plan, bytes) },
+            _ => ptr::null_mut(),
+        };
+        if !value.is_null() {
+            return Ok(value);
+        }
+        let decoded = self.decoder.cell(plan, cell);
+        Ok(decoded.map_err(|failure| Stopped::Cell(column, failure))?.into_ptr())
+    }
+}
+
+/// The next `count` rows of a page, as tuples of what somebody else makes of their cells.
+pub fn tuples<'py>(
+    py: Python<'py>,
+    values: &impl Values,
+    cells: &mut PageCells<'_>,
+    count: usize,
+    atomic: bool,
+) -> Result<Bound<'py, PyList>, Stopped> {
+    let width = values.width() as isize;
+    fill(py, values, cells, count, &Tuples { class: None, width, tracked: !atomic })
+}
+
 #[inline(always)]
 fn fill<'py>(
-    decoder: &Decoder<'py>,
-    plans: &[HostPlan],
+    py: Python<'py>,
+    values: &impl Values,
     cells: &mut PageCells<'_>,
     count: usize,
     kind: &impl Rows,
 ) -> Result<Bound<'py, PyList>, Stopped> {
-    let py = decoder.py;
     // SAFETY: the lock is held, as `py` shows. The list is new, and the collector does not see it
     // before it is full; a list and a tuple pass over places that are still empty when they go.
     unsafe {
@@ -168,18 +227,9 @@ fn fill<'py>(
         ffi::PyObject_GC_UnTrack(list.as_ptr().cast());
         for number in 0..count {
             let row = Bound::from_owned_ptr_or_err(py, kind.begin())?;
-            for (column, plan) in plans.iter().enumerate() {
+            for column in 0..values.width() {
                 let cell = cells.next_cell().map_err(Stopped::Malformed)?;
-                let value = match (cell, &decoder.maker) {
-                    (Some(bytes), Some(maker)) => maker.value(plan, bytes),
-                    _ => ptr::null_mut(),
-                };
-                let value = if value.is_null() {
-                    let decoded = decoder.cell(plan, cell);
-                    decoded.map_err(|failure| Stopped::Cell(column, failure))?.into_ptr()
-                } else {
-                    value
-                };
+                let value = values.value(column, cell)?;
                 if !kind.put(row.as_ptr(), column, value) {
                     return Err(PyErr::fetch(py).into());
                 }

@@ -11,7 +11,7 @@ use super::buffer::put_array;
 use super::bytes::{Filled, build};
 use super::int::small;
 use super::object::{float, items};
-use super::quick::{Object, as_bigint, as_double, as_int, is_none, put, room};
+use super::quick::{Dialect, Object, as_bigint, as_double, as_int, is_none, put, room};
 use crate::value::HostPlan;
 use crate::value::record::Record;
 
@@ -126,7 +126,11 @@ fn narrow_all(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
 /// # Safety
 /// As for [`put`].
 #[inline]
-pub unsafe fn put_bare(element: &HostPlan, parts: &[Object], out: &mut Vec<u8>) -> bool {
+pub unsafe fn put_bare<D: Dialect>(
+    element: &HostPlan,
+    parts: &[Object],
+    out: &mut Vec<u8>,
+) -> bool {
     #[inline(always)]
     fn run<const N: usize>(
         parts: &[Object],
@@ -162,7 +166,7 @@ pub unsafe fn put_bare(element: &HostPlan, parts: &[Object], out: &mut Vec<u8>) 
             }
             Plan::Double => run(parts, out, |o| as_double(o)),
             // The safe way knows how null is refused here.
-            _ => parts.iter().all(|&part| !is_none(part) && put(element, part, out)),
+            _ => parts.iter().all(|&part| !is_none(part) && put::<D>(element, part, out)),
         }
     }
 }

@@ -163,6 +163,16 @@ pub fn exact_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     Some(i64::from(days_of(datetime)) * MILLISECONDS_PER_DAY + seconds * 1000 + milliseconds)
 }
 
+/// As drivers compute it that add seconds and microseconds in binary64 and cut off the rest: before
+/// 1970 and in the far future it is not the same.
+#[inline]
+pub fn float_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
+    let below = datetime.get_microsecond();
+    // Exact: without its part below a second.
+    let seconds = (exact_timestamp(datetime)? - i64::from(below / 1000)) / 1000;
+    Some((seconds as f64 * 1e3 + f64::from(below) / 1e3) as i64)
+}
+
 /// Milliseconds since 1970-01-01T00:00:00Z. What a datetime has below a millisecond is dropped.
 pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let py = value.py();

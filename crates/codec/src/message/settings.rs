@@ -39,6 +39,11 @@ impl Consistency {
         Consistency::NAMES.iter().find(|(known, _)| *known == name).map(|&(_, level)| level)
     }
 
+    /// The level that the protocol gives this number.
+    pub fn from_number(number: u16) -> Option<Consistency> {
+        Consistency::NAMES.get(usize::from(number)).map(|&(_, level)| level)
+    }
+
     /// All names there are.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Consistency::NAMES.iter().map(|&(name, _)| name)
@@ -178,8 +183,10 @@ mod tests {
             assert_eq!(level as usize, number);
             assert_eq!(level.name(), name);
             assert_eq!(Consistency::from_name(name), Some(level));
+            assert_eq!(Consistency::from_number(number as u16), Some(level));
         }
         assert_eq!(Consistency::from_name("one"), None);
+        assert_eq!(Consistency::from_number(11), None);
         for level in [SerialConsistency::Serial, SerialConsistency::LocalSerial] {
             assert_eq!(SerialConsistency::from_name(level.name()), Some(level));
             assert_eq!(Consistency::from_name(level.name()).map(|c| c as u16), Some(level as u16));

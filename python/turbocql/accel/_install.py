@@ -1,0 +1,217 @@
+"""Puts the native functions in, and takes them out again."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+
+from .. import _core
+from ._origin import Left
+from ._seams import Driver, Patch, Watch, groups
+from ._status import Seam, Status
+
+__all__ = ["accelerate", "accelerated", "status", "uninstall"]
+
+_MODULES = ("cassandra.cqltypes", "cassandra.protocol", "cassandra.query")
+
+
+class _State:
+    """What there is once per process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.asked = False
+        """Whether `accelerate()` is in force."""
+        self.blocks: set[object] = set()
+        """Blocks that are being run."""
+        self.driver: Driver | None = None
+        self.patches: list[Patch] = []
+        self.left: dict[str, str] = {}
+        """Why functions were left alone, by name."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody wants it."""
+        return self.asked or bool(self.blocks)
+
+
+_state = _State()
+
+
+def accelerate() -> None:
+    """Has cassandra-driver or scylla-driver use native functions, now or once it is imported.
+
+    May be called again, at any time and from any thread: nothing happens then. What cannot be
+    taken over is left as it is; `status()` says what and why.
+    """
+    with _state.lock:
+        was, _state.asked = _state.wanted, True
+        if not was:
+            _switch_on()
+
+
+def uninstall() -> None:
+    """Puts the driver's own functions back. Does nothing where there is nothing to put back.
+
+    What somebody else has put in the place of a native function since is left alone.
+    """
+    with _state.lock:
+        if _state.wanted:
+            _state.asked = False
+            _state.blocks.clear()
+            _switch_off()
+
+
+@contextmanager
+def accelerated() -> Iterator[None]:
+    """Accelerates a block. Blocks within one another, in threads too, end with the last of them.
+
+    In a program that has called `accelerate()`, the end of the block changes nothing.
+    """
+    block = object()
+    with _state.lock:
+        was = _state.wanted
+        _state.blocks.add(block)
+        if not was:
+            _switch_on()
+    try:
+        yield
+    finally:
+        with _state.lock:
+            was = _state.wanted
+            # After an uninstall it is not there any more.
+            _state.blocks.discard(block)
+            if was and not _state.wanted:
+                _switch_off()
+
+
+def status() -> Status:
+    """What is accelerated, what was left alone and why, and how often each was of use."""
+    with _state.lock:
+        seams = [
+            Seam(patch.said, patched=True, why="", native=native, fallback=fallback)
+            for patch in _state.patches
+            if not patch.name.startswith("__")
+            for native, fallback in [patch.counts()]
+        ]
+        seams += [Seam(name, False, why, 0, 0) for name, why in _state.left.items()]
+        if _state.driver is None:
+            said = "the package cassandra is not imported yet"
+        else:
+            said = _state.driver.name
+        return Status(_state.wanted, said, tuple(seams))
+
+
+def _switch_on() -> None:
+    if all(_is_loaded(name) for name in _MODULES):
+        _install()
+    elif _WATCH not in sys.meta_path:
+        sys.meta_path.insert(0, _WATCH)
+
+
+def _switch_off() -> None:
+    if _WATCH in sys.meta_path:
+        sys.meta_path.remove(_WATCH)
+    _core.accel_enable(False)
+    kept = [patch for patch in reversed(_state.patches) if not patch.undo()]
+    for patch in kept:
+        _state.left[patch.said] = "replaced by somebody after us, and left so"
+    _state.patches.clear()
+    if not kept:
+        _state.left.clear()
+    if _state.driver is not None:
+        _state.driver.plans.forget()
+        _state.driver = None
+
+
+def _is_loaded(name: str) -> bool:
+    module = sys.modules.get(name)
+    spec = getattr(module, "__spec__", None)
+    return module is not None and not getattr(spec, "_initializing", False)
+
+
+def _install() -> None:
+    """With the driver's modules loaded."""
+    if _state.driver is not None:
+        return
+    driver = Driver(*(importlib.import_module(name) for name in _MODULES))
+    _state.driver = driver
+    _state.left.clear()
+    _core.accel_enable(True)
+    unwatched = None
+    for group in groups():
+        try:
+            if unwatched and any(
+                name.startswith("cqltypes") or "bind" in name for name in group.names
+            ):
+                raise Left(unwatched)
+            patches = group.patches(driver)
+        except Left as left:
+            why = str(left)
+        except Exception as error:  # an unknown shape may fail in any way
+            why = f"it is of an unknown shape: {error!r}"
+        else:
+            for patch in patches:
+                patch.apply()
+            _state.patches += patches
+            continue
+        if isinstance(group, Watch):
+            unwatched = f"changes of the driver's types cannot be noticed: {why}"
+        _state.left.update(dict.fromkeys(group.names, why))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Notices when the driver's modules have been imported."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in _MODULES:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader)
+                return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads as another one does, and says so."""
+
+    def __init__(self, loader: importlib.abc.Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        if spec is not None:
+            # Whoever asks the module how it was loaded is to see the loader that did it.
+            spec.loader = self._loader
+            module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        loaded = module.__name__
+        if all(name == loaded or _is_loaded(name) for name in _MODULES):
+            with _state.lock:
+                if _state.wanted:
+                    if _WATCH in sys.meta_path:
+                        sys.meta_path.remove(_WATCH)
+                    _install()
+
+
+_WATCH = _Finder()

@@ -1,0 +1,68 @@
+"""Whether a function of the driver's is still the driver's own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+__all__ = ["Left", "expect_own", "expect_parameters", "function", "is_own", "resolved"]
+
+
+class Left(Exception):
+    """Why something is left alone."""
+
+
+def function(attribute: Any) -> Any:
+    """What a class or static method calls; class methods are a new object at each look."""
+    return getattr(attribute, "__func__", attribute)
+
+
+def resolved(cls: type[Any], name: str) -> tuple[type[Any], Any] | None:
+    """The class that `cls` has an attribute of, and the attribute as it stands there."""
+    for owner in cls.__mro__:
+        if name in vars(owner):
+            return owner, vars(owner)[name]
+    return None
+
+
+def is_own(module: ModuleType, owner: type[Any], name: str, ours: Iterable[Any] = ()) -> bool:
+    """Whether `owner.name` is what the module of the driver's has defined, or is one of ours.
+
+    Compiled functions say their names as Python's own do.
+    """
+    found = function(vars(owner).get(name))
+    if any(found is one for one in ours):
+        return True
+    getter = getattr(found, "fget", found)
+    return (
+        getattr(getter, "__module__", None) == module.__name__
+        and getattr(getter, "__qualname__", None) == f"{owner.__name__}.{name}"
+    )
+
+
+def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
+    """The attribute as it stands in the class.
+
+    Raises: Left.
+    """
+    if not isinstance(owner, type) or name not in vars(owner):
+        raise Left("the driver has no such function")
+    if not is_own(module, owner, name):
+        raise Left("somebody has replaced it")
+    return vars(owner)[name]
+
+
+def expect_parameters(attribute: Any, *shapes: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of a function's parameters, if they are one of these.
+
+    Raises: Left.
+    """
+    try:
+        names = tuple(inspect.signature(function(attribute)).parameters)
+    except (TypeError, ValueError):
+        raise Left("its parameters cannot be seen") from None
+    if names not in shapes:
+        raise Left(f"its parameters are ({', '.join(names)}), which is not known")
+    return names

@@ -1,0 +1,432 @@
+"""The functions of the driver's that native ones can stand in for."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import importlib
+import io
+import itertools
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from .. import _core
+from ._origin import Left, expect_own, expect_parameters, function
+from ._plans import WATCHED, Plans
+
+__all__ = ["Driver", "Group", "Patch", "groups"]
+
+_ABSENT = object()
+
+
+@dataclass
+class Patch:
+    """One attribute and what takes its place."""
+
+    owner: Any
+    name: str
+    said: str
+    """Its dotted name, for people."""
+    ours: Any
+    """As it stands in the class or module."""
+    counts: Callable[[], tuple[int, int]]
+    original: Any = _ABSENT
+
+    def apply(self) -> None:
+        """Puts ours in."""
+        self.original = vars(self.owner).get(self.name, _ABSENT)
+        self._set(self.ours)
+
+    def undo(self) -> bool:
+        """Puts the original back; false where somebody has put something else there since."""
+        if vars(self.owner).get(self.name, _ABSENT) is not self.ours:
+            return False
+        if self.original is _ABSENT:
+            delattr(self.owner, self.name)
+        else:
+            self._set(self.original)
+        return True
+
+    def _set(self, value: Any) -> None:
+        # Past the watch over the driver's classes.
+        if isinstance(self.owner, type):
+            type.__setattr__(self.owner, self.name, value)
+        else:
+            setattr(self.owner, self.name, value)
+
+
+class Driver:
+    """The modules of the driver that is there, and how it writes."""
+
+    def __init__(self, cqltypes: ModuleType, protocol: ModuleType, query: ModuleType) -> None:
+        self.cqltypes, self.protocol, self.query = cqltypes, protocol, query
+        self.plans = Plans(cqltypes)
+
+    @property
+    def name(self) -> str:
+        """What it calls itself, for people."""
+        package = sys.modules.get("cassandra")
+        version = getattr(package, "__version__", "of unknown version")
+        compiled = getattr(self.protocol, "HAVE_CYTHON", False)
+        return f"cassandra {version}, {'compiled' if compiled else 'not compiled'}"
+
+    def writes(self) -> str:
+        """How it writes what drivers write in several ways, found by trying.
+
+        Raises: Left.
+        """
+        types = self.cqltypes
+        null = types.ListType.apply_parameters([types.Int32Type]).serialize([None], 4)[4:]
+        before = datetime.datetime(1969, 12, 31, 23, 59, 58, 1)
+        moment = int.from_bytes(types.DateType.serialize(before, 4), "big", signed=True)
+        ways = {
+            (b"\xff\xff\xff\xff", -2000): "protocol",
+            (b"\xff\xff\xff\xff", -1999): "float time",
+            (b"\0\0\0\0", -1999): "float time, empty null",
+        }
+        try:
+            return ways[null, moment]
+        except KeyError:
+            raise Left("it writes nulls or timestamps in an unknown way") from None
+
+
+class Group(ABC):
+    """Patches that are made together or not at all."""
+
+    names: tuple[str, ...]
+    """What it patches, for people."""
+
+    @abstractmethod
+    def patches(self, driver: Driver) -> list[Patch]:
+        """What to put where, after having tried it.
+
+        Raises: Left.
+        """
+
+
+def _nothing() -> tuple[int, int]:
+    return 0, 0
+
+
+class Watch(Group):
+    """Notices when somebody changes a class of the driver's: plans are looked at again then."""
+
+    names = ("cqltypes.CassandraTypeType",)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        metaclass = driver.cqltypes.CassandraTypeType
+        if {"__setattr__", "__delattr__"} & set(vars(metaclass)):
+            raise Left("somebody watches over it already")
+
+        def set_attribute(cls: type[Any], name: str, value: Any) -> None:
+            type.__setattr__(cls, name, value)
+            if name in WATCHED:
+                _core.accel_changed()
+
+        def delete_attribute(cls: type[Any], name: str) -> None:
+            type.__delattr__(cls, name)
+            if name in WATCHED:
+                _core.accel_changed()
+
+        said = "cqltypes.CassandraTypeType"
+        return [
+            Patch(metaclass, "__setattr__", said, set_attribute, _nothing),
+            Patch(metaclass, "__delattr__", said, delete_attribute, _nothing),
+        ]
+
+
+class ClassSerialize(Group):
+    """`serialize` of types with parameters, a class method."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self.names = (f"cqltypes.{owner}.serialize",)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        owner = getattr(driver.cqltypes, self._owner, None)
+        attribute = expect_own(driver.cqltypes, owner, "serialize")
+        if not isinstance(attribute, classmethod):
+            raise Left("it is no class method")
+        expect_parameters(
+            attribute, ("cls", "v", "protocol_version"), ("cls", "val", "protocol_version")
+        )
+        stand_in = _core.SerializeStandIn(
+            function(attribute), driver.writes(), driver.plans.of_type
+        )
+        ours = stand_in.function()
+        driver.plans.ours.append(ours)
+        return [Patch(owner, "serialize", self.names[0], classmethod(ours), stand_in.counts)]
+
+
+_MOMENTS = [
+    datetime.datetime(1969, 12, 31, 23, 59, 58, 1),
+    datetime.datetime(1, 1, 1),
+    datetime.datetime(2026, 11, 21, 12, 30, 1, 123_456),
+    datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999),
+]
+_SAMPLES: dict[str, tuple[str, list[Any]]] = {
+    "DateType": ("timestamp", _MOMENTS),
+    "SimpleDateType": ("date", [moment.date() for moment in _MOMENTS]),
+    "IntegerType": ("varint", [0, -1, 127, 128, -129, 1 << 40, -(1 << 59)]),
+    "DecimalType": ("decimal", [decimal.Decimal(t) for t in ("0", "-1.50", "1E+3", "7.7E-30")]),
+}
+
+
+class StaticSerialize(Group):
+    """`serialize` of a scalar type, a static method."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self.names = (f"cqltypes.{owner}.serialize",)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        owner = getattr(driver.cqltypes, self._owner, None)
+        attribute = expect_own(driver.cqltypes, owner, "serialize")
+        if not isinstance(attribute, staticmethod):
+            raise Left("it is no static method")
+        expect_parameters(
+            attribute,
+            *(
+                tuple(pair)
+                for pair in itertools.product(
+                    ("v", "val", "byts", "dec", "big"), ("protocol_version",)
+                )
+            ),
+        )
+        cql_type, samples = _SAMPLES[self._owner]
+        original = function(attribute)
+        known = _core.CqlType(cql_type)
+        stand_in = _core.SerializeStandIn(original, driver.writes(), known)
+        ours = stand_in.function()
+        for sample in samples:
+            if ours(sample, 4) != original(sample, 4):
+                raise Left(f"it writes {sample!r} in an unknown way")
+        driver.plans.ours.append(ours)
+        counts = _since(stand_in.counts)
+        return [Patch(owner, "serialize", self.names[0], staticmethod(ours), counts)]
+
+
+def _since(counts: Callable[[], tuple[int, int]]) -> Callable[[], tuple[int, int]]:
+    """Counts from here on: what was tried does not count."""
+    native, fallback = counts()
+    return lambda: (counts()[0] - native, counts()[1] - fallback)
+
+
+class Bind(Group):
+    """`BoundStatement.bind`."""
+
+    names = ("query.BoundStatement.bind",)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        owner = driver.query.BoundStatement
+        original = expect_own(driver.query, owner, "bind")
+        expect_own(driver.query, owner, "_append_unset_value")
+        expect_parameters(original, ("self", "values"))
+        stand_in = _core.BindStandIn(
+            original, owner, driver.query.UNSET_VALUE, driver.writes(), driver.plans.of_statement
+        )
+        return [Patch(owner, "bind", self.names[0], stand_in.function(), stand_in.counts)]
+
+
+class RoutingKey(Group):
+    """`BoundStatement.routing_key`, of more than one part."""
+
+    names = ("query.BoundStatement.routing_key",)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        owner = driver.query.BoundStatement
+        original = expect_own(driver.query, owner, "routing_key")
+        expect_own(driver.query, driver.query.Statement, "_key_parts_packed")
+        if not isinstance(original, property) or original.fset is not None:
+            raise Left("it is no property that is only read")
+        stand_in = _core.RoutingStandIn(original.fget, owner)
+        ours = property(stand_in.function(), doc=original.__doc__)
+        return [Patch(owner, "routing_key", self.names[0], ours, stand_in.counts)]
+
+
+class Bodies(Group):
+    """The bodies of requests."""
+
+    names = (
+        "protocol.QueryMessage.send_body",
+        "protocol.ExecuteMessage.send_body",
+        "protocol.BatchMessage.send_body",
+    )
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        protocol, found = driver.protocol, []
+        for name in ("_write_query_params", "_should_skip_metadata"):
+            if name in vars(protocol._QueryMessage):
+                expect_own(protocol, protocol._QueryMessage, name)
+        for kind, said in zip(("query", "execute", "batch"), self.names, strict=True):
+            owner: Any = getattr(protocol, said.split(".")[1], None)
+            original = expect_own(protocol, owner, "send_body")
+            shape = expect_parameters(
+                original,
+                ("self", "f", "protocol_version"),
+                ("self", "f", "protocol_version", "protocol_features"),
+            )
+            empty_id = kind == "execute" and _is_empty_id_written(protocol, len(shape) == 4)
+            stand_in = _core.BodyStandIn(original, owner, protocol._UNSET_VALUE, kind, empty_id)
+            ours = stand_in.function()
+            for message, version in _messages(driver, kind):
+                if _body(ours, message, version) != _body(original, message, version):
+                    raise Left(f"it writes version {version} of {said} in an unknown way")
+            found.append(Patch(owner, "send_body", said, ours, _since(stand_in.counts)))
+        return found
+
+
+def _is_empty_id_written(protocol: ModuleType, has_features: bool) -> bool:
+    message = protocol.ExecuteMessage(b"id", [], 1)
+    try:
+        return bool(_body(protocol.ExecuteMessage.send_body, message, 5)[2:6] == b"id\0\0")
+    except TypeError:
+        return False
+
+
+def _body(send_body: Callable[..., None], message: Any, version: int) -> bytes:
+    out = io.BytesIO()
+    # Methods of C's become some when they are looked up.
+    bind = getattr(send_body, "__get__", None)
+    (bind(message) if bind else send_body)(out, version)
+    return out.getvalue()
+
+
+def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
+    protocol, unset = driver.protocol, driver.protocol._UNSET_VALUE
+    found: list[tuple[Any, int]] = []
+    for version, serial, timestamp in itertools.product((3, 4, 5), (None, 8), (None, 0, 1 << 50)):
+        values = [b"value", None, b""] + ([unset] if version > 3 else [])
+        common = {"serial_consistency_level": serial, "timestamp": timestamp}
+        if kind == "batch":
+            kinds = driver.query.BatchType
+            queries: list[Any] = [
+                (True, b"id", values),
+                (False, "text \u20ac", ()),
+                (False, "q", [b"1"]),
+            ]
+            for batch_type in (kinds.LOGGED, kinds.UNLOGGED, kinds.COUNTER):
+                for some in ([], queries):
+                    message = protocol.BatchMessage(batch_type, some, 6, **common)
+                    found.append((message, version))
+            continue
+        for size, state in itertools.product((None, 0, 5000), (None, b"", b"state")):
+            paging = {"fetch_size": size, "paging_state": state, **common}
+            if kind == "query":
+                found.append((protocol.QueryMessage("text \u20ac", 1, **paging), version))
+                continue
+            for given in ([], values, None):
+                message = protocol.ExecuteMessage(b"id", given, 10, **paging)
+                if version == 5:
+                    message.result_metadata_id = b"metadata"
+                found.append((message, version))
+    return found
+
+
+class Results(Group):
+    """Pages of rows, by one of the driver's ways of reading them."""
+
+    _PARAMETERS = (
+        "self",
+        "f",
+        "protocol_version",
+        "user_type_map",
+        "result_metadata",
+        "column_encryption_policy",
+    )
+
+    def __init__(self, handler: str) -> None:
+        self._handler = handler
+        self.names = (f"protocol.{handler}: recv_results_rows",)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        protocol = driver.protocol
+        handler = getattr(protocol, self._handler, None)
+        if handler is None:
+            raise Left("the driver has no such way")
+        owner = handler.message_types_by_opcode[protocol.ResultMessage.opcode]
+        pure = owner is protocol.ResultMessage
+        if self._handler == "_ProtocolHandler" and handler is protocol.ProtocolHandler:
+            raise Left("it is the same as protocol.ProtocolHandler")
+        for name in ("recv_results_metadata", "read_type", "recv_body", "recv"):
+            expect_own(protocol, protocol.ResultMessage, name)
+            if name in vars(owner) and not pure:
+                raise Left(f"it has a {name} of its own")
+        original = vars(owner).get("recv_results_rows")
+        if original is None:
+            raise Left("the driver has no such function")
+        expect_parameters(original, self._PARAMETERS)
+        deserializers = None
+        if pure:
+            expect_own(protocol, owner, "recv_results_rows")
+        else:
+            if getattr(original, "__module__", None) != "cassandra.row_parser":
+                raise Left("somebody has replaced it")
+            deserializers = importlib.import_module("cassandra.deserializers")
+        util = driver.cqltypes.util
+        stand_in = _core.ResultStandIn(
+            original,
+            owner,
+            lambda message: driver.plans.of_result(message, deserializers),
+            driver.writes() != "protocol",
+            not pure,
+            util.Date,
+            util.Time,
+        )
+        ours = stand_in.function()
+        return [Patch(owner, "recv_results_rows", self.names[0], ours, stand_in.counts)]
+
+
+class NamedRows(Group):
+    """The class of named rows, which the driver makes anew for each result."""
+
+    names = ("query.namedtuple",)
+    _MOST = 512
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        query = driver.query
+        original = vars(query).get("namedtuple")
+        if original is not collections.namedtuple:  # noqa: PYI024
+            raise Left("somebody has replaced it")
+        known: dict[tuple[str, ...], Any] = {}
+        counts = [0, 0]
+
+        def namedtuple(typename: Any, field_names: Any, *rest: Any, **options: Any) -> Any:
+            if typename != "Row" or rest or options or isinstance(field_names, str):
+                counts[1] += 1
+                return collections.namedtuple(typename, field_names, *rest, **options)  # noqa: PYI024
+            names = tuple(field_names)
+            row = known.get(names)
+            if row is None:
+                counts[1] += 1
+                module = sys._getframe(1).f_globals.get("__name__", "__main__")
+                cls = collections.namedtuple(typename, names, module=module)  # type: ignore[misc]  # noqa: PYI024
+                if len(known) >= self._MOST:
+                    known.clear()
+                row = known[names] = _core.NamedStandIn(cls, len(names)).function()
+            else:
+                counts[0] += 1
+            return row
+
+        return [
+            Patch(query, "namedtuple", self.names[0], namedtuple, lambda: (counts[0], counts[1]))
+        ]
+
+
+def groups() -> list[Group]:
+    """All there are; the watch first, without which types are left alone."""
+    return [
+        Watch(),
+        *(ClassSerialize(owner) for owner in ("_ParameterizedType", "VectorType")),
+        *(StaticSerialize(owner) for owner in _SAMPLES),
+        Bind(),
+        RoutingKey(),
+        Bodies(),
+        *(Results(handler) for handler in ("ProtocolHandler", "_ProtocolHandler")),
+        NamedRows(),
+    ]

@@ -1,0 +1,245 @@
+//! `BoundStatement.bind`.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+
+use super::serialize::TypePlan;
+use super::{Counts, Writes, epoch};
+use crate::ffi::call::{self, StandIn};
+use crate::value::HostPlan;
+
+/// How rows for a prepared statement become cells, if that is usual.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct RowPlan {
+    epoch: u64,
+    /// The statement's list of columns as it was, and the columns in it.
+    metadata: Py<PyAny>,
+    specifications: Vec<Py<PyAny>>,
+    version: i64,
+    columns: Option<Vec<Column>>,
+}
+
+struct Column {
+    name: Py<PyString>,
+    cql_type: Py<PyAny>,
+    plan: Option<Arc<HostPlan>>,
+    in_key: bool,
+}
+
+type GivenColumn<'py> =
+    (Bound<'py, PyString>, Bound<'py, PyAny>, Option<Bound<'py, TypePlan>>, bool);
+
+#[pymethods]
+impl RowPlan {
+    /// `columns` are names, types, what is known of them, and whether they are part of the key;
+    /// None has every row bound by the driver.
+    #[new]
+    fn new(
+        metadata: &Bound<'_, PyAny>,
+        version: i64,
+        columns: Option<Vec<GivenColumn<'_>>>,
+    ) -> PyResult<RowPlan> {
+        let specifications = match metadata.cast::<PyList>() {
+            Ok(list) => list.iter().map(Bound::unbind).collect(),
+            Err(_) => Vec::new(),
+        };
+        let columns = columns.map(|columns| {
+            let column = |(name, cql_type, known, in_key): GivenColumn<'_>| Column {
+                name: name.unbind(),
+                cql_type: cql_type.unbind(),
+                plan: known.and_then(|known| known.get().plan().cloned()),
+                in_key,
+            };
+            columns.into_iter().map(column).collect()
+        });
+        let metadata = metadata.clone().unbind();
+        Ok(RowPlan { epoch: epoch(), metadata, specifications, version, columns })
+    }
+
+    #[getter]
+    fn is_native(&self) -> bool {
+        self.columns.is_some()
+    }
+}
+
+impl RowPlan {
+    /// Whether nothing has changed since it was made.
+    fn is_current(&self, prepared: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = prepared.py();
+        let metadata = prepared.getattr(pyo3::intern!(py, "column_metadata"))?;
+        let version = prepared.getattr(pyo3::intern!(py, "protocol_version"))?;
+        let policy = prepared.getattr(pyo3::intern!(py, "column_encryption_policy"))?;
+        if self.epoch != epoch()
+            || !metadata.is(&self.metadata)
+            || version.extract::<i64>().ok() != Some(self.version)
+            || (self.columns.is_some() && !policy.is_none())
+        {
+            return Ok(false);
+        }
+        let same = match metadata.cast::<PyList>() {
+            Ok(list) => {
+                list.len() == self.specifications.len()
+                    && list.iter().zip(&self.specifications).all(|(now, then)| now.is(then))
+            }
+            Err(_) => false,
+        };
+        Ok(same)
+    }
+}
+
+/// Stands in for `BoundStatement.bind(values)`.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct BindStandIn {
+    original: Py<PyAny>,
+    /// The class itself; those derived from it may do more.
+    class: Py<PyType>,
+    unset: Py<PyAny>,
+    writes: Writes,
+    /// Makes the `RowPlan` of a statement that has none.
+    compile: Py<PyAny>,
+    counts: Counts,
+    /// Cells that the driver's types wrote in rows that are native otherwise.
+    cells: Counts,
+}
+
+#[pymethods]
+impl BindStandIn {
+    #[new]
+    fn new(
+        original: Py<PyAny>,
+        owner: Py<PyType>,
+        unset: Py<PyAny>,
+        writes: &str,
+        compile: Py<PyAny>,
+    ) -> PyResult<BindStandIn> {
+        let writes = Writes::from_name(writes)?;
+        let (counts, cells) = (Counts::default(), Counts::default());
+        Ok(BindStandIn { original, class: owner, unset, writes, compile, counts, cells })
+    }
+
+    /// What takes the method's place.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::method(&call::function(this, c"bind")?)
+    }
+
+    /// How often it was native, and how often the original's.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+
+    /// The same of single cells within rows.
+    fn cell_counts(&self) -> (u64, u64) {
+        self.cells.get()
+    }
+}
+
+impl BindStandIn {
+    fn plan<'py>(&self, prepared: &Bound<'py, PyAny>) -> PyResult<Bound<'py, RowPlan>> {
+        let py = prepared.py();
+        if let Ok(Some(known)) = prepared.getattr_opt(pyo3::intern!(py, "_turbocql_plan"))
+            && let Ok(known) = known.cast_into::<RowPlan>()
+            && known.get().is_current(prepared)?
+        {
+            return Ok(known);
+        }
+        Ok(self.compile.bind(py).call1((prepared,))?.cast_into::<RowPlan>()?)
+    }
+
+    /// The cells of a row, or none where the driver has to say what is wrong with it.
+    fn cells<'py>(
+        &self,
+        py: Python<'py>,
+        columns: &[Column],
+        version: i64,
+        values: &[Bound<'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let cells = PyList::empty(py);
+        for (value, column) in values.iter().zip(columns) {
+            if value.is_none() {
+                cells.append(value)?;
+            } else if value.is(&self.unset) {
+                if column.in_key {
+                    return Ok(None);
+                }
+                cells.append(value)?;
+            } else {
+                let plan = column.plan.as_deref();
+                if let Some(bytes) = plan.and_then(|plan| self.writes.bytes(plan, value)) {
+                    cells.append(bytes)?;
+                    continue;
+                }
+                self.cells.fallback();
+                let serialize = pyo3::intern!(py, "serialize");
+                let cell = column.cql_type.bind(py).call_method1(serialize, (value, version));
+                match cell {
+                    Ok(cell) => cells.append(cell)?,
+                    // The driver's own way has its own message, from the first value on.
+                    Err(error) if error.is_instance_of::<PyException>(py) => return Ok(None),
+                    Err(interrupt) => return Err(interrupt),
+                }
+            }
+        }
+        for column in &columns[values.len()..] {
+            if column.in_key {
+                return Ok(None);
+            }
+            cells.append(&self.unset)?;
+        }
+        Ok(Some(cells))
+    }
+}
+
+impl StandIn for BindStandIn {
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (stand_in, py) = (this.get(), this.py());
+        let [statement, given] = arguments else { return Ok(None) };
+        if !statement.get_type().is(&stand_in.class) {
+            return Ok(None);
+        }
+        let prepared = statement.getattr(pyo3::intern!(py, "prepared_statement"))?;
+        let plan = stand_in.plan(&prepared)?;
+        let RowPlan { columns: Some(columns), version, .. } = plan.get() else { return Ok(None) };
+        let (raw, values): (Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>) =
+            if let Ok(list) = given.cast_exact::<PyList>() {
+                ((**given).clone(), list.iter().collect())
+            } else if let Ok(tuple) = given.cast_exact::<PyTuple>() {
+                ((**given).clone(), tuple.iter().collect())
+            } else if let Ok(named) = given.cast_exact::<PyDict>() {
+                let mut values = Vec::with_capacity(columns.len());
+                for column in columns {
+                    values.push(match named.get_item(&column.name)? {
+                        Some(value) => value,
+                        None if *version >= 4 => stand_in.unset.bind(py).clone(),
+                        None => return Ok(None),
+                    });
+                }
+                (PyList::new(py, &values)?.into_any(), values)
+            } else {
+                return Ok(None);
+            };
+        // Before version 4 nothing is left out, nor unset.
+        let old = *version < 4
+            && (values.len() < columns.len()
+                || values.iter().any(|value| value.is(&stand_in.unset)));
+        if values.len() > columns.len() || old {
+            return Ok(None);
+        }
+        let Some(cells) = stand_in.cells(py, columns, *version, &values)? else { return Ok(None) };
+        statement.setattr(pyo3::intern!(py, "raw_values"), raw)?;
+        statement.setattr(pyo3::intern!(py, "values"), cells)?;
+        stand_in.counts.native();
+        Ok(Some((**statement).clone()))
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}

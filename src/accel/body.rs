@@ -1,0 +1,297 @@
+//! `send_body` of the driver's QUERY, EXECUTE and BATCH messages.
+
+use std::ops::Range;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyInt, PyList, PyString, PyTuple, PyType};
+use turbocql_codec::message::{
+    AsCell, Batch, BatchKind, Consistency, Execute, Message, Parameters, Query, SerialConsistency,
+    Settings, Statement, StatementText, Values, Version,
+};
+
+use super::Counts;
+use crate::ffi::bytes;
+use crate::ffi::call::{self, StandIn};
+use crate::ffi::held::{Value, append_values};
+
+/// Stands in for `send_body(f, protocol_version)`, with or without `protocol_features` behind.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct BodyStandIn {
+    original: Py<PyAny>,
+    /// The class itself; those derived from it may do more.
+    class: Py<PyType>,
+    unset: Py<PyAny>,
+    kind: Kind,
+    /// Whether the id of a result's columns may be missing, and is empty then.
+    without_metadata_id: bool,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Query,
+    Execute,
+    Batch,
+}
+
+#[pymethods]
+impl BodyStandIn {
+    #[new]
+    fn new(
+        original: Py<PyAny>,
+        owner: Py<PyType>,
+        unset: Py<PyAny>,
+        kind: &str,
+        without_metadata_id: bool,
+    ) -> PyResult<BodyStandIn> {
+        let kind = match kind {
+            "query" => Kind::Query,
+            "execute" => Kind::Execute,
+            "batch" => Kind::Batch,
+            _ => return Err(PyValueError::new_err(format!("unknown kind of message: {kind:?}"))),
+        };
+        let counts = Counts::default();
+        Ok(BodyStandIn { original, class: owner, unset, kind, without_metadata_id, counts })
+    }
+
+    /// What takes the method's place.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::method(&call::function(this, c"send_body")?)
+    }
+
+    /// How often it was native, and how often the original's.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+}
+
+/// What an optional part of a message says: nothing, something, or what is not known here.
+enum Said<T> {
+    Nothing,
+    This(T),
+}
+
+/// What a message says, read from its attributes; `None` for whatever is unusual.
+struct Reader<'a, 'py>(&'a Bound<'py, PyAny>);
+
+impl<'py> Reader<'_, 'py> {
+    fn get(&self, name: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
+        self.0.getattr_opt(name).ok().flatten()
+    }
+
+    fn none(&self, name: &Bound<'py, PyString>) -> Option<()> {
+        self.get(name)?.is_none().then_some(())
+    }
+
+    /// Absent, None, or false.
+    fn off(&self, name: &Bound<'py, PyString>) -> Option<()> {
+        match self.0.getattr_opt(name).ok()? {
+            None => Some(()),
+            Some(given) => {
+                (given.is_none() || given.is(PyBool::new(given.py(), false))).then_some(())
+            }
+        }
+    }
+
+    fn settings(&self) -> Option<Settings<'static>> {
+        let py = self.0.py();
+        let level = number16(&self.get(pyo3::intern!(py, "consistency_level"))?)?;
+        let mut settings = Settings::new(Consistency::from_number(level)?);
+        settings.serial_consistency =
+            match optional(&self.get(pyo3::intern!(py, "serial_consistency_level"))?)? {
+                Said::Nothing | Said::This(0) => None,
+                Said::This(8) => Some(SerialConsistency::Serial),
+                Said::This(9) => Some(SerialConsistency::LocalSerial),
+                Said::This(_) => return None,
+            };
+        settings.timestamp = match optional(&self.get(pyo3::intern!(py, "timestamp"))?)? {
+            Said::Nothing => None,
+            Said::This(time) if time >= 0 => Some(time),
+            Said::This(_) => return None,
+        };
+        self.none(pyo3::intern!(py, "keyspace"))?;
+        Some(settings)
+    }
+}
+
+/// The number of an exact `int`.
+fn number16(given: &Bound<'_, PyAny>) -> Option<u16> {
+    u16::try_from(given.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?).ok()
+}
+
+fn optional(given: &Bound<'_, PyAny>) -> Option<Said<i64>> {
+    if given.is_none() {
+        return Some(Said::Nothing);
+    }
+    given.cast_exact::<PyInt>().ok()?.extract::<i64>().ok().map(Said::This)
+}
+
+impl BodyStandIn {
+    fn body<'py>(
+        &self,
+        message: &Bound<'py, PyAny>,
+        version: Version,
+    ) -> Option<Bound<'py, PyBytes>> {
+        match self.kind {
+            Kind::Batch => self.batch(message, version),
+            Kind::Query | Kind::Execute => self.request(message, version),
+        }
+    }
+
+    fn request<'py>(
+        &self,
+        message: &Bound<'py, PyAny>,
+        version: Version,
+    ) -> Option<Bound<'py, PyBytes>> {
+        let (py, read) = (message.py(), Reader(message));
+        let settings = read.settings()?;
+        read.off(pyo3::intern!(py, "continuous_paging_options"))?;
+        let page_size = match optional(&read.get(pyo3::intern!(py, "fetch_size"))?)? {
+            Said::Nothing | Said::This(0) => None,
+            Said::This(size) => Some(i32::try_from(size).ok()?),
+        };
+        let paging_state = read.get(pyo3::intern!(py, "paging_state"))?;
+        let paging_state = if paging_state.is_none() {
+            None
+        } else {
+            Some(paging_state.cast_into_exact::<PyBytes>().ok()?)
+        };
+        let paging_state = paging_state.as_ref().map(|state| state.as_bytes());
+        let given = read.get(pyo3::intern!(py, "query_params"))?;
+        let mut values = Vec::new();
+        if !given.is_none() && !append_values(&given, self.unset.bind(py), &mut values, MOST) {
+            return None;
+        }
+        let cells: Vec<_> = values.iter().map(AsCell::as_cell).collect();
+        let parameters = Parameters {
+            values: if given.is_none() { Values::Absent } else { Values::Positional(&cells) },
+            skip_metadata: false,
+            page_size,
+            paging_state: paging_state.filter(|state| !state.is_empty()),
+            settings,
+        };
+        if self.kind == Kind::Query {
+            read.off(pyo3::intern!(py, "skip_meta"))?;
+            let query = read.get(pyo3::intern!(py, "query"))?.cast_into_exact::<PyString>().ok()?;
+            return written(py, &Query { query: query.to_str().ok()?, parameters }, version);
+        }
+        let id = read.get(pyo3::intern!(py, "query_id"))?.cast_into_exact::<PyBytes>().ok()?;
+        let metadata_id = if version < Version::V5 {
+            None
+        } else {
+            let given = read.get(pyo3::intern!(py, "result_metadata_id"))?;
+            if given.is_none() && self.without_metadata_id {
+                Some(PyBytes::new(py, b""))
+            } else {
+                Some(given.cast_into_exact::<PyBytes>().ok()?)
+            }
+        };
+        let result_metadata_id = metadata_id.as_ref().map(|id| id.as_bytes());
+        let execute = Execute { query_id: id.as_bytes(), result_metadata_id, parameters };
+        written(py, &execute, version)
+    }
+
+    fn batch<'py>(
+        &self,
+        message: &Bound<'py, PyAny>,
+        version: Version,
+    ) -> Option<Bound<'py, PyBytes>> {
+        let (py, read) = (message.py(), Reader(message));
+        let settings = read.settings()?;
+        let kind = read.get(pyo3::intern!(py, "batch_type"))?;
+        let kind = match number16(&kind.getattr(pyo3::intern!(py, "value")).ok()?)? {
+            0 => BatchKind::Logged,
+            1 => BatchKind::Unlogged,
+            2 => BatchKind::Counter,
+            _ => return None,
+        };
+        let queries = read.get(pyo3::intern!(py, "queries"))?.cast_into_exact::<PyList>().ok()?;
+        let mut values: Vec<Value> = Vec::new();
+        let mut known: Vec<(Text<'py>, Range<usize>)> = Vec::with_capacity(queries.len());
+        for query in &queries {
+            let query = query.cast_into_exact::<PyTuple>().ok()?;
+            let [prepared, text, parameters] = query.as_slice() else { return None };
+            let text = if prepared.is(PyBool::new(py, true)) {
+                Text::Prepared(text.cast_exact::<PyBytes>().ok()?.clone())
+            } else if prepared.is(PyBool::new(py, false)) {
+                Text::Query(text.cast_exact::<PyString>().ok()?.clone())
+            } else {
+                return None;
+            };
+            let start = values.len();
+            if !append_values(parameters, self.unset.bind(py), &mut values, MOST) {
+                return None;
+            }
+            known.push((text, start..values.len()));
+        }
+        let mut statements = Vec::with_capacity(known.len());
+        for (text, range) in &known {
+            let text = match text {
+                Text::Prepared(id) => StatementText::Prepared(id.as_bytes()),
+                Text::Query(query) => StatementText::Query(query.to_str().ok()?),
+            };
+            statements.push(Statement { text, values: &values[range.clone()] });
+        }
+        written(py, &Batch { kind, statements: &statements, settings }, version)
+    }
+}
+
+enum Text<'py> {
+    Prepared(Bound<'py, PyBytes>),
+    Query(Bound<'py, PyString>),
+}
+
+/// Values of a statement at most.
+const MOST: usize = u16::MAX as usize;
+
+fn written<'py>(
+    py: Python<'py>,
+    message: &impl Message,
+    version: Version,
+) -> Option<Bound<'py, PyBytes>> {
+    let size = message.size(version).ok()?;
+    let write = |body: &mut bytes::Filled<'_>| {
+        message.write(version, body);
+        true
+    };
+    bytes::build(py, size, write).ok().flatten()
+}
+
+/// Whether features of a connection change what a message says.
+fn are_plain(features: &Bound<'_, PyAny>) -> bool {
+    let py = features.py();
+    features.is_none()
+        || [pyo3::intern!(py, "use_metadata_id"), pyo3::intern!(py, "tablets_routing_v2")]
+            .into_iter()
+            .all(|name| Reader(features).off(name).is_some())
+}
+
+impl StandIn for BodyStandIn {
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (stand_in, py) = (this.get(), this.py());
+        let (message, f, version) = match arguments {
+            [message, f, version] => (message, f, version),
+            [message, f, version, features] if are_plain(features) => (message, f, version),
+            _ => return Ok(None),
+        };
+        if !message.get_type().is(&stand_in.class) {
+            return Ok(None);
+        }
+        let number = number16(version).and_then(|number| u8::try_from(number).ok());
+        let Some(version) = number.and_then(Version::from_number) else { return Ok(None) };
+        let Some(body) = stand_in.body(message, version) else { return Ok(None) };
+        f.call_method1(pyo3::intern!(py, "write"), (body,))?;
+        stand_in.counts.native();
+        Ok(Some(py.None().into_bound(py)))
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}

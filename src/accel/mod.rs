@@ -1,0 +1,107 @@
+//! What stands in for functions of the package `cassandra` (cassandra-driver, scylla-driver).
+//!
+//! Each stand-in does what its function does for usual arguments, and hands all others to it before
+//! anything has been consumed. What is usual is decided in Python, once per type or statement, by
+//! `turbocql.accel`; here it is looked up and used.
+
+pub mod bind;
+pub mod body;
+pub mod named;
+pub mod result;
+pub mod routing;
+pub mod serialize;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::ffi::quick::{self, FloatTime, FloatTimeEmptyNull, Protocol};
+use crate::value::HostPlan;
+
+/// Counts what may have changed the meaning of a plan: one that is older is looked at again.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+
+/// Whether stand-ins do anything by themselves: somebody may keep one after all have been taken out.
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Lets stand-ins work, or hand everything to their functions.
+#[pyfunction]
+pub fn accel_enable(on: bool) {
+    ON.store(on, Ordering::Relaxed);
+}
+
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// Somebody has changed a class of the driver's.
+#[pyfunction]
+pub fn accel_changed() {
+    EPOCH.fetch_add(1, Ordering::Relaxed);
+}
+
+fn epoch() -> u64 {
+    EPOCH.load(Ordering::Relaxed)
+}
+
+/// How often a stand-in did the work itself, and how often the function did.
+#[derive(Default)]
+struct Counts {
+    native: AtomicU64,
+    fallback: AtomicU64,
+}
+
+impl Counts {
+    /// Under the interpreter's lock: a load and a store, not a locked addition.
+    fn add(counter: &AtomicU64) {
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    fn native(&self) {
+        Counts::add(&self.native);
+    }
+
+    fn fallback(&self) {
+        Counts::add(&self.fallback);
+    }
+
+    fn get(&self) -> (u64, u64) {
+        (self.native.load(Ordering::Relaxed), self.fallback.load(Ordering::Relaxed))
+    }
+}
+
+/// How a driver writes what drivers write in several ways.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Writes {
+    Protocol,
+    FloatTime,
+    FloatTimeEmptyNull,
+}
+
+impl Writes {
+    fn from_name(name: &str) -> PyResult<Writes> {
+        match name {
+            "protocol" => Ok(Writes::Protocol),
+            "float time" => Ok(Writes::FloatTime),
+            "float time, empty null" => Ok(Writes::FloatTimeEmptyNull),
+            _ => Err(PyValueError::new_err(format!("unknown way to write: {name:?}"))),
+        }
+    }
+
+    /// The bytes of a value, unless it is an unusual one.
+    #[inline]
+    fn bytes<'py>(self, plan: &HostPlan, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+        match self {
+            Writes::Protocol => quick::bytes_of::<Protocol>(plan, value),
+            Writes::FloatTime => quick::bytes_of::<FloatTime>(plan, value),
+            Writes::FloatTimeEmptyNull => quick::bytes_of::<FloatTimeEmptyNull>(plan, value),
+        }
+    }
+}
+
+/// The protocol versions whose values the codec knows.
+fn is_known_version(version: &Bound<'_, PyAny>) -> bool {
+    version.extract::<u8>().is_ok_and(|version| (3..=5).contains(&version))
+}

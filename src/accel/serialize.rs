@@ -1,0 +1,134 @@
+//! `serialize` of the driver's types.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use super::{Counts, Writes, epoch, is_known_version};
+use crate::classes::cql_type::CqlType_;
+use crate::ffi::call::{self, StandIn};
+use crate::value::HostPlan;
+
+/// What is known of a class of the driver's: how its values become bytes, if that is usual.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct TypePlan {
+    /// The class, by its address: the class itself has this object, which it outlives.
+    class: usize,
+    epoch: u64,
+    plan: Option<Arc<HostPlan>>,
+}
+
+#[pymethods]
+impl TypePlan {
+    #[new]
+    fn new(
+        owner: &Bound<'_, PyType>,
+        cql_type: Option<&Bound<'_, CqlType_>>,
+    ) -> PyResult<TypePlan> {
+        let plan = cql_type.map(|it| it.get().plan(it.py()).cloned()).transpose()?;
+        Ok(TypePlan { class: owner.as_ptr() as usize, epoch: epoch(), plan })
+    }
+
+    #[getter]
+    fn is_native(&self) -> bool {
+        self.plan.is_some()
+    }
+}
+
+impl TypePlan {
+    pub fn plan(&self) -> Option<&Arc<HostPlan>> {
+        self.plan.as_ref()
+    }
+}
+
+/// Stands in for `serialize(value, protocol_version)`, a class method or a static one.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct SerializeStandIn {
+    original: Py<PyAny>,
+    writes: Writes,
+    way: Way,
+    counts: Counts,
+}
+
+enum Way {
+    /// Of a static method: one type.
+    Fixed(Arc<HostPlan>),
+    /// Of a class method: makes the `TypePlan` of a class that has none.
+    ByClass(Py<PyAny>),
+}
+
+#[pymethods]
+impl SerializeStandIn {
+    /// `known` is a type, or what gives the `TypePlan` of a class.
+    #[new]
+    fn new(
+        original: Py<PyAny>,
+        writes: &str,
+        known: &Bound<'_, PyAny>,
+    ) -> PyResult<SerializeStandIn> {
+        let writes = Writes::from_name(writes)?;
+        let way = match known.cast::<CqlType_>() {
+            Ok(cql_type) => Way::Fixed(cql_type.get().plan(known.py())?.clone()),
+            Err(_) => Way::ByClass(known.clone().unbind()),
+        };
+        Ok(SerializeStandIn { original, writes, way, counts: Counts::default() })
+    }
+
+    /// What takes the function's place.
+    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, c"serialize")
+    }
+
+    /// How often it was native, and how often the original's.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+}
+
+impl StandIn for SerializeStandIn {
+    #[inline]
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let stand_in = this.get();
+        let bytes = match (&stand_in.way, arguments) {
+            (Way::Fixed(plan), [value, version]) if is_known_version(version) => {
+                stand_in.writes.bytes(plan, value)
+            }
+            (Way::ByClass(compile), [class, value, version]) if is_known_version(version) => {
+                let known = known(class, compile)?;
+                let plan = known.get().plan.as_ref();
+                plan.and_then(|plan| stand_in.writes.bytes(plan, value))
+            }
+            _ => None,
+        };
+        if bytes.is_some() {
+            stand_in.counts.native();
+        }
+        Ok(bytes.map(Bound::into_any))
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}
+
+/// What is known of a class.
+pub fn known<'py>(
+    class: &Bound<'py, PyAny>,
+    compile: &Py<PyAny>,
+) -> PyResult<Bound<'py, TypePlan>> {
+    let py = class.py();
+    if let Ok(Some(known)) = class.getattr_opt(pyo3::intern!(py, "_turbocql_plan"))
+        && let Ok(known) = known.cast_into::<TypePlan>()
+        && known.get().class == class.as_ptr() as usize
+        && known.get().epoch == epoch()
+    {
+        return Ok(known);
+    }
+    Ok(compile.bind(py).call1((class,))?.cast_into::<TypePlan>()?)
+}

@@ -1,0 +1,261 @@
+//! Bytes to the values that the package `cassandra` makes of them, where those are others than ours.
+//!
+//! Whatever is unusual, or an error there, is turned down by a null pointer, without an exception.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::net::Ipv4Addr;
+use std::ptr;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use turbocql_codec::plan::VectorPlan;
+use turbocql_codec::{Plan, types};
+
+use super::decode::Maker;
+use super::make;
+use crate::value::HostPlan;
+use crate::value::decode::Choices;
+use crate::value::record::Record;
+
+type Object = *mut ffi::PyObject;
+
+/// Below and above, drivers that compute in binary64 give other microseconds.
+const EXACT_FLOAT_MS: i64 = (1 << 33) * 1000;
+
+const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
+
+/// What a driver makes of bytes.
+pub struct Reference<'a, 'py> {
+    py: Python<'py>,
+    maker: Maker,
+    ways: &'a Ways,
+}
+
+/// In what drivers, or parts of one, differ.
+pub struct Ways {
+    /// Whether timestamps are computed in binary64.
+    pub float_time: bool,
+    /// Whether a null within a list is an error.
+    pub strict_nulls: bool,
+    /// `cassandra.util.Date` and `.Time`, whose instances have a dict.
+    pub date: Py<PyAny>,
+    pub time: Py<PyAny>,
+}
+
+/// Whether values of a plan can be made here.
+pub fn makes(plan: &HostPlan) -> bool {
+    match plan {
+        Plan::Text
+        | Plan::Ascii
+        | Plan::Blob
+        | Plan::Int
+        | Plan::BigInt
+        | Plan::Counter
+        | Plan::SmallInt
+        | Plan::TinyInt
+        | Plan::Float
+        | Plan::Double
+        | Plan::Boolean
+        | Plan::Uuid
+        | Plan::TimeUuid
+        | Plan::Timestamp
+        | Plan::Date
+        | Plan::Time
+        | Plan::VarInt
+        | Plan::Inet => true,
+        Plan::List(element) => makes(element),
+        Plan::Vector(vector) => vector.width.is_some() && bare(&vector.element),
+        _ => false,
+    }
+}
+
+/// Whether elements of a vector are numbers that stand bare.
+fn bare(element: &HostPlan) -> bool {
+    matches!(element, Plan::Float | Plan::Double | Plan::Int | Plan::BigInt)
+}
+
+impl<'a, 'py> Reference<'a, 'py> {
+    /// `None` where what is needed here is not there.
+    pub fn new(py: Python<'py>, ways: &'a Ways) -> Option<Self> {
+        let choices = Choices { naive_timestamps: true, numpy_vectors: false };
+        Some(Reference { py, maker: Maker::new(py, choices)?, ways })
+    }
+
+    /// A new reference, or null. Zero bytes are no value, but for texts and blobs.
+    ///
+    /// # Safety
+    /// The interpreter's lock is held.
+    #[inline(always)]
+    pub unsafe fn value(&self, plan: &HostPlan, bytes: &[u8]) -> Object {
+        // SAFETY: the caller's word, handed on.
+        unsafe {
+            match plan {
+                Plan::Text | Plan::Blob => self.maker.value(plan, bytes),
+                Plan::Ascii if bytes.is_ascii() => self.maker.value(plan, bytes),
+                Plan::Ascii => ptr::null_mut(),
+                _ if bytes.is_empty() => none(),
+                Plan::Timestamp if self.ways.float_time => match bytes.try_into() {
+                    Ok(number) if i64::from_be_bytes(number).abs() < EXACT_FLOAT_MS => {
+                        self.maker.value(plan, bytes)
+                    }
+                    _ => ptr::null_mut(),
+                },
+                Plan::Inet => address(bytes),
+                Plan::VarInt => match types::varint::decode_i128(bytes) {
+                    Ok(Some(number)) => {
+                        let number = number.into_pyobject(self.py);
+                        number.map_or(ptr::null_mut(), |number| number.into_any().into_ptr())
+                    }
+                    _ => ptr::null_mut(),
+                },
+                Plan::Date => match types::date::decode(bytes) {
+                    Ok(days) => self.instance(
+                        &self.ways.date,
+                        pyo3::intern!(self.py, "days_from_epoch"),
+                        days.into(),
+                    ),
+                    Err(_) => ptr::null_mut(),
+                },
+                Plan::Time => match types::time::decode(bytes) {
+                    Ok(time) if (0..NANOSECONDS_PER_DAY).contains(&time) => self.instance(
+                        &self.ways.time,
+                        pyo3::intern!(self.py, "nanosecond_time"),
+                        time,
+                    ),
+                    _ => ptr::null_mut(),
+                },
+                Plan::List(element) => self.list(element, bytes),
+                Plan::Vector(vector) => self.vector(vector, bytes),
+                _ => self.maker.value(plan, bytes),
+            }
+        }
+    }
+
+    /// What `__init__` would set, set.
+    fn instance(&self, class: &Py<PyAny>, name: &Bound<'py, PyString>, number: i64) -> Object {
+        let py = self.py;
+        let Ok(number) = number.into_pyobject(py);
+        let made = make::instance(class.bind(py))
+            .and_then(|object| make::set(&object, name, number.as_any()).map(|()| object));
+        made.map_or(ptr::null_mut(), Bound::into_ptr)
+    }
+
+    /// # Safety
+    /// As for [`Reference::value`].
+    unsafe fn list(&self, element: &HostPlan, bytes: &[u8]) -> Object {
+        let Ok(mut elements) = types::list::decode(bytes) else { return ptr::null_mut() };
+        let count = elements.count();
+        // SAFETY: the list is new, and not tracked until it is full; places that are still empty
+        // when it goes are passed over.
+        unsafe {
+            let list = ffi::PyList_New(count as isize);
+            if list.is_null() {
+                ffi::PyErr_Clear();
+                return list;
+            }
+            ffi::PyObject_GC_UnTrack(list.cast());
+            for i in 0..count {
+                let part = match elements.next_value() {
+                    Ok(Some(bytes)) => self.value(element, bytes),
+                    Ok(None) if !self.ways.strict_nulls => none(),
+                    _ => ptr::null_mut(),
+                };
+                if part.is_null() {
+                    ffi::Py_DECREF(list);
+                    return ptr::null_mut();
+                }
+                ffi::PyList_SET_ITEM(list, i as isize, part);
+            }
+            if elements.finish().is_err() {
+                ffi::Py_DECREF(list);
+                return ptr::null_mut();
+            }
+            ffi::PyObject_GC_Track(list.cast());
+            list
+        }
+    }
+
+    fn vector(&self, vector: &VectorPlan<Record>, bytes: &[u8]) -> Object {
+        let (py, count) = (self.py, vector.dimension);
+        let whole = vector.width.and_then(|width| width.checked_mul(count));
+        if whole != Some(bytes.len()) {
+            return ptr::null_mut();
+        }
+        let (fours, eights) = (bytes.as_chunks::<4>().0, bytes.as_chunks::<8>().0);
+        let made = match &vector.element {
+            Plan::Float => make::floats(py, count, |i| f32::from_be_bytes(fours[i]).into()),
+            Plan::Double => make::floats(py, count, |i| f64::from_be_bytes(eights[i])),
+            Plan::Int => make::ints(py, count, |i| i32::from_be_bytes(fours[i]).into()),
+            Plan::BigInt => make::ints(py, count, |i| i64::from_be_bytes(eights[i])),
+            _ => return ptr::null_mut(),
+        };
+        made.map_or(ptr::null_mut(), |list| list.into_any().into_ptr())
+    }
+}
+
+/// # Safety
+/// The interpreter's lock is held.
+#[inline(always)]
+pub unsafe fn none() -> Object {
+    // SAFETY: the address of a singleton.
+    unsafe {
+        ffi::Py_INCREF(ffi::Py_None());
+        ffi::Py_None()
+    }
+}
+
+unsafe extern "C" {
+    /// The C library's: of addresses that stand for others, libraries have several spellings.
+    fn inet_ntop(
+        family: c_int,
+        address: *const c_void,
+        text: *mut c_char,
+        size: u32,
+    ) -> *const c_char;
+}
+
+#[cfg(target_os = "linux")]
+const AF_INET6: c_int = 10;
+#[cfg(not(target_os = "linux"))]
+const AF_INET6: c_int = 30;
+
+/// An address as text.
+///
+/// # Safety
+/// The interpreter's lock is held.
+unsafe fn address(bytes: &[u8]) -> Object {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        let text = Ipv4Addr::from(four).to_string();
+        // SAFETY: so many bytes of ASCII; a new object, or null with an exception.
+        return unsafe {
+            or_none(ffi::PyUnicode_FromStringAndSize(text.as_ptr().cast(), text.len() as isize))
+        };
+    }
+    if bytes.len() != 16 {
+        return ptr::null_mut();
+    }
+    let mut text = [0; 64];
+    // SAFETY: 16 bytes of an address, and room for the longest text and its end, of which the
+    // function is told.
+    unsafe {
+        let size = text.len() as u32;
+        if inet_ntop(AF_INET6, bytes.as_ptr().cast(), text.as_mut_ptr(), size).is_null() {
+            return ptr::null_mut();
+        }
+        let text = CStr::from_ptr(text.as_ptr()).to_bytes();
+        or_none(ffi::PyUnicode_FromStringAndSize(text.as_ptr().cast(), text.len() as isize))
+    }
+}
+
+/// Null without its exception.
+///
+/// # Safety
+/// The interpreter's lock is held.
+unsafe fn or_none(object: Object) -> Object {
+    if object.is_null() {
+        // SAFETY: the caller's word.
+        unsafe { ffi::PyErr_Clear() };
+    }
+    object
+}

@@ -1,0 +1,290 @@
+"""What users have put in the driver's place wins: before, after and while it is accelerated.
+
+    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.overrides
+
+Run in the environment of either driver. Prints the names of what passed; the first that fails is
+an AssertionError.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import threading
+from collections.abc import Callable
+
+from cassandra import cqltypes, protocol, query
+from cassandra.cqltypes import DateType, Int32Type, ListType, UTF8Type, VectorType
+from cassandra.protocol import ColumnMetadata
+from cassandra.query import BoundStatement, PreparedStatement
+
+from turbocql import accel
+
+WHEN = datetime.datetime(2026, 1, 2, 3, 4, 5, 678_000)
+WATCHED = [
+    (cqltypes._ParameterizedType, "serialize"),
+    (VectorType, "serialize"),
+    (DateType, "serialize"),
+    (BoundStatement, "bind"),
+    (BoundStatement, "routing_key"),
+    (protocol.ExecuteMessage, "send_body"),
+    (query, "namedtuple"),
+    (type(DateType), "__setattr__"),
+]
+
+
+def statement(*types: type) -> PreparedStatement:
+    columns = [ColumnMetadata("ks", "t", f"c{i}", cls) for i, cls in enumerate(types)]
+    return PreparedStatement(
+        column_metadata=columns,
+        query_id=b"id",
+        routing_key_indexes=[],
+        query="INSERT",
+        keyspace="ks",
+        protocol_version=4,
+        result_metadata=[],
+        result_metadata_id=None,
+    )
+
+
+def stock() -> list[object]:
+    return [vars(owner).get(name) for owner, name in WATCHED]
+
+
+def everything_is_put_back() -> None:
+    before = stock()
+    for _ in range(3):
+        accel.accelerate()
+        accel.accelerate()
+        assert all(a is not b for a, b in zip(before, stock(), strict=True))
+        prepared = statement(ListType.apply_parameters([Int32Type]))
+        prepared.bind([[1]])
+        accel.uninstall()
+        accel.uninstall()
+        assert all(a is b for a, b in zip(before, stock(), strict=True))
+        assert "_turbocql_plan" not in vars(prepared)
+    assert "__setattr__" not in vars(type(DateType))
+
+
+def blocks_nest() -> None:
+    before = stock()
+    with accel.accelerated():
+        with accel.accelerated():
+            pass
+        assert stock() != before
+        accel.accelerate()
+    assert stock() != before
+    with accel.accelerated():
+        pass
+    assert stock() != before
+    assert accel.status().on
+    with accel.accelerated():
+        accel.uninstall()
+        assert stock() == before
+        with accel.accelerated():
+            assert stock() != before
+        assert stock() == before
+    assert stock() == before
+    assert not accel.status().on
+
+
+def threads_may_do_all_at_once() -> None:
+    before = stock()
+    wrong: list[object] = []
+    prepared = statement(ListType.apply_parameters([Int32Type]), UTF8Type)
+    wanted = prepared.bind([[1, 2], "a"]).values
+
+    def work() -> None:
+        for i in range(300):
+            with accel.accelerated():
+                if prepared.bind([[1, 2], "a"]).values != wanted:
+                    wrong.append("bytes")
+                if i % 50 == 0:
+                    accel.status()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong
+    assert stock() == before
+
+
+def a_subclass_has_its_own_bytes() -> None:
+    class Loud(UTF8Type):  # type: ignore[misc]
+        typename = "text"
+
+        @staticmethod
+        def serialize(value: str, protocol_version: int) -> bytes:
+            return value.upper().encode()
+
+    class Reversed(ListType):  # type: ignore[misc]
+        @classmethod
+        def serialize_safe(cls, items: list[object], protocol_version: int) -> bytes:
+            return super().serialize_safe(items[::-1], protocol_version)  # type: ignore[no-any-return]
+
+    loud = ListType.apply_parameters([Loud])
+    turned = Reversed.apply_parameters([Int32Type])
+    prepared = statement(Loud, loud, turned)
+    row = ["a", ["b"], [1, 2]]
+    plain = prepared.bind(row).values
+    assert plain[0] == b"A"
+    assert plain[1].endswith(b"B")
+    with accel.accelerated():
+        assert prepared.bind(row).values == plain
+        assert loud.serialize(["b"], 4) == plain[1]
+        assert turned.serialize([1, 2], 4) == plain[2]
+
+
+def a_patch_before_ours_stays() -> None:
+    original = vars(DateType)["serialize"]
+    DateType.serialize = staticmethod(lambda value, protocol_version: b"patched!")
+    try:
+        prepared = statement(DateType, ListType.apply_parameters([DateType]))
+        with accel.accelerated():
+            cells = prepared.bind([WHEN, [WHEN]]).values
+            left = {seam.name: seam.why for seam in accel.status().seams if not seam.patched}
+        assert cells[0] == b"patched!"
+        assert cells[1].endswith(b"patched!")
+        assert "replaced" in left["cqltypes.DateType.serialize"]
+    finally:
+        type.__setattr__(DateType, "serialize", original)
+
+
+def a_patch_after_ours_wins() -> None:
+    prepared = statement(DateType, ListType.apply_parameters([DateType]))
+    plain = prepared.bind([WHEN, [WHEN]]).values
+    original = vars(DateType)["serialize"]
+    mine = staticmethod(lambda value, protocol_version: b"patched!")
+    try:
+        with accel.accelerated():
+            assert prepared.bind([WHEN, [WHEN]]).values == plain
+            ours = vars(DateType)["serialize"]
+            DateType.serialize = mine
+            cells = prepared.bind([WHEN, [WHEN]]).values
+            assert cells[0] == b"patched!"
+            assert cells[1].endswith(b"patched!")
+            # And away again.
+            DateType.serialize = ours
+            assert prepared.bind([WHEN, [WHEN]]).values == plain
+            DateType.serialize = mine
+        assert vars(DateType)["serialize"] is mine
+        assert prepared.bind([WHEN, [WHEN]]).values[0] == b"patched!"
+        assert "somebody" in str(accel.status())
+    finally:
+        type.__setattr__(DateType, "serialize", original)
+
+
+def a_patch_around_ours_works_on() -> None:
+    calls = []
+    wrapped = BoundStatement.bind
+
+    def bind(self: BoundStatement, values: object) -> BoundStatement:
+        calls.append(values)
+        return wrapped(self, values)
+
+    original = vars(BoundStatement)["bind"]
+    prepared = statement(Int32Type)
+    accel.accelerate()
+    wrapped = BoundStatement.bind
+    BoundStatement.bind = bind
+    assert prepared.bind([1]).values == [b"\0\0\0\1"]
+    accel.uninstall()
+    assert vars(BoundStatement)["bind"] is bind
+    assert prepared.bind([2]).values == [b"\0\0\0\2"]
+    assert len(calls) == 2
+    BoundStatement.bind = original
+
+
+def a_subclass_of_a_statement_may_do_more() -> None:
+    class Mine(BoundStatement):  # type: ignore[misc]
+        def _append_unset_value(self) -> None:
+            self.values.append(b"mine")
+
+    with accel.accelerated():
+        assert Mine(statement(Int32Type, UTF8Type)).bind([1]).values == [b"\0\0\0\1", b"mine"]
+
+
+def a_policy_is_asked() -> None:
+    class Policy:
+        def contains_column(self, column: object) -> bool:
+            return True
+
+        def column_type(self, column: object) -> type:
+            return UTF8Type  # type: ignore[no-any-return]
+
+        def encrypt(self, column: object, data: bytes) -> bytes:
+            return data[::-1]
+
+    prepared = statement(UTF8Type)
+    with accel.accelerated():
+        assert prepared.bind(["ab"]).values == [b"ab"]
+        prepared.column_encryption_policy = Policy()
+        assert prepared.bind(["ab"]).values == [b"ba"]
+        prepared.column_encryption_policy = None
+        assert prepared.bind(["ab"]).values == [b"ab"]
+
+
+def changed_columns_are_seen() -> None:
+    prepared = statement(Int32Type)
+    with accel.accelerated():
+        assert prepared.bind([1]).values == [b"\0\0\0\1"]
+        prepared.column_metadata[0] = ColumnMetadata("ks", "t", "c0", UTF8Type)
+        assert prepared.bind(["a"]).values == [b"a"]
+        prepared.column_metadata = []
+        assert prepared.bind([]).values == []
+
+
+def rows_of_one_shape_have_one_class() -> None:
+    factory = query.named_tuple_factory
+    with accel.accelerated():
+        one, two = (factory(["a", "b"], [(1, 2)])[0] for _ in range(2))
+        assert type(one) is type(two)
+        assert one == two == (1, 2)
+        assert one.a == 1
+        assert one._fields == ("a", "b")
+        assert one._asdict() == {"a": 1, "b": 2}
+        assert one._replace(a=5).a == 5
+        assert repr(one) == "Row(a=1, b=2)"
+
+
+def values_that_change_while_they_are_bound() -> None:
+    class Clearing:
+        def __init__(self, row: list[object]) -> None:
+            self.row = row
+
+        def encode(self, encoding: str) -> bytes:
+            self.row.clear()
+            return b"gone"
+
+    prepared = statement(UTF8Type, UTF8Type)
+    with accel.accelerated():
+        row: list[object] = []
+        row += [Clearing(row), "b"]
+        assert prepared.bind(row).values[0] == b"gone"
+
+
+def main() -> None:
+    checks: list[Callable[[], None]] = [
+        everything_is_put_back,
+        blocks_nest,
+        threads_may_do_all_at_once,
+        a_subclass_has_its_own_bytes,
+        a_patch_before_ours_stays,
+        a_patch_after_ours_wins,
+        a_patch_around_ours_works_on,
+        a_subclass_of_a_statement_may_do_more,
+        a_policy_is_asked,
+        changed_columns_are_seen,
+        rows_of_one_shape_have_one_class,
+        values_that_change_while_they_are_bound,
+    ]
+    for check in checks:
+        print(check.__name__, file=sys.stderr, flush=True)
+        check()
+    print(len(checks))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The accelerator in the environments of both drivers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DRIVERS = ("scylla-driver", "cassandra-driver")
+
+
+def run(driver: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A program in the driver's environment."""
+    python = ROOT / f".venv-{driver}" / "bin" / "python"
+    assert python.exists(), f"make -C {ROOT} .venv-{driver}/.installed"
+    paths = os.pathsep.join((str(ROOT / "python"), str(ROOT)))
+    return subprocess.run(
+        [str(python), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_bytes_cells_bodies_and_errors_are_the_drivers(driver: str, proof: bool) -> None:
+    done = run(driver, "-m", "tests.accel.compare", "--count", "5000" if proof else "100")
+    assert done.stdout, done.stderr
+    report = json.loads(done.stdout)
+    assert not report["failures"], "\n\n".join(report["failures"])
+    assert report["left"] == {}, report["status"]
+    assert all(report["native"].values()), report["status"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_what_users_have_put_in_its_place_wins(driver: str) -> None:
+    done = run(driver, "-m", "tests.accel.overrides")
+    assert done.returncode == 0, done.stderr
+
+
+LATER = """
+import sys, turbocql
+turbocql.accelerate()
+assert "cassandra" not in sys.modules
+assert "not imported" in turbocql.accel.status().driver
+import cassandra.{first}
+from cassandra.query import BoundStatement
+import cassandra.query
+assert turbocql.accel.status().seams
+assert all(seam.patched for seam in turbocql.accel.status().seams), turbocql.accel.status()
+assert type(cassandra.query.__spec__.loader).__module__ != "turbocql.accel._install"
+assert type(cassandra.query.__loader__).__module__ != "turbocql.accel._install"
+turbocql.accel.uninstall()
+assert not turbocql.accel.status().seams
+assert not any("accel" in type(finder).__module__ for finder in sys.meta_path)
+"""
+
+
+@pytest.mark.parametrize("first", ["query", "cluster", "cqltypes", "protocol"])
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_before_the_driver_is_imported(driver: str, first: str) -> None:
+    done = run(driver, "-c", LATER.format(first=first))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_program_is_run_accelerated(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, cassandra.query\n"
+        "import beside\n"
+        "from turbocql import accel\n"
+        "print(__name__, sys.argv[1:], accel.status().on, len(accel.status().seams) > 5)\n"
+        "sys.exit(3)\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "beside.py").touch()
+    done = run("scylla-driver", "-m", "turbocql.accel", str(program), "a", "-b")
+    assert (done.returncode, done.stdout) == (3, "__main__ ['a', '-b'] True True\n"), done.stderr
+    assert run("scylla-driver", "-m", "turbocql.accel").returncode == 2
