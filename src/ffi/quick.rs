@@ -143,7 +143,7 @@ pub fn cell(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> boo
 
 /// New `bytes` of a value that needs no other memory: of one of fixed width, of text and bytes, or of
 /// a vector of numbers in a list, tuple or array.
-#[inline]
+#[inline(always)]
 pub fn whole<'py, D: Dialect>(
     plan: &HostPlan,
     given: &Bound<'py, PyAny>,
@@ -178,7 +178,7 @@ pub fn whole<'py, D: Dialect>(
 }
 
 /// New `bytes` of a value that goes the quick way; none, without an exception, for any other.
-#[inline]
+#[inline(always)]
 pub fn bytes_of<'py, D: Dialect>(
     plan: &HostPlan,
     given: &Bound<'py, PyAny>,
