@@ -24,7 +24,7 @@ import floors
 from codec_environments import BUILD, HERE
 from timing import Case, ns_per_call
 
-__all__ = ["main"]
+__all__ = ["add", "annotated", "main", "switch"]
 
 TOP = 12
 NATIVE_NS = 30e6
@@ -117,24 +117,29 @@ def callgrind(client: str, name: str) -> tuple[float, list[str]]:
         subprocess.run(
             [*command, "--inside", client, "--calls", str(calls), name], check=True, cwd=HERE
         )
-        annotated = subprocess.run(
-            ["callgrind_annotate", "--threshold=99", "--auto=no", out],
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        ).stdout.splitlines()
-    totals = [match for line in annotated if (match := _TOTAL.match(line))]
+        return annotated(out, calls)
+
+
+def annotated(out: Path, calls: int) -> tuple[float, list[str]]:
+    """Instructions per call, and the functions that they are in, of what callgrind has written."""
+    lines = subprocess.run(
+        ["callgrind_annotate", "--threshold=99", "--auto=no", out],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout.splitlines()
+    totals = [match for line in lines if (match := _TOTAL.match(line))]
     if not totals:
-        raise SystemExit(f"{name}: callgrind counted nothing")
-    lines = []
-    for line in annotated:
+        raise SystemExit("callgrind counted nothing")
+    found = []
+    for line in lines:
         match = _LINE.match(line)
         if match is None or "PROGRAM TOTALS" in line:
             continue
         count, share, where = match.groups()
         per_call = int(count.replace(",", "")) / calls
-        lines.append(f"{per_call:10,.0f} {float(share):5.1f} %  {function(where)}")
-    return int(totals[0][1].replace(",", "")) / calls, lines[:TOP]
+        found.append(f"{per_call:10,.0f} {float(share):5.1f} %  {function(where)}")
+    return int(totals[0][1].replace(",", "")) / calls, found[:TOP]
 
 
 def function(where: str) -> str:

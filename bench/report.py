@@ -174,7 +174,7 @@ def _sections(taken: Samples, interpreter: str, charts: Path, suffix: str) -> li
         lines += [f"## The codec, {interpreter}", ""]
         lines += _shown(codec_charts(cases, charts, suffix), charts)
         lines += report_codec.codec_section(cases)
-        missed = report_codec.missed(cases, taken.profiles if not suffix else {})
+        missed = report_codec.missed(cases, taken.profiles)
         if missed:
             lines += [f"## Missed targets of the codec, {interpreter}", "", *missed]
     points = end_to_end(taken.end_to_end, interpreter)
@@ -182,6 +182,7 @@ def _sections(taken: Samples, interpreter: str, charts: Path, suffix: str) -> li
         lines += [f"## Requests to a server, {interpreter}", ""]
         lines += _shown(end_to_end_chart(report_end_to_end.usual(points), charts, suffix), charts)
         lines += report_end_to_end.end_to_end_section(points)
+        lines += report_end_to_end.missed(points, taken.profiles)
         lines += report_end_to_end.without_figure(taken.end_to_end)
         lines += _shown(in_flight_chart(points, charts, suffix), charts)
         lines += report_end_to_end.in_flight_section(points)

@@ -111,6 +111,10 @@ def missed(cases: list[CodecCase], profiles: dict[str, Any]) -> list[str]:
             continue
         if profile.get("floor"):
             lines += [profile["floor"], ""]
-        lines += ["Where its instructions go, by callgrind:", "", "```"]
+        lines += [
+            "Where its instructions go, by callgrind under the interpreter that is measured first:",
+            "",
+            "```",
+        ]
         lines += [*profile["lines"], "```", ""]
     return lines

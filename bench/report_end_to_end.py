@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from report_data import FLOOR, OURS, STOCK, Endpoint, Sample, against, number, table
 from targets import END_TO_END, SCENARIOS, Verdict
 
-__all__ = ["end_to_end_section", "in_flight_section", "losses", "usual", "without_figure"]
+__all__ = ["end_to_end_section", "in_flight_section", "losses", "missed", "usual", "without_figure"]
 
 _COUNTERPARTS = {"callbacks": "workers", "concurrent": "tasks"}
 """The shape of turbocql that stands beside one that it has not."""
@@ -84,6 +85,28 @@ def end_to_end_section(endpoints: list[Endpoint]) -> list[str]:
         lines += ["### Targets, requests to a server", ""]
         rows = [[name, text, verdict.word, verdict.how] for name, text, verdict in judged]
         lines += table(["scenario and shape", "target", "met", "how"], rows)
+    return lines
+
+
+def missed(points: list[Endpoint], profiles: dict[str, Any]) -> list[str]:
+    """For each missed target: the engine's floor, and where the instructions go."""
+    lines = []
+    for target in END_TO_END:
+        found = {name: verdict for name, _, verdict in verdicts(usual(points))}
+        name = f"{target.scenario}, {target.shape}"
+        if not found[name].missed:
+            continue
+        floor = _find(usual(points), target.scenario, target.shape, FLOOR)
+        lines += [f"### Missed: {name}", "", f"{target.text}: {found[name].how}.", ""]
+        if target.limit:
+            lines += [target.limit, ""]
+        if floor is not None:
+            lines += [f"- floor: the engine from Rust: {floor.spreads['cpu_us']} us", ""]
+        profile = profiles.get(f"{target.scenario} {target.shape}")
+        if profile is None:
+            lines += ["No profile is recorded.", ""]
+            continue
+        lines += [profile["floor"], "", "```", *profile["lines"], "```", ""]
     return lines
 
 

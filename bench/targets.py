@@ -193,6 +193,8 @@ class EndToEnd:
     stock_us: float | None = None
     """scylla-driver's figure beside it, in the shape `stock_shape`."""
     stock_shape: str = ""
+    limit: str = ""
+    """What keeps it from being met, where it is not."""
 
     @property
     def text(self) -> str:
@@ -236,13 +238,20 @@ class EndToEnd:
         return Verdict(met, "; ".join([*(ways or [how]), beside]), met and not ways)
 
 
+_WRITES = (
+    "The engine (scylla 1.9.0) writes through a buffer of 8 KiB without a setting for it: at most "
+    "two such frames for each call of the kernel, where acsylla hands over all that are ready. By "
+    "`perf stat`, 26,500 requests took 13,818 `sendto`, the engine from Rust 11,922, and acsylla "
+    "2,525 `writev`."
+)
+
 END_TO_END: list[EndToEnd] = [
     EndToEnd("insert_text", "workers", below="acsylla", about_us=5),
     EndToEnd("insert_text", "tasks", below="acsylla", about_us=12),
     EndToEnd("select_text", "workers", below="acsylla"),
     EndToEnd("select_text", "tasks", below="acsylla"),
-    EndToEnd("insert_vector", "workers", below="acsylla"),
-    EndToEnd("insert_vector", "tasks", below="acsylla"),
+    EndToEnd("insert_vector", "workers", below="acsylla", limit=_WRITES),
+    EndToEnd("insert_vector", "tasks", below="acsylla", limit=_WRITES),
     EndToEnd("bulk_text", "bulk", about_us=3, stock_us=80, stock_shape="bulk"),
     EndToEnd("bulk_vector", "bulk", about_us=5, stock_us=170, stock_shape="bulk"),
     EndToEnd("scan", "tuples", about_us=0.4, stock_us=0.64, stock_shape="tuples"),

@@ -5,8 +5,8 @@ use pyo3::types::{PyBytes, PyList, PyType};
 use turbocql_codec::token;
 
 use super::Counts;
-use crate::ffi::bytes;
 use crate::ffi::call::{self, StandIn};
+use crate::ffi::{bytes, quick};
 
 /// Stands in for what `BoundStatement.routing_key` calls.
 #[pyclass(frozen, module = "turbocql._core")]
@@ -67,11 +67,10 @@ impl StandIn for RoutingStandIn {
             parts.push(part);
         }
         let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
-        let mut key = Vec::new();
-        if token::routing_key(&parts, &mut key).is_err() {
-            return Ok(None);
-        }
-        let key = bytes::copy(py, &key)?;
+        let packed = quick::with_scratch(|out| {
+            token::routing_key(&parts, out).ok().map(|()| bytes::copy(py, out))
+        });
+        let Some(key) = packed.transpose()? else { return Ok(None) };
         statement.setattr(own, &key)?;
         stand_in.counts.native();
         Ok(Some(key.into_any()))

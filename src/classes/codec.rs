@@ -224,12 +224,13 @@ pub fn routing_key<'py>(
 
 /// The packed key of encoded parts, as `bytes`.
 pub fn pack<'py>(py: Python<'py>, parts: &[&[u8]]) -> PyResult<Bound<'py, PyBytes>> {
-    let mut out = Vec::new();
-    token::routing_key(parts, &mut out).map_err(|malformed| {
-        let failure = Failure::refused("a partition key", malformed.to_string());
-        error::raise(py, *failure, Way::Encode)
-    })?;
-    bytes::copy(py, &out)
+    quick::with_scratch(|out| {
+        token::routing_key(parts, out).map_err(|malformed| {
+            let failure = Failure::refused("a partition key", malformed.to_string());
+            error::raise(py, *failure, Way::Encode)
+        })?;
+        bytes::copy(py, out)
+    })
 }
 
 /// The Murmur3 token of a packed key, as the server's `token()` gives it.

@@ -10,6 +10,7 @@ pub fn routing_key(parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Malformed> 
         out.extend_from_slice(only);
         return Ok(());
     }
+    out.reserve(parts.iter().map(|part| 3 + part.len()).sum());
     for part in parts {
         let length = u16::try_from(part.len())
             .map_err(|_| Malformed::Invalid("a partition key part longer than 65535 bytes"))?;
