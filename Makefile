@@ -14,13 +14,16 @@ PROOF := tests/accel tests/differential tests/property tests/golden tests/unit \
 RIVALS := scylla-driver cassandra-driver acsylla scyllapy
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check proof build bench instructions jars format format-check lint types rust-test python-test clean
+.PHONY: help demo demo-accelerate test check proof build bench instructions jars format format-check lint types rust-test python-test clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 demo: $(BIN)/.built $(BIN)/.demo jars ## write and search digits in a real Cassandra, draw digits.png
 	$(BIN)/python examples/digits.py
+
+demo-accelerate: $(BIN)/.built .venv-cassandra-driver/.installed jars ## an unchanged cassandra-driver program, plain and accelerated, side by side
+	$(BIN)/python examples/accelerate.py .venv-cassandra-driver/bin/python
 
 test: rust-test python-test ## all tests, Rust and Python, on a real Cassandra
 

@@ -306,7 +306,9 @@ impl OpAwait {
         }
     }
 
-    fn get_loop(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    /// A task asks for `get_loop()` first, which would take a method and a call.
+    #[getter]
+    fn _loop(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match &*self.lock() {
             Stage::Waiting(waiting) => Ok(waiting.event_loop.clone_ref(py)),
             _ => Err(PyRuntimeError::new_err("nothing waits for this")),

@@ -64,7 +64,7 @@ mod _core {
     #[pymodule_export]
     use crate::op::Op;
     #[pymodule_export]
-    use crate::ready::{Ready, release_held};
+    use crate::ready::release_held;
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -3,7 +3,6 @@
 //! Only for the one callback of which there are many: a task that is told that what it waits for is
 //! there, which never raises. Everything else, and every other loop, gets a `call_soon`.
 
-use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -11,54 +10,37 @@ use turbocql_engine::Runtime;
 
 use crate::awaiting::OpAwait;
 use crate::bridge::event_loop;
+use crate::ffi::{make, slots};
 use crate::value::interned;
 
-/// In the place of an `asyncio.Handle`.
-#[pyclass(frozen, module = "turbocql._core")]
-pub struct Ready {
-    call: Py<PyAny>,
-    context: Py<PyAny>,
-    awaiting: Py<OpAwait>,
-}
-
-#[pymethods]
-impl Ready {
-    #[getter]
-    fn _cancelled(&self) -> bool {
-        false
-    }
-
-    /// What the loop calls: nothing of ours, so that no native frame of ours is below the task.
-    #[getter]
-    fn _run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let run = self.context.bind(py).getattr(pyo3::intern!(py, "run"))?;
-        interned::partial(py)?.call1((run, &self.call, &self.awaiting))
-    }
-
-    /// For the log of slow callbacks.
-    #[getter]
-    fn _callback(&self) -> &Py<PyAny> {
-        &self.call
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.call)?;
-        visit.call(&self.context)?;
-        visit.call(&self.awaiting)
-    }
-}
-
 /// The way past `call_soon`, for loops that have it.
-pub struct Fast(Py<PyAny>);
+pub struct Fast {
+    /// Appends to what the loop runs in its next round.
+    append: Py<PyAny>,
+    /// `contextvars.Context.run`.
+    run: Py<PyAny>,
+    /// A future that is done. A task that wakes asks what it waited for how it went: of asyncio's
+    /// own futures it knows without a call, and here there is nothing to tell.
+    done: Py<PyAny>,
+}
 
 impl Fast {
     /// `None` for loops that are not asyncio's own in what matters here.
     pub fn of(event_loop: &Bound<'_, PyAny>) -> Option<Fast> {
-        let append = interned::append_ready(event_loop.py()).ok()?.call1((event_loop,)).ok()?;
-        if append.is_none() { None } else { Some(Fast(append.unbind())) }
+        let py = event_loop.py();
+        let append = interned::append_ready(py).ok()?.call1((event_loop,)).ok()?;
+        if append.is_none() || !slots::probe_ready(py).ok()? {
+            return None;
+        }
+        let run = interned::context(py).ok()?.getattr("run").ok()?;
+        let done = interned::done_future(py).ok()?.clone();
+        Some(Fast { append: append.unbind(), run: run.unbind(), done: done.unbind() })
     }
 
     /// Has a task told in the loop's next round; false where the callback is none of a task.
+    ///
+    /// What the loop calls is `context.run(call, done)`, put together of bound methods: nothing of
+    /// ours, so that no native frame of ours is below the task.
     pub fn tell(
         &self,
         call: &Py<PyAny>,
@@ -66,10 +48,14 @@ impl Fast {
         awaiting: &Bound<'_, OpAwait>,
     ) -> PyResult<bool> {
         let py = awaiting.py();
-        let Some(context) = context.filter(|_| is_wakeup(call.bind(py))) else { return Ok(false) };
-        let (call, context) = (call.clone_ref(py), context.clone_ref(py));
-        let ready = Ready { call, context, awaiting: awaiting.clone().unbind() };
-        self.0.bind(py).call1((Bound::new(py, ready)?,))?;
+        let call = call.bind(py);
+        let Some(context) = context.filter(|_| is_wakeup(call)) else { return Ok(false) };
+        let run = make::method(self.run.bind(py), context.bind(py))?;
+        let told = make::method(call, self.done.bind(py))?;
+        let Some(ready) = slots::ready(&make::method(&run, &told)?, call) else {
+            return Ok(false);
+        };
+        self.append.bind(py).call1((ready,))?;
         Ok(true)
     }
 }

@@ -16,6 +16,29 @@ C_TASK: Any = asyncio.Task
 """The class of tasks, as asyncio's own loop makes them."""
 
 
+class Ready:
+    """In the place of an `asyncio.Handle`: what the loop calls in its next round.
+
+    Made by the native core.
+    """
+
+    __slots__ = ("_callback", "_run")
+    _cancelled = False
+
+
+class _NoLoop:
+    """Of a future that nobody waits for."""
+
+    def get_debug(self) -> bool:
+        """As futures ask."""
+        return False
+
+
+DONE: Any = asyncio.Future(loop=_NoLoop())  # type: ignore[arg-type]
+"""What tasks are told by: done, without a result."""
+DONE.set_result(None)
+
+
 def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None] | None:
     """Appends to what asyncio's own loop runs in its next round; None for any other loop.
 

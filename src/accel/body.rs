@@ -80,8 +80,15 @@ impl<'py> Reader<'_, 'py> {
         self.0.getattr_opt(name).ok().flatten()
     }
 
-    fn none(&self, name: &Bound<'py, PyString>) -> Option<()> {
-        self.get(name)?.is_none().then_some(())
+    /// The keyspace, which version 5 has. Of an empty one drivers write odd things.
+    fn keyspace(&self, version: Version) -> Option<Option<Bound<'py, PyString>>> {
+        let given = self.get(pyo3::intern!(self.0.py(), "keyspace"))?;
+        if given.is_none() {
+            return Some(None);
+        }
+        let given = given.cast_into_exact::<PyString>().ok()?;
+        let usual = version >= Version::V5 && given.len().is_ok_and(|length| length > 0);
+        usual.then_some(Some(given))
     }
 
     /// Absent, None, or false.
@@ -94,7 +101,7 @@ impl<'py> Reader<'_, 'py> {
         }
     }
 
-    fn settings(&self) -> Option<Settings<'static>> {
+    fn settings<'k>(&self, keyspace: Option<&'k Bound<'py, PyString>>) -> Option<Settings<'k>> {
         let py = self.0.py();
         let level = number16(&self.get(pyo3::intern!(py, "consistency_level"))?)?;
         let mut settings = Settings::new(Consistency::from_number(level)?);
@@ -110,7 +117,7 @@ impl<'py> Reader<'_, 'py> {
             Said::This(time) if time >= 0 => Some(time),
             Said::This(_) => return None,
         };
-        self.none(pyo3::intern!(py, "keyspace"))?;
+        settings.keyspace = keyspace.map(|keyspace| keyspace.to_str()).transpose().ok()?;
         Some(settings)
     }
 }
@@ -145,7 +152,8 @@ impl BodyStandIn {
         version: Version,
     ) -> Option<Bound<'py, PyBytes>> {
         let (py, read) = (message.py(), Reader(message));
-        let settings = read.settings()?;
+        let keyspace = read.keyspace(version)?;
+        let settings = read.settings(keyspace.as_ref())?;
         read.off(pyo3::intern!(py, "continuous_paging_options"))?;
         let page_size = match optional(&read.get(pyo3::intern!(py, "fetch_size"))?)? {
             Said::Nothing | Said::This(0) => None,
@@ -198,7 +206,8 @@ impl BodyStandIn {
         version: Version,
     ) -> Option<Bound<'py, PyBytes>> {
         let (py, read) = (message.py(), Reader(message));
-        let settings = read.settings()?;
+        let keyspace = read.keyspace(version)?;
+        let settings = read.settings(keyspace.as_ref())?;
         let kind = read.get(pyo3::intern!(py, "batch_type"))?;
         let kind = match number16(&kind.getattr(pyo3::intern!(py, "value")).ok()?)? {
             0 => BatchKind::Logged,

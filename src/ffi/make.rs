@@ -61,6 +61,25 @@ pub fn set<'py>(
     if done == 0 { Ok(()) } else { Err(PyErr::fetch(object.py())) }
 }
 
+unsafe extern "C" {
+    /// Exported by CPython 3.10 to 3.13.
+    fn PyMethod_New(function: *mut ffi::PyObject, object: *mut ffi::PyObject)
+    -> *mut ffi::PyObject;
+}
+
+/// A method of an object: calls the function with it first.
+#[inline]
+pub fn method<'py>(
+    function: &Bound<'py, PyAny>,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: two valid objects; a new one that is ours, or null with an exception.
+    unsafe {
+        let made = PyMethod_New(function.as_ptr(), object.as_ptr());
+        Bound::from_owned_ptr_or_err(function.py(), made)
+    }
+}
+
 /// A list of so many floats, each made by `next`.
 #[inline]
 pub fn floats<'py>(

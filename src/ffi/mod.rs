@@ -21,5 +21,5 @@ pub mod quick;
 pub mod reference;
 pub mod rows;
 pub mod send;
-mod slots;
+pub mod slots;
 mod vector;

@@ -20,6 +20,7 @@ pub struct Slotted {
 pub static UUID: Slotted = Slotted::new();
 pub static IPV4_ADDRESS: Slotted = Slotted::new();
 pub static TIME: Slotted = Slotted::new();
+pub static READY: Slotted = Slotted::new();
 
 /// Tries where the slots are; what is not found is never read or written so.
 pub fn probe(py: Python<'_>) -> PyResult<()> {
@@ -28,7 +29,36 @@ pub fn probe(py: Python<'_>) -> PyResult<()> {
     TIME.probe(interned::cql_time(py)?, &["nanoseconds"])
 }
 
+/// The same of what loops run: not before there is a loop, whose modules take long to import.
+pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
+    if !READY.is_known() {
+        READY.probe(interned::ready(py)?, &["_run", "_callback"])?;
+    }
+    Ok(READY.is_known())
+}
+
+/// What asyncio's own loop runs in its next round, and for whom; `None` where there is no memory.
+pub fn ready<'py>(
+    run: &Bound<'py, PyAny>,
+    callback: &Bound<'py, PyAny>,
+) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: two new references for the slots, and the lock is held. It refers to a task, so the
+    // collector has to know it: it was not tracked before, and is whole.
+    unsafe {
+        let made = READY.make([run.clone().into_ptr(), callback.clone().into_ptr()]);
+        if !made.is_null() {
+            ffi::PyObject_GC_Track(made.cast());
+        }
+        Bound::from_owned_ptr_or_opt(run.py(), made)
+    }
+}
+
 impl Slotted {
+    /// Whether its slots have been found.
+    fn is_known(&self) -> bool {
+        !self.class.load(Ordering::Acquire).is_null()
+    }
+
     const fn new() -> Slotted {
         let offsets = [AtomicUsize::new(0), AtomicUsize::new(0)];
         Slotted { class: AtomicPtr::new(ptr::null_mut()), offsets }

@@ -76,8 +76,10 @@ imported! {
     cql_timestamp = "turbocql.types"."Timestamp";
     cql_duration = "turbocql.types"."Duration";
     frozen_map = "turbocql.types"."FrozenMap";
-    partial = "functools"."partial";
     append_ready = "turbocql._notify"."append_ready";
+    ready = "turbocql._notify"."Ready";
+    done_future = "turbocql._notify"."DONE";
+    context = "contextvars"."Context";
     c_task = "turbocql._notify"."C_TASK";
     release_held = "turbocql._core"."release_held";
     column = "turbocql.rows"."Column";

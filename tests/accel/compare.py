@@ -137,7 +137,7 @@ def body_tasks(count: int) -> Iterator[Task]:
         common = {
             "serial_consistency_level": rng.choice((None, 8, 9, 0, 5, "x")),
             "timestamp": rng.choice((None, 0, 5, -5, 1 << 62, 1 << 64, True, "1")),
-            "keyspace": rng.choice((None, None, None, None, "", "ks")),
+            "keyspace": rng.choice((None, None, None, "", "ks", "\u20ac")),
         }
         if rng.random() < 0.6:
             common = dict.fromkeys(common)

@@ -313,6 +313,7 @@ def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
             for batch_type in (kinds.LOGGED, kinds.UNLOGGED, kinds.COUNTER):
                 for some in ([], queries):
                     message = protocol.BatchMessage(batch_type, some, 6, **common)
+                    message.keyspace = "ks" if version == 5 and serial else None
                     found.append((message, version))
             continue
         for size, state in itertools.product((None, 0, 5000), (None, b"", b"state")):
@@ -324,6 +325,7 @@ def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
                 message = protocol.ExecuteMessage(b"id", given, 10, **paging)
                 if version == 5:
                     message.result_metadata_id = b"metadata"
+                    message.keyspace = "ks" if serial else None
                 found.append((message, version))
     return found
 

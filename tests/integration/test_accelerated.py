@@ -1,0 +1,49 @@
+"""Programs on cassandra-driver and scylla-driver, plain and accelerated, on the real server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.accel.test_accel import DRIVERS, run
+
+from turbocql.testing import Cassandra
+
+USED = (
+    "cqltypes._ParameterizedType.serialize",
+    "query.BoundStatement.bind",
+    "query.BoundStatement.routing_key",
+    "protocol.QueryMessage.send_body",
+    "protocol.ExecuteMessage.send_body",
+    "protocol.BatchMessage.send_body",
+    "protocol.ProtocolHandler: recv_results_rows",
+    "query.namedtuple",
+)
+
+
+def scenario(cassandra: Cassandra, driver: str, version: int, *options: str) -> dict[str, Any]:
+    host, _, port = cassandra.contact_points[0].rpartition(":")
+    done = run(driver, "-m", "tests.accel.scenario", host, port, str(version), *options)
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_program_sees_the_same(cassandra: Cassandra, driver: str, version: int) -> None:
+    plain = scenario(cassandra, driver, version)
+    accelerated = scenario(cassandra, driver, version, "--accelerated")
+    assert not plain["on"]
+    assert accelerated["on"]
+    assert plain["version"] == accelerated["version"] == version
+    assert len(plain["seen"]) > 60
+    for before, after in zip(plain["seen"], accelerated["seen"], strict=True):
+        assert before == after
+    assert accelerated["left"] == {}
+    counts = accelerated["counts"]
+    for name in USED:
+        assert counts[name][0] > 0, (name, counts)
+    # Nothing in the program asks for another body than the usual.
+    assert all(fallback == 0 for name, (_, fallback) in counts.items() if "send_body" in name)
