@@ -30,7 +30,7 @@ def run(driver: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_bytes_cells_bodies_and_errors_are_the_drivers(driver: str, proof: bool) -> None:
-    done = run(driver, "-m", "tests.accel.compare", "--count", "5000" if proof else "100")
+    done = run(driver, "-m", "tests.accel.compare", "--count", "2000" if proof else "100")
     assert done.stdout, done.stderr
     report = json.loads(done.stdout)
     assert not report["failures"], "\n\n".join(report["failures"])
