@@ -37,6 +37,11 @@ fn page() {
 }
 
 #[test]
+fn result() {
+    replay("result", fuzz_entry::result);
+}
+
+#[test]
 fn type_cql() {
     replay("type_cql", fuzz_entry::type_cql);
 }

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use turbocql_codec::message::result::{Head, Rows};
 use turbocql_codec::parse::{cql, marshal};
-use turbocql_codec::{Column, CqlType, Page, Plan, UdtType, wire};
+use turbocql_codec::{Column, CqlType, Page, Plan, UdtType, page, wire};
 
 use super::value::{decode, encode, encoded, plan};
 
@@ -73,6 +74,52 @@ pub fn page(data: &[u8]) {
     assert_eq!(rows.len(), page.rows.len());
     let again = Page { columns: page.columns.clone(), rows: rows.into(), row_count };
     assert_eq!(self::cells(&again), Some(cells));
+}
+
+/// The body of a RESULT: it is read, once with its description and once with what was read of it, or
+/// refused both times; its cells decode or are refused.
+pub fn result(data: &[u8]) {
+    let Ok(head) = Head::parse(data) else { return };
+    if !head.is_described() {
+        let column = Column {
+            keyspace: "ks".into(),
+            table: "t".into(),
+            name: "c".to_owned(),
+            cql_type: CqlType::Int,
+        };
+        let known: Arc<[Column]> = [column].into();
+        let _ = head.rows(None, Some(&known));
+        assert!(head.rows(None, None).is_err());
+        return;
+    }
+    let whole = Rows::parse(data, None);
+    let Ok(description) = head.describe() else {
+        assert!(whole.is_err());
+        return;
+    };
+    assert!(head.is(&description));
+    let rows = match (head.rows(Some(&description), None), whole) {
+        (Ok(rows), Ok(whole)) => {
+            assert_eq!((rows.rows, rows.row_count), (whole.rows, whole.row_count));
+            assert_eq!(rows.paging_state, whole.paging_state);
+            assert_eq!(rows.metadata_id, whole.metadata_id);
+            rows
+        }
+        (Err(one), Err(other)) => {
+            assert_eq!(one, other);
+            return;
+        }
+        (one, other) => panic!("{one:?} and {other:?}"),
+    };
+    let plans: Vec<Plan<()>> = rows.columns.iter().map(|column| plan(&column.cql_type)).collect();
+    let Ok(mut cells) = page::cells(plans.len(), rows.row_count, rows.rows) else { return };
+    for i in 0..rows.row_count * plans.len() {
+        match cells.next_cell() {
+            Ok(Some(bytes)) => drop(decode(&plans[i % plans.len()], bytes)),
+            Ok(None) => {}
+            Err(_) => return,
+        }
+    }
 }
 
 fn cells(page: &Page) -> Option<Vec<Option<&[u8]>>> {
