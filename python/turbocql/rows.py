@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import _core
+from . import _core, errors
 
 __all__ = ["AsyncRows", "Column", "Rows"]
 
@@ -59,25 +59,26 @@ class Rows(_Result):
 
     While one page is worked on, the next is fetched. Rows that fit one page can be iterated any
     number of times; of more pages, only one is kept, and a second iteration raises `Error`.
+
+    An iteration never ends before the last row: a page that could not be fetched is asked for again
+    by the next step, and where waiting for one was broken off, the next step raises `Error`.
     """
 
     __slots__ = ()
 
     def __iter__(self) -> Iterator[Any]:
-        self._check_first()
-        page = 0
-        while True:
-            self._prefetch()
-            yield from self._decode()
-            if not self._leave(page):
-                return
-            page += 1
-            if not self._advance().wait():
-                return
+        return _Iteration(self)
 
     def all(self) -> list[Any]:
         """All rows of all pages."""
-        return list(self)
+        self._check_first()
+        self._prefetch()
+        rows, page = self._decode(), 0
+        while self._leave(page) and self._advance().wait():
+            self._prefetch()
+            rows += self._decode()
+            page += 1
+        return rows
 
 
 class AsyncRows(_Result):
@@ -85,23 +86,123 @@ class AsyncRows(_Result):
 
     While one page is worked on, the next is fetched. Rows that fit one page can be iterated any
     number of times; of more pages, only one is kept, and a second iteration raises `Error`.
+
+    An iteration never ends before the last row: a page that could not be fetched is asked for again
+    by the next step, and where waiting for one was broken off, the next step raises `Error`.
     """
 
     __slots__ = ()
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        self._check_first()
-        page = 0
-        while True:
-            self._prefetch()
-            for row in self._decode():
-                yield row
-            if not self._leave(page):
-                return
-            page += 1
-            if not await self._advance():
-                return
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return _AsyncIteration(self)
 
     async def all(self) -> list[Any]:
         """All rows of all pages."""
-        return [row async for row in self]
+        self._check_first()
+        self._prefetch()
+        rows, page = self._decode(), 0
+        while self._leave(page) and await self._advance():
+            self._prefetch()
+            rows += self._decode()
+            page += 1
+        return rows
+
+
+class _Pages:
+    """Where an iteration is. No generator: those end with the first error."""
+
+    __slots__ = ("_advancing", "_interrupted", "_number", "_page", "_rows")
+
+    def __init__(self, rows: _Result) -> None:
+        self._rows = rows
+        self._page: Iterator[Any] | None = None
+        """What is left of the page; none before the first, and of one that cannot be decoded."""
+        self._number = 0
+        self._advancing = False
+        """Whether the next page is to be fetched."""
+        self._interrupted = False
+
+    def _begin(self) -> None:
+        """The first page, or the next one."""
+        self._page = None
+        if self._number == 0:
+            self._rows._check_first()
+        self._rows._prefetch()
+        self._page = iter(self._rows._decode())
+
+    def _has_more(self) -> bool:
+        """Whether there is a page to fetch, behind one of which all rows were given."""
+        if not self._advancing:
+            if self._page is None:
+                raise errors.Error("a page could not be decoded: rows are missing from here on")
+            if not self._rows._leave(self._number):
+                return False
+            self._number += 1
+            self._advancing = True
+        if self._interrupted:
+            raise errors.Error(
+                "waiting for the next page was broken off, or somebody else waits for it: rows may"
+                " be missing from here on; execute the statement again"
+            )
+        self._interrupted = True
+        return True
+
+    def _failed(self) -> None:
+        """The page could not be fetched, which is said: it is tried again."""
+        self._interrupted = False
+
+    def _fetched(self, more: bool) -> bool:
+        self._interrupted = self._advancing = False
+        if more:
+            self._begin()
+        else:
+            self._page = iter(())
+        return more
+
+
+class _Iteration(_Pages):
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._page is None and self._number == 0:
+            self._begin()
+        while True:
+            if not self._advancing:
+                for row in self._page or ():
+                    return row
+            if not self._has_more():
+                raise StopIteration
+            try:
+                more = self._rows._advance().wait()
+            except Exception:
+                self._failed()
+                raise
+            if not self._fetched(more):
+                raise StopIteration
+
+
+class _AsyncIteration(_Pages):
+    __slots__ = ()
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._page is None and self._number == 0:
+            self._begin()
+        while True:
+            if not self._advancing:
+                for row in self._page or ():
+                    return row
+            if not self._has_more():
+                raise StopAsyncIteration
+            try:
+                more = await self._rows._advance()
+            except Exception:
+                self._failed()
+                raise
+            if not self._fetched(more):
+                raise StopAsyncIteration

@@ -149,6 +149,39 @@ async def test_wait_for(loop: Loop, cassandra: Cassandra, keyspace: str) -> None
         assert await value(session, 3) == "v3"
 
 
+async def test_an_iteration_never_ends_before_its_last_row(
+    loop: Loop, cassandra: Cassandra, keyspace: str
+) -> None:
+    select = "SELECT k FROM t"
+    async with turbocql.aio.connect(
+        cassandra.contact_points, keyspace=keyspace, page_size=100
+    ) as session:
+        everything = [row.k for row in await (await session.execute(select)).all()]
+        iterator = (await session.execute(select, timeout_s=0.5)).__aiter__()
+        seen: list[int] = []
+
+        async def read(limit_s: float) -> None:
+            while True:
+                seen.append((await asyncio.wait_for(iterator.__anext__(), limit_s)).k)
+
+        with paused(cassandra.nodes[0]), pytest.raises(errors.RequestTimeout):
+            await read(30)
+        assert 0 < len(seen) < len(everything)
+        # What failed is asked for again.
+        seen += [row.k async for row in iterator]
+        assert seen == everything
+        with pytest.raises(StopAsyncIteration):
+            await iterator.__anext__()
+
+        iterator, seen = (await session.execute(select)).__aiter__(), []
+        with paused(cassandra.nodes[0]), pytest.raises(asyncio.TimeoutError):
+            await read(0.3)
+        assert 0 < len(seen) < len(everything)
+        for _ in range(2):
+            with pytest.raises(errors.Error, match="rows may be missing"):
+                await iterator.__anext__()
+
+
 async def test_a_loop_that_is_kept_busy(loop: Loop, points: list[str], keyspace: str) -> None:
     """Completions wait for the loop; nothing is lost when it blocks."""
     async with turbocql.aio.connect(points, keyspace=keyspace) as session:

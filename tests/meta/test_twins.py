@@ -71,7 +71,7 @@ def test_twins_take_and_say_the_same(here: Any, there: Any) -> None:
     awaited = (
         inspect.iscoroutinefunction(there)
         or inspect.isasyncgenfunction(there)
-        or theirs.return_annotation.startswith("Coroutine[")
+        or theirs.return_annotation.startswith(("Coroutine[", "AsyncIterator["))
     )
     assert awaited, "what is the same on both faces belongs to what they have in common"
     assert not inspect.iscoroutinefunction(here)
