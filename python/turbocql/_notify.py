@@ -22,8 +22,26 @@ class Ready:
     Made by the native core.
     """
 
-    __slots__ = ("_callback", "_run")
+    __slots__ = ("_callback", "_told")
+    _callback: Any
+    _told: Callable[[], Any]
     _cancelled = False
+    _source_traceback = None
+
+    def _run(self) -> None:
+        """Tells a task. What a handle of asyncio's catches does not end the loop here either."""
+        try:
+            self._told()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            asyncio.get_running_loop().call_exception_handler(
+                {
+                    "message": f"Exception in callback {self._callback!r}",
+                    "exception": error,
+                    "handle": self,
+                }
+            )
 
 
 class _NoLoop:

@@ -26,16 +26,13 @@ struct Column {
     name: Py<PyString>,
     cql_type: Py<PyAny>,
     plan: Option<Arc<HostPlan>>,
-    in_key: bool,
 }
 
-type GivenColumn<'py> =
-    (Bound<'py, PyString>, Bound<'py, PyAny>, Option<Bound<'py, TypePlan>>, bool);
+type GivenColumn<'py> = (Bound<'py, PyString>, Bound<'py, PyAny>, Option<Bound<'py, TypePlan>>);
 
 #[pymethods]
 impl RowPlan {
-    /// `columns` are names, types, what is known of them, and whether they are part of the key;
-    /// None has every row bound by the driver.
+    /// `columns` are names, types, and what is known of them; None has every row bound by the driver.
     #[new]
     fn new(
         metadata: &Bound<'_, PyAny>,
@@ -47,11 +44,10 @@ impl RowPlan {
             Err(_) => Vec::new(),
         };
         let columns = columns.map(|columns| {
-            let column = |(name, cql_type, known, in_key): GivenColumn<'_>| Column {
+            let column = |(name, cql_type, known): GivenColumn<'_>| Column {
                 name: name.unbind(),
                 cql_type: cql_type.unbind(),
                 plan: known.and_then(|known| known.get().plan().cloned()),
-                in_key,
             };
             columns.into_iter().map(column).collect()
         });
@@ -62,6 +58,16 @@ impl RowPlan {
     #[getter]
     fn is_native(&self) -> bool {
         self.columns.is_some()
+    }
+
+    /// A copy of a statement has other columns, or the same: its plan is looked at again.
+    fn __deepcopy__<'py>(this: &Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        this.clone()
+    }
+
+    /// Nothing of it is pickled.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyAny>, Bound<'py, PyTuple>) {
+        (py.None().bind(py).get_type().into_any(), PyTuple::empty(py))
     }
 }
 
@@ -97,6 +103,8 @@ pub struct BindStandIn {
     /// The class itself; those derived from it may do more.
     class: Py<PyType>,
     unset: Py<PyAny>,
+    /// `BoundStatement._append_unset_value` as it was.
+    append_unset: Py<PyAny>,
     writes: Writes,
     /// Makes the `RowPlan` of a statement that has none.
     compile: Py<PyAny>,
@@ -109,15 +117,26 @@ pub struct BindStandIn {
 impl BindStandIn {
     #[new]
     fn new(
+        py: Python<'_>,
         original: Py<PyAny>,
         owner: Py<PyType>,
         unset: Py<PyAny>,
         writes: &str,
         compile: Py<PyAny>,
     ) -> PyResult<BindStandIn> {
+        let append_unset = owner.getattr(py, pyo3::intern!(py, "_append_unset_value"))?;
         let writes = Writes::from_name(writes)?;
         let (counts, cells) = (Counts::default(), Counts::default());
-        Ok(BindStandIn { original, class: owner, unset, writes, compile, counts, cells })
+        Ok(BindStandIn {
+            original,
+            class: owner,
+            unset,
+            append_unset,
+            writes,
+            compile,
+            counts,
+            cells,
+        })
     }
 
     /// What takes the method's place.
@@ -148,6 +167,18 @@ impl BindStandIn {
         Ok(self.compile.bind(py).call1((prepared,))?.cast_into::<RowPlan>()?)
     }
 
+    /// Whether a column may be left out, as the statement says; not where the driver has been
+    /// changed to do something else with those.
+    fn may_be_unset(&self, prepared: &Bound<'_, PyAny>, index: usize) -> PyResult<bool> {
+        let py = prepared.py();
+        let append = self.class.bind(py).getattr(pyo3::intern!(py, "_append_unset_value"))?;
+        if !append.is(&self.append_unset) {
+            return Ok(false);
+        }
+        let is_key = pyo3::intern!(py, "is_routing_key_index");
+        Ok(!prepared.call_method1(is_key, (index,))?.is_truthy()?)
+    }
+
     /// The cells of a row, or none where the driver has to say what is wrong with it.
     fn cells<'py>(
         &self,
@@ -155,13 +186,14 @@ impl BindStandIn {
         columns: &[Column],
         version: i64,
         values: &[Bound<'py, PyAny>],
+        prepared: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
         let cells = PyList::empty(py);
-        for (value, column) in values.iter().zip(columns) {
+        for (index, (value, column)) in values.iter().zip(columns).enumerate() {
             if value.is_none() {
                 cells.append(value)?;
             } else if value.is(&self.unset) {
-                if column.in_key {
+                if !self.may_be_unset(prepared, index)? {
                     return Ok(None);
                 }
                 cells.append(value)?;
@@ -182,8 +214,8 @@ impl BindStandIn {
                 }
             }
         }
-        for column in &columns[values.len()..] {
-            if column.in_key {
+        for index in values.len()..columns.len() {
+            if !self.may_be_unset(prepared, index)? {
                 return Ok(None);
             }
             cells.append(&self.unset)?;
@@ -230,7 +262,9 @@ impl StandIn for BindStandIn {
         if values.len() > columns.len() || old {
             return Ok(None);
         }
-        let Some(cells) = stand_in.cells(py, columns, *version, &values)? else { return Ok(None) };
+        let Some(cells) = stand_in.cells(py, columns, *version, &values, &prepared)? else {
+            return Ok(None);
+        };
         statement.setattr(pyo3::intern!(py, "raw_values"), raw)?;
         statement.setattr(pyo3::intern!(py, "values"), cells)?;
         stand_in.counts.native();

@@ -17,7 +17,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::ffi::quick::{self, FloatTime, FloatTimeEmptyNull, Protocol};
+use crate::ffi::quick::{self, FloatTime, FloatTimeEmptyNull, Numbers};
 use crate::value::HostPlan;
 
 /// Counts what may have changed the meaning of a plan: one that is older is looked at again.
@@ -94,7 +94,7 @@ impl Writes {
     #[inline]
     fn bytes<'py>(self, plan: &HostPlan, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
         match self {
-            Writes::Protocol => quick::bytes_of::<Protocol>(plan, value),
+            Writes::Protocol => quick::bytes_of::<Numbers>(plan, value),
             Writes::FloatTime => quick::bytes_of::<FloatTime>(plan, value),
             Writes::FloatTimeEmptyNull => quick::bytes_of::<FloatTimeEmptyNull>(plan, value),
         }

@@ -67,7 +67,8 @@ impl ResultPlan {
             Column::Native(plan) => is_atomic(plan) && !matches!(**plan, Plan::Date | Plan::Time),
             Column::Python(_) | Column::Decimal(_) => false,
         });
-        let metadata = metadata.clone().unbind();
+        // The message keeps the list that it has.
+        let metadata = metadata.get_slice(0, metadata.len()).unbind();
         Ok(ResultPlan { epoch: epoch(), metadata, columns, atomic, entries })
     }
 
@@ -198,6 +199,10 @@ impl ResultStandIn {
         let Ok(mut cells) = page::cells(columns.len(), found.row_count, found.rows) else {
             return Ok(None);
         };
+        // A state of negative length is an error there.
+        if head.has_more_pages() && found.paging_state.is_none() {
+            return Ok(None);
+        }
         let Some(values) = Columns::new(py, &self.ways, columns, version) else {
             return Ok(None);
         };

@@ -63,6 +63,10 @@ pub trait Dialect {
     /// The length that stands for a null in a list, set or map.
     const NULL: i32;
 
+    /// Whether arrays with signalling NaNs are turned down: they are numbers of Python's on their
+    /// way elsewhere, which makes them quiet.
+    const QUIET: bool;
+
     /// Milliseconds of a `datetime` of no time zone or of UTC.
     fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64>;
 }
@@ -72,6 +76,7 @@ pub struct Protocol;
 
 impl Dialect for Protocol {
     const NULL: i32 = wire::NULL;
+    const QUIET: bool = false;
 
     #[inline(always)]
     fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
@@ -79,11 +84,25 @@ impl Dialect for Protocol {
     }
 }
 
-/// That of drivers that compute timestamps in binary64.
+/// That of drivers whose arrays are sequences of numbers.
+pub struct Numbers;
+
+impl Dialect for Numbers {
+    const NULL: i32 = wire::NULL;
+    const QUIET: bool = true;
+
+    #[inline(always)]
+    fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
+        temporal::exact_timestamp(datetime)
+    }
+}
+
+/// That of drivers that also compute timestamps in binary64.
 pub struct FloatTime;
 
 impl Dialect for FloatTime {
     const NULL: i32 = wire::NULL;
+    const QUIET: bool = true;
 
     #[inline(always)]
     fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
@@ -96,6 +115,7 @@ pub struct FloatTimeEmptyNull;
 
 impl Dialect for FloatTimeEmptyNull {
     const NULL: i32 = 0;
+    const QUIET: bool = true;
 
     #[inline(always)]
     fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
@@ -170,7 +190,8 @@ pub fn whole<'py, D: Dialect>(
             }
             Plan::Vector(_) => {
                 numpy::learn(given);
-                sized(plan, given)
+                let made = sized(plan, given)?;
+                Ok(made.filter(|made| !D::QUIET || !is_signalling(plan, made.as_bytes())))
             }
             _ => Ok(None),
         }
@@ -264,6 +285,18 @@ pub unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
 unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
     // SAFETY: the caller's word.
     unsafe { Borrowed::from_ptr(Python::assume_attached(), object) }
+}
+
+/// Whether there is a signalling NaN among the numbers of a vector of binary32.
+fn is_signalling(plan: &HostPlan, bytes: &[u8]) -> bool {
+    let Plan::Vector(vector) = plan else { return false };
+    let one = |number: &[u8; 4]| {
+        let bits = u32::from_be_bytes(*number) & 0x7fff_ffff;
+        (bits > 0x7f80_0000) & (bits < 0x7fc0_0000)
+    };
+    // All are looked at, without a branch: that is quicker.
+    matches!(vector.element, Plan::Float)
+        && bytes.as_chunks::<4>().0.iter().fold(false, |any, number| any | one(number))
 }
 
 /// Room for `count` more; false where there is none, or where the value is longer than a frame can
@@ -465,7 +498,11 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
                 Some(parts) if parts.len() == vector.dimension && vector.width.is_some() => {
                     put_bare::<D>(&vector.element, parts, out)
                 }
-                None if vector.width.is_some() => put_vector(vector, object, out),
+                None if vector.width.is_some() => {
+                    let start = out.len();
+                    put_vector(vector, object, out)
+                        && !(D::QUIET && is_signalling(plan, &out[start..]))
+                }
                 _ => false,
             },
             Plan::VarInt => match small(object) {

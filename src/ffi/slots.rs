@@ -32,24 +32,24 @@ pub fn probe(py: Python<'_>) -> PyResult<()> {
 /// The same of what loops run: not before there is a loop, whose modules take long to import.
 pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
     if !READY.is_known() {
-        READY.probe(interned::ready(py)?, &["_run", "_callback"])?;
+        READY.probe(interned::ready(py)?, &["_told", "_callback"])?;
     }
     Ok(READY.is_known())
 }
 
 /// What asyncio's own loop runs in its next round, and for whom; `None` where there is no memory.
 pub fn ready<'py>(
-    run: &Bound<'py, PyAny>,
+    told: &Bound<'py, PyAny>,
     callback: &Bound<'py, PyAny>,
 ) -> Option<Bound<'py, PyAny>> {
     // SAFETY: two new references for the slots, and the lock is held. It refers to a task, so the
     // collector has to know it: it was not tracked before, and is whole.
     unsafe {
-        let made = READY.make([run.clone().into_ptr(), callback.clone().into_ptr()]);
+        let made = READY.make([told.clone().into_ptr(), callback.clone().into_ptr()]);
         if !made.is_null() {
             ffi::PyObject_GC_Track(made.cast());
         }
-        Bound::from_owned_ptr_or_opt(run.py(), made)
+        Bound::from_owned_ptr_or_opt(told.py(), made)
     }
 }
 

@@ -8,15 +8,21 @@ an AssertionError.
 
 from __future__ import annotations
 
+import copy
 import datetime
+import gc
+import io
 import sys
 import threading
 from collections.abc import Callable
 
+import numpy as np
 from cassandra import cqltypes, protocol, query
-from cassandra.cqltypes import DateType, Int32Type, ListType, UTF8Type, VectorType
+from cassandra.cqltypes import DateType, FloatType, Int32Type, ListType, UTF8Type, VectorType
 from cassandra.protocol import ColumnMetadata
 from cassandra.query import BoundStatement, PreparedStatement
+from tests.accel.answers import answer
+from tests.support.results import result
 
 from turbocql import accel
 
@@ -96,6 +102,8 @@ def threads_may_do_all_at_once() -> None:
 
     def work() -> None:
         for i in range(300):
+            # New statements and types, each of which gets a plan.
+            statement(ListType.apply_parameters([UTF8Type])).bind([["a"]])
             with accel.accelerated():
                 if prepared.bind([[1, 2], "a"]).values != wanted:
                     wrong.append("bytes")
@@ -265,6 +273,83 @@ def values_that_change_while_they_are_bound() -> None:
         assert prepared.bind(row).values[0] == b"gone"
 
 
+def what_is_unset_is_the_drivers_to_say() -> None:
+    prepared = statement(Int32Type, UTF8Type)
+    with accel.accelerated():
+        assert prepared.bind([1]).values[0] == b"\0\0\0\1"
+        original = vars(BoundStatement)["_append_unset_value"]
+        BoundStatement._append_unset_value = lambda self: self.values.append(b"mine")
+        try:
+            assert prepared.bind([1]).values == [b"\0\0\0\1", b"mine"]
+        finally:
+            BoundStatement._append_unset_value = original
+        keyed = statement(Int32Type, UTF8Type)
+        keyed.bind([1, "a"])
+        keyed.routing_key_indexes = [1]
+        raised = answer(keyed.bind, [1])
+        assert raised.cls is ValueError
+        assert "routing key" in raised.said
+
+
+def copies_have_plans_of_their_own() -> None:
+    prepared = statement(Int32Type)
+    original = vars(Int32Type)["serialize"]
+    accel.accelerate()
+    prepared.bind([1])
+    copied, deep = copy.copy(prepared), copy.deepcopy(prepared)
+    assert deep.bind([1]).values == copied.bind([1]).values == [b"\0\0\0\1"]
+    accel.uninstall()
+    type.__setattr__(Int32Type, "serialize", staticmethod(lambda value, version: b"MINE"))
+    try:
+        with accel.accelerated():
+            for each in (prepared, copied, deep):
+                assert each.bind([1]).values == [b"MINE"]
+    finally:
+        type.__setattr__(Int32Type, "serialize", original)
+
+
+def a_message_keeps_its_own_columns() -> None:
+    body = result([("a", "int")], [[b"\0\0\0\7"]], paging_state=b"s")
+
+    def read(data: bytes) -> object:
+        message = protocol.ProtocolHandler.message_types_by_opcode[8](2)
+        source = io.BytesIO(data)
+        source.read(4)
+        message.recv_results_rows(source, 4, {}, None, None)
+        return message
+
+    with accel.accelerated():
+        read(body).column_metadata.clear()  # type: ignore[attr-defined]
+        for _ in range(2):
+            message = read(body)
+            assert message.column_names == ["a"]  # type: ignore[attr-defined]
+            message.column_names.clear()  # type: ignore[attr-defined]
+        negative = body.replace(b"\0\0\0\1s", b"\xff\xff\xff\xff")
+        assert answer(read, negative).cls.__name__ == "error"
+
+
+def signalling_numbers_become_quiet() -> None:
+    vector = VectorType.apply_parameters([FloatType, 20], None)
+    array = np.full(20, 0x7F800001, "u4").view("f4")
+    plain = vector.serialize(array, 4)
+    with accel.accelerated():
+        assert vector.serialize(array, 4) == plain == b"\x7f\xc0\0\1" * 20
+        short = VectorType.apply_parameters([FloatType, 2], None)
+        assert short.serialize(array[:2], 4) == plain[:8]
+
+
+def switching_leaves_nothing_behind() -> None:
+    def toggle() -> int:
+        for _ in range(20):
+            with accel.accelerated():
+                statement(ListType.apply_parameters([Int32Type])).bind([[1]])
+        gc.collect()
+        return len(gc.get_objects())
+
+    toggle()
+    assert toggle() - toggle() > -200
+
+
 def main() -> None:
     checks: list[Callable[[], None]] = [
         everything_is_put_back,
@@ -279,6 +364,11 @@ def main() -> None:
         changed_columns_are_seen,
         rows_of_one_shape_have_one_class,
         values_that_change_while_they_are_bound,
+        what_is_unset_is_the_drivers_to_say,
+        copies_have_plans_of_their_own,
+        a_message_keeps_its_own_columns,
+        signalling_numbers_become_quiet,
+        switching_leaves_nothing_behind,
     ]
     for check in checks:
         print(check.__name__, file=sys.stderr, flush=True)

@@ -16,7 +16,7 @@ from tests.support.loops import Loop
 from tests.support.nodes import paused
 
 import turbocql
-from turbocql import errors
+from turbocql import _notify, errors
 from turbocql.aio import AsyncSession
 from turbocql.testing import Cassandra
 
@@ -284,3 +284,34 @@ async def test_every_callback_that_fails_is_told_of(loop: Loop, points: list[str
         for call in calls:
             with pytest.raises(StopIteration):
                 call.send(None)
+
+
+def test_handlers_find_what_they_look_for_in_debug_mode(points: list[str]) -> None:
+    async def main() -> None:
+        async with turbocql.aio.connect(points) as session:
+            await session.execute(SELECT)
+            # It looks at the handle that is being run: ours.
+            asyncio.get_running_loop().default_exception_handler({"message": "said"})
+
+    asyncio.run(main(), debug=True)
+
+
+def test_a_task_that_cannot_be_told_does_not_end_the_loop() -> None:
+    said: list[dict[str, Any]] = []
+
+    def told() -> None:
+        raise RuntimeError("cannot enter context")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: said.append(context))
+        ready = _notify.Ready()
+        ready._told, ready._callback = told, print
+        append = _notify.append_ready(loop)
+        assert append
+        append(ready)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert str(said[0]["exception"]) == "cannot enter context"
+    assert said[0]["message"] == "Exception in callback <built-in function print>"

@@ -52,9 +52,8 @@ def accelerate() -> None:
     taken over is left as it is; `status()` says what and why.
     """
     with _state.lock:
-        was, _state.asked = _state.wanted, True
-        if not was:
-            _switch_on()
+        _state.asked = True
+        _switch_on()
 
 
 def uninstall() -> None:
@@ -77,10 +76,8 @@ def accelerated() -> Iterator[None]:
     """
     block = object()
     with _state.lock:
-        was = _state.wanted
         _state.blocks.add(block)
-        if not was:
-            _switch_on()
+        _switch_on()
     try:
         yield
     finally:
@@ -95,6 +92,8 @@ def accelerated() -> Iterator[None]:
 def status() -> Status:
     """What is accelerated, what was left alone and why, and how often each was of use."""
     with _state.lock:
+        if _state.wanted:
+            _switch_on()
         seams = [
             Seam(patch.said, patched=True, why="", native=native, fallback=fallback)
             for patch in _state.patches
@@ -110,6 +109,7 @@ def status() -> Status:
 
 
 def _switch_on() -> None:
+    """Installs, or waits until the driver is imported. Does nothing the second time."""
     if all(_is_loaded(name) for name in _MODULES):
         _install()
     elif _WATCH not in sys.meta_path:
@@ -120,15 +120,14 @@ def _switch_off() -> None:
     if _WATCH in sys.meta_path:
         sys.meta_path.remove(_WATCH)
     _core.accel_enable(False)
-    kept = [patch for patch in reversed(_state.patches) if not patch.undo()]
+    patches, driver = _state.patches, _state.driver
+    _state.patches, _state.driver = [], None
+    kept = [patch for patch in reversed(patches) if not patch.undo()]
+    _state.left.clear()
     for patch in kept:
         _state.left[patch.said] = "replaced by somebody after us, and left so"
-    _state.patches.clear()
-    if not kept:
-        _state.left.clear()
-    if _state.driver is not None:
-        _state.driver.plans.forget()
-        _state.driver = None
+    if driver is not None:
+        driver.plans.forget()
 
 
 def _is_loaded(name: str) -> bool:
@@ -145,6 +144,8 @@ def _install() -> None:
     _state.driver = driver
     _state.left.clear()
     _core.accel_enable(True)
+    # What was decided before may not be true any more.
+    _core.accel_changed()
     unwatched = None
     for group in groups():
         try:

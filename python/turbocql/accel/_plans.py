@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import weakref
 from types import ModuleType
 from typing import Any
@@ -41,6 +42,7 @@ class Plans:
         self.ours: list[Any] = []
         """Functions of ours that stand in the driver's classes."""
         self._keepers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._lock = threading.Lock()
 
     def of_type(self, cls: type[Any]) -> _core.TypePlan:
         """What is known of a class, made anew and kept by the class."""
@@ -48,23 +50,21 @@ class Plans:
         # A class that cannot keep it is asked again each time.
         with contextlib.suppress(TypeError, AttributeError):
             type.__setattr__(cls, PLAN, plan)
-            self._keepers.add(cls)
+            with self._lock:
+                self._keepers.add(cls)
         return plan
 
     def of_statement(self, prepared: Any) -> _core.RowPlan:
         """What is known of a prepared statement, made anew and kept by the statement."""
         metadata, version = prepared.column_metadata, prepared.protocol_version
-        columns: list[tuple[str, Any, _core.TypePlan | None, bool]] | None = None
+        columns: list[tuple[str, Any, _core.TypePlan | None]] | None = None
         if self._is_usual(prepared):
-            indexes = set(prepared.routing_key_indexes or ())
-            columns = [
-                (column.name, column.type, self._make(column.type), index in indexes)
-                for index, column in enumerate(metadata)
-            ]
+            columns = [(column.name, column.type, self._make(column.type)) for column in metadata]
         plan = _core.RowPlan(metadata, version, columns)
         with contextlib.suppress(TypeError, AttributeError):
             setattr(prepared, PLAN, plan)
-            self._keepers.add(prepared)
+            with self._lock:
+                self._keepers.add(prepared)
         return plan
 
     def of_result(self, message: Any, deserializers: ModuleType | None) -> _core.ResultPlan:
@@ -130,13 +130,17 @@ class Plans:
 
     def forget(self) -> None:
         """Takes away what classes and statements keep."""
-        for keeper in list(self._keepers):
+        # Functions of ours know their plans: not for ever.
+        self.ours.clear()
+        with self._lock:
+            keepers = list(self._keepers)
+            self._keepers.clear()
+        for keeper in keepers:
             with contextlib.suppress(TypeError, AttributeError):
                 if isinstance(keeper, type):
                     type.__delattr__(keeper, PLAN)
                 else:
                     delattr(keeper, PLAN)
-        self._keepers.clear()
 
     def _is_usual(self, prepared: Any) -> bool:
         metadata = prepared.column_metadata

@@ -130,6 +130,11 @@ impl<'a> Head<'a> {
         self.flags & NO_METADATA == 0
     }
 
+    /// Whether the result says that there is another page.
+    pub fn has_more_pages(&self) -> bool {
+        self.flags & HAS_MORE_PAGES != 0
+    }
+
     /// Whether these are the columns, and described by the same bytes.
     pub fn is(&self, description: &Description) -> bool {
         self.is_described()
