@@ -43,6 +43,12 @@ WORDS
   program that sends ready bytes. A bulk target also counts as met within 1.3 times that.
 - Memory: how far one call raises the resident memory of its process at most, with what it gives.
   Allocators take it in blocks and keep what was freed, so small figures say little.
+- All clients of a case (a scenario in a shape, with so many in flight) were measured in one run;
+  another case may be of another run and an earlier build, as cases are measured again one by one.
+- *workers*: so many coroutines, each awaiting one request after another; *tasks*: a task for every
+  request, so many let through a semaphore at a time; *callbacks* and *concurrent*: the drivers'
+  `execute_async` with callbacks, and `execute_concurrent_with_args`; *sync*: one after another;
+  *bulk*: `execute_many` or the like. *turbocql-numpy* reads vectors as arrays.
 - *Ratio* is the rival's time divided by turbocql's: above 1, turbocql is faster.
 - A target of the codec counts as met when the ratio to scylla-driver in this run is that of the
   figures which the targets were set by, or when the time is at most 1.3 times the floor (another
