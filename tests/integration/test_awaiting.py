@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import sys
 import time
 import warnings
 from collections.abc import Callable, Coroutine
@@ -92,7 +93,9 @@ async def test_cancelling_keeps_the_message(loop: Loop, cassandra: Cassandra) ->
         with paused(cassandra.nodes[0]):
             task = await pending(session)
             assert task.cancel("enough")
-            with pytest.raises(asyncio.CancelledError, match="enough"):
+            # CPython 3.10 has tasks lose it, whatever they wait for.
+            message = "enough" if sys.version_info >= (3, 11) else ""
+            with pytest.raises(asyncio.CancelledError, match=message):
                 await task
         # Before it has begun, nothing is sent.
         task = asyncio.create_task(session.execute(SELECT))
