@@ -240,8 +240,11 @@ unsafe fn new(object: Object) -> Object {
 }
 
 /// Null without its exception.
+///
+/// # Safety
+/// The interpreter's lock is held.
 #[inline(always)]
-unsafe fn or_none(object: Object) -> Object {
+pub unsafe fn or_none(object: Object) -> Object {
     if object.is_null() {
         // SAFETY: the lock is held.
         unsafe { ffi::PyErr_Clear() };

@@ -12,7 +12,7 @@ use pyo3::types::PyString;
 use turbocql_codec::plan::VectorPlan;
 use turbocql_codec::{Plan, types};
 
-use super::decode::Maker;
+use super::decode::{Maker, or_none};
 use super::make;
 use crate::value::HostPlan;
 use crate::value::decode::Choices;
@@ -149,9 +149,8 @@ impl<'a, 'py> Reference<'a, 'py> {
         // SAFETY: the list is new, and not tracked until it is full; places that are still empty
         // when it goes are passed over.
         unsafe {
-            let list = ffi::PyList_New(count as isize);
+            let list = or_none(ffi::PyList_New(count as isize));
             if list.is_null() {
-                ffi::PyErr_Clear();
                 return list;
             }
             ffi::PyObject_GC_UnTrack(list.cast());
@@ -246,16 +245,4 @@ unsafe fn address(bytes: &[u8]) -> Object {
         let text = CStr::from_ptr(text.as_ptr()).to_bytes();
         or_none(ffi::PyUnicode_FromStringAndSize(text.as_ptr().cast(), text.len() as isize))
     }
-}
-
-/// Null without its exception.
-///
-/// # Safety
-/// The interpreter's lock is held.
-unsafe fn or_none(object: Object) -> Object {
-    if object.is_null() {
-        // SAFETY: the caller's word.
-        unsafe { ffi::PyErr_Clear() };
-    }
-    object
 }
