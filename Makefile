@@ -12,6 +12,8 @@ PROOF := tests/accel tests/differential tests/property tests/golden tests/unit \
 
 # Drivers to measure beside ours, each in an environment of its own.
 RIVALS := scylla-driver cassandra-driver acsylla scyllapy
+# Drivers to compare with, and to accelerate.
+DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-accelerate test check proof build bench instructions jars format format-check lint types rust-test python-test clean
@@ -40,7 +42,7 @@ check: ## format, lint, types and tests, with the seconds of each
 	@$(STAGE) python-test $(MAKE) --no-print-directory python-test
 	@echo; cat build/stages
 
-proof: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed .venv-cassandra-driver/.installed jars ## the codec's bytes in full: differential, server, fuzzing, memory; about half an hour
+proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars ## the codec's bytes in full: differential, server, fuzzing, memory; about half an hour
 	@rm -f build/stages
 	@$(STAGE) tests $(BIN)/python -m pytest --proof $(PROOF)
 	@$(STAGE) fuzz fuzz/run 1000000
@@ -69,7 +71,7 @@ types: $(BIN)/.built $(BIN)/.demo ## mypy, strict
 rust-test: prerequisites
 	cargo test --locked --workspace --exclude turbocql-core
 
-python-test: $(BIN)/.built $(BIN)/.demo .venv-scylla-driver/.installed .venv-cassandra-driver/.installed jars
+python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(BIN)/python -m pytest --safe tests/unit tests/golden tests/property
 

@@ -26,6 +26,10 @@ mod _core {
     #[pymodule_export]
     use crate::accel::body::BodyStandIn;
     #[pymodule_export]
+    use crate::accel::deserialize::DeserializeStandIn;
+    #[pymodule_export]
+    use crate::accel::lazy::LazyRows;
+    #[pymodule_export]
     use crate::accel::named::NamedStandIn;
     #[pymodule_export]
     use crate::accel::result::{ResultPlan, ResultStandIn};
@@ -61,6 +65,10 @@ mod _core {
     use crate::ending::ending;
     #[pymodule_export]
     use crate::ffi::quick::force_safe;
+    #[pymodule_export]
+    use crate::ffi::reader::ValueReader;
+    #[pymodule_export]
+    use crate::ffi::reference::ReadWays;
     #[pymodule_export]
     use crate::op::Op;
     #[pymodule_export]

@@ -48,6 +48,12 @@ _GENERIC = {
 OPAQUE = {"ColumnToCollectionType", "DynamicCompositeType", "_UnrecognizedType"}
 """Classes that hand bytes through."""
 
+
+def scalar(kind: str) -> str | None:
+    """The CQL name of a scalar type by the name of its class in `cassandra.cqltypes`."""
+    return _SCALARS.get(kind)
+
+
 _OWN_BYTES = ("serialize", "serialize_safe", "to_binary")
 
 

@@ -6,6 +6,8 @@
 
 pub mod bind;
 pub mod body;
+pub mod deserialize;
+pub mod lazy;
 pub mod named;
 pub mod result;
 pub mod routing;
@@ -15,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::ffi::quick::{self, FloatTime, FloatTimeEmptyNull, Numbers};
 use crate::value::HostPlan;
@@ -44,6 +47,36 @@ pub fn accel_changed() {
 
 fn epoch() -> u64 {
     EPOCH.load(Ordering::Relaxed)
+}
+
+/// Entries of dicts, as they were: what a plan depends on.
+struct Entries(Vec<Kept>);
+
+type Kept = (Py<PyDict>, Py<PyAny>, Option<Py<PyAny>>);
+
+type Entry<'py> = (Bound<'py, PyDict>, Py<PyAny>, Option<Py<PyAny>>);
+
+impl Entries {
+    fn new(entries: Vec<Entry<'_>>) -> Entries {
+        Entries(entries.into_iter().map(|(dict, key, then)| (dict.unbind(), key, then)).collect())
+    }
+
+    fn are_current(&self, py: Python<'_>) -> bool {
+        self.0.iter().all(|(dict, key, then)| match (dict.bind(py).get_item(key), then) {
+            (Ok(Some(now)), Some(then)) => now.is(then),
+            (Ok(None), None) => true,
+            _ => false,
+        })
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        for (dict, key, then) in &self.0 {
+            visit.call(dict)?;
+            visit.call(key)?;
+            visit.call(then)?;
+        }
+        Ok(())
+    }
 }
 
 /// How often a stand-in did the work itself, and how often the function did.

@@ -1,20 +1,23 @@
 //! `recv_results_rows` of the driver's RESULT messages.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyType};
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyBytes, PyList, PyType};
 use turbocql_codec::message::result::{Description, Head};
-use turbocql_codec::{Plan, page};
+use turbocql_codec::page;
 
-use super::{Counts, epoch};
-use crate::classes::cql_type::CqlType_;
+use super::lazy::{Again, LazyRows};
+use super::{Counts, Entries, Entry, epoch};
+use crate::ffi::arrays;
 use crate::ffi::bytes;
 use crate::ffi::call::{self, StandIn};
-use crate::ffi::columns::{Column, Columns};
-use crate::ffi::decode::is_atomic;
-use crate::ffi::reference::{Ways, makes};
+use crate::ffi::reader::ValueReader;
+use crate::ffi::reading::{Column, Columns, Reading};
+use crate::ffi::reference::{ReadWays, Reference};
 use crate::ffi::rows::{Stopped, tuples};
 
 /// Descriptions of columns that are kept, the last used first.
@@ -26,75 +29,86 @@ pub struct ResultPlan {
     epoch: u64,
     /// As the driver reads the description: (keyspace, table, name, class).
     metadata: Py<PyList>,
-    columns: Option<Vec<Column>>,
+    columns: Option<Vec<Py<ValueReader>>>,
+    /// Of columns that become arrays of numbers, the bytes of a number.
+    widths: Vec<Option<usize>>,
     atomic: bool,
-    /// What it depends on.
-    entries: Vec<Kept>,
+    has_udts: bool,
+    entries: Entries,
 }
-
-/// An entry of a module, as it was.
-type Kept = (Py<PyDict>, Py<PyString>, Option<Py<PyAny>>);
-
-type Entry<'py> = (Bound<'py, PyDict>, Bound<'py, PyString>, Option<Bound<'py, PyAny>>);
 
 #[pymethods]
 impl ResultPlan {
-    /// A column is a type, or a type and a function of bytes and protocol version; None has every
-    /// page read by the driver.
+    /// Without readers, every page is read by the driver.
     #[new]
     fn new(
         metadata: &Bound<'_, PyList>,
-        columns: Option<Vec<Bound<'_, PyAny>>>,
+        columns: Option<Vec<Bound<'_, ValueReader>>>,
         entries: Vec<Entry<'_>>,
+        widths: Vec<Option<usize>>,
     ) -> PyResult<ResultPlan> {
-        let column = |given: Bound<'_, PyAny>| -> PyResult<Column> {
-            if let Ok(cql_type) = given.cast::<CqlType_>() {
-                return Ok(Column::Native(cql_type.get().plan(given.py())?.clone()));
-            }
-            let (cql_type, read): (Bound<'_, CqlType_>, Py<PyAny>) = given.extract()?;
-            let decimal = matches!(**cql_type.get().plan(cql_type.py())?, Plan::Decimal);
-            Ok(if decimal { Column::Decimal(read) } else { Column::Python(read) })
-        };
-        let columns: Option<Vec<Column>> = columns
-            .map(|columns| columns.into_iter().map(column).collect::<PyResult<_>>())
-            .transpose()?;
-        let entries = entries
-            .into_iter()
-            .map(|(dict, name, value)| (dict.unbind(), name.unbind(), value.map(Bound::unbind)))
-            .collect();
-        let atomic = columns.iter().flatten().all(|column| match column {
-            // Dates and times of the driver's have a dict.
-            Column::Native(plan) => is_atomic(plan) && !matches!(**plan, Plan::Date | Plan::Time),
-            Column::Python(_) | Column::Decimal(_) => false,
-        });
+        let all = || columns.iter().flatten().map(Bound::get);
+        if columns.is_some() && widths.len() != all().count() {
+            return Err(PyValueError::new_err("as many widths as columns"));
+        }
         // The message keeps the list that it has.
         let metadata = metadata.get_slice(0, metadata.len()).unbind();
-        Ok(ResultPlan { epoch: epoch(), metadata, columns, atomic, entries })
+        let (atomic, has_udts) =
+            (all().all(ValueReader::is_atomic), all().any(ValueReader::has_udts));
+        let columns = columns.map(|columns| columns.into_iter().map(Bound::unbind).collect());
+        let entries = Entries::new(entries);
+        Ok(ResultPlan { epoch: epoch(), metadata, columns, widths, atomic, has_udts, entries })
     }
 
-    /// Whether values of a type can be read natively.
-    #[staticmethod]
-    fn reads(cql_type: &Bound<'_, CqlType_>) -> PyResult<bool> {
-        Ok(makes(cql_type.get().plan(cql_type.py())?))
+    /// Of the first column.
+    #[getter]
+    fn reader(&self, py: Python<'_>) -> Option<Py<ValueReader>> {
+        self.columns.as_ref()?.first().map(|reader| reader.clone_ref(py))
     }
 
     #[getter]
     fn is_native(&self) -> bool {
         self.columns.is_some()
     }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.metadata)?;
+        for column in self.columns.iter().flatten() {
+            visit.call(column)?;
+        }
+        self.entries.traverse(&visit)
+    }
+
+    /// Whether what it depends on is as it was.
+    #[getter]
+    fn is_current(&self, py: Python<'_>) -> bool {
+        self.epoch == epoch() && self.entries.are_current(py)
+    }
 }
 
 impl ResultPlan {
-    fn is_current(&self, py: Python<'_>) -> bool {
-        self.epoch == epoch()
-            && self.entries.iter().all(|(dict, name, then)| {
-                match (dict.bind(py).get_item(name), then) {
-                    (Ok(Some(now)), Some(then)) => now.is(then),
-                    (Ok(None), None) => true,
-                    _ => false,
-                }
-            })
+    /// Whether columns that a message does not describe are those.
+    fn is_of(&self, metadata: &Bound<'_, PyList>) -> bool {
+        let own = self.metadata.bind(metadata.py());
+        own.len() == metadata.len() && own.iter().zip(metadata).all(|(own, one)| own.is(&one))
     }
+}
+
+/// By what a plan is found again.
+enum Key {
+    Described(Description),
+    /// Columns that the result leaves out: the client's list of them.
+    Known(Py<PyList>),
+}
+
+/// As what rows are given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    List,
+    /// One by one, when they are asked for.
+    Lazy,
+    /// A column each.
+    Arrays,
 }
 
 /// Stands in for `recv_results_rows` of one class of messages.
@@ -103,28 +117,54 @@ pub struct ResultStandIn {
     original: Py<PyAny>,
     /// The class itself; those derived from it may read otherwise.
     class: Py<PyType>,
-    /// Makes the `ResultPlan` of a message that the driver has read.
+    /// Makes the `ResultPlan` of columns.
     compile: Py<PyAny>,
-    ways: Ways,
-    known: Mutex<Vec<(Description, Arc<Py<ResultPlan>>)>>,
+    /// Of a policy and columns: for each, nothing or (description, `decrypt`, reader); None where
+    /// the driver is to read them.
+    encrypted: Py<PyAny>,
+    ways: Py<ReadWays>,
+    strict_nulls: bool,
+    shape: Shape,
+    /// Of what is made natively, what the driver makes.
+    finish: Py<PyAny>,
+    known: Mutex<Vec<(Key, Py<ResultPlan>)>>,
     counts: Counts,
+    learned: AtomicU64,
 }
 
 #[pymethods]
 impl ResultStandIn {
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one thing, called once")]
     fn new(
         original: Py<PyAny>,
         owner: Py<PyType>,
         compile: Py<PyAny>,
-        float_time: bool,
+        encrypted: Py<PyAny>,
+        ways: Py<ReadWays>,
         strict_nulls: bool,
-        date: Py<PyAny>,
-        time: Py<PyAny>,
-    ) -> ResultStandIn {
-        let ways = Ways { float_time, strict_nulls, date, time };
-        let (known, counts) = (Mutex::default(), Counts::default());
-        ResultStandIn { original, class: owner, compile, ways, known, counts }
+        shape: &str,
+        finish: Py<PyAny>,
+    ) -> PyResult<ResultStandIn> {
+        let shape = match shape {
+            "list" => Shape::List,
+            "lazy" => Shape::Lazy,
+            "arrays" => Shape::Arrays,
+            _ => return Err(PyValueError::new_err(format!("unknown shape: {shape:?}"))),
+        };
+        Ok(ResultStandIn {
+            original,
+            class: owner,
+            compile,
+            encrypted,
+            ways,
+            strict_nulls,
+            shape,
+            finish,
+            known: Mutex::default(),
+            counts: Counts::default(),
+            learned: AtomicU64::new(0),
+        })
     }
 
     /// What takes the method's place.
@@ -136,19 +176,55 @@ impl ResultStandIn {
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }
+
+    /// From how many of the original's it has learned.
+    fn learned(&self) -> u64 {
+        self.learned.load(Ordering::Relaxed)
+    }
 }
 
-/// What the driver's reader stands before: the kind of the result.
-const BEFORE: u64 = 4;
+/// What the driver has read last: the kind of the result.
+const KIND: usize = 4;
+
+/// What the method is called with, and what was seen of it.
+struct Call<'a, 'py> {
+    message: &'a Bound<'py, PyAny>,
+    reader: &'a Bound<'py, PyAny>,
+    version: i64,
+    types: &'a Bound<'py, PyAny>,
+    metadata: &'a Bound<'py, PyAny>,
+    policy: &'a Bound<'py, PyAny>,
+    body: Bound<'py, PyBytes>,
+    /// Where the reader stands.
+    position: usize,
+}
 
 impl ResultStandIn {
-    fn find(&self, py: Python<'_>, head: &Head<'_>) -> Option<(Description, Arc<Py<ResultPlan>>)> {
+    /// How far its description goes, and how rows behind it are read.
+    fn find<'py>(
+        &self,
+        head: &Head<'_>,
+        given: &Call<'_, 'py>,
+    ) -> Option<(Option<Description>, Bound<'py, ResultPlan>)> {
+        let py = given.message.py();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = known.iter().position(|(description, _)| head.is(description))?;
+        let at = known.iter().position(|(key, plan)| match key {
+            Key::Described(description) => head.is(description),
+            Key::Known(list) => {
+                !head.is_described()
+                    && given.metadata.is(list)
+                    && plan.get().is_of(list.bind(py))
+                    && plan.get().metadata.bind(py).len() == head.width()
+            }
+        })?;
         known[..=at].rotate_right(1);
-        let found = known.first().cloned()?;
-        if found.1.get().is_current(py) {
-            return Some(found);
+        let (key, plan) = known.first()?;
+        if plan.get().is_current(py) {
+            let description = match key {
+                Key::Described(description) => Some(description.clone()),
+                Key::Known(_) => None,
+            };
+            return Some((description, plan.bind(py).clone()));
         }
         let dropped = known.remove(0);
         drop(known);
@@ -156,85 +232,146 @@ impl ResultStandIn {
         None
     }
 
-    fn keep(&self, description: Description, plan: Py<ResultPlan>) {
+    fn keep(&self, key: Key, plan: Py<ResultPlan>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         // Python objects go with what is dropped, when the lock is gone.
         let dropped = if known.len() < KEPT { None } else { known.pop() };
-        known.insert(0, (description, Arc::new(plan)));
+        known.insert(0, (key, plan));
         drop(known);
         drop(dropped);
     }
 
     /// Has the driver read it, and learns from that how to.
-    fn learn<'py>(
-        &self,
-        arguments: &[Borrowed<'_, 'py, PyAny>],
-        head: &Head<'_>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let [message, reader, version, types, metadata, policy] = arguments else {
-            return Err(PyException::new_err("six arguments"));
-        };
+    fn learn<'py>(&self, given: &Call<'_, 'py>, head: &Head<'_>) -> PyResult<Bound<'py, PyAny>> {
+        let Call { message, reader, version, types, metadata, policy, .. } = given;
         let py = message.py();
-        self.counts.fallback();
+        self.learned.fetch_add(1, Ordering::Relaxed);
         let read = self.original.bind(py);
         let done = read.call1((message, reader, version, types, metadata, policy))?;
-        if let Ok(description) = head.describe() {
-            let plan = self.compile.bind(py).call1((message,))?;
-            self.keep(description, plan.cast_into::<ResultPlan>()?.unbind());
-        }
+        let (key, columns) = if head.is_described() {
+            let Ok(description) = head.describe() else { return Ok(done) };
+            let columns = message.getattr(pyo3::intern!(py, "column_metadata"))?;
+            (Key::Described(description), columns)
+        } else {
+            let Ok(list) = metadata.cast_exact::<PyList>() else { return Ok(done) };
+            (Key::Known(list.clone().unbind()), (*metadata).clone())
+        };
+        let plan = self.compile.bind(py).call1((columns,))?;
+        self.keep(key, plan.cast_into::<ResultPlan>()?.unbind());
         Ok(done)
     }
 
     /// None for whatever the driver is to read, or to refuse.
     fn read<'py>(
         &self,
-        message: &Bound<'py, PyAny>,
+        given: &Call<'_, 'py>,
         head: &Head<'_>,
-        (description, plan): (&Description, &ResultPlan),
-        version: i64,
+        description: Option<&Description>,
+        plan: &ResultPlan,
     ) -> PyResult<Option<()>> {
-        let py = message.py();
-        let Some(columns) = &plan.columns else { return Ok(None) };
-        let Ok(found) = head.rows(Some(description), None) else { return Ok(None) };
-        let Ok(mut cells) = page::cells(columns.len(), found.row_count, found.rows) else {
-            return Ok(None);
-        };
+        let (message, py) = (given.message, given.message.py());
+        let Some(readers) = &plan.columns else { return Ok(None) };
+        let Ok((count, rows)) = head.only_rows(description) else { return Ok(None) };
         // A state of negative length is an error there.
-        if head.has_more_pages() && found.paging_state.is_none() {
-            return Ok(None);
-        }
-        let Some(values) = Columns::new(py, &self.ways, columns, version) else {
-            return Ok(None);
-        };
-        let rows = match tuples(py, &values, &mut cells, found.row_count, plan.atomic) {
-            Ok(rows) => rows,
-            Err(Stopped::Raised(error)) if !error.is_instance_of::<PyException>(py) => {
-                return Err(error);
-            }
-            Err(_) => return Ok(None),
-        };
-        if cells.finish().is_err() {
+        if head.has_more_pages() && head.paging_state().is_none() {
             return Ok(None);
         }
         let metadata = plan.metadata.bind(py);
+        if description.is_some() && plan.has_udts {
+            for reader in readers {
+                if let Err(error) = reader.get().register(given.types) {
+                    return usual(py, error);
+                }
+            }
+        }
+        let mut columns: Vec<_> = readers.iter().map(|it| Column::Clear(it.get())).collect();
+        if !given.policy.is_none() {
+            if self.shape != Shape::List {
+                return Ok(None);
+            }
+            let found = match self.encrypted.bind(py).call1((given.policy, metadata)) {
+                Ok(found) => found,
+                Err(error) => return usual(py, error),
+            };
+            if found.is_none() {
+                return Ok(None);
+            }
+            for (column, secret) in columns.iter_mut().zip(found.try_iter()?) {
+                let secret = secret?;
+                if !secret.is_none() {
+                    let (described, decrypt, reader): (_, _, Bound<'_, ValueReader>) =
+                        secret.extract()?;
+                    *column = Column::Encrypted(reader.unbind(), described, decrypt);
+                }
+            }
+        }
+        let Some(reference) = Reference::new(py, self.ways.get()) else { return Ok(None) };
+        let reading = Reading::new(reference, self.strict_nulls, given.version);
+        let columns = Columns::new(reading, columns);
+        let Ok(mut cells) = page::cells(readers.len(), count, rows) else { return Ok(None) };
         let (names, classes) = (PyList::empty(py), PyList::empty(py));
         for column in metadata {
             names.append(column.get_item(2)?)?;
             classes.append(column.get_item(3)?)?;
         }
-        if let Some(state) = found.paging_state {
+        let made = match self.shape {
+            Shape::List => {
+                tuples(py, &columns, &mut cells, count, plan.atomic && given.policy.is_none())
+                    .map(|rows| Some(rows.into_any()))
+            }
+            Shape::Arrays => arrays::columns(py, &columns, &mut cells, count, &plan.widths)
+                .and_then(|made| {
+                    let finish = self.finish.bind(py);
+                    Ok(made.map(|made| finish.call1((&names, &classes, made))).transpose()?)
+                }),
+            Shape::Lazy => {
+                let again = Again {
+                    original: self.original.clone_ref(py),
+                    message: message.get_type().unbind(),
+                    before: given.position,
+                    types: given.types.clone().unbind(),
+                    metadata: given.metadata.clone().unbind(),
+                };
+                let readers = readers.iter().map(|reader| reader.clone_ref(py)).collect();
+                let at = given.body.as_bytes().len() - rows.len();
+                let body = given.body.clone().unbind();
+                let ways = self.ways.clone_ref(py);
+                let rows = LazyRows::new(again, readers, ways, given.version, body, at, count);
+                let finish = self.finish.bind(py);
+                Bound::new(py, rows)
+                    .and_then(|rows| finish.call1((rows,)))
+                    .map(Some)
+                    .map_err(Stopped::Raised)
+            }
+        };
+        let rows = match made {
+            Ok(Some(rows)) => rows,
+            Err(Stopped::Raised(error)) => return usual(py, error),
+            Ok(None) | Err(_) => return Ok(None),
+        };
+        if self.shape != Shape::Lazy && cells.finish().is_err() {
+            return Ok(None);
+        }
+        if let Some(state) = head.paging_state() {
             message.setattr(pyo3::intern!(py, "paging_state"), bytes::copy(py, state)?)?;
         }
-        if let Some(id) = found.metadata_id {
+        if let Some(id) = head.metadata_id() {
             message.setattr(pyo3::intern!(py, "result_metadata_id"), bytes::copy(py, id)?)?;
         }
-        let columns = metadata.get_slice(0, metadata.len());
-        message.setattr(pyo3::intern!(py, "column_metadata"), columns)?;
+        if description.is_some() {
+            let columns = metadata.get_slice(0, metadata.len());
+            message.setattr(pyo3::intern!(py, "column_metadata"), columns)?;
+        }
         message.setattr(pyo3::intern!(py, "column_names"), names)?;
         message.setattr(pyo3::intern!(py, "column_types"), classes)?;
         message.setattr(pyo3::intern!(py, "parsed_rows"), rows)?;
         Ok(Some(()))
     }
+}
+
+/// The driver meets errors itself; what is none goes on.
+fn usual(py: Python<'_>, error: PyErr) -> PyResult<Option<()>> {
+    if error.is_instance_of::<PyException>(py) { Ok(None) } else { Err(error) }
 }
 
 impl StandIn for ResultStandIn {
@@ -243,8 +380,10 @@ impl StandIn for ResultStandIn {
         arguments: &[Borrowed<'_, 'py, PyAny>],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (stand_in, py) = (this.get(), this.py());
-        let [message, reader, version, _, _, policy] = arguments else { return Ok(None) };
-        if !policy.is_none() || !message.get_type().is(&stand_in.class) {
+        let [message, reader, version, types, metadata, policy] = arguments else {
+            return Ok(None);
+        };
+        if !message.get_type().is(&stand_in.class) {
             return Ok(None);
         }
         let Ok(version @ 3..=5) = version.extract::<i64>() else { return Ok(None) };
@@ -256,17 +395,22 @@ impl StandIn for ResultStandIn {
             return Ok(None);
         };
         let Ok(body) = body.cast_into_exact::<PyBytes>() else { return Ok(None) };
-        if position.extract::<u64>().ok() != Some(BEFORE) {
+        let Ok(position) = position.extract::<usize>() else { return Ok(None) };
+        let given = Call { message, reader, version, types, metadata, policy, body, position };
+        let body = given.body.clone();
+        // Warnings and the like may stand before it.
+        let from = position.checked_sub(KIND);
+        let Some(result) = from.and_then(|from| body.as_bytes().get(from..)) else {
             return Ok(None);
-        }
-        let Ok(head) = Head::parse(body.as_bytes()) else { return Ok(None) };
-        if !head.is_described() {
-            return Ok(None);
-        }
-        let Some((description, plan)) = stand_in.find(py, &head) else {
-            return stand_in.learn(arguments, &head).map(Some);
         };
-        if stand_in.read(message, &head, (&description, plan.get()), version)?.is_none() {
+        let Ok(head) = Head::parse(result) else { return Ok(None) };
+        if !head.is_described() && head.metadata_id().is_some() {
+            return Ok(None);
+        }
+        let Some((description, plan)) = stand_in.find(&head, &given) else {
+            return stand_in.learn(&given, &head).map(Some);
+        };
+        if stand_in.read(&given, &head, description.as_ref(), plan.get())?.is_none() {
             return Ok(None);
         }
         let end = body.as_bytes().len();

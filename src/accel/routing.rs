@@ -46,10 +46,14 @@ impl StandIn for RoutingStandIn {
         }
         let prepared = statement.getattr(pyo3::intern!(py, "prepared_statement"))?;
         let indexes = prepared.getattr(pyo3::intern!(py, "routing_key_indexes"))?;
+        if indexes.is_none() {
+            stand_in.counts.native();
+            return Ok(Some(indexes));
+        }
         let Ok(indexes) = indexes.cast_exact::<PyList>() else { return Ok(None) };
-        // One part is as quick in Python.
-        if indexes.len() < 2 {
-            return Ok(None);
+        if indexes.is_empty() {
+            stand_in.counts.native();
+            return Ok(Some(py.None().into_bound(py)));
         }
         let own = pyo3::intern!(py, "_routing_key");
         let known = statement.getattr(own)?;
@@ -59,6 +63,13 @@ impl StandIn for RoutingStandIn {
         }
         let values = statement.getattr(pyo3::intern!(py, "values"))?;
         let Ok(values) = values.cast_exact::<PyList>() else { return Ok(None) };
+        if indexes.len() == 1 {
+            let Ok(index) = indexes.get_item(0)?.extract::<usize>() else { return Ok(None) };
+            let Ok(part) = values.get_item(index) else { return Ok(None) };
+            statement.setattr(own, &part)?;
+            stand_in.counts.native();
+            return Ok(Some(part));
+        }
         let mut parts = Vec::with_capacity(indexes.len());
         for index in indexes {
             let Ok(index) = index.extract::<usize>() else { return Ok(None) };

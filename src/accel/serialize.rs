@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyType;
 
-use super::{Counts, Writes, epoch, is_known_version};
+use super::{Counts, Entries, Entry, Writes, epoch, is_known_version};
 use crate::classes::cql_type::CqlType_;
 use crate::ffi::call::{self, StandIn};
+use crate::ffi::reader::ValueReader;
 use crate::value::HostPlan;
 
 /// What is known of a class of the driver's: how its values become bytes, if that is usual.
@@ -17,17 +19,30 @@ pub struct TypePlan {
     class: usize,
     epoch: u64,
     plan: Option<Arc<HostPlan>>,
+    /// How bytes become its values.
+    reader: Option<Py<ValueReader>>,
+    /// What the reader depends on.
+    entries: Entries,
 }
 
 #[pymethods]
 impl TypePlan {
     #[new]
+    #[pyo3(signature = (owner, cql_type, reader = None, entries = Vec::new()))]
     fn new(
         owner: &Bound<'_, PyType>,
         cql_type: Option<&Bound<'_, CqlType_>>,
+        reader: Option<Py<ValueReader>>,
+        entries: Vec<Entry<'_>>,
     ) -> PyResult<TypePlan> {
         let plan = cql_type.map(|it| it.get().plan(it.py()).cloned()).transpose()?;
-        Ok(TypePlan { class: owner.as_ptr() as usize, epoch: epoch(), plan })
+        let (class, entries) = (owner.as_ptr() as usize, Entries::new(entries));
+        Ok(TypePlan { class, epoch: epoch(), plan, reader, entries })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.reader)?;
+        self.entries.traverse(&visit)
     }
 
     #[getter]
@@ -39,6 +54,11 @@ impl TypePlan {
 impl TypePlan {
     pub fn plan(&self) -> Option<&Arc<HostPlan>> {
         self.plan.as_ref()
+    }
+
+    /// None where the driver reads it, or what it is read by has been replaced.
+    pub fn reader(&self, py: Python<'_>) -> Option<&ValueReader> {
+        self.reader.as_ref().map(Py::get).filter(|_| self.entries.are_current(py))
     }
 }
 

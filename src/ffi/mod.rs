@@ -5,10 +5,10 @@
 //! down here, and for everything when [`quick::force`] says so: the tests run both.
 #![allow(unsafe_code)]
 
+pub mod arrays;
 pub mod buffer;
 pub mod bytes;
 pub mod call;
-pub mod columns;
 mod decimal;
 pub mod decode;
 pub mod held;
@@ -18,6 +18,9 @@ pub mod method;
 mod numpy;
 mod object;
 pub mod quick;
+pub mod reader;
+pub mod reading;
+mod record;
 pub mod reference;
 pub mod rows;
 pub mod send;

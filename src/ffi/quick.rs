@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDate, PyDateTime, PyTzInfo};
+use pyo3::types::{PyBytes, PyDate, PyDateTime, PyInt, PyTzInfo};
 use turbocql_codec::types::{self, float::narrow};
 use turbocql_codec::{Plan, wire};
 
@@ -20,6 +20,7 @@ use super::decimal;
 use super::int::{self, small};
 use super::numpy;
 use super::object::{bytes, float, items, text};
+use super::record::put_record;
 use super::slots;
 use super::vector::{put_bare, put_vector, sized};
 use crate::value::{HostPlan, interned, temporal};
@@ -63,9 +64,10 @@ pub trait Dialect {
     /// The length that stands for a null in a list, set or map.
     const NULL: i32;
 
-    /// Whether arrays with signalling NaNs are turned down: they are numbers of Python's on their
-    /// way elsewhere, which makes them quiet.
-    const QUIET: bool;
+    /// Whether it is that of the package `cassandra`. Arrays with signalling NaNs are turned down
+    /// then: they are numbers of Python's on their way there, which makes them quiet. Values of
+    /// user-defined types are read by position, or else by attribute.
+    const REFERENCE: bool;
 
     /// Milliseconds of a `datetime` of no time zone or of UTC.
     fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64>;
@@ -76,7 +78,7 @@ pub struct Protocol;
 
 impl Dialect for Protocol {
     const NULL: i32 = wire::NULL;
-    const QUIET: bool = false;
+    const REFERENCE: bool = false;
 
     #[inline(always)]
     fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
@@ -89,7 +91,7 @@ pub struct Numbers;
 
 impl Dialect for Numbers {
     const NULL: i32 = wire::NULL;
-    const QUIET: bool = true;
+    const REFERENCE: bool = true;
 
     #[inline(always)]
     fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
@@ -102,7 +104,7 @@ pub struct FloatTime;
 
 impl Dialect for FloatTime {
     const NULL: i32 = wire::NULL;
-    const QUIET: bool = true;
+    const REFERENCE: bool = true;
 
     #[inline(always)]
     fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
@@ -115,7 +117,7 @@ pub struct FloatTimeEmptyNull;
 
 impl Dialect for FloatTimeEmptyNull {
     const NULL: i32 = 0;
-    const QUIET: bool = true;
+    const REFERENCE: bool = true;
 
     #[inline(always)]
     fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
@@ -191,7 +193,7 @@ pub fn whole<'py, D: Dialect>(
             Plan::Vector(_) => {
                 numpy::learn(given);
                 let made = sized(plan, given)?;
-                Ok(made.filter(|made| !D::QUIET || !is_signalling(plan, made.as_bytes())))
+                Ok(made.filter(|made| !D::REFERENCE || !is_signalling(plan, made.as_bytes())))
             }
             _ => Ok(None),
         }
@@ -406,7 +408,11 @@ unsafe fn as_uuid(object: Object) -> Option<[u8; 16]> {
 /// # Safety
 /// `object` is alive and the interpreter's lock is held.
 #[inline(always)]
-unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+pub(super) unsafe fn put_cell<D: Dialect>(
+    plan: &HostPlan,
+    object: Object,
+    out: &mut Vec<u8>,
+) -> bool {
     // SAFETY: the caller's word, handed on.
     unsafe {
         if is_none(object) {
@@ -489,9 +495,13 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
                 _ => false,
             },
             Plan::Udt(udt) => match items(object) {
-                Some(parts) if parts.len() == udt.fields.len() => {
+                Some(parts)
+                    if parts.len() == udt.fields.len()
+                        || D::REFERENCE && parts.len() > udt.fields.len() =>
+                {
                     udt.fields.iter().zip(parts).all(|(plan, &part)| put_cell::<D>(plan, part, out))
                 }
+                None if D::REFERENCE => put_record::<D>(udt, object, out),
                 _ => false,
             },
             Plan::Vector(vector) => match items(object) {
@@ -501,7 +511,7 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
                 None if vector.width.is_some() => {
                     let start = out.len();
                     put_vector(vector, object, out)
-                        && !(D::QUIET && is_signalling(plan, &out[start..]))
+                        && !(D::REFERENCE && is_signalling(plan, &out[start..]))
                 }
                 _ => false,
             },
@@ -510,6 +520,15 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
                     types::varint::encode_i64(n, out);
                     true
                 }
+                None if D::REFERENCE => match borrowed(object).cast_exact::<PyInt>() {
+                    Ok(number) => number.extract().is_ok_and(|number: i128| {
+                        room(out, 16) && {
+                            types::varint::encode_i128(number, out);
+                            true
+                        }
+                    }),
+                    Err(_) => false,
+                },
                 _ => false,
             },
             Plan::Timestamp => put_fixed(as_timestamp::<D>(object), out),

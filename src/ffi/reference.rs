@@ -8,15 +8,15 @@ use std::ptr;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyBytes, PyDict, PyInt, PyString};
 use turbocql_codec::plan::VectorPlan;
 use turbocql_codec::{Plan, types};
 
 use super::decode::{Maker, or_none};
 use super::make;
-use crate::value::HostPlan;
 use crate::value::decode::Choices;
 use crate::value::record::Record;
+use crate::value::{HostPlan, interned};
 
 type Object = *mut ffi::PyObject;
 
@@ -25,22 +25,33 @@ const EXACT_FLOAT_MS: i64 = (1 << 33) * 1000;
 
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 
+/// Of a scale and fewer digits than 4,300.
+const MOST_DECIMAL_BYTES: usize = 4 + 1780;
+
 /// What a driver makes of bytes.
 pub struct Reference<'a, 'py> {
-    py: Python<'py>,
+    pub py: Python<'py>,
     maker: Maker,
-    ways: &'a Ways,
+    ways: &'a ReadWays,
 }
 
-/// In what drivers, or parts of one, differ.
-pub struct Ways {
-    /// Whether timestamps are computed in binary64.
-    pub float_time: bool,
-    /// Whether a null within a list is an error.
-    pub strict_nulls: bool,
-    /// `cassandra.util.Date` and `.Time`, whose instances have a dict.
-    pub date: Py<PyAny>,
-    pub time: Py<PyAny>,
+/// In what drivers differ.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct ReadWays {
+    float_time: bool,
+    date: Py<PyAny>,
+    time: Py<PyAny>,
+    duration: Py<PyAny>,
+}
+
+#[pymethods]
+impl ReadWays {
+    /// Whether timestamps are computed in binary64, and `cassandra.util.Date`, `.Time` and
+    /// `.Duration`, whose instances have a dict.
+    #[new]
+    fn new(float_time: bool, date: Py<PyAny>, time: Py<PyAny>, duration: Py<PyAny>) -> ReadWays {
+        ReadWays { float_time, date, time, duration }
+    }
 }
 
 /// Whether values of a plan can be made here.
@@ -63,8 +74,9 @@ pub fn makes(plan: &HostPlan) -> bool {
         | Plan::Date
         | Plan::Time
         | Plan::VarInt
+        | Plan::Decimal
+        | Plan::Duration
         | Plan::Inet => true,
-        Plan::List(element) => makes(element),
         Plan::Vector(vector) => vector.width.is_some() && bare(&vector.element),
         _ => false,
     }
@@ -77,12 +89,12 @@ fn bare(element: &HostPlan) -> bool {
 
 impl<'a, 'py> Reference<'a, 'py> {
     /// `None` where what is needed here is not there.
-    pub fn new(py: Python<'py>, ways: &'a Ways) -> Option<Self> {
+    pub fn new(py: Python<'py>, ways: &'a ReadWays) -> Option<Self> {
         let choices = Choices { naive_timestamps: true, numpy_vectors: false };
         Some(Reference { py, maker: Maker::new(py, choices)?, ways })
     }
 
-    /// A new reference, or null. Zero bytes are no value, but for texts and blobs.
+    /// A new reference, or null.
     ///
     /// # Safety
     /// The interpreter's lock is held.
@@ -94,7 +106,6 @@ impl<'a, 'py> Reference<'a, 'py> {
                 Plan::Text | Plan::Blob => self.maker.value(plan, bytes),
                 Plan::Ascii if bytes.is_ascii() => self.maker.value(plan, bytes),
                 Plan::Ascii => ptr::null_mut(),
-                _ if bytes.is_empty() => none(),
                 Plan::Timestamp if self.ways.float_time => match bytes.try_into() {
                     Ok(number) if i64::from_be_bytes(number).abs() < EXACT_FLOAT_MS => {
                         self.maker.value(plan, bytes)
@@ -102,13 +113,9 @@ impl<'a, 'py> Reference<'a, 'py> {
                     _ => ptr::null_mut(),
                 },
                 Plan::Inet => address(bytes),
-                Plan::VarInt => match types::varint::decode_i128(bytes) {
-                    Ok(Some(number)) => {
-                        let number = number.into_pyobject(self.py);
-                        number.map_or(ptr::null_mut(), |number| number.into_any().into_ptr())
-                    }
-                    _ => ptr::null_mut(),
-                },
+                Plan::VarInt => owned(self.varint(bytes)),
+                Plan::Decimal => owned(self.decimal(bytes)),
+                Plan::Duration => owned(self.duration(bytes)),
                 Plan::Date => match types::date::decode(bytes) {
                     Ok(days) => self.instance(
                         &self.ways.date,
@@ -125,7 +132,6 @@ impl<'a, 'py> Reference<'a, 'py> {
                     ),
                     _ => ptr::null_mut(),
                 },
-                Plan::List(element) => self.list(element, bytes),
                 Plan::Vector(vector) => self.vector(vector, bytes),
                 _ => self.maker.value(plan, bytes),
             }
@@ -141,38 +147,43 @@ impl<'a, 'py> Reference<'a, 'py> {
         made.map_or(ptr::null_mut(), Bound::into_ptr)
     }
 
-    /// # Safety
-    /// As for [`Reference::value`].
-    unsafe fn list(&self, element: &HostPlan, bytes: &[u8]) -> Object {
-        let Ok(mut elements) = types::list::decode(bytes) else { return ptr::null_mut() };
-        let count = elements.count();
-        // SAFETY: the list is new, and not tracked until it is full; places that are still empty
-        // when it goes are passed over.
-        unsafe {
-            let list = or_none(ffi::PyList_New(count as isize));
-            if list.is_null() {
-                return list;
-            }
-            ffi::PyObject_GC_UnTrack(list.cast());
-            for i in 0..count {
-                let part = match elements.next_value() {
-                    Ok(Some(bytes)) => self.value(element, bytes),
-                    Ok(None) if !self.ways.strict_nulls => none(),
-                    _ => ptr::null_mut(),
-                };
-                if part.is_null() {
-                    ffi::Py_DECREF(list);
-                    return ptr::null_mut();
-                }
-                ffi::PyList_SET_ITEM(list, i as isize, part);
-            }
-            if elements.finish().is_err() {
-                ffi::Py_DECREF(list);
-                return ptr::null_mut();
-            }
-            ffi::PyObject_GC_Track(list.cast());
-            list
+    fn varint(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
+        if let Some(number) = types::varint::decode_i128(bytes).ok()? {
+            return number.into_pyobject(self.py).map(Bound::into_any).ok();
         }
+        let signed = PyDict::new(self.py);
+        signed.set_item(pyo3::intern!(self.py, "signed"), true).ok()?;
+        let (from_bytes, big) =
+            (pyo3::intern!(self.py, "from_bytes"), pyo3::intern!(self.py, "big"));
+        let arguments = (PyBytes::new(self.py, bytes), big);
+        self.py.get_type::<PyInt>().call_method(from_bytes, arguments, Some(&signed)).ok()
+    }
+
+    fn decimal(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
+        // Drivers read no number of no bytes, nor one of more digits than Python takes for an int;
+        // compiled ones cannot negate the least scale.
+        if !(5..=MOST_DECIMAL_BYTES).contains(&bytes.len()) {
+            return None;
+        }
+        let parts = types::decimal::decode(bytes).ok().filter(|it| it.scale != i32::MIN)?;
+        let (sign, exponent) = (if parts.negative { "-" } else { "" }, -i64::from(parts.scale));
+        let text = format!("{sign}{}e{exponent}", parts.digits);
+        interned::decimal(self.py).ok()?.call1((text,)).ok()
+    }
+
+    fn duration(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
+        let py = self.py;
+        let found = types::duration::decode(bytes).ok()?;
+        let object = make::instance(self.ways.duration.bind(py)).ok()?;
+        for (name, number) in [
+            (pyo3::intern!(py, "months"), i64::from(found.months)),
+            (pyo3::intern!(py, "days"), i64::from(found.days)),
+            (pyo3::intern!(py, "nanoseconds"), found.nanoseconds),
+        ] {
+            let Ok(number) = number.into_pyobject(py);
+            make::set(&object, name, &number).ok()?;
+        }
+        Some(object)
     }
 
     fn vector(&self, vector: &VectorPlan<Record>, bytes: &[u8]) -> Object {
@@ -191,6 +202,11 @@ impl<'a, 'py> Reference<'a, 'py> {
         };
         made.map_or(ptr::null_mut(), |list| list.into_any().into_ptr())
     }
+}
+
+/// Errors, of which an allocation's is the only one, are seen again by who looks next.
+fn owned(made: Option<Bound<'_, PyAny>>) -> Object {
+    made.map_or(ptr::null_mut(), Bound::into_ptr)
 }
 
 /// # Safety

@@ -212,6 +212,15 @@ pub fn tuples<'py>(
     fill(py, values, cells, count, &Tuples { class: None, width, tracked: !atomic })
 }
 
+/// The next row.
+pub fn tuple<'py>(
+    py: Python<'py>,
+    values: &impl Values,
+    cells: &mut PageCells<'_>,
+) -> Result<Bound<'py, PyAny>, Stopped> {
+    Ok(tuples(py, values, cells, 1, false)?.get_item(0)?)
+}
+
 #[inline(always)]
 fn fill<'py>(
     py: Python<'py>,

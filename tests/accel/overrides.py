@@ -8,13 +8,16 @@ an AssertionError.
 
 from __future__ import annotations
 
+import collections
 import copy
 import datetime
 import gc
 import io
+import logging
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from cassandra import cqltypes, protocol, query
@@ -328,6 +331,75 @@ def a_message_keeps_its_own_columns() -> None:
         assert answer(read, negative).cls.__name__ == "error"
 
 
+def records_of_all_kinds() -> None:
+    udt = cqltypes.UserType.make_udt_class("ks", "pair", ("a", "b"), (Int32Type, UTF8Type))
+    calls = []
+
+    class Plain:
+        def __init__(self, a: object, b: object) -> None:
+            self.a, self.b = a, b
+
+    class Slotted:
+        __slots__ = ("a", "b")
+
+    class Computed(Plain):
+        @property
+        def b(self) -> str:
+            calls.append("b")
+            return "computed"
+
+        @b.setter
+        def b(self, value: object) -> None:
+            pass
+
+    class Dynamic:
+        def __getattr__(self, name: str) -> object:
+            return {"a": 5, "b": "dynamic"}[name]
+
+    class Indexed(Plain):
+        def __getitem__(self, place: object) -> object:
+            return [9, "indexed"][place]  # type: ignore[call-overload]
+
+    class Inherited(Plain):
+        a = 1
+
+        def __init__(self) -> None:
+            self.b = "own"
+
+    class Backwards(collections.namedtuple("Backwards", "b a")):  # noqa: PYI024
+        pass
+
+    class Turned(Backwards):
+        def __getitem__(self, place: Any) -> Any:
+            return (3, "turned")[place]
+
+    class Meta(type):
+        def __getitem__(cls, place: int) -> object:
+            return (4, "meta")[place]
+
+    class Whole(metaclass=Meta):
+        pass
+
+    slotted: Any = Slotted()
+    half: Any = Slotted()
+    slotted.a, slotted.b, half.a = 1, "slotted", 2
+    values: list[object] = [
+        *(Plain(1, "x"), Plain(None, None), Plain("x", 1), slotted, half, Computed(1, 2)),
+        *(Dynamic(), Indexed(1, "x"), Inherited(), Inherited, Whole, Backwards(1, "x")),
+        *(Backwards("x", 1), Turned(1, "x"), (1,), (1, "x", 3), [1, "x", 3], [], {}, {0: 1}),
+        *({0: 1, 1: "x"}, None, 5, "ab", b"ab", {1, "x"}, object(), Plain, lambda: 1, udt),
+    ]
+    logging.disable(logging.CRITICAL)
+    plain = [answer(udt.serialize, value, 4) for value in values]
+    called = len(calls)
+    with accel.accelerated():
+        for _ in range(2):
+            assert [answer(udt.serialize, value, 4) for value in values] == plain
+    assert called == 1
+    assert len(calls) == 3
+    logging.disable(logging.NOTSET)
+
+
 def signalling_numbers_become_quiet() -> None:
     vector = VectorType.apply_parameters([FloatType, 20], None)
     array = np.full(20, 0x7F800001, "u4").view("f4")
@@ -367,6 +439,7 @@ def main() -> None:
         what_is_unset_is_the_drivers_to_say,
         copies_have_plans_of_their_own,
         a_message_keeps_its_own_columns,
+        records_of_all_kinds,
         signalling_numbers_become_quiet,
         switching_leaves_nothing_behind,
     ]

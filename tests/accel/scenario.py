@@ -217,6 +217,17 @@ def factories(session: Any) -> None:
     see("odd names", list(odd))
 
 
+def rows_of(found: Any) -> Any:
+    """Tuples, or columns by their names."""
+    rows = list(found)
+    if rows and isinstance(rows[0], dict):
+        return [
+            (name, str(column.dtype), column.tolist())
+            for name, column in sorted(rows[0].items(), key=lambda item: item[0])
+        ]
+    return rows
+
+
 def handlers(session: Any) -> None:
     """Other ways of reading pages."""
     for handler in (LazyProtocolHandler, NumpyProtocolHandler):
@@ -229,12 +240,10 @@ def handlers(session: Any) -> None:
             EXEC_PROFILE_DEFAULT, row_factory=query.tuple_factory
         )
         attempt(handler.__name__, lambda f=future: f.result() and "rows")
-        attempt(
-            f"{handler.__name__} tuples",
-            lambda p=profile: list(
-                session.execute("SELECT b FROM paged WHERE a = 1 LIMIT 3", execution_profile=p)
-            ),
-        )
+        for turn in (1, 2):
+            for table in ("paged WHERE a = 1 LIMIT 3", "everything"):
+                found = session.execute(f"SELECT * FROM {table}", execution_profile=profile)
+                attempt(f"{handler.__name__} {table}, {turn}", rows_of, found)
         session.client_protocol_handler = usual
 
 
@@ -388,7 +397,11 @@ def main() -> None:
     engine(session)
     cluster.shutdown()
     status = turbocql.accel.status()
-    counts = {seam.name: [seam.native, seam.fallback] for seam in status.seams if seam.patched}
+    counts = {
+        seam.name: [seam.native, seam.fallback, seam.learned]
+        for seam in status.seams
+        if seam.patched
+    }
     left = {seam.name: seam.why for seam in status.seams if not seam.patched}
     report = {"seen": seen, "version": version, "counts": counts, "left": left, "on": status.on}
     json.dump(report, sys.stdout, indent=1)

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from cassandra.bytesio import BytesIOReader
-from cassandra.deserializers import make_deserializers
-from cassandra.obj_parser import ListParser
-from cassandra.parsing import ParseDesc
+from cassandra import protocol as driver_protocol
 from cassandra.policies import ColDesc
 
 from turbocql.codec import find_deserializer, find_serializer
 from turbocql.errors import DecodeError, EncodeError
 
 from .shapes import Shape
+
+if IS_COMPILED := driver_protocol.HAVE_CYTHON:
+    from cassandra.bytesio import BytesIOReader
+    from cassandra.deserializers import make_deserializers
+    from cassandra.obj_parser import ListParser
+    from cassandra.parsing import ParseDesc
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,12 @@ def _description(shape: Shape, protocol: int) -> Any:
 
 
 def their_compiled_decode(shape: Shape, data: bytes, protocol: int) -> Any:
-    """The reference's value, by its compiled deserializers, which read its results by default."""
+    """The reference's value, by its compiled deserializers, which read its results by default.
+
+    Releases that have none read by the methods of the types.
+    """
+    if not IS_COMPILED:
+        return their_decode(shape, data, protocol)
     page = struct.pack(">ii", 1, len(data)) + data
     rows = _attempt(ListParser().parse_rows, BytesIOReader(page), _description(shape, protocol))
     return rows if isinstance(rows, Refusal) else rows[0][0]

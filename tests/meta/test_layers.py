@@ -39,6 +39,7 @@ FACES = {
     "turbocql._notify",
     "turbocql.accel._install",
     "turbocql.accel._plans",
+    "turbocql.accel._readers",
     "turbocql.accel._seams",
     "turbocql.aio",
     "turbocql.codec",

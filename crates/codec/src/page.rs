@@ -61,6 +61,11 @@ impl<'a> PageCells<'a> {
         self.reader.value()
     }
 
+    /// How many bytes are left.
+    pub fn remaining(&self) -> usize {
+        self.reader.remaining()
+    }
+
     /// Fails when bytes are left after the last cell.
     pub fn finish(self) -> Result<(), Malformed> {
         self.reader.finish()

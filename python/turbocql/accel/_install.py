@@ -95,7 +95,7 @@ def status() -> Status:
         if _state.wanted:
             _switch_on()
         seams = [
-            Seam(patch.said, patched=True, why="", native=native, fallback=fallback)
+            Seam(patch.said, True, "", native, fallback, patch.learned())
             for patch in _state.patches
             if not patch.name.startswith("__")
             for native, fallback in [patch.counts()]
@@ -150,7 +150,8 @@ def _install() -> None:
     for group in groups():
         try:
             if unwatched and any(
-                name.startswith("cqltypes") or "bind" in name for name in group.names
+                name.startswith("cqltypes") or "bind" in name or "recv_results" in name
+                for name in group.names
             ):
                 raise Left(unwatched)
             patches = group.patches(driver)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 from .. import _cassandra, _core
 from ._origin import function, is_own, resolved
+from ._readers import MAKES_VALUES, Entry, Readers
 
 __all__ = ["Plans"]
+
+Width = Callable[[Any, list[Entry]], "int | None"]
 
 PLAN = "_turbocql_plan"
 """What classes and prepared statements keep their plans as."""
@@ -19,14 +23,10 @@ PLAN = "_turbocql_plan"
 _MAKES_BYTES = ("serialize", "serialize_safe", "to_binary")
 _UNKNOWN = {"CompositeType", *_cassandra.OPAQUE}
 
-_MAKES_VALUES = ("deserialize", "deserialize_safe", "from_binary")
-_BY_PYTHON = {"DecimalType", "DurationType"}
-"""Types of which each value may be read by a call into Python: that is what the driver does."""
-
 WATCHED = frozenset(
     {
         *_MAKES_BYTES,
-        *_MAKES_VALUES,
+        *MAKES_VALUES,
         *("support_empty_values", "empty_binary_ok", "adapter"),
         *("serial_size", "apply_parameters", "subtypes", "subtype", "vector_size", "fieldnames"),
     }
@@ -41,12 +41,19 @@ class Plans:
         self._cqltypes = cqltypes
         self.ours: list[Any] = []
         """Functions of ours that stand in the driver's classes."""
+        self.readers = Readers(cqltypes, self.ours)
+        self._secret: weakref.WeakKeyDictionary[Any, _core.ResultPlan] = weakref.WeakKeyDictionary()
         self._keepers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def of_type(self, cls: type[Any]) -> _core.TypePlan:
         """What is known of a class, made anew and kept by the class."""
-        plan = self._make(cls)
+        entries: list[Entry] = []
+        reader = self.readers.reader(cls, None, entries)
+        if reader is not None and not reader.is_native:
+            # It would call what it stands for.
+            reader = None
+        plan = self._make(cls, reader, entries)
         # A class that cannot keep it is asked again each time.
         with contextlib.suppress(TypeError, AttributeError):
             type.__setattr__(cls, PLAN, plan)
@@ -67,71 +74,54 @@ class Plans:
                 self._keepers.add(prepared)
         return plan
 
-    def of_result(self, message: Any, deserializers: ModuleType | None) -> _core.ResultPlan:
-        """How to read results of the columns that the driver has found in one."""
-        metadata = message.column_metadata
+    def of_result(
+        self, metadata: Any, deserializers: ModuleType | None, width: Width | None = None
+    ) -> _core.ResultPlan:
+        """How to read results of columns: (keyspace, table, name, class) each.
+
+        `width` says how many bytes the numbers of a class have, where they become an array.
+        """
         if type(metadata) is not list:
-            return _core.ResultPlan([], None, [])
-        entries: list[tuple[dict[str, Any], str, Any]] = []
-        readers = [self._reader(cls, deserializers, entries) for _, _, _, cls in metadata]
-        columns = None if any(reader is None for reader in readers) else readers
-        util = vars(self._cqltypes)["util"]
-        entries += [(vars(util), name, vars(util).get(name)) for name in ("Date", "Time")]
-        return _core.ResultPlan(metadata, columns, entries)
+            return _core.ResultPlan([], None, [], [])
+        entries: list[Entry] = []
+        readers, widths = [], []
+        for _, _, _, cls in metadata:
+            readers.append(self.readers.reader(cls, deserializers, entries))
+            widths.append(None if width is None else width(cls, entries))
+        known = [reader for reader in readers if reader is not None]
+        columns = known if len(known) == len(readers) else None
+        return _core.ResultPlan(metadata, columns, entries, widths)
 
-    def _reader(
-        self,
-        cls: Any,
-        deserializers: ModuleType | None,
-        entries: list[tuple[dict[str, Any], str, Any]],
-    ) -> Any:
-        """A type that is read natively, a function that reads one, or None."""
-        stock = _cassandra.stock_class(cls)
-        if stock is None or not self._reads_as_stock(cls, stock, deserializers, entries):
-            return None
-        try:
-            cql_type = _cassandra.cql_type(cls)
-            if stock.__name__ in _BY_PYTHON:
-                return cql_type, cls.from_binary
-            return cql_type if _core.ResultPlan.reads(cql_type) else None
-        except (TypeError, ValueError):
-            return None
+    def of_secrets(
+        self, policy: Any, metadata: Any, describe: Any, deserializers: ModuleType | None
+    ) -> list[Any] | None:
+        """Of columns: what reads those that a policy encrypts.
 
-    def _reads_as_stock(
-        self,
-        cls: Any,
-        stock: type[Any],
-        deserializers: ModuleType | None,
-        entries: list[tuple[dict[str, Any], str, Any]],
-    ) -> bool:
-        """Whether the driver's own functions make the values, for a type and all its parts."""
-        if cls.support_empty_values:
-            return False
-        for name in _MAKES_VALUES:
-            found, here = resolved(stock, name), resolved(cls, name)
-            if found is None:
+        For each column nothing, or how the policy knows it, what decrypts and what reads it.
+        """
+        if not policy:
+            return [None] * len(metadata)
+        found: list[Any] = []
+        for keyspace, table, name, _ in metadata:
+            column = describe(keyspace, table, name)
+            if not policy.contains_column(column):
+                found.append(None)
                 continue
-            if here is None or function(here[1]) is not function(found[1]):
-                return False
-            if not is_own(self._cqltypes, found[0], name):
-                return False
-        if deserializers is not None:
-            # Compiled readers are chosen by the name of the class, at the time of reading.
-            known = vars(deserializers)
-            for name in dict.fromkeys((f"Des{cls.__name__}", f"Des{stock.__name__}")):
-                entries.append((known, name, known.get(name)))
-            chosen = type(deserializers.find_deserializer(cls)).__name__
-            if chosen not in (f"Des{stock.__name__}", "GenericDeserializer"):
-                return False
-        return all(
-            self._reads_as_stock(part, _cassandra.stock_class(part) or part, deserializers, entries)
-            for part in _cassandra.parts_of(cls)
-        )
+            cls = policy.column_type(column)
+            plan = self._secret.get(cls)
+            if plan is None or not plan.is_current:
+                plan = self.of_result([("", "", "", cls)], deserializers)
+                self._secret[cls] = plan
+            if plan.reader is None:
+                return None
+            found.append((column, policy.decrypt, plan.reader))
+        return found
 
     def forget(self) -> None:
         """Takes away what classes and statements keep."""
         # Functions of ours know their plans: not for ever.
         self.ours.clear()
+        self._secret.clear()
         with self._lock:
             keepers = list(self._keepers)
             self._keepers.clear()
@@ -153,12 +143,17 @@ class Plans:
             and all(isinstance(column.type, type) for column in metadata)
         )
 
-    def _make(self, cls: type[Any]) -> _core.TypePlan:
+    def _make(
+        self,
+        cls: type[Any],
+        reader: _core.ValueReader | None = None,
+        entries: Sequence[Entry] = (),
+    ) -> _core.TypePlan:
         cql_type = None
         if self._is_known(cls):
             with contextlib.suppress(TypeError, ValueError):
                 cql_type = _cassandra.cql_type(cls)
-        return _core.TypePlan(cls, cql_type)
+        return _core.TypePlan(cls, cql_type, reader, list(entries))
 
     def _is_known(self, cls: Any) -> bool:
         """Whether the driver's own functions make the bytes, for a type and all its parts."""

@@ -16,8 +16,10 @@ from types import ModuleType
 from typing import Any
 
 from .. import _core
+from ._arrays import Arrays
 from ._origin import Left, expect_own, expect_parameters, function
 from ._plans import WATCHED, Plans
+from ._readers import Entry
 
 __all__ = ["Driver", "Group", "Patch", "groups"]
 
@@ -35,6 +37,7 @@ class Patch:
     ours: Any
     """As it stands in the class or module."""
     counts: Callable[[], tuple[int, int]]
+    learned: Callable[[], int] = int
     original: Any = _ABSENT
 
     def apply(self) -> None:
@@ -66,6 +69,7 @@ class Driver:
     def __init__(self, cqltypes: ModuleType, protocol: ModuleType, query: ModuleType) -> None:
         self.cqltypes, self.protocol, self.query = cqltypes, protocol, query
         self.plans = Plans(cqltypes)
+        self._writes: str | None = None
 
     @property
     def name(self) -> str:
@@ -76,10 +80,15 @@ class Driver:
         return f"cassandra {version}, {'compiled' if compiled else 'not compiled'}"
 
     def writes(self) -> str:
-        """How it writes what drivers write in several ways, found by trying.
+        """How it writes what drivers write in several ways, found by trying, once.
 
         Raises: Left.
         """
+        if self._writes is None:
+            self._writes = self._tried()
+        return self._writes
+
+    def _tried(self) -> str:
         types = self.cqltypes
         null = types.ListType.apply_parameters([types.Int32Type]).serialize([None], 4)[4:]
         before = datetime.datetime(1969, 12, 31, 23, 59, 58, 1)
@@ -93,6 +102,16 @@ class Driver:
             return ways[null, moment]
         except KeyError:
             raise Left("it writes nulls or timestamps in an unknown way") from None
+
+    def read_ways(self) -> _core.ReadWays:
+        """How it reads what drivers read in several ways.
+
+        Raises: Left.
+        """
+        values = self.plans.readers.values
+        return _core.ReadWays(
+            self.writes() != "protocol", values["Date"], values["Time"], values["Duration"]
+        )
 
 
 class Group(ABC):
@@ -211,6 +230,66 @@ class StaticSerialize(Group):
         return [Patch(owner, "serialize", self.names[0], staticmethod(ours), counts)]
 
 
+class ClassDeserialize(Group):
+    """`deserialize` of types with parameters, a class method."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self.names = (f"cqltypes.{owner}.deserialize",)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        owner = getattr(driver.cqltypes, self._owner, None)
+        attribute = expect_own(driver.cqltypes, owner, "deserialize")
+        if not isinstance(attribute, classmethod):
+            raise Left("it is no class method")
+        expect_parameters(attribute, ("cls", "byts", "protocol_version"))
+        stand_in = _core.DeserializeStandIn(
+            function(attribute), driver.read_ways(), driver.plans.of_type
+        )
+        ours = stand_in.function()
+        driver.plans.ours.append(ours)
+        return [Patch(owner, "deserialize", self.names[0], classmethod(ours), stand_in.counts)]
+
+
+_READ = {
+    "DateType": ["0000000000000000", "ffffffffffffffff", "0000019aa3f1c2d3", "ffffc77cedd32800"],
+    "SimpleDateType": ["80000000", "7fffffff", "80005100", "ffffffff"],
+    "TimeType": ["0000000000000000", "00004e94914effff"],
+    "IntegerType": ["00", "ff", "7f", "0080", "ff7f", "0123456789abcdef0123456789abcdef0123"],
+    "DecimalType": ["0000000000", "00000002ff6a", "ffffffff01", "0000001e4d"],
+    "DurationType": ["000000", "020406", "83e7c222dff8397d323427"],
+}
+"""Bytes that each type's values are tried with."""
+
+
+class StaticDeserialize(Group):
+    """`deserialize` of a scalar type, a static method."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self.names = (f"cqltypes.{owner}.deserialize",)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        owner: Any = getattr(driver.cqltypes, self._owner, None)
+        attribute = expect_own(driver.cqltypes, owner, "deserialize")
+        if not isinstance(attribute, staticmethod):
+            raise Left("it is no static method")
+        expect_parameters(attribute, ("byts", "protocol_version"))
+        original = function(attribute)
+        entries: list[Entry] = []
+        reader = driver.plans.readers.reader(owner, None, entries)
+        if reader is None or not reader.is_native:
+            raise Left("it is not read natively")
+        stand_in = _core.DeserializeStandIn(original, driver.read_ways(), reader, entries)
+        ours = stand_in.function()
+        for sample in map(bytes.fromhex, _READ[self._owner]):
+            if repr(ours(sample, 4)) != repr(original(sample, 4)):
+                raise Left(f"it reads {sample!r} in an unknown way")
+        driver.plans.ours.append(ours)
+        counts = _since(stand_in.counts)
+        return [Patch(owner, "deserialize", self.names[0], staticmethod(ours), counts)]
+
+
 def _since(counts: Callable[[], tuple[int, int]]) -> Callable[[], tuple[int, int]]:
     """Counts from here on: what was tried does not count."""
     native, fallback = counts()
@@ -234,7 +313,7 @@ class Bind(Group):
 
 
 class RoutingKey(Group):
-    """`BoundStatement.routing_key`, of more than one part."""
+    """`BoundStatement.routing_key`."""
 
     names = ("query.BoundStatement.routing_key",)
 
@@ -370,18 +449,36 @@ class Results(Group):
             if getattr(original, "__module__", None) != "cassandra.row_parser":
                 raise Left("somebody has replaced it")
             deserializers = importlib.import_module("cassandra.deserializers")
-        util = driver.cqltypes.util
+        shape, width = "list", None
+        finish: Callable[..., Any] = _as_made
+        if self._handler == "LazyProtocolHandler":
+            shape, finish = "lazy", _generated
+        elif self._handler == "NumpyProtocolHandler":
+            arrays = Arrays(original, owner)
+            shape, finish, width = "arrays", arrays.finish, arrays.width
+        plans, describe = driver.plans, protocol.ColDesc
         stand_in = _core.ResultStandIn(
             original,
             owner,
-            lambda message: driver.plans.of_result(message, deserializers),
-            driver.writes() != "protocol",
+            lambda metadata: plans.of_result(metadata, deserializers, width),
+            lambda policy, metadata: plans.of_secrets(policy, metadata, describe, deserializers),
+            driver.read_ways(),
             not pure,
-            util.Date,
-            util.Time,
+            shape,
+            finish,
         )
         ours = stand_in.function()
-        return [Patch(owner, "recv_results_rows", self.names[0], ours, stand_in.counts)]
+        counts, learned = stand_in.counts, stand_in.learned
+        return [Patch(owner, "recv_results_rows", self.names[0], ours, counts, learned)]
+
+
+def _as_made(rows: Any) -> Any:
+    return rows
+
+
+def _generated(rows: Any) -> Any:
+    """A generator: that is what programs are given."""
+    yield from rows
 
 
 class NamedRows(Group):
@@ -396,7 +493,7 @@ class NamedRows(Group):
         if original is not collections.namedtuple:  # noqa: PYI024
             raise Left("somebody has replaced it")
         known: dict[tuple[str, ...], Any] = {}
-        counts = [0, 0]
+        counts = [0, 0, 0]
 
         def namedtuple(typename: Any, field_names: Any, *rest: Any, **options: Any) -> Any:
             if typename != "Row" or rest or options or isinstance(field_names, str):
@@ -405,7 +502,7 @@ class NamedRows(Group):
             names = tuple(field_names)
             row = known.get(names)
             if row is None:
-                counts[1] += 1
+                counts[2] += 1
                 module = sys._getframe(1).f_globals.get("__name__", "__main__")
                 cls = collections.namedtuple(typename, names, module=module)  # type: ignore[misc]  # noqa: PYI024
                 if len(known) >= self._MOST:
@@ -416,7 +513,14 @@ class NamedRows(Group):
             return row
 
         return [
-            Patch(query, "namedtuple", self.names[0], namedtuple, lambda: (counts[0], counts[1]))
+            Patch(
+                query,
+                "namedtuple",
+                self.names[0],
+                namedtuple,
+                lambda: (counts[0], counts[1]),
+                lambda: counts[2],
+            )
         ]
 
 
@@ -426,9 +530,19 @@ def groups() -> list[Group]:
         Watch(),
         *(ClassSerialize(owner) for owner in ("_ParameterizedType", "VectorType")),
         *(StaticSerialize(owner) for owner in _SAMPLES),
+        *(ClassDeserialize(owner) for owner in ("_ParameterizedType", "VectorType")),
+        *(StaticDeserialize(owner) for owner in _READ),
         Bind(),
         RoutingKey(),
         Bodies(),
-        *(Results(handler) for handler in ("ProtocolHandler", "_ProtocolHandler")),
+        *(
+            Results(handler)
+            for handler in (
+                "ProtocolHandler",
+                "_ProtocolHandler",
+                "LazyProtocolHandler",
+                "NumpyProtocolHandler",
+            )
+        ),
         NamedRows(),
     ]

@@ -20,6 +20,8 @@ class Seam:
     """Calls that the native function did by itself."""
     fallback: int
     """Calls that it handed to the driver's own."""
+    learned: int = 0
+    """Calls that the driver's own did once, from which the native function learned the columns."""
 
 
 @dataclass(frozen=True)
@@ -47,5 +49,6 @@ class Status:
         width = max((len(seam.name) for seam in self.seams), default=0)
         for seam in self.seams:
             said = f"native {seam.native:,}, by the driver {seam.fallback:,}"
+            said += f", learned from {seam.learned:,}" if seam.learned else ""
             lines.append(f"  {seam.name:{width}}  {said if seam.patched else seam.why}")
         return "\n".join(lines)

@@ -170,12 +170,42 @@ impl<'a> Head<'a> {
                 return Err(ResultError::Columns { got: self.count, known });
             }
         };
-        let row_count = count(&mut rest, columns.len() * 4)?;
-        if columns.is_empty() && row_count > 0 {
+        let (row_count, rows) = self.counted(rest)?;
+        let (paging_state, metadata_id) = (self.paging_state, self.metadata_id);
+        Ok(Rows { columns, rows, row_count, paging_state, metadata_id })
+    }
+
+    /// How many rows there are, and their bytes, behind this description or where there is none.
+    pub fn only_rows(
+        &self,
+        description: Option<&Description>,
+    ) -> Result<(usize, &'a [u8]), ResultError> {
+        let mut rest = self.rest;
+        rest.take(description.map_or(0, |description| description.bytes.len()))?;
+        self.counted(rest)
+    }
+
+    fn counted(&self, mut rest: Reader<'a>) -> Result<(usize, &'a [u8]), ResultError> {
+        let row_count = count(&mut rest, self.count * 4)?;
+        if self.count == 0 && row_count > 0 {
             return Err(Malformed::Invalid("rows without columns").into());
         }
-        let (paging_state, metadata_id) = (self.paging_state, self.metadata_id);
-        Ok(Rows { columns, rows: rest.rest(), row_count, paging_state, metadata_id })
+        Ok((row_count, rest.rest()))
+    }
+
+    /// How many columns there are.
+    pub fn width(&self) -> usize {
+        self.count
+    }
+
+    /// Where the next page begins.
+    pub fn paging_state(&self) -> Option<&'a [u8]> {
+        self.paging_state
+    }
+
+    /// The id of the columns, where they are not those that the client knew.
+    pub fn metadata_id(&self) -> Option<&'a [u8]> {
+        self.metadata_id
     }
 }
 

@@ -1,0 +1,80 @@
+"""Columns as NumPy arrays, as the driver's own parser makes them."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from typing import Any
+
+from ._origin import Left
+from ._readers import Entry
+
+__all__ = ["Arrays"]
+
+_PAGE = bytes.fromhex(
+    "00000001 00000001 0001 6b 0001 74 0001 63 0009 00000002 00000004 00000007 ffffffff"
+)
+"""A page of one column of ints, 7 and null, behind the kind of the result."""
+
+
+class Arrays:
+    """How the NumPy that is there takes columns of numbers.
+
+    Raises: Left, where the driver's parser does not work with it.
+    """
+
+    def __init__(self, original: Any, owner: Any) -> None:
+        try:
+            self._numpy = importlib.import_module("numpy")
+            self._parser = importlib.import_module("cassandra.numpy_parser")
+            self._dtypes = self._parser._cqltype_to_numpy
+        except (ImportError, AttributeError) as error:
+            raise Left(f"it needs NumPy: {error}") from None
+        message = owner(2)
+        original(message, io.BytesIO(_PAGE), 4, {}, None, None)
+        rows = getattr(message, "parsed_rows", None)
+        if not rows:
+            raise Left(f"with NumPy {self._numpy.__version__}, the driver's own gives no rows")
+        column = rows["c"]
+        numbers = bytearray((7).to_bytes(4, sys.byteorder) + bytes(4))
+        mine = self.finish(["c"], [self._int_type], [(numbers, bytearray(b"\0\1"))])["c"]
+        if (
+            type(mine) is not type(column)
+            or mine.dtype != column.dtype
+            or mine.tolist() != column.tolist()
+        ):
+            raise Left("it makes other arrays than known")
+
+    @property
+    def _int_type(self) -> Any:
+        return next(cls for cls in self._dtypes if cls.__name__ == "Int32Type")
+
+    def width(self, cls: Any, entries: list[Entry]) -> int | None:
+        """The bytes of a number of a type, if its column becomes an array of numbers."""
+        entries.append((vars(self._parser), "_cqltype_to_numpy", self._dtypes))
+        dtype = self._dtypes.get(cls)
+        entries.append((self._dtypes, cls, dtype))
+        return None if dtype is None else int(dtype.itemsize)
+
+    def finish(self, names: list[str], classes: list[Any], made: list[Any]) -> dict[str, Any]:
+        """Arrays by the names of their columns."""
+        columns = [
+            self._numbers(self._dtypes[cls], *column)
+            if isinstance(column, tuple)
+            else self._objects(column)
+            for cls, column in zip(classes, made, strict=True)
+        ]
+        return dict(zip(names, columns, strict=True))
+
+    def _numbers(self, dtype: Any, numbers: bytearray, nulls: bytearray) -> Any:
+        numpy = self._numpy
+        values = numpy.ndarray((len(nulls),), dtype.newbyteorder("="), numbers)
+        mask = numpy.ndarray((len(nulls),), bool, nulls)
+        return numpy.ma.MaskedArray(values, mask)
+
+    def _objects(self, values: list[Any]) -> Any:
+        array = self._numpy.empty((len(values),), object)
+        for place, value in enumerate(values):
+            array[place] = value
+        return array

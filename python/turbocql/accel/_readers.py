@@ -1,0 +1,198 @@
+"""How bytes become the values that the driver makes of them, decided once for each of its types."""
+
+from __future__ import annotations
+
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .. import _cassandra, _core
+from ._origin import function, is_own, resolved
+
+__all__ = ["MAKES_VALUES", "Entry", "Readers"]
+
+MAKES_VALUES = ("deserialize", "deserialize_safe", "from_binary")
+
+Entry = tuple[dict[Any, Any], Any, Any]
+"""A dict, a key and the value that is expected there: where there is another, all is looked at
+again."""
+
+_GENERIC = "GenericDeserializer"
+"""The compiled reader of whatever has none of its own: calls `deserialize`."""
+
+_UTIL = {
+    "SimpleDateType": ("Date",),
+    "TimeType": ("Time",),
+    "DurationType": ("Duration",),
+    "SetType": ("sortedset", "SortedSet"),
+    "MapType": ("OrderedMapSerializedKey", "OrderedMap"),
+}
+"""Names in `cassandra.util` that the reading of a type depends on."""
+
+_BARE = {"FloatType", "DoubleType", "Int32Type", "LongType"}
+
+
+class Readers:
+    """Makes the readers of one driver's types."""
+
+    def __init__(self, cqltypes: ModuleType, ours: list[Any]) -> None:
+        self._cqltypes = cqltypes
+        self._ours = ours
+        util = vars(cqltypes.util)
+        self.values = {name: util.get(name) for name in ("Date", "Time", "Duration")}
+        """The driver's own classes of values, whose instances are made without `__init__`."""
+
+    def reader(
+        self, cls: Any, deserializers: ModuleType | None, entries: list[Entry]
+    ) -> _core.ValueReader | None:
+        """What reads values of a type, natively or by a function of the driver's.
+
+        `deserializers` is the module of the compiled readers, if it is these that read. None where
+        neither is known to do what the driver does.
+        """
+        stock = _cassandra.stock_class(cls)
+        if stock is None:
+            return None
+        try:
+            return self._made(cls, stock, deserializers, entries)
+        except (TypeError, ValueError, AttributeError):
+            return None
+
+    def _made(
+        self, cls: Any, stock: Any, deserializers: ModuleType | None, entries: list[Entry]
+    ) -> _core.ValueReader | None:
+        empty = self._empty(cls)
+        if deserializers is None or self._chosen(cls, stock, deserializers, entries) == _GENERIC:
+            if deserializers is None and not self._is_own(cls, stock, ("from_binary",)):
+                return None
+            # What is within is read by the functions of the types.
+            if self._is_own(cls, stock, ("deserialize", "deserialize_safe")):
+                found = self._native(cls, stock, None, entries, empty)
+                if found is not None:
+                    return found
+            return _core.ValueReader.python(cls.deserialize, empty)
+        if self._chosen(cls, stock, deserializers, entries) == f"Des{stock.__name__}":
+            return self._native(cls, stock, deserializers, entries, empty)
+        return None
+
+    def _empty(self, cls: Any) -> Any:
+        if cls.empty_binary_ok:
+            return True
+        return self._cqltypes.EMPTY if cls.support_empty_values else None
+
+    @staticmethod
+    def _chosen(cls: Any, stock: Any, deserializers: ModuleType, entries: list[Entry]) -> str:
+        """Compiled readers are chosen by the name of the class, at the time of reading."""
+        known = vars(deserializers)
+        for name in dict.fromkeys((f"Des{cls.__name__}", f"Des{stock.__name__}")):
+            entries.append((known, name, known.get(name)))
+        return type(deserializers.find_deserializer(cls)).__name__
+
+    def _is_own(self, cls: Any, stock: Any, names: tuple[str, ...]) -> bool:
+        """Whether these functions of a class are the driver's, or ours in their place."""
+        for name in names:
+            found, here = resolved(stock, name), resolved(cls, name)
+            if found is None:
+                continue
+            if here is None or function(here[1]) is not function(found[1]):
+                return False
+            if not is_own(self._cqltypes, found[0], name, self._ours):
+                return False
+        return True
+
+    def _native(
+        self,
+        cls: Any,
+        stock: Any,
+        deserializers: ModuleType | None,
+        entries: list[Entry],
+        empty: Any,
+    ) -> _core.ValueReader | None:
+        kind, reader = stock.__name__, _core.ValueReader
+        util = self._cqltypes.util
+        entries += [(vars(util), name, vars(util).get(name)) for name in _UTIL.get(kind, ())]
+        if (scalar := _cassandra.scalar(kind)) is not None:
+            if not all(self._is_known(name) for name in _UTIL.get(kind, ())):
+                return None
+            return reader.leaf(_core.CqlType(scalar), empty)
+        classes = _cassandra.parts_of(cls)
+        if kind == "VectorType":
+            return self._vector(cls, classes[0], entries, empty)
+        parts = [self.reader(part, deserializers, entries) for part in classes]
+        known = [part for part in parts if part is not None]
+        if not parts or len(known) != len(parts):
+            return None
+        if kind == "ListType":
+            usual = deserializers is not None or cls.adapter is list
+            return reader.list_of(known[0], empty) if usual else None
+        if kind == "SetType":
+            make = util.sortedset if deserializers is not None else cls.adapter
+            return reader.set_of(known[0], make, self._sorted(make), empty)
+        if kind == "MapType":
+            made = util.OrderedMapSerializedKey
+            if not self._is_map(made):
+                return None
+            return reader.map_of(known[0], known[1], made, classes[0], empty)
+        if kind == "TupleType":
+            return reader.tuple_of(known, empty)
+        if kind == "UserType":
+            fields = list(zip(cls.fieldnames, known, strict=True))
+            plain = cls.tuple_type if _is_plain(cls.tuple_type, len(fields)) else None
+            return reader.udt(cls, cls.keyspace, cls.typename, fields, plain, empty)
+        if kind in ("FrozenType", "ReversedType"):
+            return reader.through(known[0], empty)
+        return None
+
+    def _vector(
+        self, cls: Any, subtype: Any, entries: list[Entry], empty: Any
+    ) -> _core.ValueReader | None:
+        cql_type = _cassandra.cql_type(cls)
+        # Which elements have no lengths: drivers differ.
+        if subtype.serial_size() != _core.ValueReader.element_width(cql_type):
+            return None
+        stock = _cassandra.stock_class(subtype)
+        own = stock is not None and self._is_own(subtype, stock, ("deserialize",))
+        if own and stock is not None and stock.__name__ in _BARE:
+            return _core.ValueReader.leaf(cql_type, empty)
+        element = self.reader(subtype, None, entries)
+        return None if element is None else _core.ValueReader.vector_of(element, cql_type, empty)
+
+    def _sorted(self, make: Any) -> Any:
+        """The class that keeps a list in order, if calling it does just that."""
+        util = self._cqltypes.util
+        made = vars(util).get("SortedSet")
+        methods = ("__init__", "update", "add", "_find_insertion")
+        usual = make is made and all(is_own(util, made, name) for name in methods)
+        return made if usual else None
+
+    def _is_known(self, name: str) -> bool:
+        made = vars(self._cqltypes.util).get(name)
+        return (
+            isinstance(made, type)
+            and made is self.values[name]
+            and made.__bases__ == (object,)
+            and is_own(self._cqltypes.util, made, "__init__")
+            and not ({"__setattr__", "__slots__", "__new__"} & vars(made).keys())
+        )
+
+    def _is_map(self, made: Any) -> bool:
+        util = self._cqltypes.util
+        return (
+            made.__mro__[1] is util.OrderedMap
+            and is_own(util, made, "__init__")
+            and is_own(util, made, "_insert_unchecked")
+            and is_own(util, util.OrderedMap, "__init__")
+            and not ({"__setattr__", "__slots__"} & {*vars(made), *vars(util.OrderedMap)})
+        )
+
+
+def _is_plain(cls: Any, width: int) -> bool:
+    """Whether a class is as `collections.namedtuple` makes it."""
+    if type(cls) is not type or cls.__bases__ != (tuple,):
+        return False
+    new = vars(cls).get("__new__")
+    return (
+        isinstance(new, FunctionType)
+        and new.__globals__.get("__name__") == f"namedtuple_{cls.__name__}"
+        and "__init__" not in vars(cls)
+        and len(vars(cls).get("_fields", ())) == width
+    )

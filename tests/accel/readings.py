@@ -1,0 +1,189 @@
+"""What users have put in the place of the driver's reading: it has the effect that it has without
+the accelerator, whether put there before or while that is on, and none when it is gone.
+
+    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.readings
+
+Run in the environment of either driver. Prints how much was compared; what differs is an
+AssertionError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cassandra import cqltypes, protocol, util
+from tests.accel.answers import answer
+from tests.accel.compare import READERS, Mapped, deep, page_answer
+from tests.differential.results import definition
+from tests.differential.shapes import parse
+from tests.support.results import result
+
+from turbocql import accel
+
+TYPES = {
+    "timestamp": ["0000019aa3f1c2d3", ""],
+    "date": ["80005100"],
+    "time": ["0000000000000007"],
+    "duration": ["020406"],
+    "int": ["00000007", ""],
+    "blob": ["0102", ""],
+    "varint": ["0123456789"],
+    "decimal": ["00000002ff6a"],
+    "list<int>": ["0000000200000004000000070000000400000008", "000000010000000000"],
+    "set<int>": ["0000000200000004000000070000000400000008", "0000000100000000"],
+    "set<text>": ["00000002000000016200000001" + "61"],
+    "map<text, int>": ["00000001000000016100000004" + "00000007"],
+    "tuple<int, text>": ["0000000400000007", ""],
+    "pair{a int, b text}": ["00000004000000070000000161", "0000000400000007"],
+    "vector<timestamp, 1>": ["0000019aa3f1c2d3"],
+    "list<timestamp>": ["00000001000000080000019aa3f1c2d3"],
+}
+
+
+def readings(types: Any = None) -> list[Any]:
+    """What every way of reading makes of all those bytes."""
+    seen: list[Any] = []
+    for text, cells in TYPES.items():
+        shape = parse(text)
+        columns = [("c", definition(shape))]
+        rows = [[bytes.fromhex(cell)] for cell in cells]
+        body = result(columns, rows)
+        for kind, reader in READERS.items():
+            # The driver's arrays keep what was in memory before where a number has no bytes.
+            if kind != "arrays" or "" not in cells:
+                seen.append((text, kind, page_answer(reader, body, 4, types)))
+        for (cell,) in rows:
+            seen.append((text, deep(answer(shape.reference.deserialize, cell, 4))))
+            seen.append((text, deep(answer(shape.reference.from_binary, cell, 4))))
+    return seen
+
+
+def expect(seen: list[Any], wanted: list[Any], when: str) -> None:
+    for one, other in zip(seen, wanted, strict=True):
+        assert one == other, f"{when}:\n{one}\n{other}"
+
+
+@contextlib.contextmanager
+def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """An attribute of the driver's, for a while."""
+    absent = object()
+    then = vars(owner).get(name, absent)
+    if value is absent or value == "deleted":
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if then is absent:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, then)
+
+
+@contextlib.contextmanager
+def without(table: dict[Any, Any], key: Any) -> Iterator[None]:
+    """A dict of the driver's without an entry, for a while."""
+    then = table.pop(key)
+    try:
+        yield
+    finally:
+        table[key] = then
+
+
+class Date(util.Date):  # type: ignore[misc]
+    """A user's."""
+
+
+class Duration(util.Duration):  # type: ignore[misc]
+    """A user's."""
+
+
+class Keyed(util.OrderedMapSerializedKey):  # type: ignore[misc]
+    """A user's."""
+
+
+def changes() -> dict[str, Callable[[], contextlib.AbstractContextManager[None]]]:
+    """What users do."""
+
+    def read(byts: bytes, protocol_version: int) -> Any:
+        return "read", byts.hex(), protocol_version
+
+    def read_class(cls: Any, byts: bytes, protocol_version: int) -> Any:
+        return cls.__name__, byts.hex(), protocol_version
+
+    types = cqltypes
+    found: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+        "timestamps": lambda: changed(types.DateType, "deserialize", staticmethod(read)),
+        "varints": lambda: changed(types.IntegerType, "deserialize", staticmethod(read)),
+        "durations": lambda: changed(types.DurationType, "deserialize", staticmethod(read)),
+        "vectors": lambda: changed(types.VectorType, "deserialize", classmethod(read_class)),
+        "collections": lambda: changed(
+            types._ParameterizedType, "deserialize", classmethod(read_class)
+        ),
+        "maps": lambda: changed(types.MapType, "deserialize_safe", classmethod(read_class)),
+        "lists": lambda: changed(types.ListType, "from_binary", classmethod(read_class)),
+        "ints": lambda: changed(types.Int32Type, "from_binary", classmethod(read_class)),
+        "empty ints": lambda: changed(types.Int32Type, "support_empty_values", True),
+        "empty values": lambda: changed(types._CassandraType, "support_empty_values", True),
+        "no empty ints": lambda: changed(types.Int32Type, "empty_binary_ok", True),
+        "sets as lists": lambda: changed(types.SetType, "adapter", list),
+        "lists as tuples": lambda: changed(types.ListType, "adapter", tuple),
+        "dates of my own": lambda: changed(util, "Date", Date),
+        "durations of my own": lambda: changed(util, "Duration", Duration),
+        "sorted lists": lambda: changed(util, "sortedset", sorted),
+        "maps of my own": lambda: changed(util, "OrderedMapSerializedKey", Keyed),
+    }
+    if protocol.HAVE_CYTHON:
+        from cassandra import deserializers
+
+        found |= {
+            "no DesDateType": lambda: changed(deserializers, "DesDateType", "deleted"),
+            "no DesSetType": lambda: changed(
+                deserializers, "DesSetType", deserializers.DesListType
+            ),
+            "blobs as bytearrays": lambda: changed(
+                deserializers, "DesBytesType", deserializers.DesBytesTypeByteArray
+            ),
+        }
+    if "arrays" in READERS:
+        from cassandra import numpy_parser
+
+        table = numpy_parser._cqltype_to_numpy
+        found["ints as objects"] = lambda: without(table, types.Int32Type)
+    return found
+
+
+def main() -> None:
+    plain = readings()
+    mapped = {"ks": {"pair": Mapped}}
+    plain_mapped = readings(mapped)
+    for name, change in changes().items():
+        print(name, file=sys.stderr, flush=True)
+        with change():
+            wanted = readings()
+        expect(readings(), plain, f"{name}, gone")
+        with change(), accel.accelerated():
+            expect(readings(), wanted, f"{name}, before")
+            expect(readings(), wanted, f"{name}, before, again")
+        with accel.accelerated():
+            expect(readings(), plain, "nothing")
+            expect(readings(), plain, "nothing, again")
+            for _ in range(2):
+                with change():
+                    expect(readings(), wanted, f"{name}, after")
+                    expect(readings(), wanted, f"{name}, after, again")
+                expect(readings(), plain, f"{name}, taken back")
+        expect(readings(), plain, f"{name}, off")
+    with accel.accelerated():
+        for _ in range(2):
+            expect(readings(), plain, "no class registered")
+            expect(readings(mapped), plain_mapped, "a class registered")
+    print(len(changes()) * len(plain))
+
+
+if __name__ == "__main__":
+    main()
