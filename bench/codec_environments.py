@@ -95,8 +95,8 @@ def keep_samples(path: Path, samples: list[dict[str, Any]]) -> None:
     """
 
     def subject(sample: dict[str, Any]) -> tuple[Any, ...]:
-        names = ("case", "series", "scenario", "shape", "in_flight", "interpreter")
-        return tuple(sample.get(name) for name in names)
+        names = ("case", "series", "scenario", "shape", "in_flight", "interpreter", "variant")
+        return tuple(sample.get(name) or None for name in names)
 
     taken = {subject(sample) for sample in samples}
     kept = [sample for sample in read_samples(path) if subject(sample) not in taken]

@@ -30,7 +30,7 @@ from timing import today
 
 from turbocql.testing import CassandraError
 
-__all__ = ["main", "table"]
+__all__ = ["main", "measure", "table"]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -48,8 +48,9 @@ class Failed(Exception):
 class Run:
     """What goes on in one call of `main`."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, suite: str, path: Path) -> None:
         self._server = server
+        self._suite, self._path = suite, path
         self._salts = count(1)
         self.samples: list[Sample] = []
         self.failures: list[str] = []
@@ -61,17 +62,19 @@ class Run:
 
     def check(self, wanted: Iterable[Case]) -> list[Case]:
         """The cases whose code has done a small run right."""
-        fit: dict[tuple[str, str, str], bool] = {}
+        fit: dict[tuple[str, ...], bool] = {}
         ordered = list(wanted)
         # With some in flight where there is a choice: the code is the same for any number.
         for case in sorted(ordered, key=lambda case: case.in_flight != 100):
-            code = (case.client, case.scenario, case.shape)
+            code = (case.client, case.scenario, case.shape, case.variant)
             if code not in fit:
                 fit[code] = self._is_fit(case)
         for case in ordered:
-            if case.cannot and not fit[case.client, case.scenario, case.shape]:
+            if case.cannot and not fit[case.client, case.scenario, case.shape, case.variant]:
                 self._keep(case, {"requests": 0, "note": case.cannot})
-        return [case for case in ordered if fit[case.client, case.scenario, case.shape]]
+        return [
+            case for case in ordered if fit[case.client, case.scenario, case.shape, case.variant]
+        ]
 
     def _is_fit(self, case: Case) -> bool:
         try:
@@ -106,6 +109,7 @@ class Run:
             latency_requests=200 if check else case.latency_requests,
             salt=next(self._salts),
             check=check,
+            variant=case.variant,
         )
         taken = _process(case.client, job)
         if case.writes:
@@ -117,10 +121,10 @@ class Run:
 
     def _keep(self, case: Case, taken: Sample) -> None:
         nothing = dict.fromkeys(("version", "wall_s", "cpu_s", "p50_us", "p99_us", "note"))
-        sample = {"suite": "end_to_end", **asdict(case), **nothing, **taken, "date": today()}
+        sample = {"suite": self._suite, **asdict(case), **nothing, **taken, "date": today()}
         self.samples.append(sample)
-        SAMPLES.parent.mkdir(parents=True, exist_ok=True)
-        with SAMPLES.open("a", encoding="utf-8") as out:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as out:
             out.write(json.dumps(sample) + "\n")
 
 
@@ -177,8 +181,13 @@ def main(patterns: Sequence[str] = (), rounds: int = ROUNDS) -> int:
     wanted = named(patterns)
     if not wanted:
         raise SystemExit(f"no case has {' or '.join(patterns)} in its name")
+    return measure(wanted, rounds, "end_to_end", SAMPLES)
+
+
+def measure(wanted: list[Case], rounds: int, suite: str, path: Path) -> int:
+    """Appends a sample of each case and round to a file, and prints their medians."""
     with Server() as server:
-        run = Run(server)
+        run = Run(server, suite, path)
         for client in dict.fromkeys(case.client for case in wanted):
             try:
                 _install(client)
@@ -202,7 +211,13 @@ def table(samples: Iterable[Sample]) -> list[str]:
     """The medians of each case as lines of text."""
     taken: dict[Case, list[Sample]] = {}
     for sample in samples:
-        case = Case(*(sample[name] for name in ("scenario", "shape", "client", "in_flight")))
+        case = Case(
+            scenario=sample["scenario"],
+            shape=sample["shape"],
+            client=sample["client"],
+            in_flight=sample["in_flight"],
+            variant=sample.get("variant", ""),
+        )
         taken.setdefault(case, []).append(sample)
     cpu = {
         case: _median(of, lambda sample: sample["cpu_s"] / sample["requests"] * 1e6)
@@ -212,11 +227,12 @@ def table(samples: Iterable[Sample]) -> list[str]:
     lines = [
         "medians; CPU of the client per request, its ratio to turbocql in the same shape"
         " (callbacks: workers, concurrent: tasks)",
-        f"{'scenario':14} {'shape':10} {'client':17} {'in flight':>9} {'CPU us':>8} {'ratio':>6}"
+        f"{'scenario':21} {'shape':10} {'client':28} {'in flight':>9} {'CPU us':>8} {'ratio':>6}"
         f" {'per s':>8} {'p50 us':>8} {'p99 us':>8}  note",
     ]
     for case, of in taken.items():
-        name = f"{case.scenario:14} {case.shape:10} {case.client:17} {case.in_flight:9}"
+        scenario = f"{case.scenario} {case.variant}".strip()
+        name = f"{scenario:21} {case.shape:10} {case.client:28} {case.in_flight:9}"
         note = of[0]["note"] or ""
         if case not in cpu:
             lines.append(f"{name} {'-':>8} {'-':>6} {'-':>8} {'-':>8} {'-':>8}  {note}")

@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 
 from timing import chosen
 
-__all__ = ["CANNOT", "CLIENTS", "FLOOR", "Case", "cases", "counterpart", "named"]
+__all__ = [
+    "ACCELERATED",
+    "CANNOT",
+    "CLIENTS",
+    "FLOOR",
+    "PYTHON",
+    "Case",
+    "accelerated_cases",
+    "cases",
+    "counterpart",
+    "named",
+]
 
 FLOOR = "engine"
 """No driver: what the network engine takes by itself, without Python."""
@@ -21,8 +32,13 @@ CLIENTS = {
     "acsylla": (".venv-acsylla", "clients.with_acsylla"),
     "scyllapy": (".venv-scyllapy", "clients.with_scyllapy"),
     FLOOR: (".venv", "clients.with_engine"),
+    "scylla-driver-accelerated": (".venv-scylla-driver", "clients.with_accelerated"),
+    "cassandra-driver-accelerated": (".venv-cassandra-driver", "clients.with_accelerated"),
 }
 """The environment of each client and its program."""
+
+ACCELERATED = "-accelerated"
+"""What the name of a driver ends in where the accelerator is on."""
 
 AWAITED = ("turbocql", "acsylla", "scyllapy")
 PYTHON = ("scylla-driver", "cassandra-driver")
@@ -44,9 +60,11 @@ class Case:
     shape: str
     client: str
     in_flight: int
+    variant: str = ""
 
     def __str__(self) -> str:
-        return f"{self.scenario} {self.shape} {self.client} {self.in_flight}"
+        words = (self.scenario, self.variant, self.shape, self.client, str(self.in_flight))
+        return " ".join(filter(None, words))
 
     @property
     def kind(self) -> str:
@@ -65,7 +83,7 @@ class Case:
     @property
     def requests(self) -> int:
         """So many that a sample takes a second or three; the order of magnitude is enough."""
-        slow = self.client in (*PYTHON, "scyllapy")
+        slow = self.client.startswith(PYTHON) or self.client == "scyllapy"
         if self.in_flight == 1:
             return 2000 if slow else 3000
         count = 8000 if slow else 20_000
@@ -119,6 +137,22 @@ def cases() -> list[Case]:
             for client in ("turbocql", *PYTHON, "acsylla", "scyllapy")
         ]
     return found
+
+
+def accelerated_cases() -> list[Case]:
+    """The drivers plain and accelerated, beside each other."""
+    kinds = [
+        *(("insert_text", ""), ("insert_vector", "list"), ("insert_vector", "ndarray")),
+        *(("select_text", "tuples"), ("select_text", "named")),
+    ]
+    shapes = [(*kind, shape, 100) for kind in kinds for shape in ("callbacks", "concurrent")]
+    shapes += [("scan", "", shape, 1) for shape in ("tuples", "named", "dicts")]
+    return [
+        Case(scenario, shape, f"{driver}{ending}", in_flight, variant)
+        for scenario, variant, shape, in_flight in shapes
+        for driver in PYTHON
+        for ending in ("", ACCELERATED)
+    ]
 
 
 def counterpart(case: Case) -> Case:

@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+import report_accelerator
 import report_codec
 import report_end_to_end
 import report_growth
@@ -69,6 +70,7 @@ class Samples:
         self.codec = read_samples(place / "codec.jsonl")
         self.end_to_end = read_samples(place / "end_to_end.jsonl")
         self.growth = read_samples(place / "growth.jsonl")
+        self.accelerator = read_samples(place / "accelerator.jsonl")
         profiles = place / "profiles.json"
         self.profiles: dict[str, Any] = {}
         if profiles.exists():
@@ -83,6 +85,8 @@ class Samples:
 def main(samples: Path = SAMPLES, page: Path = PAGE) -> None:
     """Writes the page, and its charts into the directory of the same name beside it."""
     taken = Samples(samples)
+    if page == PAGE:
+        report_accelerator.write(taken.accelerator)
     if not taken.all:
         raise SystemExit(f"no samples in {samples.relative_to(ROOT)}: see make bench")
     charts = page.parent / page.stem

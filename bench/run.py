@@ -12,6 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import accelerator
 import codec
 import end_to_end
 import growth
@@ -23,7 +24,7 @@ from growth_timing import series_named
 from report_data import Sample
 from timing import chosen, nearest
 
-SUITES = ("codec", "end_to_end", "growth")
+SUITES = ("codec", "end_to_end", "growth", "accelerator")
 
 
 def main() -> None:
@@ -63,6 +64,10 @@ def names(suite: str, patterns: list[str]) -> list[str]:
     """The names of a suite's cases that the patterns choose; no environment is needed for it."""
     if suite == "codec":
         return [name for name in codec_cases() if chosen(name, patterns, suite)]
+    if suite == "accelerator":
+        # Without its name, it is the driver's own cases that are meant.
+        words = [pattern for pattern in patterns if "accelerat" in pattern.lower()]
+        return accelerator.names(words) if words or not patterns else []
     return series_named(patterns) if suite == "growth" else [str(case) for case in named(patterns)]
 
 
@@ -81,6 +86,9 @@ def run(
         return codec.main(patterns, rounds or codec.ROUNDS, interpreter), False
     if suite == "growth":
         return growth.main(patterns, rounds or growth.ROUNDS, interpreter), False
+    if suite == "accelerator":
+        words = [pattern for pattern in patterns if "accelerat" in pattern.lower()]
+        return accelerator.main(words, rounds or accelerator.ROUNDS)
     return run_end_to_end(patterns, rounds or end_to_end.ROUNDS)
 
 

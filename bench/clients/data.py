@@ -19,6 +19,7 @@ __all__ = [
     "scan_row",
     "text",
     "vector_bytes",
+    "vector_lists",
     "vectors",
 ]
 
@@ -57,6 +58,12 @@ def vectors() -> list[Any]:
 
     generator = np.random.default_rng(768)
     return [generator.random(DIMENSIONS, dtype=np.float32) for _ in range(_VECTORS)]
+
+
+@lru_cache(maxsize=1)
+def vector_lists() -> list[list[float]]:
+    """The same as lists of floats."""
+    return [vector.tolist() for vector in vectors()]
 
 
 @lru_cache(maxsize=1)

@@ -44,6 +44,8 @@ class Job:
     salt: int
     check: bool
     """Whether to look at all that is read, instead of timing it."""
+    variant: str = ""
+    """Vectors as `list`, rows as `named` or `dicts`, where that is not what the client does."""
 
     @property
     def host(self) -> str:
@@ -77,7 +79,9 @@ class Job:
         keys = range(first, first + count)
         if self.kind == "text":
             return [(key, data.text(key, self.salt)) for key in keys]
-        pool = data.vector_bytes() if ready_bytes else data.vectors()
+        pool: list[Any] = data.vector_bytes() if ready_bytes else data.vectors()
+        if self.variant == "list":
+            pool = data.vector_lists()
         return [(key, pool[data.number_of(key, self.salt)]) for key in keys]
 
 

@@ -37,7 +37,7 @@ class Cassandra(Client):
         profile = ExecutionProfile(
             consistency_level=ConsistencyLevel.LOCAL_ONE,
             request_timeout=60,
-            row_factory=FACTORIES.get(job.shape, tuple_factory),
+            row_factory=FACTORIES.get(job.variant or job.shape, tuple_factory),
         )
         self._cluster = Cluster(
             [job.host], port=job.port, execution_profiles={EXEC_PROFILE_DEFAULT: profile}

@@ -229,6 +229,12 @@ impl BodyStandIn {
                 return None;
             };
             let start = values.len();
+            if start == 0
+                && let Ok(first) = parameters.len()
+            {
+                // Mostly all have as many.
+                values.reserve(first.min(MOST) * queries.len().min(MOST_RESERVED));
+            }
             if !append_values(parameters, self.unset.bind(py), &mut values, MOST) {
                 return None;
             }
@@ -250,6 +256,9 @@ enum Text<'py> {
     Prepared(Bound<'py, PyBytes>),
     Query(Bound<'py, PyString>),
 }
+
+/// Statements that room is made for at once.
+const MOST_RESERVED: usize = 256;
 
 /// Values of a statement at most.
 const MOST: usize = u16::MAX as usize;

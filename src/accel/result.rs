@@ -1,7 +1,8 @@
 //! `recv_results_rows` of the driver's RESULT messages.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
@@ -20,8 +21,11 @@ use crate::ffi::reading::{Column, Columns, Reading};
 use crate::ffi::reference::{ReadWays, Reference};
 use crate::ffi::rows::{Stopped, tuples};
 
-/// Descriptions of columns that are kept, the last used first.
-const KEPT: usize = 64;
+/// Descriptions of columns are kept by their fingerprints: of so many, all are given up.
+const MOST_PLACES: usize = 4096;
+
+/// Descriptions of one fingerprint that are kept, the last used first.
+const MOST_IN_PLACE: usize = 64;
 
 /// How rows of columns that a result has described become values, if that is usual.
 #[pyclass(frozen, module = "turbocql._core")]
@@ -101,6 +105,9 @@ enum Key {
     Known(Py<PyList>),
 }
 
+/// By fingerprints.
+type Plans = HashMap<u64, Vec<(Key, Py<ResultPlan>)>>;
+
 /// As what rows are given.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
@@ -127,7 +134,7 @@ pub struct ResultStandIn {
     shape: Shape,
     /// Of what is made natively, what the driver makes.
     finish: Py<PyAny>,
-    known: Mutex<Vec<(Key, Py<ResultPlan>)>>,
+    known: Mutex<Plans>,
     counts: Counts,
     learned: AtomicU64,
 }
@@ -205,44 +212,65 @@ impl ResultStandIn {
         &self,
         head: &Head<'_>,
         given: &Call<'_, 'py>,
+        place: u64,
     ) -> Option<(Option<Description>, Bound<'py, ResultPlan>)> {
         let py = given.message.py();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = known.iter().position(|(key, plan)| match key {
-            Key::Described(description) => head.is(description),
-            Key::Known(list) => {
-                !head.is_described()
-                    && given.metadata.is(list)
-                    && plan.get().is_of(list.bind(py))
-                    && plan.get().metadata.bind(py).len() == head.width()
-            }
-        })?;
-        known[..=at].rotate_right(1);
-        let (key, plan) = known.first()?;
-        if plan.get().is_current(py) {
+        let found = {
+            let mut known = self.known();
+            let plans = known.get_mut(&place)?;
+            let at = plans.iter().position(|(key, plan)| match key {
+                Key::Described(description) => head.is(description),
+                Key::Known(list) => {
+                    !head.is_described()
+                        && given.metadata.is(list)
+                        && plan.get().is_of(list.bind(py))
+                        && plan.get().metadata.bind(py).len() == head.width()
+                }
+            })?;
+            plans[..=at].rotate_right(1);
+            let (key, plan) = plans.first()?;
             let description = match key {
                 Key::Described(description) => Some(description.clone()),
                 Key::Known(_) => None,
             };
-            return Some((description, plan.bind(py).clone()));
+            (description, plan.bind(py).clone())
+        };
+        // Comparing may run Python code, and with it other threads: not while others must wait.
+        if found.1.get().is_current(py) {
+            return Some(found);
         }
-        let dropped = known.remove(0);
-        drop(known);
+        let dropped = {
+            let mut known = self.known();
+            let plans = known.get_mut(&place)?;
+            let at = plans.iter().position(|(_, plan)| plan.is(&found.1))?;
+            plans.remove(at)
+        };
         drop(dropped);
         None
     }
 
-    fn keep(&self, key: Key, plan: Py<ResultPlan>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+    fn known(&self) -> MutexGuard<'_, Plans> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, place: u64, key: Key, plan: Py<ResultPlan>) {
+        let mut known = self.known();
         // Python objects go with what is dropped, when the lock is gone.
-        let dropped = if known.len() < KEPT { None } else { known.pop() };
-        known.insert(0, (key, plan));
+        let all = if known.len() < MOST_PLACES { None } else { Some(std::mem::take(&mut *known)) };
+        let plans = known.entry(place).or_default();
+        let last = if plans.len() < MOST_IN_PLACE { None } else { plans.pop() };
+        plans.insert(0, (key, plan));
         drop(known);
-        drop(dropped);
+        drop((all, last));
     }
 
     /// Has the driver read it, and learns from that how to.
-    fn learn<'py>(&self, given: &Call<'_, 'py>, head: &Head<'_>) -> PyResult<Bound<'py, PyAny>> {
+    fn learn<'py>(
+        &self,
+        given: &Call<'_, 'py>,
+        head: &Head<'_>,
+        place: u64,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let Call { message, reader, version, types, metadata, policy, .. } = given;
         let py = message.py();
         self.learned.fetch_add(1, Ordering::Relaxed);
@@ -257,7 +285,7 @@ impl ResultStandIn {
             (Key::Known(list.clone().unbind()), (*metadata).clone())
         };
         let plan = self.compile.bind(py).call1((columns,))?;
-        self.keep(key, plan.cast_into::<ResultPlan>()?.unbind());
+        self.keep(place, key, plan.cast_into::<ResultPlan>()?.unbind());
         Ok(done)
     }
 
@@ -407,8 +435,13 @@ impl StandIn for ResultStandIn {
         if !head.is_described() && head.metadata_id().is_some() {
             return Ok(None);
         }
-        let Some((description, plan)) = stand_in.find(&head, &given) else {
-            return stand_in.learn(&given, &head).map(Some);
+        let place = match head.is_described() {
+            true => head.fingerprint(),
+            false => Some(given.metadata.as_ptr() as u64),
+        };
+        let Some(place) = place else { return Ok(None) };
+        let Some((description, plan)) = stand_in.find(&head, &given, place) else {
+            return stand_in.learn(&given, &head, place).map(Some);
         };
         if stand_in.read(&given, &head, description.as_ref(), plan.get())?.is_none() {
             return Ok(None);

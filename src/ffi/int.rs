@@ -105,3 +105,53 @@ pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
         object
     }
 }
+
+/// Appends the least two's complement of an exact `int` of any size, the highest byte first.
+///
+/// # Safety
+/// As for [`small`].
+pub unsafe fn put_varint(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool {
+    // SAFETY: as in `small`; so many digits stand there.
+    let (negative, digits) = unsafe {
+        if (*object).ob_type != &raw mut ffi::PyLong_Type {
+            return false;
+        }
+        let int = object.cast::<Digits>();
+        let tag = (*int).tag;
+        #[cfg(Py_3_12)]
+        let (negative, count) = (tag & 3 == 2, (tag >> 3) as usize);
+        #[cfg(not(Py_3_12))]
+        let (negative, count) = (tag < 0, tag.unsigned_abs());
+        let first = (&raw const (*int).digit).cast::<u32>();
+        (negative, std::slice::from_raw_parts(first, count))
+    };
+    let start = out.len();
+    if out.try_reserve(digits.len() * 4 + 1).is_err() {
+        return false;
+    }
+    // The lowest byte first; of a number below zero, what it is above the one before it, inverted.
+    let (mut bits, mut held, mut borrow) = (0_u64, 0, u32::from(negative));
+    for &digit in digits {
+        let (low, under) = digit.overflowing_sub(borrow);
+        borrow = u32::from(under);
+        bits |= u64::from(low & 0x3fff_ffff) << held;
+        held += 30;
+        while held >= 8 {
+            out.push(bits as u8);
+            bits >>= 8;
+            held -= 8;
+        }
+    }
+    out.push(bits as u8);
+    while out.len() > start + 1 && out.last() == Some(&0) {
+        out.pop();
+    }
+    if out.last().is_some_and(|high| high & 0x80 != 0) {
+        out.push(0);
+    }
+    if negative {
+        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    out[start..].reverse();
+    true
+}

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDate, PyDateTime, PyInt, PyTzInfo};
+use pyo3::types::{PyBytes, PyDate, PyDateTime, PyTzInfo};
 use turbocql_codec::types::{self, float::narrow};
 use turbocql_codec::{Plan, wire};
 
@@ -520,15 +520,7 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
                     types::varint::encode_i64(n, out);
                     true
                 }
-                None if D::REFERENCE => match borrowed(object).cast_exact::<PyInt>() {
-                    Ok(number) => number.extract().is_ok_and(|number: i128| {
-                        room(out, 16) && {
-                            types::varint::encode_i128(number, out);
-                            true
-                        }
-                    }),
-                    Err(_) => false,
-                },
+                None => int::put_varint(object, out),
                 _ => false,
             },
             Plan::Timestamp => put_fixed(as_timestamp::<D>(object), out),

@@ -3,6 +3,7 @@
 //! The same in versions 3 to 5, but for the flag of changed metadata, which only 5 sets.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::cql_type::{CqlType, MAX_DEPTH, UdtType};
@@ -141,6 +142,18 @@ impl<'a> Head<'a> {
             && self.count == description.columns.len()
             && (self.flags & GLOBAL_TABLE != 0) == description.global
             && self.rest.rest().starts_with(&description.bytes)
+    }
+
+    /// The same for the same columns: of their number, the table and the first column's name. None
+    /// where these cannot be read.
+    pub fn fingerprint(&self) -> Option<u64> {
+        let mut rest = self.rest;
+        let mut hasher = DefaultHasher::new();
+        self.count.hash(&mut hasher);
+        for _ in 0..if self.count == 0 { 0 } else { 3 } {
+            short_bytes(&mut rest).ok()?.hash(&mut hasher);
+        }
+        Some(hasher.finish())
     }
 
     /// Reads the columns.
