@@ -70,6 +70,8 @@ mod _core {
     #[pymodule_export]
     use crate::ffi::reference::ReadWays;
     #[pymodule_export]
+    use crate::ffi::util::accel_values;
+    #[pymodule_export]
     use crate::op::Op;
     #[pymodule_export]
     use crate::ready::release_held;

@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use super::serialize::TypePlan;
 use super::{Counts, Writes, epoch};
 use crate::ffi::call::{self, StandIn};
+use crate::ffi::record::is_plain_tuple;
 use crate::value::HostPlan;
 
 /// How rows for a prepared statement become cells, if that is usual.
@@ -139,9 +140,9 @@ impl BindStandIn {
         })
     }
 
-    /// What takes the method's place.
-    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        call::method(&call::function(this, c"bind")?)
+    /// What takes the method's place; `doc` begins with its parameters.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::method(&call::function(this, c"bind", doc)?)
     }
 
     /// How often it was native, and how often the original's.
@@ -240,7 +241,9 @@ impl StandIn for BindStandIn {
         let (raw, values): (Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>) =
             if let Ok(list) = given.cast_exact::<PyList>() {
                 ((**given).clone(), list.iter().collect())
-            } else if let Ok(tuple) = given.cast_exact::<PyTuple>() {
+            } else if let Ok(tuple) = given.cast::<PyTuple>()
+                && is_plain_tuple(given)
+            {
                 ((**given).clone(), tuple.iter().collect())
             } else if let Ok(named) = given.cast_exact::<PyDict>() {
                 let mut values = Vec::with_capacity(columns.len());

@@ -55,9 +55,9 @@ impl BodyStandIn {
         Ok(BodyStandIn { original, class: owner, unset, kind, without_metadata_id, counts })
     }
 
-    /// What takes the method's place.
-    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        call::method(&call::function(this, c"send_body")?)
+    /// What takes the method's place; `doc` begins with its parameters.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::method(&call::function(this, c"send_body", doc)?)
     }
 
     /// How often it was native, and how often the original's.

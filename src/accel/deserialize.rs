@@ -45,9 +45,9 @@ impl DeserializeStandIn {
         DeserializeStandIn { original, ways, way, counts: Counts::default() }
     }
 
-    /// What takes the function's place.
-    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        call::function(this, c"deserialize")
+    /// What takes the function's place; `doc` begins with its parameters.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, c"deserialize", doc)
     }
 
     /// How often it was native, and how often the original's.

@@ -4,10 +4,11 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyIterator, PyType};
 use turbocql_codec::page;
 
-use crate::ffi::reader::ValueReader;
+use super::result::ResultPlan;
 use crate::ffi::reading::{Column, Columns, Reading};
 use crate::ffi::reference::{ReadWays, Reference};
 use crate::ffi::rows::{Stopped, tuple};
@@ -27,7 +28,7 @@ pub struct Again {
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct LazyRows {
     again: Again,
-    readers: Vec<Py<ValueReader>>,
+    plan: Py<ResultPlan>,
     ways: Py<ReadWays>,
     version: i64,
     body: Py<PyBytes>,
@@ -46,6 +47,21 @@ enum At {
 impl LazyRows {
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
         this
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Again { original, message, types, metadata, .. } = &self.again;
+        visit.call(original)?;
+        visit.call(message)?;
+        visit.call(types)?;
+        visit.call(metadata)?;
+        visit.call(&self.plan)?;
+        visit.call(&self.ways)?;
+        // Nobody waits for the collector: while a row is read, it is not asked for its parts.
+        match self.at.try_lock().as_deref() {
+            Ok(Some(At::Driver(rows))) => visit.call(rows),
+            _ => Ok(()),
+        }
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -78,7 +94,7 @@ impl LazyRows {
 impl LazyRows {
     pub fn new(
         again: Again,
-        readers: Vec<Py<ValueReader>>,
+        plan: Py<ResultPlan>,
         ways: Py<ReadWays>,
         version: i64,
         body: Py<PyBytes>,
@@ -86,7 +102,7 @@ impl LazyRows {
         count: usize,
     ) -> LazyRows {
         let at = Mutex::new(Some(At::Native(0, from)));
-        LazyRows { again, readers, ways, version, body, count, at }
+        LazyRows { again, plan, ways, version, body, count, at }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<At>> {
@@ -102,10 +118,14 @@ impl LazyRows {
     ) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
         let Some(reference) = Reference::new(py, self.ways.get()) else { return Ok(None) };
         let reading = Reading::new(reference, true, self.version);
-        let columns = self.readers.iter().map(|reader| Column::Clear(reader.get())).collect();
+        let (plan, readers) = (self.plan.get(), self.plan.get().readers());
+        if !plan.is_current(py) {
+            return Ok(None);
+        }
+        let columns = readers.iter().map(|reader| Column::Clear(reader.get())).collect();
         let columns = Columns::new(reading, columns);
         let rest = &self.body.as_bytes(py)[from..];
-        let Ok(mut cells) = page::cells(self.readers.len(), self.count - given, rest) else {
+        let Ok(mut cells) = page::cells(readers.len(), self.count - given, rest) else {
             return Ok(None);
         };
         match tuple(py, &columns, &mut cells) {

@@ -61,6 +61,14 @@ impl Entries {
         Entries(entries.into_iter().map(|(dict, key, then)| (dict.unbind(), key, then)).collect())
     }
 
+    fn clone_ref(&self, py: Python<'_>) -> Entries {
+        let cloned = self.0.iter().map(|(dict, key, then)| {
+            let then = then.as_ref().map(|then| then.clone_ref(py));
+            (dict.clone_ref(py), key.clone_ref(py), then)
+        });
+        Entries(cloned.collect())
+    }
+
     fn are_current(&self, py: Python<'_>) -> bool {
         self.0.iter().all(|(dict, key, then)| match (dict.bind(py).get_item(key), then) {
             (Ok(Some(now)), Some(then)) => now.is(then),

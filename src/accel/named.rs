@@ -24,9 +24,9 @@ impl NamedStandIn {
         Ok(NamedStandIn { class: owner.clone().into_any().unbind(), width })
     }
 
-    /// What is called in the class's place.
-    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        call::function(this, c"Row")
+    /// What is called in the class's place; `doc` begins with its parameters.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, c"Row", doc)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `recv_results_rows` of the driver's RESULT messages.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,11 +21,16 @@ use crate::ffi::reading::{Column, Columns, Reading};
 use crate::ffi::reference::{ReadWays, Reference};
 use crate::ffi::rows::{Stopped, tuples};
 
-/// Descriptions of columns are kept by their fingerprints: of so many, all are given up.
-const MOST_PLACES: usize = 4096;
+/// Descriptions of columns are kept by their fingerprints. When there are so many, no more are
+/// learned, until so many that are not known have come that all are given up.
+const MOST_PLACES: usize = 16_384;
+const MOST_UNKNOWN: u64 = 4 * MOST_PLACES as u64;
 
 /// Descriptions of one fingerprint that are kept, the last used first.
-const MOST_IN_PLACE: usize = 64;
+const MOST_IN_PLACE: usize = 16;
+
+/// Lists of columns that are remembered for having been seen, until they come again.
+const MOST_SEEN: usize = 1024;
 
 /// How rows of columns that a result has described become values, if that is usual.
 #[pyclass(frozen, module = "turbocql._core")]
@@ -85,12 +90,16 @@ impl ResultPlan {
 
     /// Whether what it depends on is as it was.
     #[getter]
-    fn is_current(&self, py: Python<'_>) -> bool {
+    pub fn is_current(&self, py: Python<'_>) -> bool {
         self.epoch == epoch() && self.entries.are_current(py)
     }
 }
 
 impl ResultPlan {
+    pub fn readers(&self) -> &[Py<ValueReader>] {
+        self.columns.as_deref().unwrap_or_default()
+    }
+
     /// Whether columns that a message does not describe are those.
     fn is_of(&self, metadata: &Bound<'_, PyList>) -> bool {
         let own = self.metadata.bind(metadata.py());
@@ -137,6 +146,8 @@ pub struct ResultStandIn {
     known: Mutex<Plans>,
     counts: Counts,
     learned: AtomicU64,
+    seen: Mutex<HashSet<u64>>,
+    unknown: AtomicU64,
 }
 
 #[pymethods]
@@ -171,12 +182,14 @@ impl ResultStandIn {
             known: Mutex::default(),
             counts: Counts::default(),
             learned: AtomicU64::new(0),
+            seen: Mutex::default(),
+            unknown: AtomicU64::new(0),
         })
     }
 
-    /// What takes the method's place.
-    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        call::method(&call::function(this, c"recv_results_rows")?)
+    /// What takes the method's place; `doc` begins with its parameters.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::method(&call::function(this, c"recv_results_rows", doc)?)
     }
 
     /// How often it was native, and how often the original's.
@@ -255,13 +268,39 @@ impl ResultStandIn {
 
     fn keep(&self, place: u64, key: Key, plan: Py<ResultPlan>) {
         let mut known = self.known();
-        // Python objects go with what is dropped, when the lock is gone.
-        let all = if known.len() < MOST_PLACES { None } else { Some(std::mem::take(&mut *known)) };
         let plans = known.entry(place).or_default();
+        // Python objects go with what is dropped, when the lock is gone.
         let last = if plans.len() < MOST_IN_PLACE { None } else { plans.pop() };
         plans.insert(0, (key, plan));
         drop(known);
-        drop((all, last));
+        drop(last);
+    }
+
+    /// Whether to learn from a page: not when too much has been learned, and from columns that are
+    /// no part of the result only when they come again.
+    fn is_worth_it(&self, head: &Head<'_>, place: u64) -> bool {
+        if !head.is_described() {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if !seen.contains(&place) {
+                if seen.len() >= MOST_SEEN {
+                    seen.clear();
+                }
+                seen.insert(place);
+                return false;
+            }
+        }
+        let mut known = self.known();
+        if known.len() < MOST_PLACES {
+            return true;
+        }
+        if self.unknown.fetch_add(1, Ordering::Relaxed) < MOST_UNKNOWN {
+            return false;
+        }
+        self.unknown.store(0, Ordering::Relaxed);
+        let all = std::mem::take(&mut *known);
+        drop(known);
+        drop(all);
+        true
     }
 
     /// Has the driver read it, and learns from that how to.
@@ -284,8 +323,12 @@ impl ResultStandIn {
             let Ok(list) = metadata.cast_exact::<PyList>() else { return Ok(done) };
             (Key::Known(list.clone().unbind()), (*metadata).clone())
         };
-        let plan = self.compile.bind(py).call1((columns,))?;
-        self.keep(place, key, plan.cast_into::<ResultPlan>()?.unbind());
+        // The page has been read: what goes wrong here is nobody's concern.
+        match self.compile.bind(py).call1((columns,)) {
+            Ok(plan) => self.keep(place, key, plan.cast_into::<ResultPlan>()?.unbind()),
+            Err(error) if error.is_instance_of::<PyException>(py) => {}
+            Err(error) => return Err(error),
+        }
         Ok(done)
     }
 
@@ -295,8 +338,9 @@ impl ResultStandIn {
         given: &Call<'_, 'py>,
         head: &Head<'_>,
         description: Option<&Description>,
-        plan: &ResultPlan,
+        known: &Bound<'py, ResultPlan>,
     ) -> PyResult<Option<()>> {
+        let plan = known.get();
         let (message, py) = (given.message, given.message.py());
         let Some(readers) = &plan.columns else { return Ok(None) };
         let Ok((count, rows)) = head.only_rows(description) else { return Ok(None) };
@@ -360,11 +404,18 @@ impl ResultStandIn {
                     types: given.types.clone().unbind(),
                     metadata: given.metadata.clone().unbind(),
                 };
-                let readers = readers.iter().map(|reader| reader.clone_ref(py)).collect();
                 let at = given.body.as_bytes().len() - rows.len();
                 let body = given.body.clone().unbind();
                 let ways = self.ways.clone_ref(py);
-                let rows = LazyRows::new(again, readers, ways, given.version, body, at, count);
+                let rows = LazyRows::new(
+                    again,
+                    known.clone().unbind(),
+                    ways,
+                    given.version,
+                    body,
+                    at,
+                    count,
+                );
                 let finish = self.finish.bind(py);
                 Bound::new(py, rows)
                     .and_then(|rows| finish.call1((rows,)))
@@ -432,7 +483,8 @@ impl StandIn for ResultStandIn {
             return Ok(None);
         };
         let Ok(head) = Head::parse(result) else { return Ok(None) };
-        if !head.is_described() && head.metadata_id().is_some() {
+        // Without columns, the driver looks elsewhere for some.
+        if !head.is_described() && head.metadata_id().is_some() || head.width() == 0 {
             return Ok(None);
         }
         let place = match head.is_described() {
@@ -441,9 +493,12 @@ impl StandIn for ResultStandIn {
         };
         let Some(place) = place else { return Ok(None) };
         let Some((description, plan)) = stand_in.find(&head, &given, place) else {
+            if !stand_in.is_worth_it(&head, place) {
+                return Ok(None);
+            }
             return stand_in.learn(&given, &head, place).map(Some);
         };
-        if stand_in.read(&given, &head, description.as_ref(), plan.get())?.is_none() {
+        if stand_in.read(&given, &head, description.as_ref(), &plan)?.is_none() {
             return Ok(None);
         }
         let end = body.as_bytes().len();

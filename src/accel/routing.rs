@@ -23,9 +23,9 @@ impl RoutingStandIn {
         RoutingStandIn { original, class: owner, counts: Counts::default() }
     }
 
-    /// What takes the function's place.
-    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        call::function(this, c"routing_key")
+    /// What takes the function's place; `doc` begins with its parameters.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, c"routing_key", doc)
     }
 
     /// How often it was native, and how often the original's.

@@ -49,6 +49,17 @@ impl TypePlan {
     fn is_native(&self) -> bool {
         self.plan.is_some()
     }
+
+    /// The same for another class that is made of the same parts; None when it is out of date.
+    fn for_class(&self, py: Python<'_>, owner: &Bound<'_, PyType>) -> Option<TypePlan> {
+        (self.epoch == epoch() && self.entries.are_current(py)).then(|| TypePlan {
+            class: owner.as_ptr() as usize,
+            epoch: self.epoch,
+            plan: self.plan.clone(),
+            reader: self.reader.as_ref().map(|reader| reader.clone_ref(py)),
+            entries: self.entries.clone_ref(py),
+        })
+    }
 }
 
 impl TypePlan {
@@ -95,9 +106,9 @@ impl SerializeStandIn {
         Ok(SerializeStandIn { original, writes, way, counts: Counts::default() })
     }
 
-    /// What takes the function's place.
-    fn function<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        call::function(this, c"serialize")
+    /// What takes the function's place; `doc` begins with its parameters.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, c"serialize", doc)
     }
 
     /// How often it was native, and how often the original's.

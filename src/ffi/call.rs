@@ -1,7 +1,7 @@
 //! Functions of C's that belong to an object of ours: what is called in the place of a function of
 //! somebody else's, and must cost next to nothing.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::PyClass;
@@ -24,15 +24,19 @@ pub trait StandIn: PyClass {
 }
 
 /// A function that calls a stand-in. As a method of a class, it wants to be a `method`.
+///
+/// `doc` is what CPython reads of functions of C's: name and parameters, a mark, the documentation.
 pub fn function<'py, T: StandIn>(
     this: &Bound<'py, T>,
     name: &'static CStr,
+    doc: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let doc = CString::new(doc)?;
     let definition = ffi::PyMethodDef {
         ml_name: name.as_ptr(),
         ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call::<T> },
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-        ml_doc: std::ptr::null(),
+        ml_doc: doc.into_raw(),
     };
     // For ever: a function may be kept by anybody. Stand-ins are made once for each function.
     let definition = Box::into_raw(Box::new(definition));

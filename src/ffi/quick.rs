@@ -16,12 +16,14 @@ use turbocql_codec::types::{self, float::narrow};
 use turbocql_codec::{Plan, wire};
 
 use super::bytes::copy;
+use super::collections::{put_dict, put_items, put_parts, put_set};
 use super::decimal;
 use super::int::{self, small};
 use super::numpy;
 use super::object::{bytes, float, items, text};
 use super::record::put_record;
 use super::slots;
+use super::util::put_util;
 use super::vector::{put_bare, put_vector, sized};
 use crate::value::{HostPlan, interned, temporal};
 
@@ -261,7 +263,7 @@ pub unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
 }
 
 #[inline(always)]
-unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
+pub(super) unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
     // SAFETY: the caller's word.
     let wide = unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }?;
     narrow(wide).map(f32::to_be_bytes)
@@ -444,7 +446,11 @@ pub(super) unsafe fn put_cell<D: Dialect>(
 /// # Safety
 /// As for [`put_cell`].
 #[inline(always)]
-unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+pub(super) unsafe fn put_part<D: Dialect>(
+    plan: &HostPlan,
+    object: Object,
+    out: &mut Vec<u8>,
+) -> bool {
     // SAFETY: the caller's word, handed on.
     unsafe {
         if D::NULL != wire::NULL && is_none(object) {
@@ -480,17 +486,21 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
             Plan::Ascii => put_slice(text(object).filter(|text| text.is_ascii()), out),
             Plan::Blob => put_slice(bytes(object), out),
             Plan::List(element) => match items(object) {
-                Some(parts) => put_items::<D>(element, parts, out),
-                None => false,
+                Some(parts) => put_items::<D>(element, object, parts, out),
+                None => D::REFERENCE && put_util::<D>(plan, object, out),
             },
             Plan::Set(element) => match items(object) {
-                Some(parts) => put_items::<D>(element, parts, out),
-                None => put_set::<D>(element, object, out),
+                Some(parts) => put_items::<D>(element, object, parts, out),
+                None if put_set::<D>(element, object, out) => true,
+                None => D::REFERENCE && put_util::<D>(plan, object, out),
             },
-            Plan::Map(entry) => put_dict::<D>(&entry.0, &entry.1, object, out),
+            Plan::Map(entry) => {
+                put_dict::<D>(&entry.0, &entry.1, object, out)
+                    || D::REFERENCE && put_util::<D>(plan, object, out)
+            }
             Plan::Tuple(components) => match items(object) {
                 Some(parts) if parts.len() <= components.len() => {
-                    components.iter().zip(parts).all(|(plan, &part)| put_cell::<D>(plan, part, out))
+                    put_parts::<D>(&components[..parts.len()], object, parts, out)
                 }
                 _ => false,
             },
@@ -499,7 +509,7 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
                     if parts.len() == udt.fields.len()
                         || D::REFERENCE && parts.len() > udt.fields.len() =>
                 {
-                    udt.fields.iter().zip(parts).all(|(plan, &part)| put_cell::<D>(plan, part, out))
+                    put_parts::<D>(&udt.fields, object, parts, out)
                 }
                 None if D::REFERENCE => put_record::<D>(udt, object, out),
                 _ => false,
@@ -531,7 +541,7 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
                         types::date::encode(temporal::days_of(&*date), out);
                         true
                     }
-                    _ => false,
+                    _ => D::REFERENCE && put_util::<D>(plan, object, out),
                 }
             }
             Plan::Uuid => put_fixed(as_uuid(object), out),
@@ -556,39 +566,15 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
                     _ => false,
                 }
             }
-            Plan::Inet | Plan::Time | Plan::Duration | Plan::Composite(_) | Plan::Custom(_) => {
-                false
-            }
-        }
-    }
-}
-
-/// Appends a count and the parts.
-///
-/// # Safety
-/// The parts are alive as long as no Python code runs, and the lock is held.
-#[inline]
-unsafe fn put_items<D: Dialect>(element: &HostPlan, parts: &[Object], out: &mut Vec<u8>) -> bool {
-    let Ok(count) = i32::try_from(parts.len()) else { return false };
-    if !room(out, 4) {
-        return false;
-    }
-    out.extend_from_slice(&count.to_be_bytes());
-    // SAFETY: the caller's word, handed on.
-    unsafe {
-        match element {
-            Plan::Int => put_run::<D, _>(parts, out, |o| as_int(o)),
-            Plan::BigInt => put_run::<D, _>(parts, out, |o| as_bigint(o)),
-            Plan::Float => put_run::<D, _>(parts, out, |o| as_float(o)),
-            Plan::Double => put_run::<D, _>(parts, out, |o| as_double(o)),
-            _ => parts.iter().all(|&part| put_part::<D>(element, part, out)),
+            Plan::Time | Plan::Duration => D::REFERENCE && put_util::<D>(plan, object, out),
+            Plan::Inet | Plan::Composite(_) | Plan::Custom(_) => false,
         }
     }
 }
 
 /// Appends fixed-width parts, each after its length, null for `None`: room is made once.
 #[inline(always)]
-fn put_run<D: Dialect, const N: usize>(
+pub(super) fn put_run<D: Dialect, const N: usize>(
     parts: &[Object],
     out: &mut Vec<u8>,
     read: impl Fn(Object) -> Option<[u8; N]>,
@@ -616,70 +602,4 @@ fn put_run<D: Dialect, const N: usize>(
     // SAFETY: `at` bytes behind the length have been written, and there is room for `most`.
     unsafe { out.set_len(start + at) };
     true
-}
-
-/// Appends a count and the entries of an exact `dict`.
-///
-/// # Safety
-/// As for [`put_cell`].
-unsafe fn put_dict<D: Dialect>(
-    key: &HostPlan,
-    value: &HostPlan,
-    object: Object,
-    out: &mut Vec<u8>,
-) -> bool {
-    // SAFETY: an exact dict, which does not change: no Python code runs in between.
-    unsafe {
-        if (*object).ob_type != &raw mut ffi::PyDict_Type {
-            return false;
-        }
-        let Ok(count) = i32::try_from(ffi::PyDict_Size(object)) else { return false };
-        if !room(out, 4) {
-            return false;
-        }
-        out.extend_from_slice(&count.to_be_bytes());
-        let (mut at, mut k, mut v) = (0, std::ptr::null_mut(), std::ptr::null_mut());
-        while ffi::PyDict_Next(object, &raw mut at, &raw mut k, &raw mut v) != 0 {
-            if !put_part::<D>(key, k, out) || !put_part::<D>(value, v, out) {
-                return false;
-            }
-        }
-        true
-    }
-}
-
-unsafe extern "C" {
-    /// CPython's own iteration over a set, exported by 3.10 to 3.13; it gives borrowed references.
-    fn _PySet_NextEntry(
-        set: Object,
-        at: *mut ffi::Py_ssize_t,
-        key: *mut Object,
-        hash: *mut ffi::Py_hash_t,
-    ) -> std::ffi::c_int;
-}
-
-/// Appends a count and the elements of an exact `set` or `frozenset`.
-///
-/// # Safety
-/// As for [`put_cell`].
-unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: an exact set, which does not change: no Python code runs in between.
-    unsafe {
-        let class = (*object).ob_type;
-        if class != &raw mut ffi::PySet_Type && class != &raw mut ffi::PyFrozenSet_Type {
-            return false;
-        }
-        let Ok(count) = i32::try_from(ffi::PySet_Size(object)) else { return false };
-        if !room(out, 4) {
-            return false;
-        }
-        out.extend_from_slice(&count.to_be_bytes());
-        let (mut at, mut key, mut hash) = (0, std::ptr::null_mut(), 0);
-        while _PySet_NextEntry(object, &raw mut at, &raw mut key, &raw mut hash) != 0 {
-            if !put_part::<D>(element, key, out) {
-                return false;
-            }
-        }
-        true
-    }
 }

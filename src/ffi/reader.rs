@@ -42,7 +42,7 @@ pub(super) enum Kind {
     Vector(Py<ValueReader>, usize, Option<usize>),
     /// The same value in another type.
     Through(Py<ValueReader>),
-    /// By a function of bytes and a protocol version.
+    /// By the driver's class of the type, whose `deserialize` is called.
     Python(Py<PyAny>),
 }
 
@@ -165,10 +165,10 @@ impl ValueReader {
         ValueReader::new(Kind::Through(inner.unbind()), empty)
     }
 
-    /// By a function of bytes and a protocol version.
+    /// By the `deserialize` of the driver's class.
     #[staticmethod]
-    fn python(read: Py<PyAny>, empty: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
-        ValueReader::new(Kind::Python(read), empty)
+    fn python(owner: Py<PyAny>, empty: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
+        ValueReader::new(Kind::Python(owner), empty)
     }
 
     /// Of a vector whose elements have no lengths, the bytes of one.

@@ -95,9 +95,10 @@ impl<'a, 'py> Reading<'a, 'py> {
             Kind::Vector(element, dimension, width) => {
                 self.vector(element.get(), *dimension, *width, bytes)?.into_any()
             }
-            Kind::Python(read) => {
+            Kind::Python(class) => {
                 let given = bytes::copy(self.py, bytes)?;
-                read.bind(self.py).call1((given, &self.version))?
+                let read = pyo3::intern!(self.py, "deserialize");
+                class.bind(self.py).call_method1(read, (given, &self.version))?
             }
         };
         Ok(made.into_ptr())

@@ -1,5 +1,5 @@
-//! The fields of objects that stand for a user-defined type, read without running Python code: what
-//! is being encoded must not change meanwhile.
+//! The fields of objects that stand for a user-defined type, read without calling Python code. Keys of
+//! an object's dict that are of somebody's own class of strings may run some even so.
 
 use std::slice;
 
@@ -36,7 +36,7 @@ pub unsafe fn put_record<D: Dialect>(
         }
         is_no_sequence(object)
             && plans.iter().zip(&udt.host.names).all(|(plan, name)| {
-                let value = attribute(object, name);
+                let value = attribute(object, name.bind(Python::assume_attached()));
                 value.is_some_and(|value| put_cell::<D>(plan, value.as_ptr(), out))
             })
     }
@@ -57,6 +57,24 @@ unsafe fn positions<'a>(object: Object) -> Option<&'a [Object]> {
         }
         let first = &raw const (*object.cast::<ffi::PyTupleObject>()).ob_item;
         Some(slice::from_raw_parts(first.cast(), ffi::PyTuple_GET_SIZE(object) as usize))
+    }
+}
+
+/// Whether a subclass of tuple has the length and the parts that it has as a tuple, whoever asks.
+pub fn is_plain_tuple(given: &Bound<'_, PyAny>) -> bool {
+    let (class, tuple) = (given.get_type_ptr(), &raw mut ffi::PyTuple_Type);
+    // SAFETY: classes that are alive; a table of one is as long as it.
+    unsafe {
+        let length = |class: *mut ffi::PyTypeObject| {
+            let (sequence, mapping) = (
+                (*class).tp_as_sequence.as_ref().and_then(|table| table.sq_length),
+                (*class).tp_as_mapping.as_ref().and_then(|table| table.mp_length),
+            );
+            (sequence.map(|it| it as usize), mapping.map(|it| it as usize))
+        };
+        ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_TUPLE_SUBCLASS) != 0
+            && (*class).tp_iter.map(|it| it as usize) == (*tuple).tp_iter.map(|it| it as usize)
+            && length(class) == length(tuple)
     }
 }
 
@@ -90,12 +108,11 @@ unsafe fn is_no_sequence(object: Object) -> bool {
     }
 }
 
-/// An attribute that an instance keeps in its dict or in a slot, or that its class has as a value:
-/// nobody's code runs to get it.
+/// An attribute that an instance keeps in its dict or in a slot, or that its class has as a value.
 ///
 /// # Safety
 /// The object is alive, and the interpreter's lock is held.
-unsafe fn attribute(object: Object, name: &Py<PyString>) -> Option<Py<PyAny>> {
+pub unsafe fn attribute(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> {
     // SAFETY: the caller's word. The class is asked in the way of CPython's own lookup, and what it
     // has is called only where it is a slot's descriptor, which is C's.
     unsafe {

@@ -25,8 +25,8 @@ const EXACT_FLOAT_MS: i64 = (1 << 33) * 1000;
 
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// Of a scale and fewer digits than 4,300.
-const MOST_DECIMAL_BYTES: usize = 4 + 1780;
+/// Of a scale and at most 640 digits, to which Python can be told to limit itself.
+const MOST_DECIMAL_BYTES: usize = 4 + 265;
 
 /// What a driver makes of bytes.
 pub struct Reference<'a, 'py> {

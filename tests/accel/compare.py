@@ -196,7 +196,14 @@ def deep(value: Any) -> Any:
     said = ("" if hasattr(cls, "_fields") else cls.__module__, cls.__name__)
     if isinstance(value, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(value).tolist()
-        return said, str(value.dtype), mask, repr(value.tolist()), repr(value.fill_value)
+        return (
+            said,
+            value.dtype.str,
+            value.dtype.byteorder,
+            mask,
+            repr(value.tolist()),
+            repr(value.fill_value),
+        )
     if isinstance(value, np.ndarray):
         return said, str(value.dtype), [deep(part) for part in value.tolist()]
     if isinstance(value, dict):
@@ -282,8 +289,11 @@ def deserialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
             cls = shape.reference
 
             def task(cls: Any = cls, given: Any = given, version: int = version) -> Any:
-                read = [] if given is None else [deep(answer(cls.deserialize, given, version))]
-                return [*read, deep(answer(cls.from_binary, given, version))]
+                read = [] if given is None else [answer(cls.deserialize, given, version)]
+                read.append(answer(cls.from_binary, given, version))
+                # What was read is written again.
+                written = [answer(cls.serialize, value, version) for value in read]
+                return [deep(value) for value in read], written
 
             said = None if given is None else given.hex()
             yield f"{shape.cql}, version {version}, bytes {said}", task
@@ -413,13 +423,13 @@ def row_tasks() -> Iterator[Task]:
             yield f"{factory.__name__} {names}", task
 
 
-def _differing(one: Any, other: Any) -> tuple[Any, Any]:
+def differing(one: Any, other: Any) -> tuple[Any, Any]:
     """The first parts that differ."""
     both = (one, other)
     if all(type(value) in (list, tuple) for value in both) and len(one) == len(other):
         for pair in zip(one, other, strict=True):
             if pair[0] != pair[1]:
-                return _differing(*pair)
+                return differing(*pair)
     return both
 
 
@@ -454,7 +464,7 @@ def main() -> None:
     failures = []
     for (said, _), *both in zip(tasks, plain, accelerated, strict=True):
         if both[0] != both[1]:
-            before, after = map(shown, _differing(*both))
+            before, after = map(shown, differing(*both))
             failures.append(f"{said}\n    plain:       {before}\n    accelerated: {after}")
     if again != plain[:: max(1, len(tasks) // 2000)]:
         failures.append("uninstalled, it is not what it was")

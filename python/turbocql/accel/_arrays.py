@@ -41,7 +41,7 @@ class Arrays:
         mine = self.finish(["c"], [self._int_type], [(numbers, bytearray(b"\0\1"))])["c"]
         if (
             type(mine) is not type(column)
-            or mine.dtype != column.dtype
+            or (mine.dtype, mine.dtype.byteorder) != (column.dtype, column.dtype.byteorder)
             or mine.tolist() != column.tolist()
         ):
             raise Left("it makes other arrays than known")
@@ -69,9 +69,9 @@ class Arrays:
 
     def _numbers(self, dtype: Any, numbers: bytearray, nulls: bytearray) -> Any:
         numpy = self._numpy
-        values = numpy.ndarray((len(nulls),), dtype.newbyteorder("="), numbers)
+        values = numpy.ndarray((len(nulls),), dtype.newbyteorder(), numbers)
         mask = numpy.ndarray((len(nulls),), bool, nulls)
-        return numpy.ma.MaskedArray(values, mask)
+        return numpy.ma.MaskedArray(values, mask).unshare_mask()
 
     def _objects(self, values: list[Any]) -> Any:
         array = self._numpy.empty((len(values),), object)

@@ -14,7 +14,7 @@ from types import ModuleType
 
 from .. import _core
 from ._origin import Left
-from ._seams import Driver, Patch, Watch, groups
+from ._seams import Driver, Patch, Watch, driver_name, groups
 from ._status import Seam, Status
 
 __all__ = ["accelerate", "accelerated", "status", "uninstall"]
@@ -33,6 +33,8 @@ class _State:
         """Blocks that are being run."""
         self.driver: Driver | None = None
         self.patches: list[Patch] = []
+        self.last: list[Seam] = []
+        """Of the time that it was in force before."""
         self.left: dict[str, str] = {}
         """Why functions were left alone, by name."""
 
@@ -90,22 +92,35 @@ def accelerated() -> Iterator[None]:
 
 
 def status() -> Status:
-    """What is accelerated, what was left alone and why, and how often each was of use."""
+    """What is accelerated, what was left alone and why, and how often each was of use.
+
+    After the end, the counts are those that there were then.
+    """
     with _state.lock:
         if _state.wanted:
             _switch_on()
-        seams = [
-            Seam(patch.said, True, "", native, fallback, patch.learned())
-            for patch in _state.patches
-            if not patch.name.startswith("__")
-            for native, fallback in [patch.counts()]
-        ]
-        seams += [Seam(name, False, why, 0, 0) for name, why in _state.left.items()]
-        if _state.driver is None:
-            said = "the package cassandra is not imported yet"
-        else:
-            said = _state.driver.name
-        return Status(_state.wanted, said, tuple(seams))
+        seams = _state.last if _state.driver is None else _seams()
+        left = [Seam(name, False, why, 0, 0) for name, why in _state.left.items()]
+        kept = {seam.name for seam in left}
+        return Status(
+            _state.wanted, _said(), (*(seam for seam in seams if seam.name not in kept), *left)
+        )
+
+
+def _seams() -> list[Seam]:
+    return [
+        Seam(patch.said, True, "", *patch.counts(), patch.learned())
+        for patch in _state.patches
+        if not patch.name.startswith("__")
+    ]
+
+
+def _said() -> str:
+    if _state.driver is not None:
+        return _state.driver.name
+    if all(_is_loaded(name) for name in _MODULES):
+        return driver_name(sys.modules["cassandra.protocol"])
+    return "the package cassandra is not imported yet"
 
 
 def _switch_on() -> None:
@@ -121,6 +136,8 @@ def _switch_off() -> None:
         sys.meta_path.remove(_WATCH)
     _core.accel_enable(False)
     patches, driver = _state.patches, _state.driver
+    if driver is not None:
+        _state.last = _seams()
     _state.patches, _state.driver = [], None
     kept = [patch for patch in reversed(patches) if not patch.undo()]
     _state.left.clear()
@@ -143,6 +160,7 @@ def _install() -> None:
     driver = Driver(*(importlib.import_module(name) for name in _MODULES))
     _state.driver = driver
     _state.left.clear()
+    _core.accel_values(*driver.plans.readers.collections())
     _core.accel_enable(True)
     # What was decided before may not be true any more.
     _core.accel_changed()

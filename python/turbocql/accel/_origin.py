@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-__all__ = ["Left", "expect_own", "expect_parameters", "function", "is_own", "resolved"]
+__all__ = [
+    "Left",
+    "documented",
+    "expect_own",
+    "expect_parameters",
+    "function",
+    "is_own",
+    "resolved",
+]
+
+
+_COMPILED = {"cython_function_or_method", "fused_cython_function"}
+"""Types of compiled functions."""
 
 
 class Left(Exception):
@@ -36,6 +48,12 @@ def is_own(module: ModuleType, owner: type[Any], name: str, ours: Iterable[Any] 
     if any(found is one for one in ours):
         return True
     getter = getattr(found, "fget", found)
+    # Wrappers take the names of what they wrap.
+    if isinstance(getter, FunctionType):
+        if getter.__globals__ is not vars(module):
+            return False
+    elif type(getter).__name__ not in _COMPILED or hasattr(getter, "__wrapped__"):
+        return False
     return (
         getattr(getter, "__module__", None) == module.__name__
         and getattr(getter, "__qualname__", None) == f"{owner.__name__}.{name}"
@@ -66,3 +84,9 @@ def expect_parameters(attribute: Any, *shapes: tuple[str, ...]) -> tuple[str, ..
     if names not in shapes:
         raise Left(f"its parameters are ({', '.join(names)}), which is not known")
     return names
+
+
+def documented(original: Any) -> str:
+    """The name, parameters and documentation of a function, as functions of C's have them."""
+    parameters = inspect.signature(original)
+    return f"{original.__name__}{parameters}\n--\n\n{original.__doc__ or ''}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +14,11 @@ from ._origin import function, is_own, resolved
 from ._readers import MAKES_VALUES, Entry, Readers
 
 __all__ = ["Plans"]
+
+_JAVA = "org.apache.cassandra.db.marshal."
+"""What the driver takes off the names of classes."""
+
+_MOST_SECRETS, _MOST_SHAPES = 256, 4096
 
 Width = Callable[[Any, list[Entry]], "int | None"]
 
@@ -28,10 +33,44 @@ WATCHED = frozenset(
         *_MAKES_BYTES,
         *MAKES_VALUES,
         *("support_empty_values", "empty_binary_ok", "adapter"),
+        "make_udt_class",
         *("serial_size", "apply_parameters", "subtypes", "subtype", "vector_size", "fieldnames"),
     }
 )
 """Attributes of the driver's classes that decide how values become bytes, and bytes values."""
+
+
+def _shape(cls: Any) -> Any:
+    """What a type is made of, if its class is one of the driver's with parameters and nothing else.
+
+    User-defined types, and maps by such types, give values that keep the class itself.
+    """
+    if len(cls.__mro__) < 2:
+        return None
+    base, own = cls.__mro__[1], vars(cls)
+    if own.keys() - _PARAMETERS or any(own.get("fieldnames") or ()):
+        return None
+    if base.__name__ == "VectorType":
+        return base, _part(own.get("subtype")), own.get("vector_size")
+    if base.__name__ not in _PLAIN or not own.get("subtypes"):
+        return None
+    parts = own["subtypes"]
+    if base.__name__ == "MapType" and _shape(parts[0]) is not None:
+        return None
+    return (base, *(_part(part) for part in parts))
+
+
+def _part(cls: Any) -> Any:
+    shape = _shape(cls) if isinstance(cls, type) else None
+    return cls if shape is None else shape
+
+
+_PLAIN = {"ListType", "SetType", "MapType", "TupleType"}
+_PARAMETERS = {
+    *("subtypes", "cassname", "fieldnames", "subtype", "vector_size", "typename"),
+    *("__module__", "__doc__", "__dict__", "__weakref__", PLAN),
+}
+"""What a class has of its own that only gives parameters to another."""
 
 
 class Plans:
@@ -42,24 +81,38 @@ class Plans:
         self.ours: list[Any] = []
         """Functions of ours that stand in the driver's classes."""
         self.readers = Readers(cqltypes, self.ours)
-        self._secret: weakref.WeakKeyDictionary[Any, _core.ResultPlan] = weakref.WeakKeyDictionary()
+        self._secret: dict[Any, _core.ResultPlan] = {}
+        self._shapes: dict[Any, _core.TypePlan] = {}
+        """Plans by the types that a type is made of: drivers make new classes for each page."""
         self._keepers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def of_type(self, cls: type[Any]) -> _core.TypePlan:
         """What is known of a class, made anew and kept by the class."""
-        entries: list[Entry] = []
-        reader = self.readers.reader(cls, None, entries)
-        if reader is not None and not reader.is_native:
-            # It would call what it stands for.
-            reader = None
-        plan = self._make(cls, reader, entries)
+        shape = _shape(cls)
+        known = None if shape is None else self._shapes.get(shape)
+        plan = None if known is None else known.for_class(cls)
+        if plan is None:
+            plan = self._made(cls)
+            if shape is not None:
+                with self._lock:
+                    if len(self._shapes) >= _MOST_SHAPES:
+                        self._shapes.clear()
+                    self._shapes[shape] = plan
         # A class that cannot keep it is asked again each time.
         with contextlib.suppress(TypeError, AttributeError):
             type.__setattr__(cls, PLAN, plan)
             with self._lock:
                 self._keepers.add(cls)
         return plan
+
+    def _made(self, cls: type[Any]) -> _core.TypePlan:
+        entries: list[Entry] = []
+        reader = self.readers.reader(cls, None, entries)
+        if reader is not None and not reader.is_native:
+            # It would call what it stands for.
+            reader = None
+        return self._make(cls, reader, entries)
 
     def of_statement(self, prepared: Any) -> _core.RowPlan:
         """What is known of a prepared statement, made anew and kept by the statement."""
@@ -86,11 +139,28 @@ class Plans:
         entries: list[Entry] = []
         readers, widths = [], []
         for _, _, _, cls in metadata:
-            readers.append(self.readers.reader(cls, deserializers, entries))
+            reader = self.readers.reader(cls, deserializers, entries)
+            if reader is None or not reader.is_native or hasattr(cls, "subtype"):
+                # It may have been found by its name, which may come to mean another.
+                entries += self._by_name(cls)
+            readers.append(reader)
             widths.append(None if width is None else width(cls, entries))
         known = [reader for reader in readers if reader is not None]
         columns = known if len(known) == len(readers) else None
         return _core.ResultPlan(metadata, columns, entries, widths)
+
+    def _by_name(self, cls: Any) -> Iterator[Entry]:
+        table = vars(self._cqltypes)["_casstypes"]
+        stock = _cassandra.stock_class(cls)
+        parts = _cassandra.parts_of(cls)
+        # Classes of user-defined types are made again and again, under the name of the type.
+        if stock is not None and stock.__name__ != "UserType":
+            # One that was not known has its whole name in quotes.
+            own = () if parts else (cls.__name__, cls.__name__.strip("'").removeprefix(_JAVA))
+            for name in {stock.__name__, *own}:
+                yield table, name, table.get(name)
+        for part in parts:
+            yield from self._by_name(part)
 
     def of_secrets(
         self, policy: Any, metadata: Any, describe: Any, deserializers: ModuleType | None
@@ -111,7 +181,10 @@ class Plans:
             plan = self._secret.get(cls)
             if plan is None or not plan.is_current:
                 plan = self.of_result([("", "", "", cls)], deserializers)
-                self._secret[cls] = plan
+                with self._lock:
+                    if len(self._secret) >= _MOST_SECRETS:
+                        self._secret.clear()
+                    self._secret[cls] = plan
             if plan.reader is None:
                 return None
             found.append((column, policy.decrypt, plan.reader))
@@ -121,8 +194,9 @@ class Plans:
         """Takes away what classes and statements keep."""
         # Functions of ours know their plans: not for ever.
         self.ours.clear()
-        self._secret.clear()
         with self._lock:
+            self._secret.clear()
+            self._shapes.clear()
             keepers = list(self._keepers)
             self._keepers.clear()
         for keeper in keepers:

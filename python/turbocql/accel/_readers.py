@@ -54,7 +54,7 @@ class Readers:
             return None
         try:
             return self._made(cls, stock, deserializers, entries)
-        except (TypeError, ValueError, AttributeError):
+        except Exception:  # odd classes fail in odd ways
             return None
 
     def _made(
@@ -69,7 +69,7 @@ class Readers:
                 found = self._native(cls, stock, None, entries, empty)
                 if found is not None:
                     return found
-            return _core.ValueReader.python(cls.deserialize, empty)
+            return _core.ValueReader.python(cls, empty)
         if self._chosen(cls, stock, deserializers, entries) == f"Des{stock.__name__}":
             return self._native(cls, stock, deserializers, entries, empty)
         return None
@@ -156,11 +156,18 @@ class Readers:
         element = self.reader(subtype, None, entries)
         return None if element is None else _core.ValueReader.vector_of(element, cql_type, empty)
 
+    def collections(self) -> tuple[Any, Any]:
+        """The driver's classes of sets and maps, where these are as known."""
+        util = vars(self._cqltypes.util)
+        made = util.get("OrderedMapSerializedKey")
+        usual = isinstance(made, type) and self._is_map(made)
+        return self._sorted(util.get("SortedSet")), made if usual else None
+
     def _sorted(self, make: Any) -> Any:
         """The class that keeps a list in order, if calling it does just that."""
         util = self._cqltypes.util
         made = vars(util).get("SortedSet")
-        methods = ("__init__", "update", "add", "_find_insertion")
+        methods = ("__init__", "update", "add", "_find_insertion", "__len__", "__iter__")
         usual = make is made and all(is_own(util, made, name) for name in methods)
         return made if usual else None
 
@@ -180,7 +187,10 @@ class Readers:
             made.__mro__[1] is util.OrderedMap
             and is_own(util, made, "__init__")
             and is_own(util, made, "_insert_unchecked")
-            and is_own(util, util.OrderedMap, "__init__")
+            and all(
+                is_own(util, util.OrderedMap, name)
+                for name in ("__init__", "__len__", "__iter__", "__getitem__")
+            )
             and not ({"__setattr__", "__slots__"} & {*vars(made), *vars(util.OrderedMap)})
         )
 

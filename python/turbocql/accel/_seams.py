@@ -17,11 +17,11 @@ from typing import Any
 
 from .. import _core
 from ._arrays import Arrays
-from ._origin import Left, expect_own, expect_parameters, function
+from ._origin import Left, documented, expect_own, expect_parameters, function
 from ._plans import WATCHED, Plans
 from ._readers import Entry
 
-__all__ = ["Driver", "Group", "Patch", "groups"]
+__all__ = ["Driver", "Group", "Patch", "driver_name", "groups"]
 
 _ABSENT = object()
 
@@ -63,6 +63,14 @@ class Patch:
             setattr(self.owner, self.name, value)
 
 
+def driver_name(protocol: ModuleType) -> str:
+    """What a driver calls itself, for people."""
+    package = sys.modules.get("cassandra")
+    version = getattr(package, "__version__", "of unknown version")
+    compiled = getattr(protocol, "HAVE_CYTHON", False)
+    return f"cassandra {version}, {'compiled' if compiled else 'not compiled'}"
+
+
 class Driver:
     """The modules of the driver that is there, and how it writes."""
 
@@ -74,10 +82,7 @@ class Driver:
     @property
     def name(self) -> str:
         """What it calls itself, for people."""
-        package = sys.modules.get("cassandra")
-        version = getattr(package, "__version__", "of unknown version")
-        compiled = getattr(self.protocol, "HAVE_CYTHON", False)
-        return f"cassandra {version}, {'compiled' if compiled else 'not compiled'}"
+        return driver_name(self.protocol)
 
     def writes(self) -> str:
         """How it writes what drivers write in several ways, found by trying, once.
@@ -177,7 +182,7 @@ class ClassSerialize(Group):
         stand_in = _core.SerializeStandIn(
             function(attribute), driver.writes(), driver.plans.of_type
         )
-        ours = stand_in.function()
+        ours = stand_in.function(documented(function(attribute)))
         driver.plans.ours.append(ours)
         return [Patch(owner, "serialize", self.names[0], classmethod(ours), stand_in.counts)]
 
@@ -221,7 +226,7 @@ class StaticSerialize(Group):
         original = function(attribute)
         known = _core.CqlType(cql_type)
         stand_in = _core.SerializeStandIn(original, driver.writes(), known)
-        ours = stand_in.function()
+        ours = stand_in.function(documented(original))
         for sample in samples:
             if ours(sample, 4) != original(sample, 4):
                 raise Left(f"it writes {sample!r} in an unknown way")
@@ -246,7 +251,7 @@ class ClassDeserialize(Group):
         stand_in = _core.DeserializeStandIn(
             function(attribute), driver.read_ways(), driver.plans.of_type
         )
-        ours = stand_in.function()
+        ours = stand_in.function(documented(function(attribute)))
         driver.plans.ours.append(ours)
         return [Patch(owner, "deserialize", self.names[0], classmethod(ours), stand_in.counts)]
 
@@ -281,7 +286,7 @@ class StaticDeserialize(Group):
         if reader is None or not reader.is_native:
             raise Left("it is not read natively")
         stand_in = _core.DeserializeStandIn(original, driver.read_ways(), reader, entries)
-        ours = stand_in.function()
+        ours = stand_in.function(documented(original))
         for sample in map(bytes.fromhex, _READ[self._owner]):
             if repr(ours(sample, 4)) != repr(original(sample, 4)):
                 raise Left(f"it reads {sample!r} in an unknown way")
@@ -309,7 +314,8 @@ class Bind(Group):
         stand_in = _core.BindStandIn(
             original, owner, driver.query.UNSET_VALUE, driver.writes(), driver.plans.of_statement
         )
-        return [Patch(owner, "bind", self.names[0], stand_in.function(), stand_in.counts)]
+        ours = stand_in.function(documented(original))
+        return [Patch(owner, "bind", self.names[0], ours, stand_in.counts)]
 
 
 class RoutingKey(Group):
@@ -324,7 +330,7 @@ class RoutingKey(Group):
         if not isinstance(original, property) or original.fset is not None:
             raise Left("it is no property that is only read")
         stand_in = _core.RoutingStandIn(original.fget, owner)
-        ours = property(stand_in.function(), doc=original.__doc__)
+        ours = property(stand_in.function(documented(original.fget)), doc=original.__doc__)
         return [Patch(owner, "routing_key", self.names[0], ours, stand_in.counts)]
 
 
@@ -352,7 +358,7 @@ class Bodies(Group):
             )
             empty_id = kind == "execute" and _is_empty_id_written(protocol, len(shape) == 4)
             stand_in = _core.BodyStandIn(original, owner, protocol._UNSET_VALUE, kind, empty_id)
-            ours = stand_in.function()
+            ours = stand_in.function(documented(original))
             for message, version in _messages(driver, kind):
                 if _body(ours, message, version) != _body(original, message, version):
                     raise Left(f"it writes version {version} of {said} in an unknown way")
@@ -467,7 +473,7 @@ class Results(Group):
             shape,
             finish,
         )
-        ours = stand_in.function()
+        ours = stand_in.function(documented(original))
         counts, learned = stand_in.counts, stand_in.learned
         return [Patch(owner, "recv_results_rows", self.names[0], ours, counts, learned)]
 
@@ -507,7 +513,7 @@ class NamedRows(Group):
                 cls = collections.namedtuple(typename, names, module=module)  # type: ignore[misc]  # noqa: PYI024
                 if len(known) >= self._MOST:
                     known.clear()
-                row = known[names] = _core.NamedStandIn(cls, len(names)).function()
+                row = known[names] = _core.NamedStandIn(cls, len(names)).function(cls.__doc__ or "")
             else:
                 counts[0] += 1
             return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
 __all__ = ["Seam", "Status"]
@@ -23,13 +24,18 @@ class Seam:
     learned: int = 0
     """Calls that the driver's own did once, from which the native function learned the columns."""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is patched and has not been called."""
+        return self.patched and not (self.native or self.fallback or self.learned)
+
 
 @dataclass(frozen=True)
 class Status:
     """What `turbocql.accel.status()` gives. `str()` of it is a table."""
 
     on: bool
-    """Whether `accelerate()` is in force."""
+    """Whether it is in force. When it is not any more, the counts are those at its end."""
     driver: str
     """The driver that was found, or why there is none."""
     seams: tuple[Seam, ...]
@@ -47,8 +53,14 @@ class Status:
     def __str__(self) -> str:
         lines = [f"turbocql.accel is {'on' if self.on else 'off'}: {self.driver}"]
         width = max((len(seam.name) for seam in self.seams), default=0)
+        idle = [seam for seam in self.seams if seam.is_idle]
         for seam in self.seams:
+            if seam.is_idle:
+                continue
             said = f"native {seam.native:,}, by the driver {seam.fallback:,}"
             said += f", learned from {seam.learned:,}" if seam.learned else ""
             lines.append(f"  {seam.name:{width}}  {said if seam.patched else seam.why}")
+        if idle:
+            said = f"  not called so far: {', '.join(seam.name for seam in idle)}"
+            lines += textwrap.wrap(said, 96, subsequent_indent="    ", break_on_hyphens=False)
         return "\n".join(lines)

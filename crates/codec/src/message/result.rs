@@ -3,7 +3,6 @@
 //! The same in versions 3 to 5, but for the flag of changed metadata, which only 5 sets.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::cql_type::{CqlType, MAX_DEPTH, UdtType};
@@ -144,16 +143,28 @@ impl<'a> Head<'a> {
             && self.rest.rest().starts_with(&description.bytes)
     }
 
-    /// The same for the same columns: of their number, the table and the first column's name. None
-    /// where these cannot be read.
+    /// A number of the description's bytes, the same for the same columns. None where these cannot
+    /// be passed over.
     pub fn fingerprint(&self) -> Option<u64> {
         let mut rest = self.rest;
-        let mut hasher = DefaultHasher::new();
-        self.count.hash(&mut hasher);
-        for _ in 0..if self.count == 0 { 0 } else { 3 } {
-            short_bytes(&mut rest).ok()?.hash(&mut hasher);
+        let global = self.flags & GLOBAL_TABLE != 0;
+        for _ in 0..if global { 2 } else { 0 } {
+            short_bytes(&mut rest).ok()?;
         }
-        Some(hasher.finish())
+        for _ in 0..self.count {
+            for _ in 0..if global { 1 } else { 3 } {
+                short_bytes(&mut rest).ok()?;
+            }
+            pass_type(&mut rest, MAX_DEPTH)?;
+        }
+        let described = &self.rest.rest()[..self.rest.remaining() - rest.remaining()];
+        let (eights, end) = described.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..end.len()].copy_from_slice(end);
+        let begin = (described.len() as u64) << 1 | u64::from(global);
+        Some(eights.iter().chain([&last]).fold(begin, |all, eight| {
+            (all ^ u64::from_le_bytes(*eight)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        }))
     }
 
     /// Reads the columns.
@@ -248,6 +259,31 @@ fn short_count(reader: &mut Reader<'_>, least_bytes: usize) -> Result<usize, Mal
         return Err(Malformed::Count(i32::from(number), reader.remaining()));
     }
     Ok(usize::from(number))
+}
+
+/// Passes over a type.
+fn pass_type(reader: &mut Reader<'_>, deepest: usize) -> Option<()> {
+    let deepest = deepest.checked_sub(1)?;
+    let code = reader.array().map(u16::from_be_bytes).ok()?;
+    let (names, fields, parts) = match code {
+        0 => (1, false, 0),
+        0x20 | 0x22 => (0, false, 1),
+        0x21 => (0, false, 2),
+        0x30 => (2, true, 0),
+        0x31 => (0, false, short_count(reader, 2).ok()?),
+        _ => (0, false, 0),
+    };
+    for _ in 0..names {
+        short_bytes(reader).ok()?;
+    }
+    for _ in 0..if fields { short_count(reader, 4).ok()? } else { 0 } {
+        short_bytes(reader).ok()?;
+        pass_type(reader, deepest)?;
+    }
+    for _ in 0..parts {
+        pass_type(reader, deepest)?;
+    }
+    Some(())
 }
 
 fn short_bytes<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
