@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,3 +25,11 @@ def answer(call: Callable[..., Any], *arguments: Any) -> Any:
         return call(*arguments)
     except Exception as error:
         return Raised(type(error), repr(error.args))
+
+
+def run(checks: list[Callable[[], None]]) -> None:
+    """Runs them one by one, with their names on standard error."""
+    for check in checks:
+        print(check.__name__, file=sys.stderr, flush=True)
+        check()
+    print(len(checks))

@@ -17,7 +17,7 @@ from typing import Any
 
 from cassandra import cqltypes
 from cassandra.cqltypes import DecimalType, Int32Type, ListType, UserType, UTF8Type
-from tests.accel.answers import answer
+from tests.accel.answers import answer, run
 from tests.accel.compare import READERS, Disguise, differing, page_answer
 from tests.support.results import result
 
@@ -214,10 +214,7 @@ def main() -> None:
         values_of_half_a_page,
         nothing_is_kept,
     ]
-    for check in checks:
-        print(check.__name__, file=sys.stderr, flush=True)
-        check()
-    print(len(checks))
+    run(checks)
 
 
 if __name__ == "__main__":

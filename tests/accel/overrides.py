@@ -14,7 +14,6 @@ import datetime
 import gc
 import io
 import logging
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +23,7 @@ from cassandra import cqltypes, protocol, query
 from cassandra.cqltypes import DateType, FloatType, Int32Type, ListType, UTF8Type, VectorType
 from cassandra.protocol import ColumnMetadata
 from cassandra.query import BoundStatement, PreparedStatement
-from tests.accel.answers import answer
+from tests.accel.answers import answer, run
 from tests.support.results import result
 
 from turbocql import accel
@@ -443,10 +442,7 @@ def main() -> None:
         signalling_numbers_become_quiet,
         switching_leaves_nothing_behind,
     ]
-    for check in checks:
-        print(check.__name__, file=sys.stderr, flush=True)
-        check()
-    print(len(checks))
+    run(checks)
 
 
 if __name__ == "__main__":
