@@ -56,11 +56,6 @@ impl RowPlan {
         Ok(RowPlan { epoch: epoch(), metadata, specifications, version, columns })
     }
 
-    #[getter]
-    fn is_native(&self) -> bool {
-        self.columns.is_some()
-    }
-
     /// A copy of a statement has other columns, or the same: its plan is looked at again.
     fn __deepcopy__<'py>(this: &Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
         this.clone()
@@ -110,8 +105,6 @@ pub struct BindStandIn {
     /// Makes the `RowPlan` of a statement that has none.
     compile: Py<PyAny>,
     counts: Counts,
-    /// Cells that the driver's types wrote in rows that are native otherwise.
-    cells: Counts,
 }
 
 #[pymethods]
@@ -127,17 +120,8 @@ impl BindStandIn {
     ) -> PyResult<BindStandIn> {
         let append_unset = owner.getattr(py, pyo3::intern!(py, "_append_unset_value"))?;
         let writes = Writes::from_name(writes)?;
-        let (counts, cells) = (Counts::default(), Counts::default());
-        Ok(BindStandIn {
-            original,
-            class: owner,
-            unset,
-            append_unset,
-            writes,
-            compile,
-            counts,
-            cells,
-        })
+        let counts = Counts::default();
+        Ok(BindStandIn { original, class: owner, unset, append_unset, writes, compile, counts })
     }
 
     /// What takes the method's place; `doc` begins with its parameters.
@@ -148,11 +132,6 @@ impl BindStandIn {
     /// How often it was native, and how often the original's.
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
-    }
-
-    /// The same of single cells within rows.
-    fn cell_counts(&self) -> (u64, u64) {
-        self.cells.get()
     }
 }
 
@@ -204,7 +183,6 @@ impl BindStandIn {
                     cells.append(bytes)?;
                     continue;
                 }
-                self.cells.fallback();
                 let serialize = pyo3::intern!(py, "serialize");
                 let cell = column.cql_type.bind(py).call_method1(serialize, (value, version));
                 match cell {

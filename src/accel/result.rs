@@ -75,11 +75,6 @@ impl ResultPlan {
         self.columns.as_ref()?.first().map(|reader| reader.clone_ref(py))
     }
 
-    #[getter]
-    fn is_native(&self) -> bool {
-        self.columns.is_some()
-    }
-
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.metadata)?;
         for column in self.columns.iter().flatten() {

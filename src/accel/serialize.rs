@@ -45,11 +45,6 @@ impl TypePlan {
         self.entries.traverse(&visit)
     }
 
-    #[getter]
-    fn is_native(&self) -> bool {
-        self.plan.is_some()
-    }
-
     /// The same for another class that is made of the same parts; None when it is out of date.
     fn for_class(&self, py: Python<'_>, owner: &Bound<'_, PyType>) -> Option<TypePlan> {
         (self.epoch == epoch() && self.entries.are_current(py)).then(|| TypePlan {

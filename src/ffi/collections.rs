@@ -7,6 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use turbocql_codec::Plan;
 
+use super::decode::is_atomic;
 use super::object::items;
 use super::quick::{
     Dialect, as_bigint, as_double, as_float, as_int, put_cell, put_part, put_run, room,
@@ -19,26 +20,7 @@ type Object = *mut ffi::PyObject;
 /// whose keys may be anybody's, or buffers asked for. What is written from must be held meanwhile,
 /// and looked at again.
 fn may_run<D: Dialect>(plan: &HostPlan) -> bool {
-    let calm = matches!(
-        plan,
-        Plan::Ascii
-            | Plan::Text
-            | Plan::Blob
-            | Plan::TinyInt
-            | Plan::SmallInt
-            | Plan::Int
-            | Plan::BigInt
-            | Plan::Counter
-            | Plan::VarInt
-            | Plan::Float
-            | Plan::Double
-            | Plan::Boolean
-            | Plan::Timestamp
-            | Plan::Decimal
-            | Plan::Uuid
-            | Plan::TimeUuid
-            | Plan::Inet
-    );
+    let calm = is_atomic(plan) && !matches!(plan, Plan::Date | Plan::Time | Plan::Custom(_));
     D::REFERENCE && !calm
 }
 

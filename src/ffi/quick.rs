@@ -71,8 +71,8 @@ pub trait Dialect {
     /// user-defined types are read by position, or else by attribute.
     const REFERENCE: bool;
 
-    /// Milliseconds of a `datetime` of no time zone or of UTC.
-    fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64>;
+    /// Whether timestamps are computed in binary64.
+    const FLOAT_TIME: bool;
 }
 
 /// The protocol's, which is ours.
@@ -81,11 +81,7 @@ pub struct Protocol;
 impl Dialect for Protocol {
     const NULL: i32 = wire::NULL;
     const REFERENCE: bool = false;
-
-    #[inline(always)]
-    fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
-        temporal::exact_timestamp(datetime)
-    }
+    const FLOAT_TIME: bool = false;
 }
 
 /// That of drivers whose arrays are sequences of numbers.
@@ -94,11 +90,7 @@ pub struct Numbers;
 impl Dialect for Numbers {
     const NULL: i32 = wire::NULL;
     const REFERENCE: bool = true;
-
-    #[inline(always)]
-    fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
-        temporal::exact_timestamp(datetime)
-    }
+    const FLOAT_TIME: bool = false;
 }
 
 /// That of drivers that also compute timestamps in binary64.
@@ -107,11 +99,7 @@ pub struct FloatTime;
 impl Dialect for FloatTime {
     const NULL: i32 = wire::NULL;
     const REFERENCE: bool = true;
-
-    #[inline(always)]
-    fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
-        temporal::float_timestamp(datetime)
-    }
+    const FLOAT_TIME: bool = true;
 }
 
 /// That of drivers that also write nothing for a null.
@@ -120,11 +108,7 @@ pub struct FloatTimeEmptyNull;
 impl Dialect for FloatTimeEmptyNull {
     const NULL: i32 = 0;
     const REFERENCE: bool = true;
-
-    #[inline(always)]
-    fn timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
-        temporal::float_timestamp(datetime)
-    }
+    const FLOAT_TIME: bool = true;
 }
 
 /// Appends the bytes of a value without framing. False, and nothing appended, when the value is
@@ -388,7 +372,12 @@ unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
     // SAFETY: the caller's word; what is done with it runs no Python code.
     let given = unsafe { borrowed(object) };
     let exact = given.cast_exact::<PyDateTime>().ok()?;
-    D::timestamp(&exact).map(i64::to_be_bytes)
+    let milliseconds = if D::FLOAT_TIME {
+        temporal::float_timestamp(&exact)
+    } else {
+        temporal::exact_timestamp(&exact)
+    };
+    milliseconds.map(i64::to_be_bytes)
 }
 
 /// The bytes of an exact `UUID`.

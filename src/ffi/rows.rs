@@ -212,13 +212,14 @@ pub fn tuples<'py>(
     fill(py, values, cells, count, &Tuples { class: None, width, tracked: !atomic })
 }
 
-/// The next row.
+/// The next row, as [`tuples`] makes them.
 pub fn tuple<'py>(
     py: Python<'py>,
     values: &impl Values,
     cells: &mut PageCells<'_>,
 ) -> Result<Bound<'py, PyAny>, Stopped> {
-    Ok(tuples(py, values, cells, 1, false)?.get_item(0)?)
+    let kind = Tuples { class: None, width: values.width() as isize, tracked: true };
+    row(py, values, cells, &kind)
 }
 
 #[inline(always)]
@@ -235,18 +236,33 @@ fn fill<'py>(
         let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
         ffi::PyObject_GC_UnTrack(list.as_ptr().cast());
         for number in 0..count {
-            let row = Bound::from_owned_ptr_or_err(py, kind.begin())?;
-            for column in 0..values.width() {
-                let cell = cells.next_cell().map_err(Stopped::Malformed)?;
-                let value = values.value(column, cell)?;
-                if !kind.put(row.as_ptr(), column, value) {
-                    return Err(PyErr::fetch(py).into());
-                }
-            }
-            kind.end(row.as_ptr());
+            let row = row(py, values, cells, kind)?;
             ffi::PyList_SET_ITEM(list.as_ptr(), number as isize, row.into_ptr());
         }
         ffi::PyObject_GC_Track(list.as_ptr().cast());
         Ok(list.cast_into_unchecked())
+    }
+}
+
+#[inline(always)]
+fn row<'py>(
+    py: Python<'py>,
+    values: &impl Values,
+    cells: &mut PageCells<'_>,
+    kind: &impl Rows,
+) -> Result<Bound<'py, PyAny>, Stopped> {
+    // SAFETY: the lock is held, as `py` shows; a row is of as many values, and the collector does not
+    // see it before all are there.
+    unsafe {
+        let row = Bound::from_owned_ptr_or_err(py, kind.begin())?;
+        for column in 0..values.width() {
+            let cell = cells.next_cell().map_err(Stopped::Malformed)?;
+            let value = values.value(column, cell)?;
+            if !kind.put(row.as_ptr(), column, value) {
+                return Err(PyErr::fetch(py).into());
+            }
+        }
+        kind.end(row.as_ptr());
+        Ok(row)
     }
 }
