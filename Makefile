@@ -16,7 +16,7 @@ RIVALS := scylla-driver cassandra-driver acsylla scyllapy
 DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate test check proof build bench instructions jars format format-check lint types rust-test python-test clean
+.PHONY: help demo demo-accelerate test check proof build wheels bench instructions jars format format-check lint types docs rust-test python-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -36,6 +36,7 @@ check: ## format, lint, types and tests, with the seconds of each
 	@$(STAGE) build $(MAKE) --no-print-directory build
 	@$(STAGE) lint $(MAKE) --no-print-directory lint
 	@$(STAGE) types $(MAKE) --no-print-directory types
+	@$(STAGE) docs $(MAKE) --no-print-directory docs
 	@$(STAGE) rust-test $(MAKE) --no-print-directory rust-test
 	@$(STAGE) jars $(MAKE) --no-print-directory jars
 	@$(STAGE) instructions $(MAKE) --no-print-directory instructions
@@ -51,6 +52,9 @@ proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars ## the co
 
 build: $(BIN)/.built ## compile the native core, optimized, into .venv
 
+wheels: $(BIN)/.dev ## the sdist and a wheel per CPython 3.10 to 3.13 into dist/, each installed and tried; WHEELS_PYTHONS="python3.12" for some
+	$(BIN)/python scripts/wheels
+
 format: $(BIN)/.dev ## rewrite all sources in the project's format
 	cargo fmt --all
 	$(BIN)/ruff format .
@@ -64,9 +68,16 @@ lint: $(BIN)/.dev ## clippy and ruff, warnings are errors
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check .
 
-types: $(BIN)/.built $(BIN)/.demo ## mypy, strict
+types: $(BIN)/.built $(BIN)/.demo ## mypy and pyright, strict
 	$(BIN)/mypy python/turbocql tests examples
 	MYPYPATH=bench $(BIN)/mypy bench
+	$(BIN)/pyright
+	$(BIN)/mypy scripts/site
+
+docs: $(BIN)/.built .venv-docs/.installed ## the documentation site into build/site, warnings are errors
+	@mkdir -p build
+	$(BIN)/python scripts/site/native_docs.py > build/native_docs.json
+	.venv-docs/bin/python -m mkdocs build --strict
 
 rust-test: prerequisites
 	cargo test --locked --workspace --exclude turbocql-core

@@ -17,7 +17,7 @@ import report_end_to_end
 import report_growth
 from codec_environments import HERE, ROOT, read_samples
 from report_charts import codec_charts, end_to_end_chart, growth_chart, in_flight_chart
-from report_data import Sample, codec_cases, end_to_end, growth, interpreters, table
+from report_data import Sample, codec_cases, end_to_end, escaped, growth, interpreters, table
 from targets import WORDS
 
 __all__ = ["SAMPLES", "main"]
@@ -103,7 +103,7 @@ def main(samples: Path = SAMPLES, page: Path = PAGE) -> None:
     for at, name in enumerate(names):
         lines += _sections(taken, name, charts, "" if at == 0 else f"-{at + 1}")
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    page.write_text(escaped("\n".join(lines)).rstrip() + "\n", encoding="utf-8")
     print(f"wrote {page.relative_to(ROOT) if page.is_relative_to(ROOT) else page}")
 
 

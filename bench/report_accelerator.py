@@ -9,7 +9,7 @@ from pathlib import Path
 
 from codec_environments import ROOT
 from end_to_end_cases import ACCELERATED, PYTHON
-from report_data import Sample, number, table
+from report_data import Sample, escaped, number, table
 
 __all__ = ["PAGE", "section", "write"]
 
@@ -160,6 +160,6 @@ def write(samples: list[Sample], page: Path = PAGE) -> None:
     _, found, after = rest.partition(_END)
     if not found:
         raise SystemExit(f"{page.name} has no place for what was measured")
-    measured = "\n".join(lines).rstrip()
+    measured = escaped("\n".join(lines)).rstrip()
     page.write_text(f"{before}{_BEGIN}\n\n{measured}\n\n{_END}{after}", encoding="utf-8")
     print(f"wrote {page.relative_to(ROOT)}")

@@ -23,6 +23,7 @@ __all__ = [
     "against",
     "codec_cases",
     "end_to_end",
+    "escaped",
     "growth",
     "interpreters",
     "number",
@@ -223,6 +224,12 @@ def number(value: float | None) -> str:
         if abs(value) >= least:
             return f"{value:,.{digits}f}"
     return f"{value:.3f}"
+
+
+def escaped(text: str) -> str:
+    """Markdown in which `list<int>` outside of code is text, not a tag that readers do not see."""
+    code_or_tag = re.compile(r"(`[^`\n]*`)|<(?=\w)")
+    return code_or_tag.sub(lambda found: found[1] or "&lt;", text)
 
 
 def table(head: list[str], rows: Iterable[Iterable[str]]) -> list[str]:

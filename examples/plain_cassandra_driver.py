@@ -82,6 +82,7 @@ def main(host: str, port: str) -> None:
     short = [(doc[0], doc[2], doc[4], doc[5]) for doc in docs]
     measured("insert short rows", ROWS, execute_concurrent_with_args, session, heads, short)
     total = measured("select by key", READ, read, range(READ))
+    session.default_fetch_size = 500
     rows = measured("scan short rows", ROWS, lambda: list(session.execute("SELECT * FROM heads")))
     cluster.shutdown()
     if len(rows) != ROWS or abs(total - sum(float(doc[6][0]) for doc in docs[:READ])) > 1e-3:

@@ -12,6 +12,7 @@ use crate::row::compile_all;
 use crate::value::describe::{cut, describe, describe_key};
 use crate::value::encode::{encode_cell, first_unknown, is_unset};
 use crate::value::record;
+use crate::value::record::Classes;
 use crate::value::sequence::has_labels;
 use crate::value::{Failure, HostPlan, Outcome, SMALL, interned, room};
 
@@ -136,7 +137,7 @@ impl RowPlan {
         columns: Arc<[Column]>,
         partition_key: &[usize],
     ) -> Outcome<RowPlan> {
-        let (plans, _) = compile_all(py, &columns)?;
+        let (plans, _) = compile_all(py, &columns, &Classes::default())?;
         let markers = plans.into_iter().map(Marker::Native).collect();
         Ok(RowPlan::with_markers(py, columns, markers, partition_key, UNSET_SINCE))
     }

@@ -54,7 +54,7 @@ mod _core {
     #[pymodule_export]
     use crate::classes::message::{ExecuteMessage, QueryMessage};
     #[pymodule_export]
-    use crate::classes::prepared::{Bound_, Prepared};
+    use crate::classes::prepared::{Bound_, Prepared, Query};
     #[pymodule_export]
     use crate::classes::row_encoder::{EncodedRow, EncodedRows, RowEncoder};
     #[pymodule_export]
@@ -63,6 +63,8 @@ mod _core {
     use crate::classes::session::{Session, connect, forked};
     #[pymodule_export]
     use crate::ending::ending;
+    #[pymodule_export]
+    use crate::ffi::interpreter::interpreter;
     #[pymodule_export]
     use crate::ffi::quick::force_safe;
     #[pymodule_export]
@@ -85,4 +87,13 @@ mod _core {
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const ENGINE_VERSION: &str = turbocql_engine::ENGINE_VERSION;
+    #[pymodule_export]
+    const TLS_BACKEND: &str = turbocql_engine::TLS_BACKEND;
+    /// How it was compiled: `release` is what wheels have.
+    #[pymodule_export]
+    const BUILD_PROFILE: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
+    #[pymodule_export]
+    const ALLOCATOR: &str = if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" };
 }

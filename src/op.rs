@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use turbocql_codec::RowBuffer;
 use turbocql_engine::{
     BulkOutcome, EngineError, PageSource, Prepared, Request, Response, Runtime, Sending, Session,
-    TaskHandle, Ticket,
+    TaskHandle, Ticket, Trace,
 };
 
 use crate::awaiting::OpAwait;
@@ -32,6 +32,9 @@ pub enum Arrival {
     /// `execute_many` has room for more rows.
     WantsMore,
     Bulk(BulkOutcome),
+    /// Of the schema.
+    Version([u8; 16]),
+    Trace(Option<Box<Trace>>),
     Done,
 }
 

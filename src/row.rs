@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyString, PyType};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use turbocql_codec::{Column, Page, Segment, page};
 
 use crate::classes::options::config_error;
@@ -13,23 +14,25 @@ use crate::error;
 use crate::ffi::decode::is_atomic;
 use crate::ffi::rows::{self, Stopped};
 use crate::value::decode::{Choices, Decoder};
-use crate::value::record::{compile, record_class};
-use crate::value::{Failure, HostPlan, Outcome};
+use crate::value::record::{Classes, compile, record_class};
+use crate::value::{Failure, HostPlan, Outcome, interned};
 
 /// The plan and the name of each column.
 pub fn compile_all(
     py: Python<'_>,
     columns: &[Column],
+    classes: &Classes,
 ) -> Outcome<(Vec<HostPlan>, Vec<Py<PyString>>)> {
-    let plans =
-        columns.iter().map(|column| compile(py, &column.cql_type)).collect::<Outcome<_>>()?;
+    let plans = columns.iter().map(|column| compile(py, &column.cql_type, classes));
+    let plans = plans.collect::<Outcome<_>>()?;
     let names = columns.iter().map(|column| PyString::new(py, &column.name).unbind()).collect();
     Ok((plans, names))
 }
 
 /// In what shape rows come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowKind {
+    #[default]
     Named,
     Tuple,
     Dict,
@@ -54,6 +57,26 @@ impl RowKind {
                 Err(config_error(py, &reason))
             }
         }
+    }
+}
+
+/// In what shape rows come, and what they are made into then.
+#[derive(Default)]
+pub struct RowsAs {
+    pub kind: RowKind,
+    /// A class or factory of the user's, called with the values by name.
+    pub made: Option<Py<PyAny>>,
+}
+
+impl RowsAs {
+    pub fn clone_ref(&self, py: Python<'_>) -> RowsAs {
+        RowsAs { kind: self.kind, made: self.made.as_ref().map(|made| made.clone_ref(py)) }
+    }
+}
+
+impl From<RowKind> for RowsAs {
+    fn from(kind: RowKind) -> RowsAs {
+        RowsAs { kind, made: None }
     }
 }
 
@@ -82,8 +105,8 @@ impl<'a> From<&'a Page> for Block<'a> {
 }
 
 impl Shape {
-    pub fn new(py: Python<'_>, columns: Arc<[Column]>) -> Outcome<Shape> {
-        let (plans, names) = compile_all(py, &columns)?;
+    pub fn new(py: Python<'_>, columns: Arc<[Column]>, classes: &Classes) -> Outcome<Shape> {
+        let (plans, names) = compile_all(py, &columns, classes)?;
         let atomic = plans.iter().all(is_atomic);
         let (class, empty) = (PyOnceLock::new(), PyOnceLock::new());
         Ok(Shape { columns, plans, names, class, empty, atomic })
@@ -108,6 +131,28 @@ impl Shape {
 
     /// Decodes the first `limit` rows, or all of them, in one pass.
     pub fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        block: Block<'_>,
+        limit: usize,
+        rows_as: &RowsAs,
+        choices: Choices,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let Some(made) = &rows_as.made else {
+            return self.decode_as(py, block, limit, rows_as.kind, choices);
+        };
+        let rows = self.decode_as(py, block, limit, RowKind::Tuple, choices)?;
+        let names = PyTuple::new(py, &self.names)?;
+        let make = interned::row_maker(py)?.call1((made, names))?;
+        for (i, row) in rows.iter().enumerate() {
+            // The list is nobody else's.
+            rows.set_item(i, make.call1((row,)).map_err(|error| not_the_end(py, error))?)?;
+        }
+        Ok(rows)
+    }
+
+    /// The same, of a kind and made into nothing else.
+    pub fn decode_as<'py>(
         &self,
         py: Python<'py>,
         block: Block<'_>,
@@ -143,9 +188,27 @@ impl Shape {
     }
 }
 
+/// An exception of a user's class that would be taken for the end of an iteration, as another one.
+pub fn not_the_end(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyStopIteration>(py)
+        && !error.is_instance_of::<PyStopAsyncIteration>(py)
+    {
+        return error;
+    }
+    let name = error.get_type(py).name().map(|name| name.to_string()).unwrap_or_default();
+    let reason = format!("a class or factory that rows or values become raised {name}");
+    let other = PyRuntimeError::new_err(reason);
+    other.set_cause(py, Some(error));
+    other
+}
+
 /// Shapes by columns, so that row classes and plans outlive single results.
 #[derive(Default)]
-pub struct Shapes(std::sync::Mutex<HashMap<usize, Arc<Shape>>>);
+pub struct Shapes {
+    kept: std::sync::Mutex<HashMap<usize, Arc<Shape>>>,
+    /// What values of user-defined types become.
+    classes: std::sync::Mutex<Arc<Classes>>,
+}
 
 /// Shapes kept at most; beyond, all are dropped and the living ones come back by use.
 const SHAPES: usize = 512;
@@ -158,18 +221,37 @@ impl Shapes {
         if let Some(shape) = self.lock().get(&key) {
             return Ok(shape.clone());
         }
-        let shape = Arc::new(Shape::new(py, columns.clone())?);
+        let classes = self.classes();
+        let shape = Arc::new(Shape::new(py, columns.clone(), &classes)?);
         let mut shapes = self.lock();
         let full = shapes.len() >= SHAPES;
         let dropped = if full { std::mem::take(&mut *shapes) } else { HashMap::new() };
-        shapes.insert(key, shape.clone());
+        if Arc::ptr_eq(&classes, &self.classes()) {
+            shapes.insert(key, shape.clone());
+        }
         // Not before: Python objects go with them.
         drop(shapes);
         drop(dropped);
         Ok(shape)
     }
 
+    pub fn classes(&self) -> Arc<Classes> {
+        self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Has values of a user-defined type made into `class` from now on; into what they are by
+    /// themselves where there is none.
+    pub fn register(&self, py: Python<'_>, keyspace: &str, name: &str, class: Option<Py<PyAny>>) {
+        let mut known = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut classes = known.clone_ref(py);
+        classes.set(keyspace, name, class);
+        let before = std::mem::replace(&mut *known, Arc::new(classes));
+        drop(known);
+        let dropped = std::mem::take(&mut *self.lock());
+        drop((before, dropped));
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<usize, Arc<Shape>>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 _ROOT = str(Path(__file__).resolve().parents[1])
 if _ROOT not in sys.path:
@@ -22,7 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--proof",
         action="store_true",
-        help="as many values and repetitions as `make proof` wants, which takes its time",
+        help="as many values and repetitions as `make proof` wants, which takes its time, and"
+        " hypothesis looks where it has not looked before",
     )
     parser.addoption(
         "--safe",
@@ -32,6 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A check of one state says the same twice; looking further is for those who can look into it.
+    settings.register_profile(
+        "turbocql", deadline=None, database=None, derandomize=not config.getoption("--proof")
+    )
+    settings.load_profile("turbocql")
     if config.getoption("--safe"):
         from turbocql import _core
 

@@ -13,18 +13,38 @@ import importlib as _importlib
 import os as _os
 from typing import Any as _Any
 
-from . import _core, aio, codec, errors, protocol
+from . import _core
+
+if _core.interpreter() != 0:
+    raise ImportError(
+        "turbocql works in the main interpreter only: native code like it has one per process"
+    )
+
+from . import aio, cluster, codec, errors, policies, protocol, schema, security
 from .bulk import BulkFailure, BulkReport
 from .config import Config
-from .policies import Consistency
+from .diagnose import Diagnosis, diagnose, diagnosis
+from .policies import (
+    Balancing,
+    Consistency,
+    ConstantSpeculation,
+    ExecutionProfile,
+    LatencyAwareness,
+    PercentileSpeculation,
+    Retry,
+    Speculation,
+)
 from .rows import AsyncRows, Column, Rows
+from .security import Authenticator, Tls
 from .session import Session, connect
-from .statements import Batch, Bound, Prepared
+from .statements import Batch, Bound, Prepared, Query
 from .types import UNSET, Date, Duration, FrozenMap, Time, Timestamp
 
 __all__ = [
     "UNSET",
     "AsyncRows",
+    "Authenticator",
+    "Balancing",
     "Batch",
     "Bound",
     "BulkFailure",
@@ -32,21 +52,36 @@ __all__ = [
     "Column",
     "Config",
     "Consistency",
+    "ConstantSpeculation",
     "Date",
+    "Diagnosis",
     "Duration",
+    "ExecutionProfile",
     "FrozenMap",
+    "LatencyAwareness",
+    "PercentileSpeculation",
     "Prepared",
+    "Query",
+    "Retry",
     "Rows",
     "Session",
+    "Speculation",
     "Time",
     "Timestamp",
+    "Tls",
     "__version__",
     "accelerate",
     "aio",
+    "cluster",
     "codec",
     "connect",
+    "diagnose",
+    "diagnosis",
     "errors",
+    "policies",
     "protocol",
+    "schema",
+    "security",
 ]
 
 __version__: str = _core.VERSION
@@ -59,8 +94,8 @@ def accelerate() -> None:
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "accel":
-        return _importlib.import_module(".accel", __name__)
+    if name in ("accel", "dbapi"):
+        return _importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -71,11 +71,20 @@ def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None]
     return ready.append if type(ready) is deque else None
 
 
+_with_thread: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+
+
+def has_thread(event_loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a loop is woken by a thread of ours."""
+    return event_loop in _with_thread
+
+
 def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:
     """Starts the thread that wakes `event_loop` whenever it is asked to, until the loop is gone.
 
     Called by the native core.
     """
+    _with_thread.add(event_loop)
     threading.Thread(
         target=_run, args=(weakref.ref(event_loop), requests), name="turbocql-notify", daemon=True
     ).start()

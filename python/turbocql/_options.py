@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from .errors import ConfigError
-from .policies import Consistency
+if TYPE_CHECKING:
+    from .policies import Consistency
+
+
+class StatementOptions(TypedDict, total=False):
+    """What a statement may be sent under: see `Session.execute`."""
+
+    consistency: Consistency | str | None
+    serial_consistency: Consistency | str | None
+    timeout_s: float | None
+    page_size: int | None
+    timestamp: int | None
+    idempotent: bool | None
+    tracing: bool | None
+    profile: str | None
+
+
+class CallOptions(StatementOptions, total=False):
+    """What one call may be sent under."""
+
+    paging_state: bytes | None
 
 
 def pack(
-    consistency: Consistency | str | None,
-    serial_consistency: Consistency | str | None,
-    timeout_s: float | None,
-    page_size: int | None,
-    timestamp: int | None,
-    idempotent: bool | None,
+    *,
+    consistency: Consistency | str | None = None,
+    serial_consistency: Consistency | str | None = None,
+    timeout_s: float | None = None,
+    page_size: int | None = None,
+    timestamp: int | None = None,
+    idempotent: bool | None = None,
+    tracing: bool | None = None,
+    profile: str | None = None,
+    **unknown: object,
 ) -> dict[str, Any] | None:
     """`None` when every option is the session's."""
-    if (
-        consistency is None
-        and serial_consistency is None
-        and timeout_s is None
-        and page_size is None
-        and timestamp is None
-        and idempotent is None
-    ):
-        return None
-    return {
+    if unknown:
+        known = ", ".join(StatementOptions.__annotations__)
+        raise TypeError(f"unknown option {next(iter(unknown))!r}; the options are {known}")
+    packed = {
         "consistency": consistency,
         "serial_consistency": serial_consistency,
         "timeout_s": timeout_s,
         "page_size": page_size,
         "timestamp": timestamp,
         "idempotent": idempotent,
+        "tracing": tracing,
+        "profile": profile,
+        "paging_state": None,
     }
-
-
-def check_int(name: str, value: object, low: int, high: int) -> None:
-    """Raises `ConfigError` unless `value` is an int from `low` to `high`."""
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ConfigError(f"{name} must be an int from {low} to {high}, got {value!r}")
+    return None if all(value is None for value in packed.values()) else packed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from .errors import BulkError
 
@@ -30,6 +31,9 @@ class BulkReport:
     stopped: bool = False
     """Whether too many failures, or an error of the iterable, ended it early. Rows that were
     read but are in neither count were not sent."""
+    results: list[Any] | None = None
+    """With `results=True`, the `Rows` (or `AsyncRows`) of each row, by number; `None` for a row
+    that failed or was not sent."""
 
     def raise_for_failures(self) -> None:
         """Raises `BulkError` when a row failed."""
@@ -50,10 +54,16 @@ def _report(
     failures: list[tuple[int, Exception]],
     stopped: bool,
     raised: BaseException | None,
+    results: list[tuple[int, Any]] | None = None,
 ) -> BulkReport:
     """Called by the native core at the end of an `execute_many`."""
     failed = [BulkFailure(row, error) for row, error in failures]
-    report = BulkReport(rows, succeeded, failed, stopped or raised is not None)
+    every: list[Any] | None = None
+    if results is not None:
+        every = [None] * rows
+        for row, result in results:
+            every[row] = result
+    report = BulkReport(rows, succeeded, failed, stopped or raised is not None, every)
     if raised is None:
         return report
     if not isinstance(raised, Exception):

@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from ipaddress import IPv6Address
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ._options import check_int
+from ._checks import (
+    address,
+    check_choice,
+    check_flag,
+    check_int,
+    check_keyspace,
+    check_seconds,
+)
 from .errors import ConfigError
-from .policies import Consistency
+from .policies import (
+    _SERIAL,
+    Balancing,
+    Consistency,
+    ExecutionProfile,
+    Retry,
+    Speculation,
+    _check_retry,
+    _check_speculation,
+    _consistency,
+    _profile_native,
+)
+from .security import Authenticator, Tls, _check_tls, _native_tls
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
 
 __all__ = ["Config", "RowsAs", "Settings"]
 
 RowsAs = Literal["named", "tuple", "dict"]
 """In what shape rows come: named tuples, plain tuples, or dicts by column name."""
-
-_SERIAL = (Consistency.SERIAL, Consistency.LOCAL_SERIAL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +61,25 @@ class Config:
     """User name, for servers that ask for one. Goes with `password`."""
     password: str | None = field(default=None, repr=False)
     """Never shown."""
+    authenticator: Callable[[str], Authenticator] | None = field(default=None, repr=False)
+    """In the place of user and password, for servers that ask otherwise: see
+    [`Authenticator`][turbocql.security.Authenticator]."""
+    tls: Tls | bool | None = None
+    """How connections are encrypted; `True` for `Tls()`."""
     consistency: Consistency | str = Consistency.LOCAL_QUORUM
     """Of requests that say nothing else."""
     serial_consistency: Consistency | str | None = Consistency.LOCAL_SERIAL
     """Of the Paxos phase of lightweight transactions: `SERIAL` or `LOCAL_SERIAL`."""
     timeout_s: float | None = 30.0
     """Seconds after which a request, with all its retries, is given up; `None` for never."""
+    retry: Retry = "default"
+    """When a request that failed is sent again: see [`Retry`][turbocql.policies.Retry]."""
+    speculation: Speculation | None = None
+    """When a slow idempotent request is sent to one more node."""
+    balancing: Balancing = field(default_factory=Balancing)
+    """Which nodes requests go to."""
+    profiles: Mapping[str, ExecutionProfile] = field(default_factory=dict, hash=False)
+    """Further choices of the kind above, by names that requests can give."""
     connect_timeout_s: float = 30.0
     """Seconds after which connecting is given up."""
     compression: Literal["lz4", "snappy"] | None = None
@@ -62,6 +96,33 @@ class Config:
     """Statements kept prepared for texts that are executed with values."""
     application_name: str | None = None
     """Told to the server."""
+    application_version: str | None = None
+    """Told to the server."""
+    connections_per_node: int | None = None
+    """Connections kept to each node. Without a number, one to each shard of ScyllaDB, and one to a
+    node of Cassandra."""
+    connections_per_shard: int | None = None
+    """Connections kept to each shard; to a node without shards, so many altogether."""
+    shard_aware_port: bool = True
+    """Whether ScyllaDB's port that lets clients choose the shard is used; not through a proxy that
+    changes source ports."""
+    keepalive_interval_s: float = 30.0
+    """Seconds between two questions whether an idle connection is alive."""
+    keepalive_timeout_s: float = 30.0
+    """Seconds without an answer to them after which a connection is given up."""
+    tcp_keepalive_s: float | None = None
+    """Seconds between the operating system's own probes; `None` for none."""
+    local_address: str | None = None
+    """The IP address that connections come from."""
+    addresses: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Where nodes are reached, as `10.0.0.1` or `10.0.0.1:9042`, by the addresses that they tell of
+    themselves, which have no port. Nodes that are not named are reached where they say. Contact
+    points are taken as they are."""
+    client_timestamps: bool = False
+    """Whether writes without a timestamp get one from this client, each above the one before, and
+    not from the server."""
+    schema_agreement_timeout_s: float = 60.0
+    """Seconds that a change of the schema waits for the nodes to agree on it."""
     io_threads: int = 1
     """Threads of the network engine. One is right for most programs."""
 
@@ -72,16 +133,22 @@ class Config:
             raise ConfigError("contact_points must be a host or a sequence of hosts")
         check_int("port", self.port, 1, 65_535)
         object.__setattr__(self, "contact_points", tuple(_point(p, self.port) for p in points))
-        for name in ("keyspace", "user", "password", "application_name"):
+        if self.keyspace is not None:
+            check_keyspace(self.keyspace)
+        for name in ("user", "password", "application_name", "application_version"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
                 raise ConfigError(f"{name} must be a non-empty str")
-        if self.keyspace is not None and not re.fullmatch(r"\w{1,48}", self.keyspace, re.ASCII):
-            raise ConfigError(
-                f"keyspace must be 1 to 48 letters, digits and underscores, got {self.keyspace!r}"
-            )
+            if value is not None and not _is_utf8(value):
+                raise ConfigError(f"{name} has characters that UTF-8 does not know")
         if (self.user is None) != (self.password is None):
             raise ConfigError("user and password go together: give both or neither")
+        if self.authenticator is not None:
+            if not callable(self.authenticator):
+                raise ConfigError("authenticator must be callable")
+            if self.user is not None:
+                raise ConfigError("give an authenticator, or user and password, not both")
+        _check_tls(self.tls)
         object.__setattr__(self, "consistency", _consistency("consistency", self.consistency))
         if self.consistency in _SERIAL:
             # Reads may be serial; a default that every write fails with may not.
@@ -94,32 +161,169 @@ class Config:
                 )
             object.__setattr__(self, "serial_consistency", serial)
         if self.timeout_s is not None:
-            _check_seconds("timeout_s", self.timeout_s)
-        _check_seconds("connect_timeout_s", self.connect_timeout_s)
-        _check_choice("compression", self.compression, (None, "lz4", "snappy"))
-        _check_choice("rows", self.rows, ("named", "tuple", "dict"))
-        _check_choice("timestamps", self.timestamps, ("aware", "naive"))
-        _check_choice("vectors", self.vectors, ("list", "numpy"))
+            check_seconds("timeout_s", self.timeout_s)
+        self._check_policies()
+        self._check_connections()
+        check_choice("compression", self.compression, (None, "lz4", "snappy"))
+        check_choice("rows", self.rows, ("named", "tuple", "dict"))
+        check_choice("timestamps", self.timestamps, ("aware", "naive"))
+        check_choice("vectors", self.vectors, ("list", "numpy"))
         if self.vectors == "numpy" and find_spec("numpy") is None:
             raise ConfigError("vectors='numpy' needs NumPy: install the package numpy")
         check_int("page_size", self.page_size, 1, 2**31 - 1)
         check_int("prepared_cache_size", self.prepared_cache_size, 1, 2**31 - 1)
         check_int("io_threads", self.io_threads, 1, 256)
 
+    def _check_policies(self) -> None:
+        _check_retry(self.retry)
+        if self.speculation is not None:
+            _check_speculation(self.speculation)
+        if not isinstance(self.balancing, Balancing):
+            raise ConfigError(f"balancing must be a Balancing, got {self.balancing!r}")
+        if not isinstance(self.profiles, Mapping):
+            raise ConfigError("profiles must be a mapping of names to ExecutionProfiles")
+        for name, profile in self.profiles.items():
+            if not isinstance(name, str) or not name:
+                raise ConfigError(f"a profile's name must be a non-empty str, got {name!r}")
+            if not isinstance(profile, ExecutionProfile):
+                raise ConfigError(f"profile {name!r} must be an ExecutionProfile, got {profile!r}")
+            if profile.consistency in _SERIAL:
+                raise ConfigError(
+                    f"profile {name!r}: a default consistency cannot be serial; name it by request"
+                )
+        object.__setattr__(self, "profiles", dict(self.profiles))
+
+    def _check_connections(self) -> None:
+        for name in (
+            "connect_timeout_s",
+            "keepalive_interval_s",
+            "keepalive_timeout_s",
+            "schema_agreement_timeout_s",
+        ):
+            check_seconds(name, getattr(self, name))
+        if self.tcp_keepalive_s is not None:
+            check_seconds("tcp_keepalive_s", self.tcp_keepalive_s)
+            if self.tcp_keepalive_s < 1:
+                raise ConfigError(
+                    f"tcp_keepalive_s must be at least 1 second, got {self.tcp_keepalive_s!r}"
+                )
+        if self.connections_per_node is not None and self.connections_per_shard is not None:
+            raise ConfigError("give connections_per_node or connections_per_shard, not both")
+        for name in ("connections_per_node", "connections_per_shard"):
+            if getattr(self, name) is not None:
+                check_int(name, getattr(self, name), 1, 1024)
+        for name in ("shard_aware_port", "client_timestamps"):
+            check_flag(name, getattr(self, name))
+        if self.local_address is not None:
+            _, port = address("local_address", self.local_address)
+            if port is not None:
+                raise ConfigError(
+                    f"local_address is one without a port, got {self.local_address!r}"
+                )
+        if not isinstance(self.addresses, Mapping):
+            raise ConfigError("addresses must be a mapping of addresses to addresses")
+        for told, reached in self.addresses.items():
+            if address("addresses", told)[1] is not None:
+                raise ConfigError(
+                    f"addresses: nodes tell of themselves without a port, got {told!r}"
+                )
+            address("addresses", reached)
+        object.__setattr__(self, "addresses", dict(self.addresses))
+
+    @classmethod
+    def from_url(cls, url: str, **overrides: Unpack[_Overrides]) -> Self:
+        """The settings that a URL has: `cql://user:password@host:9042,host/keyspace?setting=value`.
+
+        Every part but a host may be missing. The query takes any field by its name, as text: a
+        number, `true`, one of its words, `none`. What is not a letter or digit is percent-encoded.
+        `overrides` are fields as the constructor takes them; they win.
+
+        Raises: `ConfigError` for what cannot be; the password is in no message.
+
+        Example:
+            >>> config = turbocql.Config.from_url("cql://db1,db2:9043/app?timeout_s=5&rows=dict")
+            >>> config.contact_points, config.keyspace, config.timeout_s
+            (('db1:9042', 'db2:9043'), 'app', 5.0)
+        """
+        # Not above: it needs this class.
+        from . import _config_sources
+
+        return cls(**_config_sources.from_url(cls, url, overrides))
+
+    @classmethod
+    def from_env(cls, prefix: str = "TURBOCQL_", **overrides: Unpack[_Overrides]) -> Self:
+        """The settings that environment variables have.
+
+        `TURBOCQL_URL` is a URL as of `from_url`; every field has a variable of its own, such as
+        `TURBOCQL_CONTACT_POINTS` (with commas), `TURBOCQL_PASSWORD` and `TURBOCQL_TIMEOUT_S`.
+        A variable of its own wins over the URL, `overrides` win over both. What is set nowhere has
+        its default.
+
+        Raises: `ConfigError` for what cannot be, for an empty variable, and for one that begins
+            with the prefix and is none of these; `TURBOCQL_CACHE_DIR` is of `turbocql.testing`.
+        """
+        from . import _config_sources
+
+        return cls(**_config_sources.from_env(cls, prefix, overrides))
+
+    @classmethod
+    def from_toml(
+        cls,
+        path: str | os.PathLike[str],
+        profile: str = "default",
+        **overrides: Unpack[_Overrides],
+    ) -> Self:
+        """The settings that one table of a TOML file has; its keys are fields' names.
+
+        TOML knows no null: `"none"` stands for `None`. Paths inside stay as they are written.
+        `overrides` win over the file. On Python 3.10 it needs the package tomli.
+
+        Raises: `ConfigError` for a file that cannot be read, a profile that is not there, and what
+            cannot be.
+        """
+        from . import _config_sources
+
+        return cls(**_config_sources.from_toml(cls, path, profile, overrides))
+
     def _native(self) -> dict[str, Any]:
         """What the native core takes."""
+        base = ExecutionProfile(
+            consistency=self.consistency,
+            serial_consistency=self.serial_consistency,
+            timeout_s=math.inf if self.timeout_s is None else self.timeout_s,
+            retry=self.retry,
+            speculation=self.speculation,
+            balancing=self.balancing,
+        )
         return {
             "contact_points": list(self.contact_points),
             "keyspace": self.keyspace,
             "user": self.user,
             "password": self.password,
-            "consistency": self.consistency,
-            "serial_consistency": self.serial_consistency,
-            "timeout_s": math.inf if self.timeout_s is None else self.timeout_s,
+            "authenticator": self.authenticator,
+            "tls": _native_tls(self.tls),
+            "profile": _profile_native(base),
+            "profiles": [
+                (name, _profile_native(base, profile)) for name, profile in self.profiles.items()
+            ],
             "connect_timeout_s": min(self.connect_timeout_s, 1e9),
             "compression": self.compression,
             "page_size": self.page_size,
             "application_name": self.application_name,
+            "application_version": self.application_version,
+            "connections_per_node": self.connections_per_node,
+            "connections_per_shard": self.connections_per_shard,
+            "shard_aware_port": self.shard_aware_port,
+            "keepalive_interval_s": min(self.keepalive_interval_s, 1e9),
+            "keepalive_timeout_s": min(self.keepalive_timeout_s, 1e9),
+            "tcp_keepalive_s": self.tcp_keepalive_s and min(self.tcp_keepalive_s, 32_000.0),
+            "local_address": self.local_address and address("", self.local_address)[0],
+            "addresses": [
+                (address("addresses", told), address("addresses", reached))
+                for told, reached in self.addresses.items()
+            ],
+            "client_timestamps": self.client_timestamps,
+            "schema_agreement_timeout_s": min(self.schema_agreement_timeout_s, 1e9),
             "io_threads": self.io_threads,
             "prepared_cache_size": self.prepared_cache_size,
             "rows": self.rows,
@@ -140,6 +344,12 @@ class Settings(TypedDict, total=False):
     consistency: Consistency | str
     serial_consistency: Consistency | str | None
     timeout_s: float | None
+    authenticator: Callable[[str], Authenticator] | None
+    tls: Tls | bool | None
+    retry: Retry
+    speculation: Speculation | None
+    balancing: Balancing
+    profiles: Mapping[str, ExecutionProfile]
     connect_timeout_s: float
     compression: Literal["lz4", "snappy"] | None
     page_size: int
@@ -148,7 +358,28 @@ class Settings(TypedDict, total=False):
     vectors: Literal["list", "numpy"]
     prepared_cache_size: int
     application_name: str | None
+    application_version: str | None
+    connections_per_node: int | None
+    connections_per_shard: int | None
+    shard_aware_port: bool
+    keepalive_interval_s: float
+    keepalive_timeout_s: float
+    tcp_keepalive_s: float | None
+    local_address: str | None
+    addresses: Mapping[str, str]
+    client_timestamps: bool
+    schema_agreement_timeout_s: float
     io_threads: int
+
+
+class _Overrides(Settings, total=False):
+    """All fields, as keyword arguments."""
+
+    contact_points: str | Sequence[str]
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _point(point: object, port: int) -> str:
@@ -156,6 +387,12 @@ def _point(point: object, port: int) -> str:
     if not isinstance(point, str) or not point.strip():
         raise ConfigError(f"a contact point must be a str like 'host:9042', got {point!r}")
     text = point.strip()
+    if "@" in text or "://" in text:
+        # Not shown: there is a password in it, most likely.
+        raise ConfigError(
+            "a contact point must be a str like 'host:9042', without user and password; a URL is"
+            " for connect(url) or Config.from_url(url)"
+        )
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and (not rest.startswith(":") or rest == ":")):
@@ -183,22 +420,3 @@ def _ipv6(point: str, address: str) -> str:
         return str(IPv6Address(address))
     except ValueError:
         raise ConfigError(f"contact point {point!r}: {address!r} is no IPv6 address") from None
-
-
-def _consistency(name: str, value: Consistency | str) -> Consistency:
-    try:
-        return Consistency(value.upper() if isinstance(value, str) else value)
-    except ValueError:
-        known = ", ".join(level.value for level in Consistency)
-        raise ConfigError(f"{name} must be one of {known}, got {value!r}") from None
-
-
-def _check_seconds(name: str, value: object) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not value > 0:  # type: ignore[operator]
-        raise ConfigError(f"{name} must be a number of seconds above 0, got {value!r}")
-
-
-def _check_choice(name: str, value: object, choices: tuple[str | None, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(f"{name} must be one of {choices}, got {value!r}")

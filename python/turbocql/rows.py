@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
+from uuid import UUID
 
 from . import _core, errors
+from ._row_classes import APPLIED
+from .cluster import Trace
 
 __all__ = ["AsyncRows", "Column", "Rows"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Column:
     """As CQL, such as `list<int>`."""
 
 
-class _Result(_core.Cursor):
+class _Result(_core.Cursor, Generic[T]):
     """What the results of both faces have in common."""
 
     __slots__ = ()
@@ -42,19 +47,61 @@ class _Result(_core.Cursor):
         """What the server warned of, over the pages read so far."""
         return self._warnings
 
-    def one(self) -> Any:
+    @property
+    def paging_state(self) -> bytes | None:
+        """Where the page after the current one begins; `None` when there is none.
+
+        Given to `execute` with the same statement and values, in this session, another one or
+        another process, the result goes on from there. A server trusts what it says, so users of
+        a web site should not be able to change it.
+        """
+        return self._paging_state
+
+    @property
+    def applied(self) -> bool | None:
+        """Whether a lightweight transaction was applied; `None` for other statements."""
+        names = [column[2] for column in self._columns]
+        if APPLIED not in names:
+            return None
+        row = self._plain_first()
+        return None if row is None else bool(row[names.index(APPLIED)])
+
+    @property
+    def existing(self) -> dict[str, Any] | None:
+        """The values by which a lightweight transaction was not applied, by column; `None` when
+        it was, and for other statements.
+        """
+        if self.applied is not False:
+            return None
+        names = [column[2] for column in self._columns]
+        row = self._plain_first() or ()
+        return {n: value for n, value in zip(names, row, strict=True) if n != APPLIED}
+
+    @property
+    def trace_id(self) -> UUID | None:
+        """By what the server knows the trace of the last page's request, for a statement that was
+        executed with `tracing=True`.
+        """
+        trace_id = self._trace_id
+        return None if trace_id is None else UUID(bytes=trace_id)
+
+    def one(self) -> T | None:
         """The first row, or `None` when there is none. Fetches nothing.
 
         Raises: `Error` once an iteration has left the first page.
         """
-        return self._first()
+        return cast("T | None", self._first())
+
+    def page(self) -> list[T]:
+        """The rows of the current page. Fetches nothing."""
+        return self._decode()
 
     def __repr__(self) -> str:
         names = ", ".join(column[2] for column in self._columns)
         return f"<{type(self).__name__} ({names})>"
 
 
-class Rows(_Result):
+class Rows(_Result[T]):
     """The rows of a result; iterating goes over all pages.
 
     While one page is worked on, the next is fetched. Rows that fit one page can be iterated any
@@ -66,10 +113,22 @@ class Rows(_Result):
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         return _Iteration(self)
 
-    def all(self) -> list[Any]:
+    def pages(self) -> Iterator[list[T]]:
+        """The rows page by page, the next one being fetched meanwhile."""
+        return _PageIteration(self)
+
+    def trace(self) -> Trace | None:
+        """Reads what the server recorded of the request, for a statement that was executed with
+        `tracing=True`; `None` without.
+
+        The server writes it after the answer: this waits up to a second until it is there.
+        """
+        return cast("Trace | None", super()._trace().wait())
+
+    def all(self) -> list[T]:
         """All rows of all pages."""
         self._check_first()
         self._prefetch()
@@ -81,7 +140,7 @@ class Rows(_Result):
         return rows
 
 
-class AsyncRows(_Result):
+class AsyncRows(_Result[T]):
     """The rows of a result; `async for` goes over all pages.
 
     While one page is worked on, the next is fetched. Rows that fit one page can be iterated any
@@ -93,10 +152,22 @@ class AsyncRows(_Result):
 
     __slots__ = ()
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[T]:
         return _AsyncIteration(self)
 
-    async def all(self) -> list[Any]:
+    def pages(self) -> AsyncIterator[list[T]]:
+        """The rows page by page, the next one being fetched meanwhile."""
+        return _AsyncPageIteration(self)
+
+    async def trace(self) -> Trace | None:
+        """Reads what the server recorded of the request, for a statement that was executed with
+        `tracing=True`; `None` without.
+
+        The server writes it after the answer: this waits up to a second until it is there.
+        """
+        return cast("Trace | None", await super()._trace())
+
+    async def all(self) -> list[T]:
         """All rows of all pages."""
         self._check_first()
         self._prefetch()
@@ -113,7 +184,7 @@ class _Pages:
 
     __slots__ = ("_advancing", "_interrupted", "_number", "_page", "_rows")
 
-    def __init__(self, rows: _Result) -> None:
+    def __init__(self, rows: _Result[Any]) -> None:
         self._rows = rows
         self._page: Iterator[Any] | None = None
         """What is left of the page; none before the first, and of one that cannot be decoded."""
@@ -147,6 +218,14 @@ class _Pages:
         self._interrupted = True
         return True
 
+    def _take(self) -> list[Any]:
+        """The whole current page."""
+        if self._page is None:
+            self._begin()
+        taken = list(self._page or ())
+        self._page = iter(())
+        return taken
+
     def _failed(self) -> None:
         """The page could not be fetched, which is said: it is tried again."""
         self._interrupted = False
@@ -160,7 +239,22 @@ class _Pages:
         return more
 
 
-class _Iteration(_Pages):
+class _PagesInTurn(_Pages):
+    __slots__ = ()
+
+    def _turn(self) -> bool:
+        """Goes to the next page; `False` when there is none."""
+        if not self._has_more():
+            return False
+        try:
+            more = self._rows._advance().wait()
+        except Exception:
+            self._failed()
+            raise
+        return self._fetched(more)
+
+
+class _Iteration(_PagesInTurn):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[Any]:
@@ -173,18 +267,39 @@ class _Iteration(_Pages):
             if not self._advancing:
                 for row in self._page or ():
                     return row
-            if not self._has_more():
-                raise StopIteration
-            try:
-                more = self._rows._advance().wait()
-            except Exception:
-                self._failed()
-                raise
-            if not self._fetched(more):
+            if not self._turn():
                 raise StopIteration
 
 
-class _AsyncIteration(_Pages):
+class _PageIteration(_PagesInTurn):
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return self
+
+    def __next__(self) -> list[Any]:
+        first = self._number == 0 and self._page is None
+        if not first and not self._turn():
+            raise StopIteration
+        return self._take()
+
+
+class _AsyncPagesInTurn(_Pages):
+    __slots__ = ()
+
+    async def _turn(self) -> bool:
+        """Goes to the next page; `False` when there is none."""
+        if not self._has_more():
+            return False
+        try:
+            more = await self._rows._advance()
+        except Exception:
+            self._failed()
+            raise
+        return self._fetched(more)
+
+
+class _AsyncIteration(_AsyncPagesInTurn):
     __slots__ = ()
 
     def __aiter__(self) -> AsyncIterator[Any]:
@@ -197,12 +312,18 @@ class _AsyncIteration(_Pages):
             if not self._advancing:
                 for row in self._page or ():
                     return row
-            if not self._has_more():
+            if not await self._turn():
                 raise StopAsyncIteration
-            try:
-                more = await self._rows._advance()
-            except Exception:
-                self._failed()
-                raise
-            if not self._fetched(more):
-                raise StopAsyncIteration
+
+
+class _AsyncPageIteration(_AsyncPagesInTurn):
+    __slots__ = ()
+
+    def __aiter__(self) -> AsyncIterator[list[Any]]:
+        return self
+
+    async def __anext__(self) -> list[Any]:
+        first = self._number == 0 and self._page is None
+        if not first and not await self._turn():
+            raise StopAsyncIteration
+        return self._take()

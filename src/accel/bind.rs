@@ -6,6 +6,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
+use super::method::StandInMethod;
 use super::serialize::TypePlan;
 use super::{Counts, Writes, epoch};
 use crate::ffi::call::{self, StandIn};
@@ -126,7 +127,7 @@ impl BindStandIn {
 
     /// What takes the method's place; `doc` begins with its parameters.
     fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        call::method(&call::function(this, c"bind", doc)?)
+        StandInMethod::make(&call::function(this, c"bind", doc)?, &this.get().original)
     }
 
     /// How often it was native, and how often the original's.

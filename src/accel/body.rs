@@ -11,6 +11,7 @@ use turbocql_codec::message::{
 };
 
 use super::Counts;
+use super::method::StandInMethod;
 use crate::ffi::bytes;
 use crate::ffi::call::{self, StandIn};
 use crate::ffi::held::{Value, append_values};
@@ -57,7 +58,7 @@ impl BodyStandIn {
 
     /// What takes the method's place; `doc` begins with its parameters.
     fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        call::method(&call::function(this, c"send_body", doc)?)
+        StandInMethod::make(&call::function(this, c"send_body", doc)?, &this.get().original)
     }
 
     /// How often it was native, and how often the original's.

@@ -8,6 +8,7 @@ pub mod bind;
 pub mod body;
 pub mod deserialize;
 pub mod lazy;
+pub mod method;
 pub mod named;
 pub mod result;
 pub mod routing;

@@ -12,6 +12,7 @@ use turbocql_codec::message::result::{Description, Head};
 use turbocql_codec::page;
 
 use super::lazy::{Again, LazyRows};
+use super::method::StandInMethod;
 use super::{Counts, Entries, Entry, epoch};
 use crate::ffi::arrays;
 use crate::ffi::bytes;
@@ -20,6 +21,7 @@ use crate::ffi::reader::ValueReader;
 use crate::ffi::reading::{Column, Columns, Reading};
 use crate::ffi::reference::{ReadWays, Reference};
 use crate::ffi::rows::{Stopped, tuples};
+use crate::value::interned;
 
 /// Descriptions of columns are kept by their fingerprints. When there are so many, no more are
 /// learned, until so many that are not known have come that all are given up.
@@ -184,7 +186,7 @@ impl ResultStandIn {
 
     /// What takes the method's place; `doc` begins with its parameters.
     fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
-        call::method(&call::function(this, c"recv_results_rows", doc)?)
+        StandInMethod::make(&call::function(this, c"recv_results_rows", doc)?, &this.get().original)
     }
 
     /// How often it was native, and how often the original's.
@@ -461,6 +463,10 @@ impl StandIn for ResultStandIn {
             return Ok(None);
         }
         let Ok(version @ 3..=5) = version.extract::<i64>() else { return Ok(None) };
+        // What somebody reads by a way of their own is theirs.
+        if !reader.get_type().is(interned::bytes_io(py)?) {
+            return Ok(None);
+        }
         // A `BytesIO` hands out what it was made of without a copy.
         let Ok(position) = reader.call_method0(pyo3::intern!(py, "tell")) else {
             return Ok(None);

@@ -13,7 +13,7 @@ use super::prepared::{Bound_, Prepared};
 use super::session::{Options, SessionState, given, out_of_turn};
 use crate::error;
 use crate::op::{Arrival, Next, OpState, Step};
-use crate::row::RowKind;
+use crate::row::RowsAs;
 
 /// A statement of a batch, as the caller gave it.
 pub enum Statement {
@@ -55,7 +55,7 @@ pub struct BatchStep {
     /// Its texts, prepared.
     pub prepared: HashMap<String, Py<Prepared>>,
     pub options: Options,
-    pub rows: RowKind,
+    pub rows: RowsAs,
     /// Set once the batch is on its way.
     pub sent: bool,
 }

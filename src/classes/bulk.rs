@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 use turbocql_codec::RowBuffer;
-use turbocql_engine::{Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, RowNumbers};
+use turbocql_engine::{Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, Response, RowNumbers};
 
+use super::cursor::Cursor;
 use super::prepared::Prepared;
 use super::session::{Options, SessionState, given};
 use crate::error;
@@ -27,6 +28,8 @@ pub struct BulkOptions {
     pub concurrency: usize,
     /// More failed rows than this end it.
     pub max_failures: usize,
+    /// Whether what each row is answered with is kept.
+    pub keep_results: bool,
 }
 
 pub struct BulkStep {
@@ -77,6 +80,7 @@ impl BulkStep {
             options: given(&options.request).clone(),
             concurrency: options.concurrency,
             max_failures: options.max_failures,
+            keep_results: options.keep_results,
         };
         let events = Box::new(Events(op.clone()));
         let bulk = Bulk::start(&session.runtime, session.engine.clone(), plan, events);
@@ -154,7 +158,23 @@ impl BulkStep {
         }
     }
 
-    /// The report, made in Python: `(rows read, succeeded, failures, stopped, raised)`.
+    /// What the rows were answered with, by their numbers; none when it was not to be kept.
+    fn results<'py>(
+        &self,
+        py: Python<'py>,
+        kept: Option<Vec<(u64, Response)>>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let Some(mut kept) = kept else { return Ok(None) };
+        kept.sort_unstable_by_key(|(row, _)| *row);
+        let results = PyList::empty(py);
+        for (row, response) in kept {
+            let rows = self.session.row_kind.into();
+            results.append((row, Cursor::make(py, &self.session, rows, response, None)?))?;
+        }
+        Ok(Some(results))
+    }
+
+    /// The report, made in Python: `(rows read, succeeded, failures, stopped, raised, results)`.
     fn report(&mut self, py: Python<'_>, outcome: BulkOutcome) -> PyResult<Next> {
         let stopped = outcome.stopped || self.unfit.len() > self.max_failures;
         let mut failed = std::mem::take(&mut self.unfit);
@@ -167,7 +187,8 @@ impl BulkStep {
             failures.append((row, error.into_value(py)))?;
         }
         let raised = self.raised.take().map(|error| error.into_value(py));
-        let arguments = (self.next_row, outcome.succeeded, failures, stopped, raised);
+        let results = self.results(py, outcome.results)?;
+        let arguments = (self.next_row, outcome.succeeded, failures, stopped, raised, results);
         Ok(Next::Done(interned::bulk_report(py)?.call1(arguments)?.unbind()))
     }
 }

@@ -7,14 +7,16 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
+use pyo3::types::PyDict;
 use turbocql_engine::{BatchKind, RequestOptions};
 
 use super::batch::{BatchStep, Statement};
 use super::options::{CallOptions, config_error};
-use super::prepared::{Bound_, Prepared};
+use super::prepared::{Bound_, Prepared, Query};
 use super::session::{ExecuteStep, Options, Session, SessionState, Then, given, text_of};
 use crate::op::{Arrival, Execution, Next, OpState, Row};
-use crate::row::RowKind;
+use crate::row::{RowKind, RowsAs};
+use crate::value::describe::describe;
 use crate::value::interned;
 
 /// A call of `execute`, as it was given.
@@ -24,6 +26,8 @@ pub struct Call {
     pub values: Option<Py<PyAny>>,
     pub options: Option<Box<GivenOptions>>,
     pub rows: Option<Py<PyAny>>,
+    /// What each row is made into.
+    pub row: Option<Py<PyAny>>,
 }
 
 /// Options that are not all left to the session.
@@ -34,6 +38,9 @@ pub struct GivenOptions {
     pub page_size: Option<Py<PyAny>>,
     pub timestamp: Option<Py<PyAny>>,
     pub idempotent: Option<Py<PyAny>>,
+    pub tracing: Option<Py<PyAny>>,
+    pub profile: Option<Py<PyAny>>,
+    pub paging_state: Option<Py<PyAny>>,
 }
 
 impl GivenOptions {
@@ -43,11 +50,14 @@ impl GivenOptions {
             || self.timeout_s.is_some()
             || self.page_size.is_some()
             || self.timestamp.is_some()
-            || self.idempotent.is_some();
+            || self.idempotent.is_some()
+            || self.tracing.is_some()
+            || self.profile.is_some()
+            || self.paging_state.is_some();
         given.then(|| Box::new(self))
     }
 
-    fn parse(&self, py: Python<'_>) -> PyResult<Arc<RequestOptions>> {
+    pub fn parse(&self, py: Python<'_>) -> PyResult<Arc<RequestOptions>> {
         let bind = |option: &Option<Py<PyAny>>| option.as_ref().map(|it| it.bind(py).clone());
         let options = CallOptions {
             consistency: bind(&self.consistency),
@@ -56,6 +66,9 @@ impl GivenOptions {
             page_size: bind(&self.page_size),
             timestamp: bind(&self.timestamp),
             idempotent: bind(&self.idempotent),
+            tracing: bind(&self.tracing),
+            profile: bind(&self.profile),
+            paging_state: bind(&self.paging_state),
         };
         Ok(Arc::new(options.parse()?))
     }
@@ -67,15 +80,14 @@ impl Call {
         let session = &self.session.get().0;
         let _inside = session.enter(py)?;
         let options = self.options.as_ref().map(|options| options.parse(py)).transpose()?;
-        let kind = match &self.rows {
-            None => session.row_kind,
-            Some(rows) => RowKind::parse(py, &rows.bind(py).extract::<PyBackedStr>()?)?,
-        };
+        let rows = self.rows_as(py)?;
         let statement = self.statement.bind(py);
         if let Ok(prepared) = statement.cast::<Prepared>() {
+            let options = under(options, &prepared.get().options);
+            session.check_profile(py, &options)?;
             let values = self.values.as_ref().map(|values| values.bind(py));
             let op = OpState::empty();
-            op.begin(execute(py, session, prepared.get(), values, options, kind, &op)?);
+            op.begin(execute(py, session, prepared.get(), values, options, rows, &op)?);
             return Ok(op);
         }
         if let Ok(bound) = statement.cast::<Bound_>() {
@@ -83,27 +95,37 @@ impl Call {
                 return Err(PyTypeError::new_err("a bound statement has its values already"));
             }
             let bound = bound.get();
+            let options = under(options, &bound.options);
+            session.check_profile(py, &options)?;
             let (engine, row) = (bound.prepared.get().engine.clone(), bound.row.clone());
             let op = OpState::empty();
-            op.begin(send(session, engine, Row::Shared(row), options, kind, &op));
+            op.begin(send(session, engine, Row::Shared(row), options, rows, &op));
             return Ok(op);
         }
+        session.check_profile(py, &options)?;
         if statement.is_instance(interned::batch(py)?)? {
             if self.values.is_some() {
                 return Err(PyTypeError::new_err("a batch has its values already"));
             }
-            return execute_batch(session, py, statement, options, kind);
+            return execute_batch(session, py, statement, options, rows);
         }
-        let text = text_of(statement)?;
+        let (text, options) = match statement.cast::<Query>() {
+            Ok(query) => {
+                let options = under(options, &query.get().options);
+                session.check_profile(py, &options)?;
+                (query.get().text.clone(), options)
+            }
+            Err(_) => (text_of(statement)?, options),
+        };
         if let Some(values) = &self.values {
-            let then = Then::Execute { values: Some(values.clone_ref(py)), options, kind };
+            let then = Then::Execute { values: Some(values.clone_ref(py)), options, rows };
             return session.with_prepared(py, text, then);
         }
         let text: Arc<str> = text.into();
         let op = OpState::new(Box::new(ExecuteStep {
             session: session.clone(),
             text: Some((text.clone(), options.clone())),
-            kind,
+            rows,
         }));
         let engine = session.engine.clone();
         op.run(&session.runtime, async move {
@@ -115,7 +137,36 @@ impl Call {
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.session)?;
         visit.call(&self.statement)?;
-        visit.call(&self.values)
+        visit.call(&self.values)?;
+        visit.call(&self.row)
+    }
+
+    fn rows_as(&self, py: Python<'_>) -> PyResult<RowsAs> {
+        let Some(row) = &self.row else {
+            return Ok(match &self.rows {
+                None => self.session.get().0.row_kind,
+                Some(rows) => RowKind::parse(py, &rows.bind(py).extract::<PyBackedStr>()?)?,
+            }
+            .into());
+        };
+        if self.rows.is_some() {
+            return Err(config_error(py, "give rows or row, not both"));
+        }
+        if !row.bind(py).is_callable() {
+            let got = describe(row.bind(py));
+            let reason = format!("row must be a class or another callable, got {got}");
+            return Err(PyTypeError::new_err(reason));
+        }
+        Ok(RowsAs { kind: RowKind::Tuple, made: Some(row.clone_ref(py)) })
+    }
+}
+
+/// Options of a call, over those of its statement.
+pub fn under(call: Options, statement: &Options) -> Options {
+    match (call, statement) {
+        (call, None) => call,
+        (None, Some(statement)) => Some(statement.clone()),
+        (Some(call), Some(statement)) => Some(Arc::new(call.over(statement))),
     }
 }
 
@@ -126,11 +177,11 @@ pub fn execute(
     prepared: &Prepared,
     values: Option<&Bound<'_, PyAny>>,
     options: Options,
-    kind: RowKind,
+    rows: RowsAs,
     op: &Arc<OpState>,
 ) -> PyResult<Next> {
     let row = Row::Own(prepared.encode(py, values)?);
-    Ok(send(session, prepared.engine.clone(), row, options, kind, op))
+    Ok(send(session, prepared.engine.clone(), row, options, rows, op))
 }
 
 /// Sends a row for a statement.
@@ -139,11 +190,11 @@ fn send(
     prepared: Arc<turbocql_engine::Prepared>,
     row: Row,
     options: Options,
-    kind: RowKind,
+    rows: RowsAs,
     op: &Arc<OpState>,
 ) -> Next {
     op.execute(Execution { session: session.clone(), prepared, row, options });
-    Next::Again(Box::new(ExecuteStep { session: session.clone(), text: None, kind }))
+    Next::Again(Box::new(ExecuteStep { session: session.clone(), text: None, rows }))
 }
 
 /// Sends a `turbocql.Batch`.
@@ -152,8 +203,18 @@ fn execute_batch(
     py: Python<'_>,
     batch: &Bound<'_, PyAny>,
     options: Options,
-    rows: RowKind,
+    rows: RowsAs,
 ) -> PyResult<Arc<OpState>> {
+    let own: Option<Bound<'_, PyDict>> = batch.getattr(pyo3::intern!(py, "_options"))?.extract()?;
+    let own = match own {
+        None => None,
+        Some(own) => Some(Arc::new(own.extract::<CallOptions<'_>>()?.parse()?)),
+    };
+    if options.as_ref().is_some_and(|given| given.paging.is_some() || given.page_size.is_some()) {
+        return Err(config_error(py, "a batch has no pages: leave page_size and paging_state out"));
+    }
+    let options = under(options, &own);
+    session.check_profile(py, &options)?;
     let kind: PyBackedStr = batch.getattr(pyo3::intern!(py, "kind"))?.extract()?;
     let kind = match &*kind {
         "logged" => BatchKind::Logged,

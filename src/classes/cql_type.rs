@@ -13,7 +13,7 @@ use turbocql_codec::{CqlType, UdtType};
 use crate::ending::Inside;
 use crate::error::{self, Way};
 use crate::value::describe::describe;
-use crate::value::record::compile;
+use crate::value::record::{Classes, compile};
 use crate::value::{HostPlan, interned};
 
 /// A CQL type.
@@ -83,7 +83,9 @@ impl CqlType_ {
 }
 
 pub fn compiled(py: Python<'_>, cql_type: &CqlType) -> PyResult<Arc<HostPlan>> {
-    compile(py, cql_type).map(Arc::new).map_err(|f| error::raise(py, *f, Way::Encode))
+    compile(py, cql_type, &Classes::default())
+        .map(Arc::new)
+        .map_err(|f| error::raise(py, *f, Way::Encode))
 }
 
 /// The type that a Python object stands for.

@@ -5,16 +5,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBytes, PyList};
 use turbocql_codec::Page;
 use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response};
 
+use super::cluster;
 use super::prepared::describe_columns;
 use super::session::{Options, SessionState, given};
 use crate::ending::Inside;
 use crate::error;
 use crate::op::{Arrival, Next, Op, OpState, Step};
-use crate::row::{RowKind, Shape};
+use crate::row::{RowKind, RowsAs, Shape};
 use crate::value::interned;
 
 /// What the pages after the first are fetched with.
@@ -40,12 +41,15 @@ pub struct Cursor(Mutex<Option<Current>>);
 
 struct Current {
     session: Arc<SessionState>,
-    kind: RowKind,
+    rows: RowsAs,
     /// The page and its shape; none when the statement returns no rows.
     page: Option<(Page, Arc<Shape>)>,
     next: NextPage,
     coordinator: Option<SocketAddr>,
     warnings: Vec<String>,
+    /// Where the page after the current one begins.
+    paging_state: Option<PagingState>,
+    trace_id: Option<[u8; 16]>,
     /// Pages that an iteration has left behind.
     left: u64,
 }
@@ -55,15 +59,17 @@ impl Cursor {
     pub fn make(
         py: Python<'_>,
         session: &Arc<SessionState>,
-        kind: RowKind,
-        response: Response,
+        rows_as: RowsAs,
+        mut response: Response,
         following: Option<Following>,
     ) -> PyResult<Py<PyAny>> {
         let shape = shape_of(py, session, &response)?;
         let rows = session.rows_class.bind(py).call0()?;
         let made = Current {
             session: session.clone(),
-            kind,
+            rows: rows_as,
+            paging_state: following.as_ref().map(|following| following.next.clone()),
+            trace_id: response.tracing_id.take(),
             page: response.page.zip(shape),
             next: following.map_or(NextPage::End, NextPage::Following),
             coordinator: response.coordinator,
@@ -86,11 +92,13 @@ impl Cursor {
 
     /// At most `limit` rows of the current page.
     fn decode<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
-        let _inside = Inside::enter(py);
-        let (page, kind, choices) =
-            self.with(|current| (current.page.clone(), current.kind, current.session.choices))?;
+        // A class that rows become may look at rows.
+        let _inside = Inside::nested(py)?;
+        let (page, rows, choices) = self.with(|current| {
+            (current.page.clone(), current.rows.clone_ref(py), current.session.choices)
+        })?;
         let Some((page, shape)) = page else { return Ok(PyList::empty(py)) };
-        error::guarded(|| shape.decode(py, (&page).into(), limit, kind, choices))
+        error::guarded(|| shape.decode(py, (&page).into(), limit, &rows, choices))
     }
 }
 
@@ -127,6 +135,8 @@ impl Current {
         if response.next.is_none() {
             self.next = NextPage::End;
         }
+        self.paging_state = response.next;
+        self.trace_id = response.tracing_id.or(self.trace_id);
         self.page = response.page.zip(shape);
         self.coordinator = response.coordinator;
         self.warnings.extend(response.warnings);
@@ -201,6 +211,37 @@ impl Cursor {
     #[getter]
     fn _warnings(&self) -> PyResult<Vec<String>> {
         self.with(|current| current.warnings.clone())
+    }
+
+    /// Where the page after the current one begins; none at the end.
+    #[getter]
+    fn _paging_state<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let state = self.with(|current| current.paging_state.clone())?;
+        Ok(state.map(|state| PyBytes::new(py, state.as_bytes())))
+    }
+
+    /// The 16 bytes by which the server knows the trace of the last page's request.
+    #[getter]
+    fn _trace_id<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Ok(self.with(|current| current.trace_id)?.map(|id| PyBytes::new(py, &id)))
+    }
+
+    /// Reads the trace: a `turbocql.cluster.Trace`, or none.
+    fn _trace(&self) -> PyResult<Op> {
+        let (session, id) = self.with(|current| (current.session.clone(), current.trace_id))?;
+        session.check_open()?;
+        Ok(Op(cluster::trace(&session, id)))
+    }
+
+    /// Names of the columns, and the first row as a tuple, or none.
+    fn _plain_first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let _inside = Inside::nested(py)?;
+        let (page, choices) =
+            self.with(|current| (current.page.clone(), current.session.choices))?;
+        let Some((page, shape)) = page else { return Ok(None) };
+        let block = (&page).into();
+        let rows = error::guarded(|| shape.decode_as(py, block, 1, RowKind::Tuple, choices))?;
+        if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
     }
 
     /// Begins fetching the next page now, unless that has begun or there is none.

@@ -3,7 +3,9 @@
 pub mod batch;
 pub mod bulk;
 pub mod call;
+pub mod cluster;
 pub mod codec;
+pub mod connecting;
 pub mod cql_type;
 pub mod cursor;
 pub mod message;

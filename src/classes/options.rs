@@ -1,11 +1,13 @@
 //! Per-request options, and a session's configuration, from Python values.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use turbocql_engine::{
-    Config, Consistency, EngineError, ErrorKind, RequestOptions, SerialConsistency,
+    Consistency, EngineError, ErrorKind, PagingState, RequestOptions, SerialConsistency,
 };
 
 use crate::error;
@@ -20,6 +22,9 @@ pub struct CallOptions<'py> {
     pub page_size: Option<Bound<'py, PyAny>>,
     pub timestamp: Option<Bound<'py, PyAny>>,
     pub idempotent: Option<Bound<'py, PyAny>>,
+    pub tracing: Option<Bound<'py, PyAny>>,
+    pub profile: Option<Bound<'py, PyAny>>,
+    pub paging_state: Option<Bound<'py, PyAny>>,
 }
 
 impl CallOptions<'_> {
@@ -34,8 +39,10 @@ impl CallOptions<'_> {
             timeout: self.timeout_s.as_ref().map(timeout).transpose()?,
             page_size: self.page_size.as_ref().map(page_size).transpose()?,
             timestamp: self.timestamp.as_ref().map(timestamp).transpose()?,
-            idempotent: self.idempotent.as_ref().map(idempotent).transpose()?,
-            tracing: false,
+            idempotent: self.idempotent.as_ref().map(|it| flag("idempotent", it)).transpose()?,
+            tracing: self.tracing.as_ref().map(|it| flag("tracing", it)).transpose()?,
+            profile: self.profile.as_ref().map(profile).transpose()?,
+            paging: self.paging_state.as_ref().map(paging_state).transpose()?,
         })
     }
 }
@@ -45,14 +52,14 @@ pub fn config_error(py: Python<'_>, reason: &str) -> PyErr {
     error::raise_engine(py, &EngineError::new(ErrorKind::Config, reason))
 }
 
-fn consistency(value: &Bound<'_, PyAny>) -> PyResult<Consistency> {
+pub fn consistency(value: &Bound<'_, PyAny>) -> PyResult<Consistency> {
     let name: String = value.extract().map_err(|_| {
         PyTypeError::new_err("consistency must be a turbocql.Consistency or its name")
     })?;
     name.parse().map_err(|error| error::raise_engine(value.py(), &error))
 }
 
-fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistency> {
+pub fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistency> {
     let name: String = value.extract().map_err(|_| {
         PyTypeError::new_err("serial_consistency must be a turbocql.Consistency or its name")
     })?;
@@ -89,68 +96,29 @@ fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     })
 }
 
-fn idempotent(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    value.extract().map_err(|_| PyTypeError::new_err("idempotent must be a bool"))
+fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    value.extract().map_err(|_| PyTypeError::new_err(format!("{name} must be a bool")))
 }
 
-fn page_size(value: &Bound<'_, PyAny>) -> PyResult<i32> {
+fn profile(value: &Bound<'_, PyAny>) -> PyResult<Arc<str>> {
+    let name: PyBackedStr = value
+        .extract()
+        .map_err(|_| PyTypeError::new_err("profile must be the name of one of Config.profiles"))?;
+    Ok(Arc::from(&*name))
+}
+
+fn paging_state(value: &Bound<'_, PyAny>) -> PyResult<PagingState> {
+    let state: PyBackedBytes = value
+        .extract()
+        .map_err(|_| PyTypeError::new_err("paging_state must be the bytes of Rows.paging_state"))?;
+    Ok(PagingState::from_bytes(&*state))
+}
+
+pub fn page_size(value: &Bound<'_, PyAny>) -> PyResult<i32> {
     let rows: i64 =
         value.extract().map_err(|_| PyTypeError::new_err("page_size must be a number of rows"))?;
     i32::try_from(rows).ok().filter(|&rows| rows > 0).ok_or_else(|| {
         let reason = format!("page_size must be from 1 to {}, got {rows}", i32::MAX);
         config_error(value.py(), &reason)
     })
-}
-
-/// A session's configuration, checked already by `turbocql.config.Config`.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct ConnectOptions<'py> {
-    contact_points: Vec<String>,
-    keyspace: Option<String>,
-    user: Option<String>,
-    password: Option<String>,
-    consistency: Bound<'py, PyAny>,
-    serial_consistency: Option<Bound<'py, PyAny>>,
-    timeout_s: Bound<'py, PyAny>,
-    connect_timeout_s: f64,
-    compression: Option<String>,
-    page_size: Bound<'py, PyAny>,
-    application_name: Option<String>,
-    io_threads: usize,
-    pub prepared_cache_size: usize,
-    pub rows: String,
-    pub naive_timestamps: bool,
-    pub numpy_vectors: bool,
-}
-
-impl ConnectOptions<'_> {
-    pub fn parse(&self) -> PyResult<Config> {
-        let compression = match self.compression.as_deref() {
-            None => None,
-            Some(name) => Some(
-                name.parse()
-                    .map_err(|_| PyValueError::new_err(format!("unknown compression {name:?}")))?,
-            ),
-        };
-        Ok(Config {
-            contact_points: self.contact_points.clone(),
-            keyspace: self.keyspace.clone(),
-            user: self.user.clone(),
-            password: self.password.clone(),
-            consistency: consistency(&self.consistency)?,
-            serial_consistency: self
-                .serial_consistency
-                .as_ref()
-                .map(serial_consistency)
-                .transpose()?,
-            timeout: timeout(&self.timeout_s)?,
-            connect_timeout: Duration::try_from_secs_f64(self.connect_timeout_s)
-                .map_err(|error| PyValueError::new_err(format!("connect_timeout_s: {error}")))?,
-            compression,
-            page_size: page_size(&self.page_size)?,
-            application_name: self.application_name.clone(),
-            workers: self.io_threads,
-        })
-    }
 }

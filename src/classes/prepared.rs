@@ -3,26 +3,31 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
-use turbocql_codec::{Column, RowBuffer};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use turbocql_codec::{Column, RowBuffer, token};
 
-use super::row_encoder;
+use super::options::CallOptions;
+use super::session::Options;
+use super::{call, row_encoder};
 use crate::bind::RowPlan;
 use crate::ending::Inside;
 use crate::error::{self, Way};
+use crate::value::interned;
 
 /// A statement that the server has prepared.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Prepared {
     pub engine: Arc<turbocql_engine::Prepared>,
-    pub plan: RowPlan,
+    pub plan: Arc<RowPlan>,
+    /// What it is executed with where a call says nothing else.
+    pub options: Options,
 }
 
 impl Prepared {
     pub fn new(py: Python<'_>, engine: Arc<turbocql_engine::Prepared>) -> PyResult<Prepared> {
         let plan = RowPlan::new(py, engine.markers().clone(), engine.partition_key())
             .map_err(|failure| error::raise(py, *failure, Way::Encode))?;
-        Ok(Prepared { engine, plan })
+        Ok(Prepared { engine, plan: Arc::new(plan), options: None })
     }
 
     /// Encodes one row of values.
@@ -83,11 +88,78 @@ impl Prepared {
         self.engine.partition_key().to_vec()
     }
 
+    /// The timestamp among its options.
+    #[getter]
+    fn _timestamp(&self) -> Option<i64> {
+        self.options.as_ref().and_then(|options| options.timestamp)
+    }
+
     /// Encodes the values, by position or by name: the statement with them, to be executed.
     #[pyo3(signature = (values=None))]
     fn bind(this: &Bound<'_, Self>, values: Option<&Bound<'_, PyAny>>) -> PyResult<Bound_> {
         let row = this.get().encode(this.py(), values)?;
-        Ok(Bound_ { prepared: this.clone().unbind(), row: Arc::new(row) })
+        let options = this.get().options.clone();
+        Ok(Bound_ { prepared: this.clone().unbind(), row: Arc::new(row), options })
+    }
+
+    /// The same statement, executed with these options where a call gives no others.
+    #[pyo3(signature = (**options))]
+    fn with_options(
+        &self,
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Prepared> {
+        let options = call::under(parsed(py, options)?, &self.options);
+        Ok(Prepared { engine: self.engine.clone(), plan: self.plan.clone(), options })
+    }
+}
+
+/// Options of a statement by name.
+fn parsed(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
+    let Some(options) = options else { return Ok(None) };
+    let packed = interned::pack(py)?.call((), Some(options))?;
+    if packed.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(packed.extract::<CallOptions<'_>>()?.parse()?)))
+}
+
+/// A text to be executed with options of its own.
+///
+/// Example:
+///     >>> from turbocql import Query
+///     >>> Query("SELECT v FROM t WHERE k = ?", consistency="ONE", idempotent=True)
+///     Query('SELECT v FROM t WHERE k = ?')
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Query {
+    pub text: String,
+    pub options: Options,
+}
+
+#[pymethods]
+impl Query {
+    #[new]
+    #[pyo3(signature = (text, /, **options))]
+    fn new(text: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Query> {
+        let options = parsed(text.py(), options)?;
+        Ok(Query { text: super::session::text_of(text)?, options })
+    }
+
+    /// The statement's text.
+    #[getter]
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The timestamp among its options.
+    #[getter]
+    fn _timestamp(&self) -> Option<i64> {
+        self.options.as_ref().and_then(|options| options.timestamp)
+    }
+
+    fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        let text = PyString::new(py, &self.text).repr()?;
+        Ok(PyString::new(py, &format!("Query({})", text.to_str()?)))
     }
 }
 
@@ -97,6 +169,7 @@ pub struct Bound_ {
     pub prepared: Py<Prepared>,
     /// Exactly one row.
     pub row: Arc<RowBuffer>,
+    pub options: Options,
 }
 
 #[pymethods]
@@ -109,6 +182,41 @@ impl Bound_ {
 
     fn __repr__(&self) -> String {
         format!("<turbocql.Bound {:?}>", self.prepared.get().engine.text())
+    }
+
+    /// The same, executed with these options where a call gives no others.
+    #[pyo3(signature = (**options))]
+    fn with_options(
+        &self,
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Bound_> {
+        let options = call::under(parsed(py, options)?, &self.options);
+        Ok(Bound_ { prepared: self.prepared.clone_ref(py), row: self.row.clone(), options })
+    }
+
+    /// The timestamp among its options.
+    #[getter]
+    fn _timestamp(&self) -> Option<i64> {
+        self.options.as_ref().and_then(|options| options.timestamp)
+    }
+
+    /// The partition key's bytes, as they are hashed; none where the statement does not bind all
+    /// of it.
+    ///
+    /// Raises: `ValueError` for a part of the key that is null or unset.
+    #[getter]
+    fn routing_key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        match self.row.row(0) {
+            Some(row) => row_encoder::routing_key(py, &self.prepared.get().plan, row),
+            None => Ok(None),
+        }
+    }
+
+    /// The token of the partition key, by which the server finds its rows.
+    #[getter]
+    fn token(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        Ok(self.routing_key(py)?.map(|key| token::murmur3(key.as_bytes())))
     }
 
     /// The bytes of each cell; None for null, `UNSET` for unset.

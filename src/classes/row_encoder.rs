@@ -587,7 +587,7 @@ pub fn cells<'py>(py: Python<'py>, row: RowRef<'_>) -> PyResult<Bound<'py, PyLis
     })
 }
 
-fn routing_key<'py>(
+pub fn routing_key<'py>(
     py: Python<'py>,
     plan: &RowPlan,
     row: RowRef<'_>,

@@ -15,6 +15,7 @@ use crate::error::{self, Way};
 use crate::ffi::bytes;
 use crate::row::{Block, RowKind, Shape};
 use crate::value::decode::Choices;
+use crate::value::record::Classes;
 use crate::value::{Failure, interned};
 
 /// Descriptions of columns that are kept, the last used first.
@@ -111,7 +112,7 @@ impl RowsDecoder {
         // Without columns that are known there are no rows of them.
         let Some(shape) = shape else { unreachable!() };
         let block = Block { rows: rows.rows, row_count: rows.row_count };
-        let list = shape.decode(py, block, usize::MAX, self.kind, self.choices)?;
+        let list = shape.decode_as(py, block, usize::MAX, self.kind, self.choices)?;
         let bytes = |part: Option<&[u8]>| {
             part.map(|part| bytes::copy(py, part).map(Bound::unbind)).transpose()
         };
@@ -144,7 +145,7 @@ impl RowsDecoder {
 }
 
 fn shape(py: Python<'_>, columns: Arc<[Column]>) -> PyResult<Arc<Shape>> {
-    let shape = Shape::new(py, columns);
+    let shape = Shape::new(py, columns, &Classes::default());
     shape.map(Arc::new).map_err(|failure| error::raise(py, *failure, Way::Decode))
 }
 

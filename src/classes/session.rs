@@ -7,20 +7,22 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyIterator, PyString};
+use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 use turbocql_codec::Column;
 use turbocql_engine::{EngineError, ErrorKind, PageSource, RequestOptions, Runtime, first_word};
 
 use super::bulk::{BulkOptions, BulkStep};
 use super::call::{self, Call, GivenOptions};
+use super::cluster;
+use super::connecting::ConnectOptions;
 use super::cursor::{Cursor, Following};
-use super::options::{CallOptions, ConnectOptions, config_error, timeout};
-use super::prepared::Prepared;
+use super::options::{CallOptions, config_error, timeout};
+use super::prepared::{Prepared, Query};
 use crate::awaiting::OpAwait;
 use crate::ending::Inside;
 use crate::error::{self, Way};
 use crate::op::{Arrival, Next, Op, OpState, Step};
-use crate::row::{RowKind, Shape, Shapes};
+use crate::row::{RowKind, RowsAs, Shape, Shapes};
 use crate::value::decode::Choices;
 use crate::value::describe::describe;
 
@@ -60,6 +62,17 @@ impl SessionState {
         };
         let error = EngineError::new(ErrorKind::Closed, reason);
         Err(Python::attach(|py| error::raise_engine(py, &error)))
+    }
+
+    /// Raises when the options name a profile that the session has not.
+    pub fn check_profile(&self, py: Python<'_>, options: &Options) -> PyResult<()> {
+        let named = options.as_ref().and_then(|options| options.profile.as_ref());
+        match named {
+            Some(name) if !self.engine.has_profile(name) => {
+                Err(config_error(py, &format!("there is no profile {name:?} in this session")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Begins a call that may run Python code, unless the session is closed.
@@ -138,7 +151,7 @@ pub struct ExecuteStep {
     pub session: Arc<SessionState>,
     /// The text, when it is one that was not prepared, and its options.
     pub text: Option<(Arc<str>, Options)>,
-    pub kind: RowKind,
+    pub rows: RowsAs,
 }
 
 impl Step for ExecuteStep {
@@ -148,7 +161,7 @@ impl Step for ExecuteStep {
         arrival: Result<Arrival, EngineError>,
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
-        let Self { session, text, kind } = *self;
+        let Self { session, text, rows } = *self;
         let Arrival::Response(mut response) =
             arrival.map_err(|error| error::raise_engine(py, &error))?
         else {
@@ -170,7 +183,7 @@ impl Step for ExecuteStep {
                 Some(Following { source, options, next })
             }
         };
-        Cursor::make(py, &session, kind, response, following).map(Next::Done)
+        Cursor::make(py, &session, rows, response, following).map(Next::Done)
     }
 }
 
@@ -195,7 +208,7 @@ pub fn out_of_turn() -> PyErr {
 /// What to do with a statement once it is prepared.
 pub enum Then {
     Return,
-    Execute { values: Option<Py<PyAny>>, options: Options, kind: RowKind },
+    Execute { values: Option<Py<PyAny>>, options: Options, rows: RowsAs },
     Many { rows: Py<PyIterator>, options: BulkOptions },
 }
 
@@ -240,9 +253,9 @@ impl Then {
     ) -> PyResult<Next> {
         Ok(match self {
             Then::Return => Next::Done(prepared.into_any()),
-            Then::Execute { values, options, kind } => {
+            Then::Execute { values, options, rows } => {
                 let values = values.as_ref().map(|values| values.bind(py));
-                call::execute(py, session, prepared.get(), values, options, kind, op)?
+                call::execute(py, session, prepared.get(), values, options, rows, op)?
             }
             Then::Many { rows, options } => {
                 let session = session.clone();
@@ -297,7 +310,8 @@ impl SessionState {
 impl Session {
     /// A statement or a batch, sent at once.
     #[pyo3(signature = (statement, values=None, consistency=None, serial_consistency=None,
-        timeout_s=None, page_size=None, timestamp=None, idempotent=None, rows=None))]
+        timeout_s=None, page_size=None, timestamp=None, idempotent=None, tracing=None, profile=None,
+        paging_state=None, rows=None, row=None))]
     #[allow(clippy::too_many_arguments)]
     fn execute(
         this: Py<Self>,
@@ -310,7 +324,11 @@ impl Session {
         page_size: Option<Py<PyAny>>,
         timestamp: Option<Py<PyAny>>,
         idempotent: Option<Py<PyAny>>,
+        tracing: Option<Py<PyAny>>,
+        profile: Option<Py<PyAny>>,
+        paging_state: Option<Py<PyAny>>,
         rows: Option<Py<PyAny>>,
+        row: Option<Py<PyAny>>,
     ) -> PyResult<Op> {
         let options = GivenOptions {
             consistency,
@@ -319,14 +337,18 @@ impl Session {
             page_size,
             timestamp,
             idempotent,
+            tracing,
+            profile,
+            paging_state,
         };
-        let call = Call { session: this, statement, values, options: options.boxed(), rows };
+        let call = Call { session: this, statement, values, options: options.boxed(), rows, row };
         call.begin(py).map(Op)
     }
 
     /// The same, sent when it is first awaited.
     #[pyo3(signature = (statement, values=None, consistency=None, serial_consistency=None,
-        timeout_s=None, page_size=None, timestamp=None, idempotent=None, rows=None))]
+        timeout_s=None, page_size=None, timestamp=None, idempotent=None, tracing=None, profile=None,
+        paging_state=None, rows=None, row=None))]
     #[allow(clippy::too_many_arguments)]
     fn call(
         this: Py<Self>,
@@ -338,7 +360,11 @@ impl Session {
         page_size: Option<Py<PyAny>>,
         timestamp: Option<Py<PyAny>>,
         idempotent: Option<Py<PyAny>>,
+        tracing: Option<Py<PyAny>>,
+        profile: Option<Py<PyAny>>,
+        paging_state: Option<Py<PyAny>>,
         rows: Option<Py<PyAny>>,
+        row: Option<Py<PyAny>>,
     ) -> OpAwait {
         let options = GivenOptions {
             consistency,
@@ -347,8 +373,12 @@ impl Session {
             page_size,
             timestamp,
             idempotent,
+            tracing,
+            profile,
+            paging_state,
         };
-        OpAwait::call(Call { session: this, statement, values, options: options.boxed(), rows })
+        let options = options.boxed();
+        OpAwait::call(Call { session: this, statement, values, options, rows, row })
     }
 
     fn prepare(&self, py: Python<'_>, statement: &Bound<'_, PyAny>) -> PyResult<Op> {
@@ -357,6 +387,7 @@ impl Session {
     }
 
     /// Sends one statement for each of many rows of values.
+    #[allow(clippy::too_many_arguments)]
     fn execute_many(
         &self,
         py: Python<'_>,
@@ -364,6 +395,7 @@ impl Session {
         rows: &Bound<'_, PyAny>,
         concurrency: usize,
         max_failures: usize,
+        keep_results: bool,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
@@ -371,12 +403,25 @@ impl Session {
             None => None,
             Some(options) => Some(Arc::new(options.extract::<CallOptions<'_>>()?.parse()?)),
         };
-        let options = BulkOptions { request, concurrency, max_failures };
-        let then = Then::Many { rows: rows.try_iter()?.unbind(), options };
+        let rows = rows.try_iter()?.unbind();
+        let many = |request: Options| {
+            self.0.check_profile(py, &request)?;
+            let options = BulkOptions { request, concurrency, max_failures, keep_results };
+            Ok::<_, PyErr>(Then::Many { rows, options })
+        };
         if let Ok(prepared) = statement.cast::<Prepared>() {
+            let then = many(call::under(request, &prepared.get().options))?;
             return self.0.start(py, prepared.clone().unbind(), then).map(Op);
         }
-        self.0.with_prepared(py, text_of(statement)?, then).map(Op)
+        if let Ok(query) = statement.cast::<Query>() {
+            let then = many(call::under(request, &query.get().options))?;
+            return self.0.with_prepared(py, query.get().text.clone(), then).map(Op);
+        }
+        if statement.cast::<super::prepared::Bound_>().is_ok() {
+            let reason = "execute_many takes a str, a Query or a Prepared: a Bound has its values";
+            return Err(PyTypeError::new_err(reason));
+        }
+        self.0.with_prepared(py, text_of(statement)?, many(request)?).map(Op)
     }
 
     #[getter]
@@ -389,10 +434,60 @@ impl Session {
         self.0.engine.keyspace()
     }
 
-    /// Statements in the cache of prepared ones.
+    /// The statements in the cache of prepared ones, the most recently used first.
     #[getter]
-    fn prepared_count(&self) -> usize {
-        self.0.cache().len()
+    fn prepared(&self, py: Python<'_>) -> Vec<Py<Prepared>> {
+        self.0.cache().iter().map(|(_, prepared)| prepared.clone_ref(py)).collect()
+    }
+
+    /// Forgets the statements in the cache.
+    fn forget_prepared(&self) {
+        self.0.clear_cache();
+    }
+
+    /// Has values of a user-defined type made into a class of the user's.
+    #[pyo3(signature = (keyspace, name, made))]
+    fn register_type(&self, py: Python<'_>, keyspace: &str, name: &str, made: Option<Py<PyAny>>) {
+        self.0.shapes.register(py, keyspace, name, made);
+    }
+
+    /// Nodes of the cluster, as `turbocql.cluster.Node` takes them.
+    fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.0.check_open()?;
+        cluster::nodes(py, &self.0.engine)
+    }
+
+    #[getter]
+    fn cluster_name(&self) -> String {
+        self.0.engine.cluster_name()
+    }
+
+    /// Host ids and shards of the nodes that have a token's rows.
+    fn replicas<'py>(
+        &self,
+        py: Python<'py>,
+        keyspace: &str,
+        table: &str,
+        token: i64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.0.check_open()?;
+        cluster::replicas(py, &self.0.engine, keyspace, table, token)
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        cluster::metrics(py, &self.0.engine)
+    }
+
+    /// Reads anew who is in the cluster.
+    fn refresh(&self) -> PyResult<Op> {
+        self.0.check_open()?;
+        Ok(Op(cluster::refresh(&self.0)))
+    }
+
+    /// Waits until all nodes that are up have the same schema: the 16 bytes of its version.
+    fn agreement(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
+        self.0.check_open()?;
+        Ok(Op(cluster::agreement(&self.0, timeout(timeout_s)?)))
     }
 
     /// Requests on their way.
@@ -403,7 +498,12 @@ impl Session {
 
     /// Takes no further requests and waits until those under way have ended, `timeout_s` at most.
     fn close(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
-        let limit = timeout(timeout_s)?.unwrap_or(std::time::Duration::MAX);
+        // Zero cancels what is under way.
+        let limit = match timeout_s.extract::<f64>() {
+            Ok(0.0) => Some(std::time::Duration::ZERO),
+            _ => timeout(timeout_s)?,
+        };
+        let limit = limit.unwrap_or(std::time::Duration::MAX);
         let op = OpState::new(Box::new(CloseStep { session: self.0.clone() }));
         let again = self.0.closed.swap(true, Ordering::AcqRel);
         if again || self.0.forks != FORKS.load(Ordering::Relaxed) {
@@ -423,7 +523,7 @@ pub fn text_of(statement: &Bound<'_, PyAny>) -> PyResult<String> {
     match statement.cast::<PyString>() {
         Ok(text) => Ok(text.to_str()?.to_owned()),
         Err(_) => Err(PyTypeError::new_err(format!(
-            "a statement is a str, a Prepared or a Bound, got {}",
+            "a statement is a str, a Query, a Prepared or a Bound, got {}",
             describe(statement)
         ))),
     }
@@ -454,7 +554,8 @@ impl Step for CloseStep {
 }
 
 struct ConnectStep {
-    runtime: Runtime,
+    /// None once it is a session's.
+    runtime: Option<Runtime>,
     choices: Choices,
     row_kind: RowKind,
     cache: NonZeroUsize,
@@ -462,9 +563,19 @@ struct ConnectStep {
     forks: u64,
 }
 
+impl Drop for ConnectStep {
+    /// Given up half way. Code of the user's may be at work there that does not end: it is not waited
+    /// for by whoever has no more interest.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            std::thread::spawn(move || runtime.shutdown());
+        }
+    }
+}
+
 impl Step for ConnectStep {
     fn arrived(
-        self: Box<Self>,
+        mut self: Box<Self>,
         py: Python<'_>,
         arrival: Result<Arrival, EngineError>,
         _: &Arc<OpState>,
@@ -473,20 +584,23 @@ impl Step for ConnectStep {
             Ok(Arrival::Connected(engine)) => engine,
             Ok(_) => return Err(out_of_turn()),
             Err(error) => {
-                py.detach(|| self.runtime.shutdown());
+                if let Some(runtime) = self.runtime.take() {
+                    py.detach(|| runtime.shutdown());
+                }
                 return Err(error::raise_engine(py, &error));
             }
         };
         let keyspace = engine.keyspace();
+        let runtime = self.runtime.take().ok_or_else(out_of_turn)?;
         let state = SessionState {
-            runtime: self.runtime,
+            runtime,
             engine,
             choices: self.choices,
             shapes: Shapes::default(),
             prepared: Mutex::new(LruCache::new(self.cache)),
             keyspace: Mutex::new(keyspace),
             row_kind: self.row_kind,
-            rows_class: self.rows_class,
+            rows_class: self.rows_class.clone_ref(py),
             closed: AtomicBool::new(false),
             forks: self.forks,
         };
@@ -499,12 +613,12 @@ impl Step for ConnectStep {
 #[pyfunction]
 pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op> {
     let options: ConnectOptions<'_> = config.extract()?;
-    let engine_config = options.parse()?;
+    let engine_config = options.parse(config.py())?;
     let cache = NonZeroUsize::new(options.prepared_cache_size)
         .ok_or_else(|| PyValueError::new_err("prepared_cache_size must be above 0"))?;
     let runtime = Runtime::start(engine_config.workers)?;
     let step = ConnectStep {
-        runtime: runtime.clone(),
+        runtime: Some(runtime.clone()),
         choices: Choices {
             naive_timestamps: options.naive_timestamps,
             numpy_vectors: options.numpy_vectors,

@@ -1,8 +1,10 @@
 //! Functions of C's that belong to an object of ours: what is called in the place of a function of
 //! somebody else's, and must cost next to nothing.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use pyo3::PyClass;
 use pyo3::exceptions::PyRuntimeError;
@@ -23,7 +25,18 @@ pub trait StandIn: PyClass {
     fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny>;
 }
 
-/// A function that calls a stand-in. As a method of a class, it wants to be a `method`.
+/// What functions are made of, by the class of their stand-in, their name and documentation: each
+/// once, however often a driver is accelerated.
+static DEFINITIONS: LazyLock<Mutex<HashMap<Key, Definition>>> = LazyLock::new(Mutex::default);
+
+type Key = (&'static str, &'static CStr, String);
+
+struct Definition(*mut ffi::PyMethodDef);
+
+// SAFETY: nobody writes to a definition once it is made.
+unsafe impl Send for Definition {}
+
+/// A function that calls a stand-in. As a method of a class, it wants to be a `Method`.
 ///
 /// `doc` is what CPython reads of functions of C's: name and parameters, a mark, the documentation.
 pub fn function<'py, T: StandIn>(
@@ -31,31 +44,29 @@ pub fn function<'py, T: StandIn>(
     name: &'static CStr,
     doc: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let doc = CString::new(doc)?;
-    let definition = ffi::PyMethodDef {
-        ml_name: name.as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call::<T> },
-        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-        ml_doc: doc.into_raw(),
+    let key = (std::any::type_name::<T>(), name, doc.to_owned());
+    let mut known = DEFINITIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let definition = match known.get(&key) {
+        Some(definition) => definition.0,
+        None => {
+            let definition = ffi::PyMethodDef {
+                ml_name: name.as_ptr(),
+                ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call::<T> },
+                ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+                ml_doc: CString::new(doc)?.into_raw(),
+            };
+            // For ever: a function may be kept by anybody.
+            let definition = Box::into_raw(Box::new(definition));
+            known.insert(key, Definition(definition));
+            definition
+        }
     };
-    // For ever: a function may be kept by anybody. Stand-ins are made once for each function.
-    let definition = Box::into_raw(Box::new(definition));
+    drop(known);
     // SAFETY: the definition lives for ever, and the function owns a reference to the object.
     unsafe {
         let made = ffi::PyCFunction_NewEx(definition, this.as_ptr(), std::ptr::null_mut());
         Bound::from_owned_ptr_or_err(this.py(), made)
     }
-}
-
-unsafe extern "C" {
-    /// A callable that becomes a method of the instance it is looked up on; CPython 3.10 to 3.13.
-    fn PyInstanceMethod_New(callable: *mut ffi::PyObject) -> *mut ffi::PyObject;
-}
-
-/// What makes a method of a function: functions of C's are none by themselves.
-pub fn method<'py>(function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: a callable, alive; a new object that is ours, or null with an exception.
-    unsafe { Bound::from_owned_ptr_or_err(function.py(), PyInstanceMethod_New(function.as_ptr())) }
 }
 
 /// # Safety

@@ -14,6 +14,7 @@ mod decimal;
 pub mod decode;
 pub mod held;
 mod int;
+pub mod interpreter;
 pub mod make;
 pub mod method;
 mod numpy;

@@ -352,7 +352,12 @@ impl<'py> Decoder<'py> {
             let cell = good(plan, cells.next_value()).map_err(|failure| failure.at(segment))?;
             parts.push(self.part(field, cell, hashable, segment)?);
         }
-        Ok(make::record(udt.host.class.bind(self.py), &mut parts)?)
+        let record = make::record(udt.host.class.bind(self.py), &mut parts)?;
+        let Some(make) = &udt.host.make else { return Ok(record) };
+        let made = make.bind(self.py).call1((&record,));
+        let made = made.map_err(|error| crate::row::not_the_end(self.py, error))?;
+        // As an element of a set it has to be hashable, which the record is.
+        if hashable && made.hash().is_err() { Ok(record) } else { Ok(made) }
     }
 
     fn vector(

@@ -67,9 +67,13 @@ imported! {
     number = "numbers"."Number";
     real = "numbers"."Real";
     record_class = "turbocql._records"."record_class";
+    pack = "turbocql._options"."pack";
+    trace = "turbocql.cluster"."_trace";
+    row_maker = "turbocql._row_classes"."row_maker";
     from_cassandra = "turbocql._cassandra"."cql_type";
     is_stock = "turbocql._cassandra"."is_stock";
     column_description = "turbocql._cassandra"."ColumnDescription";
+    bytes_io = "io"."BytesIO";
     numpy_empty = "numpy"."empty";
     cql_date = "turbocql.types"."Date";
     cql_time = "turbocql.types"."Time";

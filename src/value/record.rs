@@ -1,24 +1,61 @@
 //! What a plan keeps for each user-defined type: its Python record class and field names.
 
+use std::collections::HashMap;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use turbocql_codec::{CqlType, Plan, UdtType};
 
 use super::{HostPlan, Outcome, interned};
 
+/// What values of user-defined types become where users have said so: by keyspace and name.
+#[derive(Default)]
+pub struct Classes(HashMap<(String, String), Py<PyAny>>);
+
+impl Classes {
+    pub fn clone_ref(&self, py: Python<'_>) -> Classes {
+        let entries = self.0.iter();
+        Classes(entries.map(|(name, class)| (name.clone(), class.clone_ref(py))).collect())
+    }
+
+    pub fn set(&mut self, keyspace: &str, name: &str, class: Option<Py<PyAny>>) {
+        let key = (keyspace.to_owned(), name.to_owned());
+        match class {
+            Some(class) => drop(self.0.insert(key, class)),
+            None => drop(self.0.remove(&key)),
+        }
+    }
+
+    fn get(&self, udt: &UdtType) -> Option<&Py<PyAny>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(&(udt.keyspace.clone(), udt.name.clone()))
+    }
+}
+
 pub struct Record {
     /// A named tuple class with a field per field of the type.
     pub class: Py<PyAny>,
     /// Field names as the type has them.
     pub names: Vec<Py<PyString>>,
+    /// Makes a value of the user's class of a record.
+    pub make: Option<Py<PyAny>>,
 }
 
 impl Record {
-    fn new(py: Python<'_>, udt: &UdtType) -> PyResult<Record> {
+    fn new(py: Python<'_>, udt: &UdtType, classes: &Classes) -> PyResult<Record> {
         let names: Vec<Py<PyString>> =
             udt.fields.iter().map(|(name, _)| PyString::new(py, name).unbind()).collect();
         let class = record_class(py, &udt.name, &names)?;
-        Ok(Record { class, names })
+        let make = match classes.get(udt) {
+            None => None,
+            Some(made) => {
+                let names = PyTuple::new(py, &names)?;
+                Some(interned::row_maker(py)?.call1((made, names))?.unbind())
+            }
+        };
+        Ok(Record { class, names, make })
     }
 }
 
@@ -66,6 +103,6 @@ pub fn is_field(value: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyResul
 }
 
 /// Compiles a type for use with Python values.
-pub fn compile(py: Python<'_>, cql_type: &CqlType) -> Outcome<HostPlan> {
-    Plan::compile(cql_type, &mut |udt: &UdtType| Ok(Record::new(py, udt)?))
+pub fn compile(py: Python<'_>, cql_type: &CqlType, classes: &Classes) -> Outcome<HostPlan> {
+    Plan::compile(cql_type, &mut |udt: &UdtType| Ok(Record::new(py, udt, classes)?))
 }

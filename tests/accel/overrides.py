@@ -12,6 +12,7 @@ import collections
 import copy
 import datetime
 import gc
+import inspect
 import io
 import logging
 import threading
@@ -205,6 +206,56 @@ def a_patch_around_ours_works_on() -> None:
     assert prepared.bind([2]).values == [b"\0\0\0\2"]
     assert len(calls) == 2
     BoundStatement.bind = original
+
+
+def functions_may_be_taken_from_their_classes_and_put_back() -> None:
+    prepared = statement(Int32Type, UTF8Type)
+    wanted = prepared.bind([1, "a"]).values
+    message = protocol.ExecuteMessage(b"id", wanted, 1)
+
+    def sent() -> bytes:
+        out = io.BytesIO()
+        message.send_body(out, 4)
+        return out.getvalue()
+
+    plain = sent()
+
+    def asked(function: Callable[..., Any]) -> list[Any]:
+        """What the unbound function gives, by position and by name, and what it says of itself."""
+        bound = BoundStatement(prepared)
+        return [
+            function(bound, [1, "a"]).values,
+            function(bound, values=[1, "a"]).values,
+            function(self=bound, values=[1, "a"]).values,
+            answer(lambda: function(bound)),
+            function.__name__,
+            function.__qualname__,
+            inspect.getdoc(function),
+            inspect.signature(function),
+        ]
+
+    before = stock()
+    unbound = asked(BoundStatement.bind)
+    accel.accelerate()
+    assert asked(BoundStatement.bind) == unbound
+    assert prepared.bind([1, "a"]).values == wanted
+    # As somebody does who replaces a function for a while.
+    for owner, name in ((BoundStatement, "bind"), (protocol.ExecuteMessage, "send_body")):
+        own = getattr(owner, name)
+        setattr(owner, name, lambda *_: None)
+        setattr(owner, name, own)
+    assert prepared.bind([1, "a"]).values == wanted
+    assert sent() == plain
+
+    class Alias(BoundStatement):  # type: ignore[misc]
+        fill = BoundStatement.bind
+
+    assert Alias(prepared).fill([1, "a"]).values == wanted
+    kept = BoundStatement.bind
+    accel.uninstall()
+    assert all(a is b for a, b in zip(before, stock(), strict=True))
+    assert kept(BoundStatement(prepared), [1, "a"]).values == wanted
+    assert Alias(prepared).fill([1, "a"]).values == wanted
 
 
 def a_subclass_of_a_statement_may_do_more() -> None:
@@ -430,6 +481,7 @@ def main() -> None:
         a_patch_before_ours_stays,
         a_patch_after_ours_wins,
         a_patch_around_ours_works_on,
+        functions_may_be_taken_from_their_classes_and_put_back,
         a_subclass_of_a_statement_may_do_more,
         a_policy_is_asked,
         changed_columns_are_seen,

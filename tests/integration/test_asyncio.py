@@ -53,7 +53,7 @@ async def is_idle(session: AsyncSession) -> bool:
 
 
 async def value(session: AsyncSession, key: int) -> str:
-    found: str = (await session.execute(SELECT, (key,))).one().v
+    found: str = (await session.execute(SELECT, (key,))).page()[0].v
     return found
 
 
@@ -66,7 +66,7 @@ async def test_ten_thousand_at_once(loop: Loop, points: list[str], keyspace: str
         results = await asyncio.gather(
             *(session.execute(select, (k % 1_000,)) for k in range(10_000))
         )
-        assert [rows.one().v for rows in results] == [f"v{k % 1_000}" for k in range(10_000)]
+        assert [rows.page()[0].v for rows in results] == [f"v{k % 1_000}" for k in range(10_000)]
         assert await is_idle(session)
 
 
@@ -339,7 +339,7 @@ def test_many_threads_share_a_sync_session(points: list[str], keyspace: str) -> 
         def work(start: int) -> None:
             try:
                 for k in range(start, start + 50):
-                    assert session.execute(SELECT, (k,)).one().v == f"v{k}"
+                    assert session.execute(SELECT, (k,)).page()[0].v == f"v{k}"
                     session.execute(INSERT, (k, f"v{k}"))
                 assert len(session.execute("SELECT k FROM t", page_size=100).all()) == 1_000
                 session.execute_many(INSERT, ((k, f"v{k}") for k in range(start, start + 50)))

@@ -32,7 +32,7 @@ async def test_it_is_a_coroutine_and_no_future(loop: Loop, points: list[str]) ->
         assert inspect.isawaitable(one)
         assert not asyncio.isfuture(one)
         assert session.in_flight == 0  # nothing is sent before it is awaited
-        assert (await one).one().key == "local"
+        assert (await one).page()[0].key == "local"
         with pytest.raises(RuntimeError, match="already awaited"):
             await one
 
@@ -48,7 +48,7 @@ async def test_whoever_drives_it(loop: Loop, points: list[str]) -> None:
             asyncio.wait_for(session.execute(SELECT), 10),
             asyncio.shield(session.execute(SELECT)),
         )
-        assert [rows.one().key for rows in results] == ["local"] * 5
+        assert [rows.page()[0].key for rows in results] == ["local"] * 5
 
 
 async def test_failures_come_when_it_is_awaited(loop: Loop, points: list[str]) -> None:
@@ -102,7 +102,7 @@ async def test_cancelling_keeps_the_message(loop: Loop, cassandra: Cassandra) ->
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (await session.execute(SELECT)).one().key == "local"
+        assert (await session.execute(SELECT)).page()[0].key == "local"
 
 
 async def test_a_statement_that_is_cancelled_while_it_executes(
@@ -124,7 +124,7 @@ async def test_a_statement_that_is_cancelled_while_it_executes(
                     break
                 await asyncio.sleep(0.01)
             assert session.in_flight == 0
-        assert (await session.execute(select)).one().key == "local"
+        assert (await session.execute(select)).page()[0].key == "local"
 
 
 async def test_tasks_run_on_in_their_own_context(loop: Loop, points: list[str]) -> None:
@@ -147,8 +147,8 @@ async def test_a_blocking_call_among_tasks_that_run_on(loop: Loop, points: list[
 
         async def work(session: AsyncSession) -> None:
             for _ in range(3):
-                assert (await session.execute(SELECT)).one().key == "local"
-                assert blocking.execute(SELECT, timeout_s=10).one().key == "local"
+                assert (await session.execute(SELECT)).page()[0].key == "local"
+                assert blocking.execute(SELECT, timeout_s=10).page()[0].key == "local"
 
         async with turbocql.aio.connect(points) as session:
             await asyncio.gather(*(work(session) for _ in range(20)))
@@ -225,7 +225,7 @@ async def test_a_step_that_blocks_holds_up_nobody_elses_request(
             deadline = time.monotonic() + 20
             with turbocql.connect(points) as other:
                 while True:
-                    seen = other.execute("SELECT count(*) FROM awaiting.t").one()[0]
+                    seen = other.execute("SELECT count(*) FROM awaiting.t").page()[0][0]
                     if seen == sent or time.monotonic() > deadline:
                         return seen, sent
                     time.sleep(0.01)
@@ -236,7 +236,7 @@ async def test_a_step_that_blocks_holds_up_nobody_elses_request(
         seen, expected = await block()
         await asyncio.gather(*inserts)
         assert seen == expected
-        assert (await session.execute("SELECT count(*) FROM awaiting.t")).one()[0] == 20
+        assert (await session.execute("SELECT count(*) FROM awaiting.t")).page()[0][0] == 20
 
 
 async def test_another_loop_within_a_step(loop: Loop, points: list[str]) -> None:
@@ -246,7 +246,7 @@ async def test_another_loop_within_a_step(loop: Loop, points: list[str]) -> None
 
         async def elsewhere() -> str:
             async with turbocql.aio.connect(points) as other:
-                return str((await other.execute(SELECT)).one().key)
+                return str((await other.execute(SELECT)).page()[0].key)
 
         with ThreadPoolExecutor(1) as threads:
             assert threads.submit(asyncio.run, elsewhere()).result(30) == "local"
@@ -258,7 +258,7 @@ async def test_another_loop_within_a_step(loop: Loop, points: list[str]) -> None
             inner.close()
         finally:
             asyncio.events._set_running_loop(running)
-        assert (await session.execute(SELECT)).one().key == "local"
+        assert (await session.execute(SELECT)).page()[0].key == "local"
 
 
 async def in_a_task_of_its_own(

@@ -19,20 +19,40 @@ import turbocql
 from turbocql.testing import Cassandra
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCKS = [
-    pytest.param(block, id=f"{page.name}-{i}")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+MARK = "-- next --"
+
+
+def programs(page: Path) -> list[list[str]]:
+    """A page's examples. One that imports nothing of turbocql goes on where the one before ends."""
+    found: list[list[str]] = []
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        if found and not re.search(r"^\s*(import|from) turbocql", block, re.MULTILINE):
+            found[-1].append(block)
+        else:
+            found.append([block])
+    return found
+
+
+PROGRAMS = [
+    pytest.param(blocks, id=f"{page.relative_to(ROOT)}-{i}")
     for page in PAGES
-    for i, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    for i, blocks in enumerate(programs(page))
 ]
-MODULES = [turbocql.codec, turbocql.protocol, turbocql.statements, turbocql.types]
+# Of the migration guide: run with a host and a port, each in the environment of its driver.
+DRIVERS = {
+    "cassandra-driver": ROOT / ".venv-cassandra-driver" / "bin" / "python",
+    "turbocql": Path(sys.executable),
+}
+MODULES = [turbocql.codec, turbocql.config, turbocql.protocol, turbocql.statements, turbocql.types]
 
 
 @pytest.mark.cassandra
-@pytest.mark.parametrize("block", BLOCKS)
-def test_page(block: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("blocks", PROGRAMS)
+def test_page(blocks: list[str], tmp_path: Path) -> None:
+    program = f"\nprint({MARK!r})\n".join(blocks)
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", block],
+        [sys.executable, "-W", "error", "-c", program],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -40,7 +60,40 @@ def test_page(block: str, tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
-    assert ran.stdout != ""
+    assert all(printed.strip() for printed in ran.stdout.split(MARK))
+
+
+def test_every_example_is_run() -> None:
+    """No fence hides a block of Python from the tests above and below."""
+    for page in PAGES:
+        fences = re.findall(r"^ *(?:```+|~~~+) *(?:py|pycon|python)\b.*", page.read_text(), re.M)
+        others = [fence for fence in fences if fence != "```python"]
+        titles = [f'```python title="readings.py, on {driver}"' for driver in DRIVERS]
+        assert others == (titles if page.name == "migrating.md" else []), page
+
+
+def test_the_migration_guides_programs_print_the_same(cassandra: Cassandra, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "migrating.md").read_text()
+    host, _, port = cassandra.contact_points[0].rpartition(":")
+    printed = {}
+    for driver, python in DRIVERS.items():
+        assert python.exists(), f"make -C {ROOT} .venv-{driver}/.installed"
+        found = re.search(rf'```python title="[^"]* {driver}"\n(.*?)```', page, re.DOTALL)
+        assert found, driver
+        assert ("import turbocql" in found[1]) == (driver == "turbocql")
+        program = tmp_path / "readings.py"
+        program.write_text(found[1])
+        ran = subprocess.run(
+            [str(python), str(program), host, port],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=120,
+        )
+        assert ran.returncode == 0, ran.stderr
+        printed[driver] = ran.stdout
+    assert len(printed["turbocql"].splitlines()) == 7
+    assert printed["turbocql"] == printed["cassandra-driver"]
 
 
 def test_the_readme_has_both_faces() -> None:
@@ -108,7 +161,7 @@ async def run_example(example: doctest.Example, names: dict[str, Any], keyspace:
     assert "\n".join(shown) == example.want.strip()
 
 
-@pytest.mark.parametrize("face", ["session", "aio"])
+@pytest.mark.parametrize("face", ["session", "aio", "dbapi"])
 def test_docstrings_of_the_faces(face: str, cassandra: Cassandra, table: str) -> None:
     module: ModuleType = getattr(sys.modules["turbocql"], face)
     point = cassandra.contact_points[0]
@@ -118,6 +171,9 @@ def test_docstrings_of_the_faces(face: str, cassandra: Cassandra, table: str) ->
         names: dict[str, Any] = {"turbocql": turbocql, "contact_point": point}
         if face == "session":
             names["session"] = turbocql.connect(point, keyspace=table)
+        elif face == "dbapi":
+            connection = turbocql.dbapi.connect(point, keyspace=table)
+            names |= {"session": connection, "cursor": connection.cursor()}
         else:
             names["session"] = await turbocql.aio.connect(point, keyspace=table)
         for test in doctest.DocTestFinder().find(module):

@@ -147,7 +147,7 @@ async def test_what_execute_many_does_not_take(
     insert = "INSERT INTO kv (k, v) VALUES (?, ?)"
     async with face.connect(points, keyspace=keyspace) as client:
         with pytest.raises(TypeError, match="not iterable"):
-            await client.execute_many(insert, 7)  # type: ignore[arg-type]
+            await client.execute_many(insert, 7)
         for wrong in ({"concurrency": 0}, {"max_failures": -1}, {"concurrency": 100_000}):
             with pytest.raises(errors.ConfigError):
                 await client.execute_many(insert, [], **wrong)

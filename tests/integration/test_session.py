@@ -133,7 +133,7 @@ async def test_values_that_do_not_fit_are_not_sent(
 async def test_what_is_no_statement(face: Face, points: list[str]) -> None:
     async with face.connect(points) as client:
         for nonsense in (None, 7, b"SELECT", ["SELECT"]):
-            with pytest.raises(TypeError, match="a statement is a str, a Prepared or a Bound"):
+            with pytest.raises(TypeError, match="a str, a Query, a Prepared or a Bound"):
                 await client.execute(nonsense)
 
 
@@ -249,7 +249,7 @@ async def test_the_cache_of_prepared_statements_is_bounded(
             texts = [f"SELECT v FROM wide WHERE p = ? AND c = {c}" for c in range(3)]
             for text in texts:
                 await client.execute(text, (0,))
-            assert core.prepared_count == 2
+            assert len(core.prepared) == 2
             before = [tap.count("PREPARE", text) for text in texts]
             assert min(before) >= 1
             for _ in range(3):
@@ -258,7 +258,7 @@ async def test_the_cache_of_prepared_statements_is_bounded(
             assert [tap.count("PREPARE", text) for text in texts] == before
             assert (await client.execute(texts[0], (0,))).one().v == "v0"
             assert tap.count("PREPARE", texts[0]) > before[0]
-            assert core.prepared_count == 2
+            assert len(core.prepared) == 2
 
 
 async def test_concurrent_preparations_are_one(
@@ -276,7 +276,7 @@ async def test_concurrent_preparations_are_one(
             tap.release()
             await asyncio.gather(*work)
             assert tap.count("PREPARE", text) == once
-            assert client.session._core.prepared_count == 2
+            assert len(client.session.prepared) == 2
 
 
 async def test_a_statement_that_cannot_be_prepared(
@@ -288,7 +288,7 @@ async def test_a_statement_that_cannot_be_prepared(
                 await client.prepare("SELEC")
             with pytest.raises(errors.InvalidQuery):
                 await client.execute("SELECT nope FROM kv WHERE k = ?", (1,))
-        assert client.session._core.prepared_count == 0
+        assert client.session._core.prepared == []
 
 
 async def test_using_another_keyspace(

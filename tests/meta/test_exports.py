@@ -59,10 +59,28 @@ def test_all_has_everything_that_is_defined(name: str) -> None:
 
 def test_the_package_has_all_that_users_need() -> None:
     exported = set(turbocql.__all__)
-    for module in ("bulk", "config", "policies", "rows", "session", "statements", "types"):
+    for module in (
+        "bulk",
+        "config",
+        "policies",
+        "rows",
+        "session",
+        "statements",
+        "types",
+        "diagnose",
+    ):
         offered = set(importlib.import_module(f"turbocql.{module}").__all__)
         # For annotations only; who wants them finds them where they are.
-        offered -= {"BatchKind", "RowsAs", "Settings", "Statement", "UnsetType", "Values"}
+        offered -= {
+            "BatchKind",
+            "NodeDiagnosis",
+            "RowsAs",
+            "SessionDiagnosis",
+            "Settings",
+            "Statement",
+            "UnsetType",
+            "Values",
+        }
         assert offered <= exported, module
     namespace: dict[str, object] = {}
     exec("from turbocql import *", namespace)

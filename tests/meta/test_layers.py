@@ -18,12 +18,30 @@ from tests.meta.sources import (
 
 # Bottom first: a module imports only modules of earlier lines, and those of its own line.
 LAYERS = [
-    ["errors", "policies", "types"],
+    ["errors", "types"],
+    ["_checks"],
+    ["policies", "security"],
+    ["_options"],
     ["_core"],
-    ["_cassandra", "_notify", "_options", "_records", "bulk", "config"],
-    ["codec", "protocol", "rows", "statements"],
+    [
+        "_cassandra",
+        "_config_sources",
+        "_notify",
+        "_records",
+        "_row_classes",
+        "bulk",
+        "cluster",
+        "config",
+    ],
+    ["_schema_cql"],
+    ["schema"],
+    ["_schema_read"],
+    ["_async_rows", "codec", "protocol", "rows", "statements"],
     ["_face"],
+    ["_diagnosis"],
     ["aio", "session"],
+    ["dbapi", "diagnose"],
+    ["diagnose.__main__"],
     [""],  # turbocql itself
 ]
 LEVEL = {
@@ -35,6 +53,7 @@ LEAVES = ("turbocql.accel", "turbocql.cli", "turbocql.testing")
 FACES = {
     "turbocql",
     "turbocql._cassandra",
+    "turbocql._diagnosis",
     "turbocql._face",
     "turbocql._notify",
     "turbocql.accel._install",

@@ -33,7 +33,8 @@ def public(cls: type[Any]) -> set[str]:
 
 def as_sync(text: str) -> str:
     """A text of the asynchronous face in the words of the synchronous one."""
-    text = re.sub(r"^Coroutine\[Any, Any, (\w+)\]$", r"\1", text)
+    text = re.sub(r"^Coroutine\[Any, Any, (\w+(?:\[Any\])?)\]$", r"\1", text)
+    text = text.replace("Iterable[Values] | AsyncIterable[Values]", "Iterable[Values]")
     text = re.sub(r"\(await ([^\n]*\))\)\.", r"\1.", text)
     for there, here in (
         ("await ", ""),
@@ -65,7 +66,13 @@ def test_twins_have_the_same_members(sync: type[Any], asynchronous: type[Any]) -
 )
 def test_twins_take_and_say_the_same(here: Any, there: Any) -> None:
     ours, theirs = inspect.signature(here), inspect.signature(there)
-    assert list(ours.parameters.values()) == list(theirs.parameters.values())
+    assert list(ours.parameters.values()) == [
+        # What is waited for anyway may come asynchronously.
+        parameter.replace(annotation=as_sync(parameter.annotation))
+        if isinstance(parameter.annotation, str)
+        else parameter
+        for parameter in theirs.parameters.values()
+    ]
     assert ours.return_annotation == as_sync(theirs.return_annotation)
     assert (inspect.getdoc(here) or "") == as_sync(inspect.getdoc(there) or "")
     awaited = (
@@ -87,6 +94,15 @@ def test_connect_is_a_twin() -> None:
     # Everything but the first line and the errors, which come at another time.
     for part in (1, -1):
         assert here.split("\n\n")[part] == as_sync(there).split("\n\n")[part]
+
+
+@pytest.mark.parametrize("name", ["diagnose", "diagnosis"])
+def test_the_diagnosis_is_a_twin(name: str) -> None:
+    here, there = getattr(turbocql, name), getattr(turbocql.aio, name)
+    ours, theirs = inspect.signature(here), inspect.signature(there)
+    assert str(ours) == as_sync(str(theirs))
+    assert inspect.getdoc(here) == as_sync(inspect.getdoc(there) or "").replace(".aio.", ".")
+    assert inspect.iscoroutinefunction(there)
 
 
 def test_the_docstrings_of_classes_say_the_same() -> None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import turbocql
-from turbocql import AsyncRows, BulkReport, Column, Prepared, Rows, Session
+from turbocql import AsyncRows, BulkReport, Column, Prepared, Query, Rows, Session
 from turbocql.aio import AsyncSession
+from turbocql.schema import Schema
 
 from .loops import LOOPS, Loop
 
@@ -44,7 +45,7 @@ async def _in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
 class Result:
     """The rows of either face."""
 
-    def __init__(self, rows: Rows | AsyncRows) -> None:
+    def __init__(self, rows: Rows[Any] | AsyncRows[Any]) -> None:
         self.rows = rows
 
     @property
@@ -66,6 +67,16 @@ class Result:
         if isinstance(self.rows, Rows):
             return await _in_thread(self.rows.all)
         return await self.rows.all()
+
+    async def pages(self) -> list[list[Any]]:
+        if isinstance(self.rows, Rows):
+            return await _in_thread(list, self.rows.pages())
+        return [page async for page in self.rows.pages()]
+
+    async def trace(self) -> Any:
+        if isinstance(self.rows, Rows):
+            return await _in_thread(self.rows.trace)
+        return await self.rows.trace()
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         if isinstance(self.rows, Rows):
@@ -94,11 +105,29 @@ class Client:
         return await self.session.prepare(statement)
 
     async def execute_many(
-        self, statement: str | Prepared, rows: Iterable[Any], **options: Any
+        self, statement: str | Query | Prepared, rows: Any, **options: Any
     ) -> BulkReport:
         if isinstance(self.session, Session):
             return await _in_thread(self.session.execute_many, statement, rows, **options)
         return await self.session.execute_many(statement, rows, **options)
+
+    async def call(self, method: str, *args: Any, **options: Any) -> Any:
+        """Any other method of the session, by name."""
+        bound = getattr(self.session, method)
+        if isinstance(self.session, Session):
+            return await _in_thread(bound, *args, **options)
+        return await bound(*args, **options)
+
+    async def use_keyspace(self, name: str) -> None:
+        if isinstance(self.session, Session):
+            await _in_thread(self.session.use_keyspace, name)
+        else:
+            await self.session.use_keyspace(name)
+
+    async def schema(self, **options: Any) -> Schema:
+        if isinstance(self.session, Session):
+            return await _in_thread(self.session.schema, **options)
+        return await self.session.schema(**options)
 
     async def close(self, **options: Any) -> None:
         if isinstance(self.session, Session):

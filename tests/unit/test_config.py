@@ -183,8 +183,8 @@ def test_what_the_native_core_is_given() -> None:
         contact_points="db1", timeout_s=None, timestamps="naive", vectors="numpy"
     )._native()
     assert native["contact_points"] == ["db1:9042"]
-    assert native["timeout_s"] == float("inf")
+    assert native["profile"]["timeout_s"] == float("inf")
     assert (native["naive_timestamps"], native["numpy_vectors"]) == (True, True)
     plain = make()._native()
     assert (plain["naive_timestamps"], plain["numpy_vectors"]) == (False, False)
-    assert plain["timeout_s"] == 30.0
+    assert plain["profile"]["timeout_s"] == 30.0

@@ -26,8 +26,8 @@ pub(crate) struct Attempts {
 struct Seen {
     count: u32,
     node: Option<SocketAddr>,
-    /// An attempt has begun and not ended.
-    open: bool,
+    /// Attempts that have begun and not ended: several where one was slow.
+    open: u32,
     /// An attempt ended in a way that leaves open whether it was applied.
     uncertain: bool,
 }
@@ -72,7 +72,7 @@ impl Attempts {
     /// Whether any attempt may have been applied: one that failed so, or one still under way.
     pub(crate) fn may_have_applied(&self) -> bool {
         let seen = self.seen();
-        self.effect != Effect::Reads && (seen.uncertain || seen.open)
+        self.effect != Effect::Reads && (seen.uncertain || seen.open > 0)
     }
 
     fn seen(&self) -> Seen {
@@ -106,19 +106,19 @@ impl HistoryListener for Attempts {
         self.note(|seen| {
             seen.count += 1;
             seen.node = Some(node);
-            seen.open = true;
+            seen.open += 1;
         });
         AttemptId(0)
     }
 
     fn log_attempt_success(&self, _: AttemptId) {
-        self.note(|seen| seen.open = false);
+        self.note(|seen| seen.open = seen.open.saturating_sub(1));
     }
 
     fn log_attempt_error(&self, _: AttemptId, error: &RequestAttemptError, _: &RetryDecision) {
         let uncertain = attempt_may_have_applied(error, self.effect);
         self.note(|seen| {
-            seen.open = false;
+            seen.open = seen.open.saturating_sub(1);
             seen.uncertain |= uncertain;
         });
     }

@@ -1,10 +1,24 @@
 //! What a session is made from.
 
 use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::authenticate::Authenticate;
 use crate::error::{EngineError, ErrorKind};
+use crate::profile::{Allowed, Profile};
+use crate::tls::Tls;
+
+/// Connections kept to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    PerNode(NonZeroUsize),
+    /// Where the node has shards; else so many to the node.
+    PerShard(NonZeroUsize),
+}
 
 /// Everything needed to connect.
 #[derive(Clone)]
@@ -15,16 +29,38 @@ pub struct Config {
     pub keyspace: Option<String>,
     pub user: Option<String>,
     pub password: Option<String>,
-    pub consistency: Consistency,
-    pub serial_consistency: Option<SerialConsistency>,
-    /// How long a request may take, all its attempts together; `None` waits for ever.
-    pub timeout: Option<Duration>,
+    /// In the place of user and password.
+    pub authenticator: Option<Arc<dyn Authenticate>>,
+    pub tls: Option<Tls>,
+    /// What requests are sent under that name no profile.
+    pub profile: Profile,
+    /// The others, by name.
+    pub profiles: Vec<(String, Profile)>,
     /// How long connecting may take, all contact points together.
     pub connect_timeout: Duration,
     pub compression: Option<Compression>,
     /// Rows per page; below one, results come in one piece.
     pub page_size: i32,
     pub application_name: Option<String>,
+    pub application_version: Option<String>,
+    pub pool: Option<Pool>,
+    /// Whether connections may go to the port at which ScyllaDB lets the client choose the shard.
+    pub shard_aware_port: bool,
+    /// Between requests that only ask whether the connection is alive; `None` for the engine's.
+    pub keepalive_interval: Option<Duration>,
+    /// Without an answer to one of those for so long, the connection is given up.
+    pub keepalive_timeout: Option<Duration>,
+    /// Of the operating system's own probes; `None` for none.
+    pub tcp_keepalive: Option<Duration>,
+    /// The address that connections come from.
+    pub local_address: Option<IpAddr>,
+    /// Where nodes are really reached, by the address that they tell of themselves. A rule for one
+    /// port goes before one for the whole address.
+    pub addresses: Vec<(Allowed, Allowed)>,
+    /// Whether requests without a timestamp get one here, each above the one before.
+    pub client_timestamps: bool,
+    /// How long a schema change waits for the nodes to agree.
+    pub agreement_timeout: Option<Duration>,
     /// Threads that drive connections: what [`Runtime::start`](crate::Runtime::start) wants.
     pub workers: usize,
 }
@@ -36,13 +72,24 @@ impl Default for Config {
             keyspace: None,
             user: None,
             password: None,
-            consistency: Consistency::LocalQuorum,
-            serial_consistency: Some(SerialConsistency::LocalSerial),
-            timeout: Some(Duration::from_secs(10)),
+            authenticator: None,
+            tls: None,
+            profile: Profile::default(),
+            profiles: Vec::new(),
             connect_timeout: Duration::from_secs(10),
             compression: None,
             page_size: 5000,
             application_name: None,
+            application_version: None,
+            pool: None,
+            shard_aware_port: true,
+            keepalive_interval: None,
+            keepalive_timeout: None,
+            tcp_keepalive: None,
+            local_address: None,
+            addresses: Vec::new(),
+            client_timestamps: false,
+            agreement_timeout: None,
             workers: 1,
         }
     }
@@ -64,7 +111,9 @@ impl Config {
         if self.user.is_some() != self.password.is_some() {
             return refuse("a user and a password go together; only one of them is given".into());
         }
-        if self.connect_timeout.is_zero() || self.timeout.is_some_and(|t| t.is_zero()) {
+        let profiles = self.profiles.iter().map(|(_, profile)| profile);
+        let mut timeouts = profiles.chain([&self.profile]).filter_map(|profile| profile.timeout);
+        if self.connect_timeout.is_zero() || timeouts.any(|timeout| timeout.is_zero()) {
             return refuse("a timeout of zero leaves no time for anything".into());
         }
         Ok(())
@@ -78,15 +127,15 @@ impl fmt::Debug for Config {
             .field("keyspace", &self.keyspace)
             .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "..."))
-            .field("consistency", &self.consistency)
-            .field("serial_consistency", &self.serial_consistency)
-            .field("timeout", &self.timeout)
+            .field("tls", &self.tls.is_some())
+            .field("profile", &self.profile)
+            .field("profiles", &self.profiles)
             .field("connect_timeout", &self.connect_timeout)
             .field("compression", &self.compression)
             .field("page_size", &self.page_size)
             .field("application_name", &self.application_name)
             .field("workers", &self.workers)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

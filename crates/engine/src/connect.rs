@@ -1,22 +1,34 @@
 //! From a configuration to a session of the engine's.
 
+use std::io::ErrorKind as ErrorKindIo;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures::stream::{FuturesUnordered, StreamExt};
-use scylla::client::SelfIdentity;
-use scylla::client::execution_profile::ExecutionProfile;
-use scylla::client::session::Session;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use scylla::client::session::{Session, TlsContext};
 use scylla::client::session_builder::SessionBuilder;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use scylla::client::{PoolSize, SelfIdentity};
+use scylla::errors::TranslationError;
+use scylla::policies::address_translator::{AddressTranslator, UntranslatedPeer};
+use scylla::policies::timestamp_generator::MonotonicTimestampGenerator;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
 
-use crate::config::Config;
-use crate::effect::Effect;
+use crate::authenticate::Provider;
+use crate::config::{Config, Pool};
 use crate::error::{EngineError, ErrorKind, connecting, unreachable};
-use crate::policy::CarefulRetry;
+use crate::profile::{Allowed, OnlyThese};
+
+/// How often a trace that is not complete is asked for, and how long in between.
+const TRACE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(40).unwrap();
+const TRACE_INTERVAL: Duration = Duration::from_millis(25);
 
 /// How long the other contact points get once the first has answered.
 const LATECOMERS: Duration = Duration::from_millis(50);
@@ -25,11 +37,13 @@ pub(crate) async fn connect(config: &Config) -> Result<Session, EngineError> {
     config.check()?;
     let began = Instant::now();
     let deadline = began + config.connect_timeout;
-    let Knocked { open, silent } = knock(&config.contact_points, deadline).await;
+    let tls = config.tls.as_ref().map(|tls| tls.client(&config.contact_points)).transpose()?;
+    let tls = tls.map(Arc::new);
+    let Knocked { open, silent } = knock(&config.contact_points, tls.as_ref(), deadline).await;
     if open.is_empty() {
         return Err(unreachable(&silent, began.elapsed()));
     }
-    let builder = builder(config).known_nodes(&open);
+    let builder = builder(config, tls.as_ref()).known_nodes(&open);
     match timeout_at(deadline, builder.build()).await {
         Ok(session) => session.map_err(|error| connecting(&error, &open, &silent)),
         Err(_) => {
@@ -53,10 +67,14 @@ struct Knocked {
 ///
 /// The engine tries them one after another, in random order, and tells of the last failure only:
 /// a single address that swallows packets would cost it a whole connect timeout.
-async fn knock(contact_points: &[String], deadline: Instant) -> Knocked {
+async fn knock(
+    contact_points: &[String],
+    tls: Option<&Arc<ClientConfig>>,
+    deadline: Instant,
+) -> Knocked {
     let mut knocked = Knocked { open: Vec::new(), silent: Vec::new() };
     let mut answers: FuturesUnordered<_> =
-        contact_points.iter().map(|at| async move { (at, reach(at).await) }).collect();
+        contact_points.iter().map(|at| async move { (at, reach(at, tls).await) }).collect();
     let mut until = deadline;
     let mut waiting: Vec<&String> = contact_points.iter().collect();
     while let Ok(Some((at, answer))) = timeout_at(until, answers.next()).await {
@@ -74,9 +92,9 @@ async fn knock(contact_points: &[String], deadline: Instant) -> Knocked {
 }
 
 /// Whether any address of a contact point answers.
-async fn reach(contact_point: &str) -> Result<(), String> {
+async fn reach(contact_point: &str, tls: Option<&Arc<ClientConfig>>) -> Result<(), String> {
     let addresses = lookup_host(contact_point).await.map_err(|error| error.to_string())?;
-    let mut tries: FuturesUnordered<_> = addresses.map(greet).collect();
+    let mut tries: FuturesUnordered<_> = addresses.map(|at| greet(at, tls)).collect();
     let mut why = "no address is known".to_owned();
     while let Some(answer) = tries.next().await {
         match answer {
@@ -89,46 +107,123 @@ async fn reach(contact_point: &str) -> Result<(), String> {
 
 /// Asks for the options, as any client may before it says who it is. A node that hangs accepts
 /// connections all the same, and answers nothing.
-async fn greet(address: SocketAddr) -> std::io::Result<()> {
+async fn greet(address: SocketAddr, tls: Option<&Arc<ClientConfig>>) -> std::io::Result<()> {
+    let stream = TcpStream::connect(address).await?;
+    let Some(tls) = tls else { return ask(stream, "").await };
+    // Nodes are known by their addresses, as they are to the engine.
+    let node = ServerName::from(address.ip().to_canonical());
+    let stream = TlsConnector::from(Arc::clone(tls)).connect(node, stream).await;
+    let stream = stream.map_err(|error| {
+        // What a server says that does not speak TLS is no record of it.
+        let plain = error.to_string().contains("InvalidContentType");
+        if plain { std::io::Error::other("it answers, but not in TLS") } else { error }
+    })?;
+    ask(stream, ", encrypted").await
+}
+
+fn is_hung_up(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKindIo::UnexpectedEof | ErrorKindIo::ConnectionReset)
+}
+
+async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, how: &str) -> std::io::Result<()> {
     /// Version 4, no flags, stream 0, OPTIONS, no body.
     const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
     /// The bit of the version that marks what comes from a server.
     const RESPONSE: u8 = 0x80;
-    let mut stream = TcpStream::connect(address).await?;
     stream.write_all(&OPTIONS).await?;
-    match stream.read_u8().await? {
-        version if version & RESPONSE != 0 => Ok(()),
-        _ => Err(std::io::Error::other("it answers, but not in CQL")),
+    stream.flush().await?;
+    match stream.read_u8().await {
+        Ok(version) if version & RESPONSE != 0 => Ok(()),
+        Ok(_) => Err(std::io::Error::other(format!("it answers, but not in CQL{how}"))),
+        Err(error) if is_hung_up(&error) => {
+            let reason = format!(
+                "it closed the connection at the first request{how}: {}",
+                if how.is_empty() { "does it want TLS?" } else { "does it want a certificate?" }
+            );
+            Err(std::io::Error::other(reason))
+        }
+        Err(error) => Err(error),
     }
 }
 
-fn builder(config: &Config) -> SessionBuilder {
-    // No speculative execution: it sends again what has not failed. A request timeout goes into
-    // the profile, so that one request can override it.
-    let profile = ExecutionProfile::builder()
-        .consistency(config.consistency.into())
-        .serial_consistency(config.serial_consistency.map(Into::into))
-        .request_timeout(config.timeout)
-        .retry_policy(Arc::new(CarefulRetry { effect: Effect::Writes }))
-        .speculative_execution_policy(None)
-        .build();
+fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
     let mut identity = SelfIdentity::new()
         .with_custom_driver_name("turbocql")
         .with_custom_driver_version(env!("CARGO_PKG_VERSION"));
     if let Some(name) = &config.application_name {
         identity.set_application_name(name.clone());
     }
+    if let Some(version) = &config.application_version {
+        identity.set_application_version(version.clone());
+    }
     let mut builder = SessionBuilder::new()
-        .default_execution_profile_handle(profile.into_handle())
+        .default_execution_profile_handle(config.profile.handle())
         .custom_identity(identity)
         .connection_timeout(config.connect_timeout)
         .hostname_resolution_timeout(Some(config.connect_timeout))
         .compression(config.compression.map(Into::into))
+        .disallow_shard_aware_port(!config.shard_aware_port)
+        .local_ip_address(config.local_address)
+        // A trace is written while the answer is on its way already.
+        .tracing_info_fetch_attempts(TRACE_ATTEMPTS)
+        .tracing_info_fetch_interval(TRACE_INTERVAL)
         // One column of a type that the engine does not know makes every read of the full schema
         // fail, and with it discovery and routing. Routing needs the keyspaces only.
         .fetch_full_schema_metadata(false);
+    if let Some(tls) = tls {
+        builder = builder.tls_context(Some(TlsContext::from(Arc::clone(tls))));
+    }
     if let (Some(user), Some(password)) = (&config.user, &config.password) {
         builder = builder.user(user, password);
     }
+    if let Some(authenticate) = &config.authenticator {
+        builder = builder.authenticator_provider(Arc::new(Provider(Arc::clone(authenticate))));
+    }
+    match config.pool {
+        None => {}
+        Some(Pool::PerNode(count)) => builder = builder.pool_size(PoolSize::PerHost(count)),
+        Some(Pool::PerShard(count)) => builder = builder.pool_size(PoolSize::PerShard(count)),
+    }
+    if let Some(interval) = config.keepalive_interval {
+        builder = builder.keepalive_interval(interval);
+    }
+    if let Some(timeout) = config.keepalive_timeout {
+        builder = builder.keepalive_timeout(timeout);
+    }
+    if let Some(interval) = config.tcp_keepalive {
+        builder = builder.tcp_keepalive_interval(interval);
+    }
+    if !config.addresses.is_empty() {
+        builder = builder.address_translator(Arc::new(Translated(config.addresses.clone())));
+    }
+    if config.client_timestamps {
+        builder = builder.timestamp_generator(Arc::new(MonotonicTimestampGenerator::new()));
+    }
+    if let Some(timeout) = config.agreement_timeout {
+        builder = builder.schema_agreement_timeout(timeout);
+    }
+    let allowed = &config.profile.balancing.allowed;
+    if !allowed.is_empty() {
+        builder = builder.host_filter(Arc::new(OnlyThese(allowed.clone())));
+    }
     builder
+}
+
+/// Addresses that nodes tell of themselves, and those where they are reached.
+struct Translated(Vec<(Allowed, Allowed)>);
+
+#[async_trait]
+impl AddressTranslator for Translated {
+    async fn translate_address(
+        &self,
+        peer: &UntranslatedPeer,
+    ) -> Result<SocketAddr, TranslationError> {
+        let told = peer.untranslated_address();
+        let rules = || self.0.iter().filter(|(from, _)| from.is(told));
+        let exact = rules().find(|(from, _)| from.port.is_some());
+        // A node without a rule is reached where it says.
+        Ok(exact
+            .or_else(|| rules().next())
+            .map_or(told, |(_, to)| SocketAddr::new(to.ip, to.port.unwrap_or(told.port()))))
+    }
 }

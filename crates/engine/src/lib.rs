@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod attempts;
+pub mod authenticate;
 pub mod bulk;
+pub mod cluster;
 mod columns;
 pub mod config;
 mod connect;
@@ -16,17 +18,29 @@ pub mod lanes;
 pub mod pager;
 mod policy;
 mod prepare;
+pub mod profile;
 pub mod runtime;
 mod seam;
 pub mod session;
 pub mod statement;
+pub mod tls;
 
+/// Of the `scylla` crate.
+pub const ENGINE_VERSION: &str = "1.9.0";
+/// What encrypts connections.
+pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
+
+pub use authenticate::{Authenticate, Conversation};
 pub use bulk::{Bulk, BulkEvents, BulkOutcome, BulkPlan, RowNumbers};
-pub use config::{Compression, Config, Consistency, SerialConsistency};
+pub use cluster::{Node, Trace, TraceEvent};
+pub use config::{Compression, Config, Consistency, Pool, SerialConsistency};
 pub use effect::first_word;
 pub use error::{Detail, EngineError, ErrorKind};
 pub use lanes::{Request, Sending, Ticket};
 pub use pager::{PageSource, Pager};
+pub use policy::Retry;
+pub use profile::{Allowed, Balancing, Latency, Profile, Speculation};
 pub use runtime::{Runtime, TaskHandle, Wake, wake_soon};
 pub use session::{Response, Session};
 pub use statement::{BatchEntry, BatchKind, PagingState, Prepared, RequestOptions};
+pub use tls::{Tls, Verify};

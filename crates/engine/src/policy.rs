@@ -1,13 +1,53 @@
 //! When a request is sent again.
 
+use std::sync::{Arc, LazyLock};
+
 use scylla::policies::retry::{
-    DefaultRetryPolicy, RequestInfo, RetryDecision, RetryPolicy, RetrySession,
+    DefaultRetryPolicy, DowngradingConsistencyRetryPolicy, FallthroughRetryPolicy, RequestInfo,
+    RetryDecision, RetryPolicy, RetrySession,
 };
 
 use crate::effect::Effect;
 use crate::error::attempt_may_have_applied;
 
-/// The engine's default policy, minus every retry of what may have been applied and was not
+/// Which of the engine's policies decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// On another node, or the same, where that may help.
+    Default,
+    /// Never.
+    Fallthrough,
+    /// With a lower consistency, where that may help.
+    Downgrading,
+}
+
+impl Retry {
+    fn session(self) -> Box<dyn RetrySession> {
+        match self {
+            Retry::Default => DefaultRetryPolicy::new().new_session(),
+            Retry::Fallthrough => FallthroughRetryPolicy::new().new_session(),
+            Retry::Downgrading => DowngradingConsistencyRetryPolicy::new().new_session(),
+        }
+    }
+
+    /// The policy for statements that work in stages, which need more care.
+    pub(crate) fn staged(self) -> Arc<dyn RetryPolicy> {
+        type Policy = LazyLock<Arc<dyn RetryPolicy>>;
+        fn made(retry: Retry) -> Arc<dyn RetryPolicy> {
+            Arc::new(CarefulRetry { effect: Effect::Staged, retry })
+        }
+        static DEFAULT: Policy = LazyLock::new(|| made(Retry::Default));
+        static FALLTHROUGH: Policy = LazyLock::new(|| made(Retry::Fallthrough));
+        static DOWNGRADING: Policy = LazyLock::new(|| made(Retry::Downgrading));
+        match self {
+            Retry::Default => Arc::clone(&DEFAULT),
+            Retry::Fallthrough => Arc::clone(&FALLTHROUGH),
+            Retry::Downgrading => Arc::clone(&DOWNGRADING),
+        }
+    }
+}
+
+/// One of the engine's policies, minus every retry of what may have been applied and was not
 /// declared idempotent.
 ///
 /// The default policy asks about idempotence before most retries, but not before all: a
@@ -17,20 +57,18 @@ use crate::error::attempt_may_have_applied;
 #[derive(Debug)]
 pub(crate) struct CarefulRetry {
     pub(crate) effect: Effect,
+    pub(crate) retry: Retry,
 }
 
 impl RetryPolicy for CarefulRetry {
     fn new_session(&self) -> Box<dyn RetrySession> {
-        Box::new(CarefulSession {
-            effect: self.effect,
-            default: DefaultRetryPolicy::new().new_session(),
-        })
+        Box::new(CarefulSession { effect: self.effect, policy: self.retry.session() })
     }
 }
 
 struct CarefulSession {
     effect: Effect,
-    default: Box<dyn RetrySession>,
+    policy: Box<dyn RetrySession>,
 }
 
 impl RetrySession for CarefulSession {
@@ -38,10 +76,10 @@ impl RetrySession for CarefulSession {
         if !request.is_idempotent && attempt_may_have_applied(request.error, self.effect) {
             return RetryDecision::DontRetry;
         }
-        self.default.decide_should_retry(request)
+        self.policy.decide_should_retry(request)
     }
 
     fn reset(&mut self) {
-        self.default.reset();
+        self.policy.reset();
     }
 }

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use scylla::response::PagingStateResponse;
 use scylla::statement::batch::{Batch, BatchStatement};
@@ -15,8 +14,8 @@ use crate::config::Config;
 use crate::connect;
 use crate::effect::Effect;
 use crate::error::{EngineError, ErrorKind, deadline, executing, preparing};
-use crate::policy::CarefulRetry;
 use crate::prepare::Merge;
+use crate::profile::Profiles;
 use crate::seam::{self, ArenaRows};
 use crate::statement::{BatchEntry, BatchKind, PagingState, Prepared, RequestOptions};
 
@@ -27,7 +26,7 @@ pub struct Session(Arc<Inner>);
 
 struct Inner {
     engine: scylla::client::session::Session,
-    timeout: Option<Duration>,
+    profiles: Arc<Profiles>,
     page_size: i32,
     /// The keyspace in use. The engine keeps one too, but sets it before it has tried.
     keyspace: Mutex<Option<String>>,
@@ -56,7 +55,7 @@ impl Session {
         let engine = connect::connect(&config).await?;
         let session = Session(Arc::new(Inner {
             engine,
-            timeout: config.timeout,
+            profiles: Arc::new(Profiles::new(config.profile, config.profiles)),
             page_size: config.page_size,
             keyspace: Mutex::default(),
             preparing: Merge::new(),
@@ -78,11 +77,12 @@ impl Session {
         let inner = &self.0;
         let work = || async {
             let prepared = inner.engine.prepare(text).await.map_err(|error| preparing(&error))?;
-            Ok(Arc::new(Prepared::new(prepared)?))
+            Ok(Arc::new(Prepared::new(prepared, &inner.profiles)?))
         };
         let prepared = inner.preparing.run(text, work);
         // The engine itself sets no limit, and waits for the slowest node.
-        match options.timeout.unwrap_or(inner.timeout) {
+        let limit = inner.profiles.of(options.profile.as_deref()).timeout;
+        match options.timeout.unwrap_or(limit) {
             None => prepared.await,
             Some(limit) => tokio::time::timeout(limit, prepared)
                 .await
@@ -115,7 +115,12 @@ impl Session {
             let message = format!("executing: one row of values is wanted, {} came", rows.len());
             return Err(EngineError::new(ErrorKind::Encode, message));
         };
-        let mut bound = prepared.bind(row, options, attempts)?;
+        let mut bound = prepared.bind(row, options, &self.0.profiles, attempts)?;
+        let paging = paging.or_else(|| options.paging.clone());
+        if paging.is_some() && !prepared.has_result() {
+            let message = "executing: a statement without a result cannot go on at a paging state";
+            return Err(EngineError::new(ErrorKind::Config, message));
+        }
         let engine = &self.0.engine;
         // A statement without a result needs no page: that is one field less to send, and to read.
         let paged = paging.is_some() || prepared.has_result();
@@ -151,10 +156,11 @@ impl Session {
     ) -> Result<Response, EngineError> {
         let attempts = Attempts::new(Effect::of(text));
         let mut statement = Statement::new(text);
-        options.apply(&mut statement, &attempts);
+        let paging = paging.or_else(|| options.paging.clone());
         if attempts.effect() == Effect::Staged {
-            statement.set_retry_policy(Some(Arc::new(CarefulRetry { effect: Effect::Staged })));
+            statement.set_retry_policy(Some(self.0.profiles.default.retry.staged()));
         }
+        options.apply(&mut statement, &attempts, &self.0.profiles)?;
         let engine = &self.0.engine;
         let answer = match self.page_size(options, &paging)? {
             Some(page_size) => {
@@ -187,8 +193,8 @@ impl Session {
         });
         let mut batch = Batch::new_with_statements(kind.into_engine(), statements.collect());
         let attempts = Attempts::new(Effect::Staged);
-        options.apply(&mut batch, &attempts);
-        batch.set_retry_policy(Some(Arc::new(CarefulRetry { effect: Effect::Staged })));
+        batch.set_retry_policy(Some(self.0.profiles.default.retry.staged()));
+        options.apply(&mut batch, &attempts, &self.0.profiles)?;
         let answer = self.0.engine.batch(&batch, ArenaRows(values)).await;
         let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
         answered("executing a batch", answer, &attempts, &self.0.recent)
@@ -215,6 +221,11 @@ impl Session {
         self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
+    /// Whether there is a profile of this name.
+    pub fn has_profile(&self, name: &str) -> bool {
+        self.0.profiles.get(name).is_some()
+    }
+
     /// A `USE` among the queries has changed the engine's keyspace.
     fn note_keyspace(&self) {
         let Some(theirs) = self.0.engine.get_keyspace() else { return };
@@ -236,6 +247,10 @@ impl Session {
             return Err(EngineError::new(ErrorKind::Config, message));
         }
         Ok(size)
+    }
+
+    pub(crate) fn profiles(&self) -> &Profiles {
+        &self.0.profiles
     }
 
     pub(crate) fn engine(&self) -> &scylla::client::session::Session {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use scylla::client::execution_profile::ExecutionProfileHandle;
+use scylla::policies::retry::RetryPolicy;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::bound::BoundStatement;
 use scylla::statement::prepared::PreparedStatement;
@@ -13,8 +15,8 @@ use crate::attempts::Attempts;
 use crate::columns::{RecentColumns, columns};
 use crate::config::{Consistency, SerialConsistency};
 use crate::effect::Effect;
-use crate::error::{EngineError, encoding};
-use crate::policy::CarefulRetry;
+use crate::error::{EngineError, ErrorKind, encoding};
+use crate::profile::Profiles;
 use crate::seam::EncodedRow;
 
 /// A statement known to the server.
@@ -31,10 +33,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(mut inner: PreparedStatement) -> Result<Prepared, EngineError> {
+    pub(crate) fn new(
+        mut inner: PreparedStatement,
+        profiles: &Profiles,
+    ) -> Result<Prepared, EngineError> {
         let effect = Effect::of(inner.get_statement());
         if effect == Effect::Staged {
-            inner.set_retry_policy(Some(Arc::new(CarefulRetry { effect })));
+            inner.set_retry_policy(Some(profiles.default.retry.staged()));
         }
         let mut key = inner.get_variable_pk_indexes().to_vec();
         key.sort_by_key(|part| part.sequence);
@@ -101,18 +106,20 @@ impl Prepared {
         self.inner.clone()
     }
 
-    /// One request: the statement, a row of values, and the options that differ from the session's.
+    /// One request: the statement, a row of values, and the options that differ from those of the
+    /// session, whose profiles they may name.
     /// What becomes of it is noted in `attempts`.
     pub(crate) fn bind(
         &self,
         row: RowRef<'_>,
         options: &RequestOptions,
+        profiles: &Profiles,
         attempts: &mut Arc<Attempts>,
     ) -> Result<BoundStatement, EngineError> {
         let bound = self.inner.clone().bind(&EncodedRow(row));
         let mut bound = bound.map_err(|error| encoding("executing", &error))?;
         Attempts::again(attempts, self.effect);
-        options.apply(&mut bound, attempts);
+        options.apply(&mut bound, attempts, profiles)?;
         Ok(bound)
     }
 }
@@ -131,11 +138,45 @@ pub struct RequestOptions {
     /// Whether it may be sent again although it may have been applied. Unless told otherwise,
     /// only what reads is.
     pub idempotent: Option<bool>,
-    pub tracing: bool,
+    pub tracing: Option<bool>,
+    /// A profile of the session's.
+    pub profile: Option<Arc<str>>,
+    /// Where the result begins: not at its first row.
+    pub paging: Option<PagingState>,
 }
 
 impl RequestOptions {
-    pub(crate) fn apply(&self, request: &mut impl Configure, attempts: &Arc<Attempts>) {
+    /// These, and where they say nothing, others.
+    pub fn over(&self, others: &RequestOptions) -> RequestOptions {
+        RequestOptions {
+            consistency: self.consistency.or(others.consistency),
+            serial_consistency: self.serial_consistency.or(others.serial_consistency),
+            timeout: self.timeout.or(others.timeout),
+            page_size: self.page_size.or(others.page_size),
+            timestamp: self.timestamp.or(others.timestamp),
+            idempotent: self.idempotent.or(others.idempotent),
+            tracing: self.tracing.or(others.tracing),
+            profile: self.profile.clone().or_else(|| others.profile.clone()),
+            paging: self.paging.clone().or_else(|| others.paging.clone()),
+        }
+    }
+
+    pub(crate) fn apply(
+        &self,
+        request: &mut impl Configure,
+        attempts: &Arc<Attempts>,
+        profiles: &Profiles,
+    ) -> Result<(), EngineError> {
+        if let Some(name) = &self.profile {
+            let named = profiles.get(name).ok_or_else(|| {
+                let message = format!("there is no profile {name:?} in this session");
+                EngineError::new(ErrorKind::Config, message)
+            })?;
+            request.profile(named.handle.clone());
+            if attempts.effect() == Effect::Staged {
+                request.retry(named.profile.retry.staged());
+            }
+        }
         request.history_listener(Arc::clone(attempts));
         let reads = attempts.effect() == Effect::Reads;
         request.idempotent(self.idempotent.unwrap_or(reads));
@@ -152,9 +193,10 @@ impl RequestOptions {
         if self.timestamp.is_some() {
             request.timestamp(self.timestamp);
         }
-        if self.tracing {
+        if self.tracing == Some(true) {
             request.tracing();
         }
+        Ok(())
     }
 }
 
@@ -167,6 +209,8 @@ pub(crate) trait Configure {
     fn timeout(&mut self, timeout: Duration);
     fn timestamp(&mut self, timestamp: Option<i64>);
     fn tracing(&mut self);
+    fn profile(&mut self, profile: ExecutionProfileHandle);
+    fn retry(&mut self, policy: Arc<dyn RetryPolicy>);
 }
 
 macro_rules! configure {
@@ -198,6 +242,14 @@ macro_rules! configure {
 
             fn tracing(&mut self) {
                 self.set_tracing(true);
+            }
+
+            fn profile(&mut self, profile: ExecutionProfileHandle) {
+                self.set_execution_profile_handle(Some(profile));
+            }
+
+            fn retry(&mut self, policy: Arc<dyn RetryPolicy>) {
+                self.set_retry_policy(Some(policy));
             }
         }
     )+};

@@ -1,9 +1,10 @@
 """Programs that stay on cassandra-driver or scylla-driver, with turbocql's codec in the hot path.
 
-`accelerate()` puts native functions in the place of some of the driver's own: types' `serialize`,
-`BoundStatement.bind` and `routing_key`, the bodies of requests, and the classes of named rows. They
-give the same bytes, values, types and errors: whatever is unusual goes to the driver's own
-function, untouched. Sessions and statements that exist are accelerated as well.
+`accelerate()` puts native functions in the place of some of the driver's own: types' `serialize`
+and `deserialize`, `BoundStatement.bind` and `routing_key`, the bodies of requests, pages of
+results, and the classes of named rows. They give the same bytes, values, types and errors:
+whatever is unusual goes to the driver's own function, untouched. Sessions and statements that
+exist are accelerated as well.
 
     import turbocql
     turbocql.accelerate()

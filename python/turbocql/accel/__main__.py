@@ -26,6 +26,12 @@ def main() -> None:
         asked = bool(arguments) and arguments[0] in ("-h", "--help")
         print(_USAGE, file=sys.stdout if asked else sys.stderr)
         raise SystemExit(0 if asked else 2)
+    if arguments[0].startswith("-") and arguments[0] != "-m":
+        print(f"unknown option {arguments[0]!r}\n{_USAGE}", file=sys.stderr)
+        raise SystemExit(2)
+    if arguments[0] != "-m" and not os.path.exists(arguments[0]):
+        print(f"can't open {arguments[0]!r}: there is no such file", file=sys.stderr)
+        raise SystemExit(2)
     accelerate()
     if tell:
         atexit.register(lambda: print(status(), file=sys.stderr))

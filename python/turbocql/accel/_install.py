@@ -6,14 +6,17 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 from .. import _core
-from ._origin import Left
+from ._origin import Left, expect_helpers
 from ._seams import Driver, Patch, Watch, driver_name, groups
 from ._status import Seam, Status
 
@@ -64,7 +67,7 @@ def uninstall() -> None:
     What somebody else has put in the place of a native function since is left alone.
     """
     with _state.lock:
-        if _state.wanted:
+        if _state.wanted or _state.patches:
             _state.asked = False
             _state.blocks.clear()
             _switch_off()
@@ -77,10 +80,10 @@ def accelerated() -> Iterator[None]:
     In a program that has called `accelerate()`, the end of the block changes nothing.
     """
     block = object()
-    with _state.lock:
-        _state.blocks.add(block)
-        _switch_on()
     try:
+        with _state.lock:
+            _state.blocks.add(block)
+            _switch_on()
         yield
     finally:
         with _state.lock:
@@ -120,7 +123,10 @@ def _said() -> str:
         return _state.driver.name
     if all(_is_loaded(name) for name in _MODULES):
         return driver_name(sys.modules["cassandra.protocol"])
-    return "the package cassandra is not imported yet"
+    missing = [name for name in _MODULES if not _is_loaded(name)]
+    if len(missing) == len(_MODULES):
+        return "the package cassandra is not imported yet"
+    return f"it waits for {' and '.join(missing)} to be imported (cassandra.cluster imports all)"
 
 
 def _switch_on() -> None:
@@ -136,13 +142,19 @@ def _switch_off() -> None:
         sys.meta_path.remove(_WATCH)
     _core.accel_enable(False)
     patches, driver = _state.patches, _state.driver
-    if driver is not None:
-        _state.last = _seams()
+    counted = _seams()
+    kept = {patch.said for patch in reversed(patches) if not patch.undo()}
+    # Not before: what is interrupted above can be done again.
     _state.patches, _state.driver = [], None
-    kept = [patch for patch in reversed(patches) if not patch.undo()]
-    _state.left.clear()
-    for patch in kept:
-        _state.left[patch.said] = "replaced by somebody after us, and left so"
+    if driver is not None:
+        _state.last = [
+            replace(
+                seam,
+                patched=False,
+                why="replaced by somebody after us, and left so" if seam.name in kept else "over",
+            )
+            for seam in counted
+        ]
     if driver is not None:
         driver.plans.forget()
 
@@ -157,14 +169,29 @@ def _install() -> None:
     """With the driver's modules loaded."""
     if _state.driver is not None:
         return
-    driver = Driver(*(importlib.import_module(name) for name in _MODULES))
-    _state.driver = driver
     _state.left.clear()
-    _core.accel_values(*driver.plans.readers.collections())
+    try:
+        driver = Driver(*(importlib.import_module(name) for name in _MODULES))
+        values = driver.plans.readers.collections()
+    except Exception as error:  # a driver with pieces missing may fail in any way
+        why = f"the driver is of an unknown shape: {error!r}"
+        for group in groups():
+            _state.left.update(dict.fromkeys(group.names, why))
+        return
+    _state.driver = driver
+    try:
+        _put_in(driver, values)
+    except BaseException:  # interrupted
+        _switch_off()
+        raise
+
+
+def _put_in(driver: Driver, values: tuple[Any, Any]) -> None:
+    _core.accel_values(*values)
     _core.accel_enable(True)
     # What was decided before may not be true any more.
     _core.accel_changed()
-    unwatched = None
+    unwatched = _helpers()
     for group in groups():
         try:
             if unwatched and any(
@@ -179,12 +206,42 @@ def _install() -> None:
             why = f"it is of an unknown shape: {error!r}"
         else:
             for patch in patches:
+                _state.patches.append(patch)
                 patch.apply()
-            _state.patches += patches
             continue
         if isinstance(group, Watch):
             unwatched = f"changes of the driver's types cannot be noticed: {why}"
         _state.left.update(dict.fromkeys(group.names, why))
+
+
+def _helpers() -> str | None:
+    """Why types are left alone, where what their functions are made of was replaced."""
+    util, marshal = (importlib.import_module(f"cassandra.{name}") for name in ("util", "marshal"))
+    deserializers = sys.modules.get("cassandra.deserializers")
+    try:
+        expect_helpers(sys.modules["cassandra.cqltypes"], util, marshal, deserializers)
+    except Left as left:
+        return str(left)
+    return None
+
+
+def _before_fork() -> None:
+    _state.lock.acquire()
+    if _state.driver is not None:
+        _state.driver.plans.lock.acquire()
+
+
+def _after_fork() -> None:
+    # The thread that has forked holds them, in the child too.
+    if _state.driver is not None:
+        _state.driver.plans.lock.release()
+    _state.lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import decimal
 import inspect
+import struct
+import uuid
 from collections.abc import Iterable
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 __all__ = [
     "Left",
     "documented",
+    "expect_helpers",
     "expect_own",
     "expect_parameters",
     "function",
@@ -58,6 +62,48 @@ def is_own(module: ModuleType, owner: type[Any], name: str, ours: Iterable[Any] 
         getattr(getter, "__module__", None) == module.__name__
         and getattr(getter, "__qualname__", None) == f"{owner.__name__}.{name}"
     )
+
+
+def expect_helpers(
+    cqltypes: ModuleType, util: ModuleType, marshal: ModuleType, deserializers: ModuleType | None
+) -> None:
+    """Nothing, if what the types' functions are made of is the driver's and Python's own.
+
+    Raises: Left.
+    """
+    for name, value in vars(marshal).items():
+        packs = isinstance(getattr(value, "__self__", None), struct.Struct)
+        if name.startswith("_") or not callable(value) or isinstance(value, type):
+            continue
+        if not packs and not _is_function_of(marshal, value):
+            raise Left(f"somebody has replaced cassandra.marshal.{name}")
+        if vars(cqltypes).get(name, value) is not value:
+            raise Left(f"somebody has replaced cassandra.cqltypes.{name}")
+    for name in _TIMES:
+        value = vars(util).get(name)
+        if value is not None and not _is_function_of(util, value):
+            raise Left(f"somebody has replaced cassandra.util.{name}")
+    for module in (cqltypes, deserializers):
+        known = {} if module is None else vars(module)
+        for name, usual in (("Decimal", decimal.Decimal), ("UUID", uuid.UUID)):
+            if known.get(name, usual) is not usual:
+                raise Left(f"somebody has replaced {known['__name__']}.{name}")
+        for name in _TIMES:
+            if name in known and known[name] is not vars(util).get(name):
+                raise Left(f"somebody has replaced {known['__name__']}.{name}")
+    if vars(cqltypes).get("util") is not util:
+        raise Left("somebody has replaced cassandra.cqltypes.util")
+
+
+_TIMES = ("datetime_from_timestamp", "datetime_from_ms_timestamp", "ms_timestamp_from_datetime")
+"""Functions of `cassandra.util` that make timestamps."""
+
+
+def _is_function_of(module: ModuleType, value: Any) -> bool:
+    if isinstance(value, FunctionType):
+        return value.__globals__ is vars(module) and value.__module__ == module.__name__
+    own = type(value).__name__ in _COMPILED or isinstance(value, BuiltinFunctionType)
+    return own and getattr(value, "__module__", None) in (module.__name__, None, "_struct")
 
 
 def expect_own(module: ModuleType, owner: Any, name: str) -> Any:

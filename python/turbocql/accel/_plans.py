@@ -35,6 +35,7 @@ WATCHED = frozenset(
         *("support_empty_values", "empty_binary_ok", "adapter"),
         "make_udt_class",
         *("serial_size", "apply_parameters", "subtypes", "subtype", "vector_size", "fieldnames"),
+        "__bases__",
     }
 )
 """Attributes of the driver's classes that decide how values become bytes, and bytes values."""
@@ -45,9 +46,9 @@ def _shape(cls: Any) -> Any:
 
     User-defined types, and maps by such types, give values that keep the class itself.
     """
-    if len(cls.__mro__) < 2:
+    if len(cls.__bases__) != 1:
         return None
-    base, own = cls.__mro__[1], vars(cls)
+    base, own = cls.__bases__[0], vars(cls)
     if own.keys() - _PARAMETERS or any(own.get("fieldnames") or ()):
         return None
     if base.__name__ == "VectorType":
@@ -55,9 +56,20 @@ def _shape(cls: Any) -> Any:
     if base.__name__ not in _PLAIN or not own.get("subtypes"):
         return None
     parts = own["subtypes"]
-    if base.__name__ == "MapType" and _shape(parts[0]) is not None:
+    shapes = tuple(_part(part) for part in parts)
+    if base.__name__ == "MapType" and shapes[0] is not parts[0]:
         return None
-    return (base, *(_part(part) for part in parts))
+    return (base, *shapes)
+
+
+_DEEPEST = 32
+
+
+def _is_deep(cls: Any, left: int = _DEEPEST) -> bool:
+    """Whether types nest so deep that the driver may do them by itself."""
+    if left == 0:
+        return True
+    return any(_is_deep(part, left - 1) for part in _cassandra.parts_of(cls))
 
 
 def _part(cls: Any) -> Any:
@@ -87,8 +99,21 @@ class Plans:
         self._keepers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
 
+    @property
+    def lock(self) -> threading.Lock:
+        """What guards what is kept."""
+        return self._lock
+
     def of_type(self, cls: type[Any]) -> _core.TypePlan:
         """What is known of a class, made anew and kept by the class."""
+        try:
+            return self._of_type(cls)
+        except Exception:  # odd classes fail in odd ways: the driver's own will say how
+            return _core.TypePlan(cls, None, None, [])
+
+    def _of_type(self, cls: type[Any]) -> _core.TypePlan:
+        if _is_deep(cls):
+            return self._kept(cls, _core.TypePlan(cls, None, None, []))
         shape = _shape(cls)
         known = None if shape is None else self._shapes.get(shape)
         plan = None if known is None else known.for_class(cls)
@@ -99,8 +124,11 @@ class Plans:
                     if len(self._shapes) >= _MOST_SHAPES:
                         self._shapes.clear()
                     self._shapes[shape] = plan
+        return self._kept(cls, plan)
+
+    def _kept(self, cls: type[Any], plan: _core.TypePlan) -> _core.TypePlan:
         # A class that cannot keep it is asked again each time.
-        with contextlib.suppress(TypeError, AttributeError):
+        with contextlib.suppress(Exception):
             type.__setattr__(cls, PLAN, plan)
             with self._lock:
                 self._keepers.add(cls)
@@ -116,12 +144,18 @@ class Plans:
 
     def of_statement(self, prepared: Any) -> _core.RowPlan:
         """What is known of a prepared statement, made anew and kept by the statement."""
+        try:
+            return self._of_statement(prepared)
+        except Exception:  # the driver's own will say how
+            return _core.RowPlan([], 4, None)
+
+    def _of_statement(self, prepared: Any) -> _core.RowPlan:
         metadata, version = prepared.column_metadata, prepared.protocol_version
         columns: list[tuple[str, Any, _core.TypePlan | None]] | None = None
         if self._is_usual(prepared):
             columns = [(column.name, column.type, self._make(column.type)) for column in metadata]
         plan = _core.RowPlan(metadata, version, columns)
-        with contextlib.suppress(TypeError, AttributeError):
+        with contextlib.suppress(Exception):
             setattr(prepared, PLAN, plan)
             with self._lock:
                 self._keepers.add(prepared)
@@ -224,13 +258,15 @@ class Plans:
         entries: Sequence[Entry] = (),
     ) -> _core.TypePlan:
         cql_type = None
-        if self._is_known(cls):
+        if not _is_deep(cls) and self._is_known(cls):
             with contextlib.suppress(TypeError, ValueError):
                 cql_type = _cassandra.cql_type(cls)
         return _core.TypePlan(cls, cql_type, reader, list(entries))
 
     def _is_known(self, cls: Any) -> bool:
         """Whether the driver's own functions make the bytes, for a type and all its parts."""
+        if not self.readers.is_watched(cls):
+            return False
         stock = _cassandra.stock_class(cls)
         if stock is None or stock.__name__ in _UNKNOWN or not _cassandra.is_stock(cls):
             return False
@@ -242,4 +278,6 @@ class Plans:
             ours = any(function(attribute) is one for one in self.ours)
             if not ours and not is_own(self._cqltypes, owner, name):
                 return False
+        if stock.__name__ == "VectorType" and not self.readers.is_usual_vector(cls):
+            return False
         return all(self._is_known(part) for part in _cassandra.parts_of(cls))

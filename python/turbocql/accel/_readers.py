@@ -50,7 +50,7 @@ class Readers:
         neither is known to do what the driver does.
         """
         stock = _cassandra.stock_class(cls)
-        if stock is None:
+        if stock is None or not self.is_watched(cls):
             return None
         try:
             return self._made(cls, stock, deserializers, entries)
@@ -73,6 +73,21 @@ class Readers:
         if self._chosen(cls, stock, deserializers, entries) == f"Des{stock.__name__}":
             return self._native(cls, stock, deserializers, entries, empty)
         return None
+
+    def is_watched(self, cls: Any) -> bool:
+        """Whether changes of a class, and of all that it inherits from, are noticed."""
+        metaclass = self._cqltypes.CassandraTypeType
+        return "__getattribute__" not in vars(metaclass) and all(
+            owner is object or type(owner) is metaclass for owner in cls.__mro__
+        )
+
+    @staticmethod
+    def is_usual_vector(cls: Any) -> bool:
+        """Whether its elements have lengths, or none, as those of their type do."""
+        if type(cls.vector_size) is not int:
+            return False
+        width = _core.ValueReader.element_width(_cassandra.cql_type(cls))
+        return bool(_cassandra.parts_of(cls)[0].serial_size() == width)
 
     def _empty(self, cls: Any) -> Any:
         if cls.empty_binary_ok:
@@ -145,10 +160,10 @@ class Readers:
     def _vector(
         self, cls: Any, subtype: Any, entries: list[Entry], empty: Any
     ) -> _core.ValueReader | None:
-        cql_type = _cassandra.cql_type(cls)
         # Which elements have no lengths: drivers differ.
-        if subtype.serial_size() != _core.ValueReader.element_width(cql_type):
+        if not self.is_usual_vector(cls):
             return None
+        cql_type = _cassandra.cql_type(cls)
         stock = _cassandra.stock_class(subtype)
         own = stock is not None and self._is_own(subtype, stock, ("deserialize",))
         if own and stock is not None and stock.__name__ in _BARE:

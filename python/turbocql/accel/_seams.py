@@ -487,6 +487,10 @@ def _generated(rows: Any) -> Any:
     yield from rows
 
 
+_ROW = "Row($self, *values)\n--\n\nA row: the values of its columns, in order."
+"""One for all: a function of C's is there for ever, and so is what it says of itself."""
+
+
 class NamedRows(Group):
     """The class of named rows, which the driver makes anew for each result."""
 
@@ -513,7 +517,7 @@ class NamedRows(Group):
                 cls = collections.namedtuple(typename, names, module=module)  # type: ignore[misc]  # noqa: PYI024
                 if len(known) >= self._MOST:
                     known.clear()
-                row = known[names] = _core.NamedStandIn(cls, len(names)).function(cls.__doc__ or "")
+                row = known[names] = _core.NamedStandIn(cls, len(names)).function(_ROW)
             else:
                 counts[0] += 1
             return row

@@ -16,7 +16,7 @@ class Seam:
     """Its dotted name."""
     patched: bool
     why: str
-    """Why it was left alone; empty for what is patched."""
+    """Why it was left alone, or is not patched any more; empty for what is patched."""
     native: int
     """Calls that the native function did by itself."""
     fallback: int
@@ -26,8 +26,9 @@ class Seam:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is patched and has not been called."""
-        return self.patched and not (self.native or self.fallback or self.learned)
+        """Whether it is or was patched and has not been called."""
+        called = self.native or self.fallback or self.learned
+        return not called and (self.patched or self.why == "over")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Status:
                 continue
             said = f"native {seam.native:,}, by the driver {seam.fallback:,}"
             said += f", learned from {seam.learned:,}" if seam.learned else ""
-            lines.append(f"  {seam.name:{width}}  {said if seam.patched else seam.why}")
+            counted = seam.patched or seam.why == "over"
+            lines.append(f"  {seam.name:{width}}  {said if counted else seam.why}")
         if idle:
             said = f"  not called so far: {', '.join(seam.name for seam in idle)}"
             lines += textwrap.wrap(said, 96, subsequent_indent="    ", break_on_hyphens=False)

@@ -11,7 +11,7 @@ use self::intake::{Intake, Taken};
 use crate::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind, executing};
 use crate::runtime::{Runtime, TaskHandle};
-use crate::session::Session;
+use crate::session::{Response, Session};
 use crate::statement::{Prepared, RequestOptions};
 
 /// What is to be done with every row.
@@ -22,6 +22,8 @@ pub struct BulkPlan {
     pub concurrency: usize,
     /// After more failures than this nothing further is sent.
     pub max_failures: usize,
+    /// Whether answers are kept: then none may have a further page.
+    pub keep_results: bool,
 }
 
 /// Which rows of the caller's an arena holds. A row that could not be encoded is left out, so the
@@ -46,7 +48,7 @@ pub trait BulkEvents: Send + Sync {
     fn done(self: Box<Self>, outcome: BulkOutcome);
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct BulkOutcome {
     pub succeeded: u64,
     /// Row numbers, in the order in which they failed.
@@ -56,6 +58,8 @@ pub struct BulkOutcome {
     /// The number of the last row sent. Rows are sent in the order in which they were handed in:
     /// none after it was.
     pub last_sent: Option<u64>,
+    /// What the rows were answered with, in the order in which they were; where that is kept.
+    pub results: Option<Vec<(u64, Response)>>,
 }
 
 /// A window of requests over arenas that are handed in one after another.
@@ -74,10 +78,11 @@ impl Bulk {
         let intake = Arc::new(Intake::new());
         let taking = Arc::clone(&intake);
         let task = runtime.submit(async move {
-            let BulkPlan { prepared, options, concurrency, max_failures } = plan;
-            let request = Arc::new(Request { session, prepared, options });
+            let BulkPlan { prepared, options, concurrency, max_failures, keep_results } = plan;
+            let request = Arc::new(Request { session, prepared, options, keep_results });
             let send = move |row| Arc::clone(&request).send(row);
-            let sending = window::send_all(taking, &*events, concurrency, max_failures, send);
+            let limits = window::Limits { concurrency, max_failures };
+            let sending = window::send_all(taking, &*events, limits, keep_results, send);
             let outcome = sending.await;
             events.done(outcome);
         });
@@ -120,17 +125,23 @@ struct Request {
     session: Session,
     prepared: Arc<Prepared>,
     options: RequestOptions,
+    keep_results: bool,
 }
 
 impl Request {
-    async fn send(self: Arc<Self>, row: Taken) -> Result<(), EngineError> {
+    async fn send(self: Arc<Self>, row: Taken) -> Result<Option<Response>, EngineError> {
         let mut attempts = Attempts::idle();
         let Some(values) = row.row() else {
             return Err(EngineError::new(ErrorKind::Internal, "executing: the row is gone"));
         };
-        let bound = self.prepared.bind(values, &self.options, &mut attempts)?;
+        let profiles = self.session.profiles();
+        let bound = self.prepared.bind(values, &self.options, profiles, &mut attempts)?;
         drop(row);
         let answer = self.session.engine().execute_bound_unpaged(&bound).await;
-        answer.map(drop).map_err(|error| executing("executing", &error, &attempts))
+        let result = answer.map_err(|error| executing("executing", &error, &attempts))?;
+        if !self.keep_results {
+            return Ok(None);
+        }
+        crate::seam::response(result, None, &self.prepared.recent).map(Some)
     }
 }

@@ -8,6 +8,15 @@ use tokio::task::JoinSet;
 use super::intake::{Intake, Next, Taken};
 use super::{BulkEvents, BulkOutcome};
 use crate::error::EngineError;
+use crate::session::Response;
+
+/// How much of a bulk there may be.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Requests in flight.
+    pub(super) concurrency: usize,
+    pub(super) max_failures: usize,
+}
 
 /// What the slots of a window share.
 struct Window<S> {
@@ -26,15 +35,17 @@ struct Window<S> {
 pub(super) async fn send_all<S, F>(
     intake: Arc<Intake>,
     events: &dyn BulkEvents,
-    concurrency: usize,
-    max_failures: usize,
+    limits: Limits,
+    keep_results: bool,
     send: S,
 ) -> BulkOutcome
 where
     S: Fn(Taken) -> F + Send + Sync + 'static,
-    F: Future<Output = Result<(), EngineError>> + Send + 'static,
+    F: Future<Output = Result<Option<Response>, EngineError>> + Send + 'static,
 {
-    let outcome = Mutex::default();
+    let Limits { concurrency, max_failures } = limits;
+    let results = keep_results.then(Vec::new);
+    let outcome = Mutex::new(BulkOutcome { results, ..BulkOutcome::default() });
     let window = Arc::new(Window { intake, send, max_failures, outcome });
     // Dropped with this future, which then drops every request.
     let mut slots = JoinSet::new();
@@ -66,7 +77,7 @@ where
 impl<S, F> Window<S>
 where
     S: Fn(Taken) -> F,
-    F: Future<Output = Result<(), EngineError>>,
+    F: Future<Output = Result<Option<Response>, EngineError>>,
 {
     async fn occupy(self: Arc<Self>, mut row: Taken) {
         loop {
@@ -92,10 +103,15 @@ where
         next
     }
 
-    fn note(&self, number: u64, result: Result<(), EngineError>) {
+    fn note(&self, number: u64, result: Result<Option<Response>, EngineError>) {
         let mut outcome = self.outcome();
         match result {
-            Ok(()) => outcome.succeeded += 1,
+            Ok(response) => {
+                outcome.succeeded += 1;
+                if let (Some(results), Some(response)) = (&mut outcome.results, response) {
+                    results.push((number, response));
+                }
+            }
             Err(error) => {
                 outcome.failed.push((number, error));
                 outcome.stopped = outcome.failed.len() > self.max_failures;
@@ -138,6 +154,10 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
     }
 
+    fn limits(max_failures: usize) -> Limits {
+        Limits { concurrency: 4, max_failures }
+    }
+
     fn failure() -> EngineError {
         EngineError::new(ErrorKind::Server, "no")
     }
@@ -150,14 +170,14 @@ mod tests {
         intake.finish();
         let open = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
         let counts = Arc::clone(&open);
-        let outcome = block_on(send_all(intake, &Silent, 4, 0, move |_| {
+        let outcome = block_on(send_all(intake, &Silent, limits(0), false, move |_| {
             let counts = Arc::clone(&counts);
             async move {
                 let now = counts.0.fetch_add(1, Ordering::Relaxed) + 1;
                 counts.1.fetch_max(now, Ordering::Relaxed);
                 tokio::task::yield_now().await;
                 counts.0.fetch_sub(1, Ordering::Relaxed);
-                Ok(())
+                Ok(None)
             }
         }));
         assert_eq!((outcome.succeeded, outcome.last_sent), (13, Some(204)));
@@ -169,11 +189,11 @@ mod tests {
         let intake = Arc::new(Intake::new());
         intake.push(arena(100), RowNumbers::From(0));
         intake.finish();
-        let outcome = block_on(send_all(intake, &Silent, 4, 1, |row| async move {
+        let outcome = block_on(send_all(intake, &Silent, limits(1), false, |row| async move {
             // 5 fails, and so does every row from 20 on.
             let cell = row.row().unwrap().bytes()[4];
             tokio::task::yield_now().await;
-            if cell == 5 || cell >= 20 { Err(failure()) } else { Ok(()) }
+            if cell == 5 || cell >= 20 { Err(failure()) } else { Ok(None) }
         }));
         assert!(outcome.stopped);
         let last = outcome.last_sent.unwrap();
@@ -186,7 +206,8 @@ mod tests {
     fn it_waits_for_rows_that_come_late() {
         let intake = Arc::new(Intake::new());
         let outcome = block_on(async {
-            let sending = send_all(Arc::clone(&intake), &Silent, 4, 0, |_| async { Ok(()) });
+            let sending =
+                send_all(Arc::clone(&intake), &Silent, limits(0), false, |_| async { Ok(None) });
             let handing_in = async {
                 for first in [0, 10] {
                     tokio::task::yield_now().await;

@@ -57,7 +57,7 @@ pub(crate) fn connecting(
     EngineError { kind, message: told.message.clone() + &silent, ..told }
 }
 
-pub(super) fn metadata_error(doing: &str, error: &MetadataError) -> EngineError {
+pub(crate) fn metadata_error(doing: &str, error: &MetadataError) -> EngineError {
     match error {
         MetadataError::ConnectionPoolError(error) => pool_error(doing, error),
         // What the server says about itself makes no sense to the engine.

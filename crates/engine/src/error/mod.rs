@@ -6,7 +6,7 @@ mod server;
 
 use std::fmt;
 
-pub(crate) use self::connect::{connecting, unreachable};
+pub(crate) use self::connect::{connecting, metadata_error as metadata, unreachable};
 pub(crate) use request::{attempt_may_have_applied, deadline, encoding, executing, preparing};
 
 /// A failure, told so that a person can act on it and a program can decide.

@@ -41,7 +41,10 @@ pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts
     let done = attempts.effect() != Effect::Reads;
     let told = match error {
         ExecutionError::BadQuery(bad) => bad_query(doing, bad),
-        ExecutionError::EmptyPlan => no_nodes(doing, "the cluster has no node to ask"),
+        ExecutionError::EmptyPlan => no_nodes(
+            doing,
+            "the cluster has no node to ask: the datacenter or the allow-list in force leaves none",
+        ),
         ExecutionError::PrepareError(error) => prepare_error(doing, error),
         ExecutionError::ConnectionPoolError(error) => pool_error(doing, error),
         ExecutionError::LastAttemptError(error) => attempt_error(doing, error, Some(attempts)),

@@ -1,0 +1,182 @@
+//! What the engine knows of the cluster, as plain data.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use scylla::errors::TracingError;
+use scylla::routing::Token;
+
+use crate::error::{EngineError, ErrorKind, deadline, metadata};
+use crate::session::Session;
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    pub host_id: [u8; 16],
+    /// Where it is connected to.
+    pub address: SocketAddr,
+    pub datacenter: Option<String>,
+    pub rack: Option<String>,
+    /// Whether a connection to it is open.
+    pub connected: bool,
+    /// Whether connections to it are wanted.
+    pub enabled: bool,
+    /// ScyllaDB's shards; none for a node that has none, or that was not connected to yet.
+    pub shards: Option<u16>,
+    /// In rising order.
+    pub tokens: Vec<i64>,
+}
+
+/// What a traced request was made of, as the server recorded it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    pub client: Option<IpAddr>,
+    pub command: Option<String>,
+    pub coordinator: Option<IpAddr>,
+    pub duration_us: Option<i32>,
+    pub parameters: HashMap<String, String>,
+    pub request: Option<String>,
+    /// Milliseconds since the epoch.
+    pub started_at: Option<i64>,
+    pub events: Vec<TraceEvent>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceEvent {
+    pub id: [u8; 16],
+    pub activity: Option<String>,
+    pub source: Option<IpAddr>,
+    pub source_elapsed_us: Option<i32>,
+    pub thread: Option<String>,
+}
+
+/// Counts since the session was opened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metrics {
+    pub requests: u64,
+    pub failures: u64,
+    pub retries: u64,
+    pub timeouts: u64,
+    pub connections: u64,
+    pub connection_timeouts: u64,
+    /// Milliseconds; none before the first answer.
+    pub latency_ms: Option<Latencies>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Latencies {
+    pub mean: u64,
+    pub p50: u64,
+    pub p99: u64,
+}
+
+impl Session {
+    pub fn nodes(&self) -> Vec<Node> {
+        let cluster = self.engine().get_cluster_state();
+        let mut tokens: HashMap<[u8; 16], Vec<i64>> = HashMap::new();
+        for (token, node) in cluster.replica_locator().ring().iter() {
+            tokens.entry(node.host_id.into_bytes()).or_default().push(token.value());
+        }
+        let nodes = cluster.get_nodes_info().iter().map(|node| {
+            let host_id = node.host_id.into_bytes();
+            Node {
+                host_id,
+                address: SocketAddr::new(node.address.ip(), node.address.port()),
+                datacenter: node.datacenter.clone(),
+                rack: node.rack.clone(),
+                connected: node.is_connected(),
+                enabled: node.is_enabled(),
+                shards: node.sharder().map(|sharder| sharder.nr_shards.get()),
+                tokens: tokens.remove(&host_id).unwrap_or_default(),
+            }
+        });
+        let mut nodes: Vec<Node> = nodes.collect();
+        nodes.sort_by_key(|node| node.address);
+        nodes
+    }
+
+    /// The nodes, and their shards, that have the rows of a token: by host id.
+    pub fn replicas(&self, keyspace: &str, table: &str, token: i64) -> Vec<([u8; 16], u32)> {
+        let cluster = self.engine().get_cluster_state();
+        let replicas = cluster.get_token_endpoints(keyspace, table, Token::new(token));
+        replicas.into_iter().map(|(node, shard)| (node.host_id.into_bytes(), shard)).collect()
+    }
+
+    pub fn cluster_name(&self) -> String {
+        self.engine().get_cluster_state().cluster_name().to_owned()
+    }
+
+    /// Reads anew who is in the cluster, and which keyspaces there are.
+    pub async fn refresh(&self) -> Result<(), EngineError> {
+        let refreshed = self.engine().refresh_metadata().await;
+        refreshed.map_err(|error| metadata("reading the cluster's state", &error))
+    }
+
+    /// Waits until all nodes that are up have the same schema, and gives its version.
+    pub async fn agreement(&self, limit: Option<Duration>) -> Result<[u8; 16], EngineError> {
+        let doing = "waiting for the nodes to agree on the schema";
+        let agreed = self.engine().await_schema_agreement();
+        let agreed = match limit {
+            None => agreed.await,
+            Some(limit) => tokio::time::timeout(limit, agreed)
+                .await
+                .map_err(|_| deadline(doing, limit, None))?,
+        };
+        match agreed {
+            Ok(version) => Ok(version.into_bytes()),
+            Err(error) => {
+                Err(EngineError::new(ErrorKind::Unavailable, format!("{doing}: {error}")))
+            }
+        }
+    }
+
+    /// The trace of a request; none when the server has none.
+    pub async fn trace(&self, id: [u8; 16]) -> Result<Option<Trace>, EngineError> {
+        let read = self.engine().get_tracing_info(&uuid::Uuid::from_bytes(id)).await;
+        let trace = match read {
+            Ok(trace) => trace,
+            Err(TracingError::EmptyResults) => return Ok(None),
+            Err(error) => {
+                let message = format!("reading a trace: {error}");
+                return Err(EngineError::new(ErrorKind::Server, message));
+            }
+        };
+        let events = trace.events.into_iter().map(|event| TraceEvent {
+            id: uuid::Uuid::from(event.event_id).into_bytes(),
+            activity: event.activity,
+            source: event.source,
+            source_elapsed_us: event.source_elapsed,
+            thread: event.thread,
+        });
+        Ok(Some(Trace {
+            client: trace.client,
+            command: trace.command,
+            coordinator: trace.coordinator,
+            duration_us: trace.duration,
+            parameters: trace.parameters.unwrap_or_default(),
+            request: trace.request,
+            started_at: trace.started_at.map(|at| at.0),
+            events: events.collect(),
+        }))
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        let metrics = self.engine().get_metrics();
+        let latency_ms = metrics.get_snapshot().ok().map(|snapshot| Latencies {
+            mean: snapshot.mean,
+            p50: snapshot.median,
+            p99: snapshot.percentile_99,
+        });
+        Metrics {
+            requests: metrics.get_requests_unpaged_num()
+                + metrics.get_requests_manually_paged_num(),
+            failures: metrics.get_errors_unpaged_num() + metrics.get_errors_manually_paged_num(),
+            retries: metrics.get_retries_num(),
+            timeouts: metrics.get_request_timeouts(),
+            connections: metrics.get_total_connections(),
+            connection_timeouts: metrics.get_connection_timeouts(),
+            latency_ms,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Execution profiles: the choices that requests are sent under, as data and as the engine's.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
+use scylla::cluster::metadata::Peer;
+use scylla::cluster::{ClusterState, NodeRef};
+use scylla::errors::RequestAttemptError;
+use scylla::policies::host_filter::HostFilter;
+use scylla::policies::load_balancing::{
+    DefaultPolicy, FallbackPlan, LatencyAwarenessBuilder, LoadBalancingPolicy, RoutingInfo,
+};
+use scylla::policies::speculative_execution::{
+    PercentileSpeculativeExecutionPolicy, SimpleSpeculativeExecutionPolicy,
+    SpeculativeExecutionPolicy,
+};
+use scylla::routing::Shard;
+
+use crate::config::{Consistency, SerialConsistency};
+use crate::effect::Effect;
+use crate::policy::{CarefulRetry, Retry};
+
+/// What a request is sent under, unless it says otherwise itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    pub consistency: Consistency,
+    pub serial_consistency: Option<SerialConsistency>,
+    /// How long a request may take, all its attempts together; `None` waits for ever.
+    pub timeout: Option<Duration>,
+    pub retry: Retry,
+    /// Sends again what is slow, where that is idempotent.
+    pub speculation: Option<Speculation>,
+    pub balancing: Balancing,
+}
+
+impl Default for Profile {
+    fn default() -> Profile {
+        Profile {
+            consistency: Consistency::LocalQuorum,
+            serial_consistency: Some(SerialConsistency::LocalSerial),
+            timeout: Some(Duration::from_secs(10)),
+            retry: Retry::Default,
+            speculation: None,
+            balancing: Balancing::default(),
+        }
+    }
+}
+
+/// When a request is sent to one more node before the first has answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Speculation {
+    /// After this long, and again after as long.
+    Constant { delay: Duration, attempts: usize },
+    /// After what this percentage of the session's requests takes at most.
+    Percentile { percentile: f64, attempts: usize },
+}
+
+impl Speculation {
+    fn policy(&self) -> Arc<dyn SpeculativeExecutionPolicy> {
+        match *self {
+            Speculation::Constant { delay, attempts } => {
+                Arc::new(SimpleSpeculativeExecutionPolicy {
+                    max_retry_count: attempts,
+                    retry_interval: delay,
+                })
+            }
+            Speculation::Percentile { percentile, attempts } => {
+                Arc::new(PercentileSpeculativeExecutionPolicy {
+                    max_retry_count: attempts,
+                    percentile,
+                })
+            }
+        }
+    }
+}
+
+/// Which node a request goes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Balancing {
+    pub datacenter: Option<String>,
+    /// Of that datacenter.
+    pub rack: Option<String>,
+    pub token_aware: bool,
+    /// Whether nodes of other datacenters are asked when none of the preferred one is left.
+    pub datacenter_failover: bool,
+    pub shuffle_replicas: bool,
+    pub latency: Option<Latency>,
+    /// No other node is asked; empty for any.
+    pub allowed: Vec<Allowed>,
+}
+
+impl Default for Balancing {
+    fn default() -> Balancing {
+        Balancing {
+            datacenter: None,
+            rack: None,
+            token_aware: true,
+            datacenter_failover: false,
+            shuffle_replicas: true,
+            latency: None,
+            allowed: Vec::new(),
+        }
+    }
+}
+
+/// When a node is too slow to be asked first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latency {
+    /// So many times slower than the fastest.
+    pub exclusion_threshold: f64,
+    /// Until it is asked again.
+    pub retry_period: Duration,
+    pub update_rate: Duration,
+    pub minimum_measurements: usize,
+    /// How fast the weight of old measurements falls.
+    pub scale: Duration,
+}
+
+/// A node by its address, at any port or at one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Allowed {
+    pub ip: IpAddr,
+    pub port: Option<u16>,
+}
+
+impl Allowed {
+    pub(crate) fn is(self, address: SocketAddr) -> bool {
+        self.ip == address.ip().to_canonical()
+            && self.port.is_none_or(|port| port == address.port())
+    }
+}
+
+impl Balancing {
+    /// Must run on the runtime: latencies are looked at by a task.
+    fn policy(&self) -> Arc<dyn LoadBalancingPolicy> {
+        let mut builder = DefaultPolicy::builder()
+            .token_aware(self.token_aware)
+            .permit_dc_failover(self.datacenter_failover)
+            .enable_shuffling_replicas(self.shuffle_replicas);
+        builder = match (self.datacenter.clone(), self.rack.clone()) {
+            (Some(datacenter), Some(rack)) => builder.prefer_datacenter_and_rack(datacenter, rack),
+            (Some(datacenter), None) => builder.prefer_datacenter(datacenter),
+            (None, _) => builder,
+        };
+        if let Some(latency) = &self.latency {
+            builder = builder.latency_awareness(
+                LatencyAwarenessBuilder::new()
+                    .exclusion_threshold(latency.exclusion_threshold)
+                    .retry_period(latency.retry_period)
+                    .update_rate(latency.update_rate)
+                    .minimum_measurements(latency.minimum_measurements)
+                    .scale(latency.scale),
+            );
+        }
+        let policy = builder.build();
+        if self.allowed.is_empty() {
+            return policy;
+        }
+        Arc::new(AllowList { allowed: self.allowed.clone(), policy })
+    }
+}
+
+/// Asks none but some nodes, in the order of another policy.
+#[derive(Debug)]
+struct AllowList {
+    allowed: Vec<Allowed>,
+    policy: Arc<dyn LoadBalancingPolicy>,
+}
+
+impl AllowList {
+    fn is_allowed(&self, node: NodeRef<'_>) -> bool {
+        let address = SocketAddr::new(node.address.ip(), node.address.port());
+        self.allowed.iter().any(|allowed| allowed.is(address))
+    }
+}
+
+impl LoadBalancingPolicy for AllowList {
+    fn pick<'a>(
+        &'a self,
+        request: &'a RoutingInfo,
+        cluster: &'a ClusterState,
+    ) -> Option<(NodeRef<'a>, Option<Shard>)> {
+        self.policy.pick(request, cluster).filter(|(node, _)| self.is_allowed(node))
+    }
+
+    fn fallback<'a>(
+        &'a self,
+        request: &'a RoutingInfo,
+        cluster: &'a ClusterState,
+    ) -> FallbackPlan<'a> {
+        let others = self.policy.fallback(request, cluster);
+        Box::new(others.filter(|(node, _)| self.is_allowed(node)))
+    }
+
+    fn on_request_success(&self, request: &RoutingInfo, latency: Duration, node: NodeRef<'_>) {
+        self.policy.on_request_success(request, latency, node);
+    }
+
+    fn on_request_failure(
+        &self,
+        request: &RoutingInfo,
+        latency: Duration,
+        node: NodeRef<'_>,
+        error: &RequestAttemptError,
+    ) {
+        self.policy.on_request_failure(request, latency, node, error);
+    }
+
+    fn name(&self) -> String {
+        format!("allow list over {}", self.policy.name())
+    }
+}
+
+/// No connection to any node but these.
+pub(crate) struct OnlyThese(pub(crate) Vec<Allowed>);
+
+impl HostFilter for OnlyThese {
+    fn accept(&self, peer: &Peer) -> bool {
+        let address = SocketAddr::new(peer.address.ip(), peer.address.port());
+        self.0.iter().any(|allowed| allowed.is(address))
+    }
+}
+
+impl Profile {
+    /// The engine's form. Must run on the runtime.
+    pub(crate) fn handle(&self) -> ExecutionProfileHandle {
+        ExecutionProfile::builder()
+            .consistency(self.consistency.into())
+            .serial_consistency(self.serial_consistency.map(Into::into))
+            .request_timeout(self.timeout)
+            .retry_policy(Arc::new(CarefulRetry { effect: Effect::Writes, retry: self.retry }))
+            .speculative_execution_policy(self.speculation.as_ref().map(Speculation::policy))
+            .load_balancing_policy(self.balancing.policy())
+            .build()
+            .into_handle()
+    }
+}
+
+/// The profiles of a session.
+#[derive(Debug)]
+pub(crate) struct Profiles {
+    pub(crate) default: Profile,
+    named: HashMap<String, Named>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) profile: Profile,
+    pub(crate) handle: ExecutionProfileHandle,
+}
+
+impl Profiles {
+    /// Must run on the runtime.
+    pub(crate) fn new(default: Profile, named: Vec<(String, Profile)>) -> Profiles {
+        let named = named.into_iter().map(|(name, profile)| {
+            let handle = profile.handle();
+            (name, Named { profile, handle })
+        });
+        Profiles { default, named: named.collect() }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Named> {
+        self.named.get(name)
+    }
+
+    /// What holds for a request with these options.
+    pub(crate) fn of(&self, name: Option<&str>) -> &Profile {
+        name.and_then(|name| self.get(name)).map_or(&self.default, |named| &named.profile)
+    }
+}

@@ -1,0 +1,510 @@
+"""Settings from elsewhere: a URL, the environment, a file.
+
+Text becomes a value by the annotation of the field that it is for, so a new field of `Config` can
+be given everywhere at once. Whatever fails here is a `ConfigError` that shows no secret. Exceptions
+are made outside of `except` blocks where what was caught may hold one: `__context__` keeps it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import os
+import re
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from .config import Config, _point
+from .errors import ConfigError
+
+__all__ = ["from_env", "from_toml", "from_url"]
+
+_OTHERS = frozenset({"TURBOCQL_CACHE_DIR"})
+"""Variables that are not settings of a session: `turbocql.testing` reads them."""
+
+_UNFIT: Any = object()
+"""In the place of a value that could not be made."""
+
+
+def from_url(owner: type[Config], url: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """What `Config.from_url` makes a `Config` of."""
+    settings = {**_url_settings(owner, url, "the URL"), **overrides}
+    _still_encrypted("the URL", url, settings)
+    return _with_hosts("the URL", settings)
+
+
+def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """What `Config.from_env` makes a `Config` of."""
+    if not isinstance(prefix, str) or not prefix:
+        raise ConfigError(f"prefix must be a non-empty str, got {prefix!r}")
+    url_name, fields = f"{prefix}URL", _fields(owner)
+    names = {f"{prefix}{name.upper()}": name for name in fields}
+    settings: dict[str, Any] = {}
+    for variable, text in sorted(os.environ.items()):
+        if not variable.startswith(prefix) or variable == url_name or variable in _OTHERS:
+            continue
+        if variable not in names:
+            raise ConfigError(
+                f"unknown environment variable {variable}; known are {_listed([url_name, *names])}"
+            )
+        if not text:
+            raise ConfigError(f"{variable} is empty: give it a value, or unset it")
+        field = fields[names[variable]]
+        settings[names[variable]] = _convert(variable, field.annotation, text, field.shown)
+    if url_name not in os.environ:
+        return {**settings, **overrides}
+    url = _url_settings(owner, os.environ[url_name], url_name)
+    merged = {**url, **settings, **overrides}
+    _still_encrypted(url_name, os.environ[url_name], merged)
+    return _with_hosts(url_name, merged)
+
+
+def from_toml(
+    owner: type[Config], path: str | os.PathLike[str], profile: str, overrides: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What `Config.from_toml` makes a `Config` of."""
+    file = os.fspath(path)
+    document = _toml(file)
+    for key, table in document.items():
+        if not isinstance(table, dict):
+            raise ConfigError(
+                f"{file}: {key} stands outside of any table; settings stand in one table per"
+                f" profile, such as [{profile}]"
+            )
+    if profile not in document:
+        raise ConfigError(f"{file} has no profile {profile!r}; there are {_listed(document)}")
+    said = f"{file}, profile {profile!r}: "
+    return {**_table_settings(said, "", owner, document[profile]), **overrides}
+
+
+# URLs
+
+
+def _url_settings(owner: type[Config], url: object, said: str) -> dict[str, Any]:
+    """The settings that a URL has. A password may stand anywhere in one that is malformed, so
+    errors show positions and known names before they show text.
+    """
+    if not isinstance(url, str):
+        raise ConfigError(f"{said} must be a str, got {type(url).__name__}")
+    fields = _fields(owner)
+    scheme, separator, rest = url.strip().partition("://")
+    if not separator or scheme.lower() not in ("cql", "cqls"):
+        raise ConfigError(
+            f"{said} must be like cql://user:password@host:9042,host/keyspace?setting=value"
+        )
+    before, _, query = rest.partition("?")
+    authority, _, path = before.partition("/")
+    if "#" in rest or "@" in path or "@" in query or authority.count("@") > 1:
+        raise ConfigError(
+            f"{said}: '@', '/', '?' and '#' within user, password or another part must be"
+            " percent-encoded: %40, %2F, %3F, %23"
+        )
+    settings: dict[str, Any] = {}
+    if scheme.lower() == "cqls":
+        settings.update(_encrypted(said, fields))
+    userinfo, at, hosts = authority.rpartition("@")
+    if at:
+        user, colon, password = userinfo.partition(":")
+        settings["user"] = _decoded(f"{said}: the user", user)
+        if colon:
+            settings["password"] = _decoded(f"{said}: the password", password)
+    if hosts:
+        settings["contact_points"] = _hosts(said, hosts)
+    if path:
+        if "/" in path:
+            raise ConfigError(f"{said}: expected one keyspace behind the hosts, got more parts")
+        settings["keyspace"] = _decoded(f"{said}: the keyspace", path)
+    parts = [part for part in re.split("[&;]", query) if part]
+    return _query_settings(said, fields, parts, settings)
+
+
+def _query_settings(
+    said: str, fields: Mapping[str, _Field], parts: Sequence[str], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """What is in the query, added to `settings`."""
+    pairs = [part.partition("=") for part in parts]
+    # What follows an `&` that should have been encoded is a part of the password still.
+    shown = all(name not in fields or fields[name].shown for name, _, _ in pairs)
+    for number, (encoded, equals, text) in enumerate(pairs, 1):
+        name = _decoded(f"{said}: the name of parameter {number}", encoded)
+        if name not in fields:
+            # Not shown: behind a `?` in a password that is the rest of it.
+            meant = difflib.get_close_matches(name.lower(), fields, 1)
+            guess = f", perhaps {meant[0]} is meant" if meant else ""
+            raise ConfigError(
+                f"{said}: parameter {number} of the query is unknown{guess};"
+                f" known are {_listed(fields)}"
+            )
+        if not equals:
+            raise ConfigError(f"{said}: {name} must be given as {name}=value")
+        if name in settings:
+            raise ConfigError(f"{said} gives {name} twice")
+        value, field = _decoded(f"{said}: {name}", text), fields[name]
+        settings[name] = _convert(f"{said}: {name}", field.annotation, value, shown and field.shown)
+    return settings
+
+
+def _encrypted(said: str, fields: Mapping[str, _Field]) -> dict[str, Any]:
+    """The settings that `cqls` stands for."""
+    if "tls" not in fields:
+        raise ConfigError(
+            f"{said} begins with cqls://, and encryption is not supported: use cql://"
+        )
+    return {"tls": True}
+
+
+def _hosts(said: str, text: str) -> tuple[str, ...]:
+    hosts = []
+    for number, encoded in enumerate(text.split(","), 1):
+        host = _decoded(f"{said}: host {number}", encoded)
+        try:
+            _point(host, 9042)
+        except ConfigError:
+            host = ""
+        if not host:
+            # Not shown: of a URL without `@` this is the user and the password.
+            raise ConfigError(
+                f"{said}: host {number} must be a host, host:port or [ipv6]:port, with a port from"
+                " 1 to 65535"
+            )
+        hosts.append(host)
+    return tuple(hosts)
+
+
+def _still_encrypted(said: str, url: object, settings: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` where a URL that asks for encryption would not get it."""
+    asked = isinstance(url, str) and url.strip().lower().startswith("cqls://")
+    if asked and settings.get("tls") in (None, False):
+        raise ConfigError(f"{said} begins with cqls://, and tls turns encryption off: give one")
+
+
+def _with_hosts(said: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Raises `ConfigError` for a URL whose hosts nobody has given.
+
+    Most likely they were lost on the way; the default would be this machine.
+    """
+    if "contact_points" not in settings:
+        raise ConfigError(f"{said} names no host")
+    return settings
+
+
+def _decoded(said: str, text: str) -> str:
+    """Text without its percent-encoding; a `+` is a plus."""
+    decoded = _unquoted(text)
+    if decoded is None:
+        raise ConfigError(f"{said} must be percent-encoded UTF-8, each % as %25")
+    if not decoded:
+        raise ConfigError(f"{said} is empty")
+    return decoded
+
+
+def _unquoted(text: str) -> str | None:
+    if re.search("%(?![0-9A-Fa-f]{2})", text):
+        return None
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeError:
+        return None
+
+
+# TOML
+
+
+def _toml(file: str) -> dict[str, Any]:
+    try:
+        with open(file, "rb") as source:
+            content = source.read()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{file!r} cannot be read: {why}") from error
+    try:
+        text = content.decode()
+    except UnicodeError:
+        text = None
+    if text is None:
+        raise ConfigError(f"{file} is no TOML: it is not UTF-8")
+    library = _toml_library()
+    try:
+        return dict(library.loads(text))
+    except RecursionError:
+        why = "it is nested too deeply"
+    except ValueError as error:
+        # The exception itself has the whole document with it.
+        why = str(error)
+    raise ConfigError(f"{file} is no TOML: {why}")
+
+
+def _toml_library() -> Any:
+    for name in ("tomllib", "tomli"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError:
+            pass
+    raise ConfigError("Python 3.10 needs a package to read TOML: install tomli, or turbocql[toml]")
+
+
+# Values
+
+
+class _Field(typing.NamedTuple):
+    annotation: Any
+    shown: bool
+    """Whether its value may be in a message: what a repr leaves out is a secret."""
+
+
+def _fields(owner: type[Any]) -> dict[str, _Field]:
+    hints = typing.get_type_hints(owner)
+    return {
+        # A key may stand where a table should.
+        field.name: _Field(hints[field.name], field.repr and field.name != "tls")
+        for field in dataclasses.fields(owner)
+        if field.init
+    }
+
+
+def _table_settings(
+    said: str, path: str, owner: type[Any], table: Mapping[str, Any], shown: bool = True
+) -> dict[str, Any]:
+    """A table's values as those of a dataclass's fields."""
+    fields, settings = _fields(owner), {}
+    for key, value in table.items():
+        if key not in fields:
+            raise ConfigError(f"{said}unknown setting {path}{key}; known are {_listed(fields)}")
+        field = fields[key]
+        settings[key] = _convert(
+            f"{said}{path}{key}", field.annotation, value, shown and field.shown
+        )
+    return settings
+
+
+def _convert(name: str, annotation: Any, text_or_value: Any, shown: bool = True) -> Any:
+    """Text, or a value of a file, as what the annotation of its field asks for.
+
+    Text is read as what it spells: `true`, `5`, `lz4`, `none`, `a,b` for a list. Whether a value of
+    the right type can be is for `Config` to say. `name` says in errors where it came from; `shown`
+    whether they may show it.
+
+    Raises: `ConfigError`.
+    """
+    value = _read(name, annotation, text_or_value, shown)
+    if value is _UNFIT:
+        got = f", got {text_or_value!r}" if shown else ""
+        # A URL in the wrong place has a password in it, most likely.
+        got = "" if "@" in got else got
+        raise ConfigError(f"{name} must be {_expected(annotation)}{got}")
+    return value
+
+
+def _read(name: str, annotation: Any, value: Any, shown: bool) -> Any:
+    """As `_convert`, but `_UNFIT` for what does not fit."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        return _read_union(name, arguments, value, shown)
+    if origin is typing.Literal:
+        fitting = (one for one in arguments if value in (one, str(one)))
+        return next(fitting, _UNFIT) if isinstance(value, str) else _same(value, arguments)
+    kind = annotation if origin is None else origin
+    if kind is None or kind is types.NoneType:
+        return None if _is_none(value) else _UNFIT
+    if not isinstance(kind, type):
+        return _UNFIT
+    if kind in _SCALARS:
+        return _SCALARS[kind](value.strip() if kind is not str and _is_text(value) else value)
+    if issubclass(kind, Enum):
+        return _read_enum(kind, value)
+    if dataclasses.is_dataclass(kind):
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, Mapping):
+            return _UNFIT
+        return _read_dataclass(name, kind, value, shown)
+    if _is_path(kind):
+        path: Any = kind if _is_path_class(kind) else str
+        return path(value) if _is_text(value) else _UNFIT
+    if issubclass(kind, Mapping):
+        if not isinstance(value, Mapping):
+            return _UNFIT
+        of = arguments[1] if arguments else Any
+        return {key: _convert(f"{name}.{key}", of, one, shown) for key, one in value.items()}
+    if issubclass(kind, (Sequence, typing.AbstractSet)) and kind is not bytes:
+        return _read_items(name, kind, arguments, value, shown)
+    return value if isinstance(value, kind) and not _is_text(value) else _UNFIT
+
+
+def _read_union(name: str, members: Sequence[Any], value: Any, shown: bool) -> Any:
+    enums, lists = map(_is_enum, members), map(_is_list, members)
+    # Beside an enum `str` is for its names, beside a list for one without commas.
+    others = [one for one in members if one is not types.NoneType]
+    if any(enums) or any(lists):
+        others = [one for one in others if one is not str]
+    may_be_any_text = str in others or any(map(_is_path, others))
+    if types.NoneType in members and _is_none(value) and not may_be_any_text:
+        return None
+    tables: list[Any] = [one for one in others if dataclasses.is_dataclass(one)]
+    if isinstance(value, Mapping) and len(tables) > 1:
+        # Which of several kinds of table it is, its keys say.
+        others = [one for one in tables if value.keys() <= _fields(one).keys()]
+        if not others:
+            known = "; or ".join(_listed(_fields(one)) for one in tables)
+            raise ConfigError(f"{name} must have keys of one kind: {known}")
+    for member in sorted(others, key=lambda one: (one is str, one is not bool)):
+        read = _read(name, member, value, shown)
+        if read is not _UNFIT:
+            return read
+    return _UNFIT
+
+
+def _read_items(
+    name: str, kind: type[Any], arguments: Sequence[Any], value: Any, shown: bool
+) -> Any:
+    if _is_text(value):
+        items = [item.strip() for item in value.split(",")]
+        if not all(items):
+            return _UNFIT
+    elif isinstance(value, (list, tuple)):
+        items = list(value)
+    else:
+        return _UNFIT
+    of = arguments[0] if arguments else Any
+    read = [_convert(f"{name}[{i}]", of, item, shown) for i, item in enumerate(items)]
+    # A Config is compared and hashed: sequences are tuples where they may be.
+    if issubclass(kind, typing.AbstractSet):
+        return frozenset(read)
+    return read if kind is list else tuple(read)
+
+
+def _read_dataclass(name: str, kind: Any, table: Mapping[str, Any], shown: bool) -> Any:
+    settings = _table_settings("", f"{name}.", kind, table, shown)
+    for field in dataclasses.fields(kind):
+        unset = field.default is field.default_factory is dataclasses.MISSING
+        if unset and field.init and field.name not in settings:
+            raise ConfigError(f"{name}.{field.name} is missing")
+    return kind(**settings)
+
+
+def _read_enum(kind: type[Enum], value: Any) -> Any:
+    if not _is_text(value):
+        return _UNFIT
+    text = value.strip().lower()
+    return next((one for one in kind if text in (one.name.lower(), str(one.value).lower())), _UNFIT)
+
+
+def _read_bool(value: Any) -> Any:
+    if not _is_text(value):
+        return value if isinstance(value, bool) else _UNFIT
+    if value.lower() in ("true", "yes", "on", "1"):
+        return True
+    return False if value.lower() in ("false", "no", "off", "0") else _UNFIT
+
+
+def _read_int(value: Any) -> Any:
+    if not _is_text(value):
+        return value if isinstance(value, int) and not isinstance(value, bool) else _UNFIT
+    # Python would take underscores too, and refuse thousands of digits in words of its own.
+    return int(value) if re.fullmatch("[+-]?[0-9]{1,40}", value) else _UNFIT
+
+
+def _read_float(value: Any) -> Any:
+    if _is_text(value):
+        fits = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|\+?inf", value, re.I)
+        return float(value) if fits else _UNFIT
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return _UNFIT
+    try:
+        return float(value)
+    except OverflowError:
+        return _UNFIT
+
+
+def _read_str(value: Any) -> Any:
+    return value if _is_text(value) else _UNFIT
+
+
+_SCALARS: dict[Any, Any] = {
+    bool: _read_bool,
+    int: _read_int,
+    float: _read_float,
+    str: _read_str,
+}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_none(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().lower() == "none")
+
+
+def _is_enum(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Enum)
+
+
+def _is_list(annotation: Any) -> bool:
+    origin = typing.get_origin(annotation)
+    return isinstance(origin, type) and issubclass(origin, (Sequence, typing.AbstractSet))
+
+
+def _is_path(annotation: Any) -> bool:
+    kind = typing.get_origin(annotation) or annotation
+    return kind is os.PathLike or _is_path_class(kind)
+
+
+def _is_path_class(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, PurePath)
+
+
+def _same(value: Any, choices: Sequence[Any]) -> Any:
+    """The choice that a value is; `True` is not 1."""
+    return next((one for one in choices if one == value and type(one) is type(value)), _UNFIT)
+
+
+_WORDS: dict[Any, str] = {
+    bool: "true or false",
+    int: "an int",
+    float: "a number",
+    str: "text",
+    type(None): "'none'",
+}
+
+
+def _expected(annotation: Any) -> str:
+    """What an annotation asks for, in words."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        by_text = any(map(_is_enum, arguments)) or any(map(_is_list, arguments))
+        others = [one for one in arguments if one is not str or not by_text]
+        if str in others:
+            others = [one for one in others if one is not types.NoneType]
+        return " or ".join(map(_expected, others))
+    if origin is typing.Literal:
+        return _one_of(repr(one) for one in arguments)
+    if _is_enum(annotation):
+        return _one_of(one.name for one in annotation)
+    if annotation in _WORDS:
+        return _WORDS[annotation]
+    kind = annotation if origin is None else origin
+    if _is_list(annotation):
+        return f"a list of {_expected(arguments[0])}"
+    if _is_path(annotation):
+        return "a path"
+    if dataclasses.is_dataclass(kind) or (isinstance(kind, type) and issubclass(kind, Mapping)):
+        return "a table"
+    return f"a {getattr(kind, '__name__', kind)}, which can be given in Python only"
+
+
+def _one_of(names: typing.Iterable[str]) -> str:
+    found = list(names)
+    return found[0] if len(found) == 1 else f"one of {', '.join(found)}"
+
+
+def _listed(names: typing.Iterable[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,191 @@
+"""Rows, and values of user-defined types, made into classes of the user's."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+__all__ = ["row_maker"]
+
+APPLIED = "[applied]"
+"""The column by which a lightweight transaction tells whether it was applied."""
+
+
+def row_maker(made: Callable[..., Any], names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], Any]:
+    """What makes an object of a tuple of values with these names.
+
+    Dataclasses, named tuples, and classes of attrs, msgspec and pydantic get the values by the
+    names of their fields. Every name has to be a field, and every field without a default has to
+    be among the names. Any other callable is called with the values as keyword arguments.
+
+    Raises: `TypeError` where names and fields do not fit.
+    """
+    if not isinstance(made, type):
+        # Not kept: it may hold on to anything, and be equal to another one.
+        return _make_maker(made, names)
+    key = (id(made), names)
+    kept = _kept.get(key)
+    if kept is not None and kept[0] is made:
+        return kept[1]
+    make = _make_maker(made, names)
+    if len(_kept) >= _MOST:
+        _kept.clear()
+    _kept[key] = (made, make)
+    return make
+
+
+_MOST = 128
+_kept: dict[tuple[int, tuple[str, ...]], tuple[type, Callable[[tuple[Any, ...]], Any]]] = {}
+"""Makers by class and columns; a class is kept alive, so that no other one has its number."""
+
+
+def _make_maker(
+    made: Callable[..., Any], names: tuple[str, ...]
+) -> Callable[[tuple[Any, ...]], Any]:
+    if APPLIED in names:
+        return _conditional(made, names)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise TypeError(f"{_called(made)}: two columns are called {twice!r}; name them apart by AS")
+    fields = _fields(made)
+    if fields is None:
+        return _by_keyword(made, names)
+    known = {field.name: field for field in fields}
+    unknown = [name for name in names if name not in known]
+    if unknown and _takes_more(made):
+        return _by_keyword(made, tuple(known[n].argument if n in known else n for n in names))
+    if unknown:
+        raise TypeError(
+            f"{_called(made)} has no field {unknown[0]!r} for the column or field of that name; its"
+            f" fields are {', '.join(known) or 'none'}"
+        )
+    missing = [field.name for field in fields if field.required and field.name not in names]
+    if missing:
+        raise TypeError(
+            f"{_called(made)} needs {missing[0]!r}, and no column is called so; the columns are"
+            f" {', '.join(names)}"
+        )
+    positional = _order(fields, names) if _is_in_order(made, fields) else None
+    if positional is not None:
+        return _by_position(made, positional)
+    return _by_keyword(made, tuple(known[name].argument for name in names))
+
+
+def _conditional(
+    made: Callable[..., Any], names: tuple[str, ...]
+) -> Callable[[tuple[Any, ...]], Any]:
+    """Rows of a lightweight transaction: the row that was there, or `None` when it was applied."""
+    others = tuple(i for i, name in enumerate(names) if name != APPLIED)
+    if not others:
+        return lambda row: None
+    make = _make_maker(made, tuple(names[i] for i in others))
+    return lambda row: make(tuple(row[i] for i in others))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Field:
+    name: str
+    argument: str
+    """What the class's constructor calls it."""
+    required: bool
+
+
+def _fields(made: Any) -> list[_Field] | None:
+    """The fields of a class of a known kind; `None` for other callables."""
+    if not isinstance(made, type):
+        return None
+    if issubclass(made, tuple) and hasattr(made, "_fields"):
+        defaults = getattr(made, "_field_defaults", {})
+        return [_Field(name, name, name not in defaults) for name in made._fields]
+    # Before dataclasses: pydantic's models may be told by both.
+    if isinstance(getattr(made, "model_fields", None), dict):
+        return _pydantic_fields(made)
+    if dataclasses.is_dataclass(made):
+        missing = dataclasses.MISSING
+        return [
+            _Field(
+                field.name,
+                field.name,
+                field.default is missing and field.default_factory is missing,
+            )
+            for field in dataclasses.fields(made)
+            if field.init
+        ]
+    if hasattr(made, "__attrs_attrs__"):
+        nothing = sys.modules["attr"].NOTHING
+        return [
+            _Field(
+                field.name,
+                getattr(field, "alias", None) or field.name.lstrip("_"),
+                field.default is nothing,
+            )
+            for field in made.__attrs_attrs__
+            if field.init
+        ]
+    if hasattr(made, "__struct_fields__"):
+        return _msgspec_fields(made)
+    return None
+
+
+def _pydantic_fields(made: Any) -> list[_Field]:
+    fields = []
+    for name, field in made.model_fields.items():
+        # A model that does not allow names beside aliases is made by its aliases.
+        config = made.model_config
+        by_name = config.get("populate_by_name") or config.get("validate_by_name")
+        choices = getattr(field.validation_alias, "choices", [field.validation_alias])
+        alias = next((one for one in choices if isinstance(one, str)), field.alias)
+        argument = name if by_name or alias is None else alias
+        fields.append(_Field(name, argument, field.is_required()))
+    return fields
+
+
+def _msgspec_fields(made: Any) -> list[_Field]:
+    fields = sys.modules["msgspec.structs"].fields(made)
+    return [_Field(field.name, field.name, field.required) for field in fields]
+
+
+def _takes_more(made: Any) -> bool:
+    """Whether a model of pydantic's takes what is none of its fields."""
+    return getattr(made, "model_config", {}).get("extra") == "allow"
+
+
+def _is_in_order(made: Any, fields: Sequence[_Field]) -> bool:
+    """Whether the constructor takes the fields, all of them and nothing else, in their order."""
+    try:
+        parameters = list(inspect.signature(made).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    return [parameter.name for parameter in parameters] == [
+        field.argument for field in fields
+    ] and all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+
+
+def _order(fields: Sequence[_Field], names: tuple[str, ...]) -> list[int] | None:
+    """Where each of the first fields is among the names, when they alone are given."""
+    first = [field.name for field in fields[: len(names)]]
+    return [names.index(name) for name in first] if set(first) == set(names) else None
+
+
+def _by_position(made: Callable[..., Any], order: list[int]) -> Callable[[tuple[Any, ...]], Any]:
+    if order == list(range(len(order))):
+        return lambda row: made(*row)
+    if len(order) == 1:
+        return lambda row: made(row[0])
+    pick = itemgetter(*order)
+    return lambda row: made(*pick(row))
+
+
+def _by_keyword(
+    made: Callable[..., Any], names: tuple[str, ...]
+) -> Callable[[tuple[Any, ...]], Any]:
+    # What a converter of a field raises is the user's, and goes on as it is.
+    return lambda row: made(**dict(zip(names, row, strict=True)))
+
+
+def _called(made: Any) -> str:
+    return getattr(made, "__qualname__", None) or repr(made)

@@ -1,0 +1,297 @@
+"""CQL that makes what a schema holds: names and texts in quotes, one statement for each thing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .schema import Aggregate, Function, Index, Keyspace, Table, TableColumn, UserType, View
+
+__all__ = [
+    "by_dependency",
+    "create_aggregate",
+    "create_function",
+    "create_index",
+    "create_keyspace",
+    "create_table",
+    "create_trigger",
+    "create_type",
+    "create_view",
+    "keyspace_statements",
+    "mask_call",
+    "name",
+    "qualified",
+    "split_qualified",
+    "text",
+]
+
+_RESERVED_WORDS = """
+add allow alter and any apply asc authorize batch begin by columnfamily create default delete desc
+describe drop entries execute for from full grant if in index infinity insert into is keyspace
+keyspaces limit materialized mbean mbeans modify nan norecursive not null of on or order primary
+rename replace revoke schema select set table to token truncate unlogged unset update use using view
+where with
+"""
+# Of any server: a word too many costs a pair of quotes.
+_RESERVED = frozenset(_RESERVED_WORDS.split())
+_WORD = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'|\w+')
+_PART = r'(?:"((?:[^"]|"")+)"|(\w+))'
+_NEVER_SET = {"extensions"}
+"""Options that a server reports and does not take, or takes and forgets."""
+_OBSOLETE = {"read_repair_chance", "dclocal_read_repair_chance"}
+"""Still reported where `read_repair` has replaced them."""
+_QUOTED = {"ascii", "text", "varchar", "inet", "date", "time", "timestamp"}
+"""Types whose values stand in quotes."""
+_PLAIN = {
+    *("tinyint", "smallint", "int", "bigint", "varint", "float", "double", "decimal"),
+    *("boolean", "uuid", "timeuuid", "duration"),
+}
+
+
+def name(given: str) -> str:
+    """A name as CQL, in quotes where it needs them."""
+    if re.fullmatch(r"[a-z][a-z0-9_]*", given) and given not in _RESERVED:
+        return given
+    return '"' + given.replace('"', '""') + '"'
+
+
+def qualified(keyspace: str, given: str) -> str:
+    """A name with its keyspace, as CQL."""
+    return f"{name(keyspace)}.{name(given)}"
+
+
+def split_qualified(given: str) -> tuple[str, str] | None:
+    """Keyspace and name of what is written as in CQL; none where it is no such thing."""
+    match = re.fullmatch(rf"{_PART}\.{_PART}", given)
+    if match is None:
+        return None
+    quoted, plain, second_quoted, second_plain = match.groups()
+    return _part(quoted, plain), _part(second_quoted, second_plain)
+
+
+def _part(quoted: str | None, plain: str) -> str:
+    return plain.lower() if quoted is None else quoted.replace('""', '"')
+
+
+def text(given: str) -> str:
+    """A text as CQL."""
+    return "'" + given.replace("'", "''") + "'"
+
+
+def _option(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_option(k)}: {_option(v)}" for k, v in value.items()) + "}"
+    return repr(value)
+
+
+def _settings(options: Mapping[str, Any], left_out: set[str]) -> list[str]:
+    left_out = left_out | _NEVER_SET
+    if "read_repair" in options:
+        left_out |= _OBSOLETE
+    return [f"{k} = {_option(v)}" for k, v in options.items() if k not in left_out]
+
+
+def _with(settings: list[str]) -> str:
+    return " WITH " + "\n    AND ".join(settings) if settings else ""
+
+
+def create_keyspace(keyspace: Keyspace) -> str:
+    """The keyspace alone."""
+    return (
+        f"CREATE KEYSPACE {name(keyspace.name)}"
+        f" WITH replication = {_option(keyspace.replication)}"
+        f" AND durable_writes = {_option(keyspace.durable_writes)};"
+    )
+
+
+def _column(column: TableColumn) -> str:
+    parts = [name(column.name), column.cql_type]
+    if column.kind == "static":
+        parts.append("static")
+    if column.mask is not None:
+        parts.append(f"MASKED WITH {column.mask}")
+    return " ".join(parts)
+
+
+def _primary_key(owner: Table | View) -> str:
+    first = ", ".join(name(column.name) for column in owner.partition_key)
+    if len(owner.partition_key) != 1:
+        first = f"({first})"
+    return ", ".join([first, *(name(column.name) for column in owner.clustering_key)])
+
+
+def _clustering_order(owner: Table | View) -> list[str]:
+    if not owner.clustering_key:
+        return []
+    order = ", ".join(
+        f"{name(column.name)} {'DESC' if column.clustering_order == 'desc' else 'ASC'}"
+        for column in owner.clustering_key
+    )
+    return [f"CLUSTERING ORDER BY ({order})"]
+
+
+def create_table(table: Table) -> str:
+    """The table without its indexes and triggers."""
+    lines = [*map(_column, table.columns.values()), f"PRIMARY KEY ({_primary_key(table)})"]
+    settings = ["COMPACT STORAGE"] if table.compact_storage else []
+    settings += _clustering_order(table)
+    settings += _settings(table.options, set())
+    body = ",\n    ".join(lines)
+    where = qualified(table.keyspace, table.name)
+    return f"CREATE TABLE {where} (\n    {body}\n){_with(settings)};"
+
+
+def create_view(view: View) -> str:
+    """The materialized view."""
+    columns = "*" if view.include_all_columns else ", ".join(map(name, view.columns))
+    # A view takes its time to live from the rows of its table.
+    settings = _clustering_order(view) + _settings(view.options, {"default_time_to_live"})
+    return (
+        f"CREATE MATERIALIZED VIEW {qualified(view.keyspace, view.name)} AS\n"
+        f"    SELECT {columns}\n"
+        f"    FROM {qualified(view.keyspace, view.base_table)}\n"
+        f"    WHERE {view.where_clause}\n"
+        f"    PRIMARY KEY ({_primary_key(view)}){_with(settings)};"
+    )
+
+
+def create_index(index: Index) -> str:
+    """The index."""
+    custom = "" if index.class_name is None else "CUSTOM "
+    using = "" if index.class_name is None else f" USING {text(index.class_name)}"
+    options = f" WITH OPTIONS = {_option(index.options)}" if index.options else ""
+    where = qualified(index.keyspace, index.table)
+    target = _target(index.target)
+    return f"CREATE {custom}INDEX {name(index.name)} ON {where} ({target}){using}{options};"
+
+
+def _target(target: str) -> str:
+    if target.startswith("{"):
+        import json  # for the few who have them
+
+        # ScyllaDB: an index within each partition.
+        local = json.loads(target)
+        partition = ", ".join(map(name, local["pk"]))
+        return ", ".join([f"({partition})", *map(name, local["ck"])])
+    match = re.fullmatch(r"(keys|values|entries|full)\((.+)\)", target, re.DOTALL)
+    function, column = match.groups() if match else ("", target)
+    if len(column) > 2 and column[0] == column[-1] == '"':
+        column = column[1:-1].replace('""', '"')
+    return f"{function}({name(column)})" if function else name(column)
+
+
+def create_trigger(table: Table, trigger: str) -> str:
+    """A trigger of the table."""
+    where, using = qualified(table.keyspace, table.name), text(table.triggers[trigger])
+    return f"CREATE TRIGGER {name(trigger)} ON {where} USING {using};"
+
+
+def create_type(user_type: UserType) -> str:
+    """The user-defined type."""
+    fields = ",\n    ".join(f"{name(field)} {kind}" for field, kind in user_type.fields.items())
+    return f"CREATE TYPE {qualified(user_type.keyspace, user_type.name)} (\n    {fields}\n);"
+
+
+def _not_frozen(cql_type: str) -> str:
+    """A type as functions name it: frozen it is anyway, and servers refuse to be told."""
+    return cql_type[7:-1] if cql_type.startswith("frozen<") else cql_type
+
+
+def create_function(function: Function) -> str:
+    """The user-defined function."""
+    arguments = ", ".join(
+        f"{name(argument)} {_not_frozen(kind)}"
+        for argument, kind in zip(function.argument_names, function.argument_types, strict=True)
+    )
+    nulls = "CALLED" if function.called_on_null_input else "RETURNS NULL"
+    body = function.body
+    body = text(body) if "$$" in body or body.strip("$") != body else f"$${body}$$"
+    return (
+        f"CREATE FUNCTION {qualified(function.keyspace, function.name)}({arguments})\n"
+        f"    {nulls} ON NULL INPUT\n"
+        f"    RETURNS {_not_frozen(function.return_type)}\n"
+        f"    LANGUAGE {function.language}\n"
+        f"    AS {body};"
+    )
+
+
+def create_aggregate(aggregate: Aggregate) -> str:
+    """The user-defined aggregate."""
+    arguments = ", ".join(map(_not_frozen, aggregate.argument_types))
+    lines = [
+        f"CREATE AGGREGATE {qualified(aggregate.keyspace, aggregate.name)}({arguments})",
+        f"SFUNC {name(aggregate.state_function)}",
+        f"STYPE {_not_frozen(aggregate.state_type)}",
+    ]
+    if aggregate.final_function is not None:
+        lines.append(f"FINALFUNC {name(aggregate.final_function)}")
+    if aggregate.initial_condition is not None:
+        lines.append(f"INITCOND {aggregate.initial_condition}")
+    return "\n    ".join(lines) + ";"
+
+
+def mask_call(keyspace: str, function: str, arguments: Iterable[tuple[str, str | None]]) -> str:
+    """The call that masks a column: its arguments as type and value, none for null.
+
+    Values of collections and the like come as the hexadecimal digits of their bytes, and stay so.
+    """
+    values = []
+    for kind, value in arguments:
+        if value is None:
+            values.append("null")
+        elif kind in _QUOTED:
+            values.append(text(value))
+        else:
+            values.append(value if kind in _PLAIN else f"0x{value}")
+    return f"{qualified(keyspace, function)}({', '.join(values)})"
+
+
+def by_dependency(types: Mapping[str, UserType]) -> list[UserType]:
+    """The types, each behind those that its fields are made of."""
+    ordered: dict[str, UserType] = {}
+    begun: set[str] = set()
+
+    def visit(key: str) -> None:
+        if key in begun:
+            return
+        begun.add(key)
+        for kind in types[key].field_types:
+            for word in _WORD.findall(kind):
+                used = word[1:-1].replace('""', '"') if word[0] == '"' else word
+                if used in types:
+                    visit(used)
+        ordered[key] = types[key]
+
+    for key in types:
+        visit(key)
+    return list(ordered.values())
+
+
+def keyspace_statements(keyspace: Keyspace) -> list[str]:
+    """The keyspace and all that is in it, in an order that a server takes."""
+    statements = [create_keyspace(keyspace)]
+    statements += map(create_type, by_dependency(keyspace.types))
+    # Tables may be masked by functions.
+    statements += map(create_function, keyspace.functions.values())
+    statements += map(create_aggregate, keyspace.aggregates.values())
+    made_by_indexes = set()
+    for table in keyspace.tables.values():
+        statements.append(create_table(table))
+        statements += map(create_index, table.indexes.values())
+        statements += [create_trigger(table, trigger) for trigger in table.triggers]
+        # ScyllaDB keeps an index in a view.
+        made_by_indexes |= {(table.name, f"{index}_index") for index in table.indexes}
+    statements += [
+        create_view(view)
+        for view in keyspace.views.values()
+        if (view.base_table, view.name) not in made_by_indexes
+    ]
+    return statements

@@ -1,0 +1,51 @@
+"""Versions, platform and cluster in one page, for reports of bugs and for one's own eyes.
+
+`turbocql.diagnose()`, with a session or without; `await turbocql.aio.diagnose(session)`; on the
+command line `python -m turbocql.diagnose [url]`. As data: `turbocql.diagnosis()`.
+"""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from .._diagnosis import TIMEOUT_S, Answer, Diagnosis, NodeDiagnosis, SessionDiagnosis, steps
+from ..errors import Error
+from ..session import Session
+
+__all__ = ["Diagnosis", "NodeDiagnosis", "SessionDiagnosis", "diagnose", "diagnosis"]
+
+
+def diagnosis(session: Session | None = None) -> Diagnosis:
+    """What there is to know about this installation and, with a session, about its cluster.
+
+    The server is asked for its system tables; what it does not answer is among the notes of the
+    session, with the reason, after 10 seconds per question at most. There are no secrets in it.
+
+    Raises: `TypeError` for what is no session of this face.
+    """
+    if session is not None and not isinstance(session, Session):
+        raise TypeError(
+            f"expected a turbocql.Session, got {type(session).__name__}; an AsyncSession is for"
+            " await turbocql.aio.diagnose(session)"
+        )
+    running = steps(session, asynchronous=False)
+    try:
+        statement = next(running)
+        while True:
+            assert session is not None
+            try:
+                rows = session.execute(
+                    statement, consistency="ONE", timeout_s=TIMEOUT_S, rows="dict"
+                )
+                answer: Answer = rows.all(), rows.coordinator
+            except Error as error:
+                answer = error
+            statement = running.send(answer)
+    except StopIteration as end:
+        found: Diagnosis = end.value
+        return found
+
+
+def diagnose(session: Session | None = None, *, file: TextIO | None = None) -> None:
+    """Prints what [`diagnosis`][turbocql.diagnosis] finds, to standard output or `file`."""
+    print(diagnosis(session), file=file)

@@ -1,0 +1,46 @@
+"""Prints a diagnosis, with a URL or hosts that of a cluster too."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ..config import Config
+from ..errors import Error
+from ..session import connect
+from . import diagnose
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; the exit status: 1 when no session came about."""
+    parser = argparse.ArgumentParser(
+        prog="python -m turbocql.diagnose",
+        description="Prints versions and platform, and, with a cluster named, what it tells.",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("url", nargs="?", help="host:port, or cql://user:password@host/keyspace")
+    where.add_argument("--env", action="store_true", help="connect as the variables TURBOCQL_* say")
+    asked = parser.parse_args(arguments)
+    try:
+        if asked.env:
+            session = connect(config=Config.from_env())
+        elif asked.url is not None:
+            session = connect(asked.url)
+        else:
+            diagnose()
+            return 0
+    except Error as error:
+        diagnose()
+        sys.stdout.flush()
+        print(f"\nno session: {error}", file=sys.stderr)
+        return 1
+    with session:
+        diagnose(session)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""Docstrings for the site: those of the native core found, all turned into Markdown.
+
+A docstring of this project is Markdown, but for paragraphs that begin with a word and a colon
+(`Raises: ...`), whose further lines are indented, and for examples, which are as doctest wants
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import griffe
+
+NATIVE = Path(__file__).resolve().parents[2] / "build" / "native_docs.json"
+"""What native_docs.py printed."""
+
+_LABEL = re.compile(r"^([A-Z][a-z]+): +(?=\S)")
+_CODE_OR_POWER = re.compile(r"(`+[^`]*`+)|(?<=\w)\*\*(?=\w)")
+_NAME = re.compile(r"(?<!\[)`([A-Z]\w+)`(?!\])")
+
+
+class Docstrings(griffe.Extension):  # type: ignore[misc]
+    """Changes the docstrings of the package when all of it has been read."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Called by griffe."""
+        for name, text in json.loads(NATIVE.read_text(encoding="utf-8")).items():
+            thing = pkg[f"_core.{name}"]
+            if thing.docstring is None:
+                thing.docstring = griffe.Docstring(text, parent=thing)
+        errors = set(pkg["errors"].members) & set(map(str, pkg["errors"].exports or ()))
+        for thing in list(_walk(pkg)):
+            if thing.docstring is not None:
+                thing.docstring.value = markdown(thing.docstring.value, errors)
+            elif thing.name.startswith("__") and thing.parent.is_class:
+                # What every class has, and `__slots__` and the like, says nothing to users.
+                if thing.name != "__init__":
+                    del thing.parent.members[thing.name]
+            elif thing.name.startswith("_"):
+                continue
+            elif _is_offered(thing) and thing.path.startswith("turbocql._core."):
+                griffe.logger.warning(f"{thing.path} has no docstring")
+        for thing in list(_walk(pkg)):
+            # Nobody makes these by hand: they are below classes that functions give.
+            if thing.is_class and "._" in thing.path and not _is_offered(thing):
+                thing.members.pop("__init__", None)
+
+
+def markdown(text: str, errors: set[str]) -> str:
+    """A docstring as Markdown; what it raises is linked to `turbocql.errors`."""
+    done = []
+    for first, *rest in _blocks(text):
+        label = _LABEL.match(first)
+        if first == "Example:":
+            code = textwrap.dedent("\n".join(rest)).strip()
+            language = "pycon" if code.startswith(">>>") else "python"
+            done.append(f"**Example**\n\n```{language}\n{code}\n```")
+        elif first.startswith(("```", "    ")):
+            done.append("\n".join([first, *rest]))
+        elif label:
+            said = " ".join([first[label.end() :], *(line.strip() for line in rest)])
+            if label[1] == "Raises":
+                said = _NAME.sub(lambda found: _linked(found[1], errors), said)
+            done.append(f"**{label[1]}:** {_escaped(said)}")
+        else:
+            done.append(_escaped("\n".join([first, *rest])))
+    return "\n\n".join(done)
+
+
+def _escaped(text: str) -> str:
+    """Powers, which are no bold text, outside of code."""
+    return _CODE_OR_POWER.sub(lambda found: found[1] or r"\*\*", text)
+
+
+def _linked(name: str, errors: set[str]) -> str:
+    return f"[`{name}`][turbocql.errors.{name}]" if name in errors else f"`{name}`"
+
+
+def _blocks(text: str) -> Iterator[list[str]]:
+    """Paragraphs; a fenced block and an example stay whole."""
+    block: list[str] = []
+    fenced = False
+    for line in text.strip().splitlines():
+        inside = fenced or (block and block[0] == "Example:" and line.startswith("    "))
+        if line.startswith("```"):
+            fenced = not fenced
+        starts = line == "Example:" or _LABEL.match(line)
+        if not inside and block and (not line.strip() or starts):
+            yield block
+            block = []
+        if line.strip() or inside:
+            block.append(line)
+    if block:
+        yield block
+
+
+def _walk(thing: griffe.Object) -> Iterator[griffe.Object]:
+    yield thing
+    for member in thing.members.values():
+        if not member.is_alias:
+            yield from _walk(member)
+
+
+def _is_offered(thing: griffe.Object) -> bool:
+    """Whether a public module has it, or its class, under a name for users."""
+    if not thing.is_class:
+        return thing.parent is not None and thing.parent.is_class and _is_offered(thing.parent)
+    return "._" not in thing.path or any(
+        alias.is_exported and "._" not in name for name, alias in thing.aliases.items()
+    )

@@ -1,0 +1,34 @@
+"""What MkDocs does for this site beyond its settings: see `hooks` in mkdocs.yml."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+# A warning of this logger is an error, as any is.
+LOG = logging.getLogger("mkdocs.hooks.turbocql")
+
+_ELSEWHERE = re.compile(
+    r"<(?:script|img|iframe|source)\b[^>]*\ssrc=[\"']?(?:https?:)?//[^\s>]*"
+    r"|<link\b[^>]*\shref=[\"']?(?:https?:)?//[^\s>]*"
+)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Makes a page of CHANGELOG.md, which is not in the folder of the pages."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    text = text.replace("](docs/", "](")
+    files.append(File.generated(config, "changelog.md", content=text))
+    return files
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Refuses a page that makes its readers load something from elsewhere."""
+    for found in _ELSEWHERE.findall(output):
+        LOG.warning("%s loads something from elsewhere: %s", page.file.src_uri, found)
+    return output

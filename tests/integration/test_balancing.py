@@ -1,0 +1,213 @@
+"""Three nodes: which of them are asked, by policy; and what is known of the cluster."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from tests.support.faces import Client, Face
+from tests.support.nodes import eventually
+
+import turbocql
+from turbocql import (
+    Balancing,
+    ConstantSpeculation,
+    ExecutionProfile,
+    LatencyAwareness,
+    PercentileSpeculation,
+    errors,
+)
+from turbocql.testing import Cassandra
+
+INSERT = "INSERT INTO t (k, v) VALUES (?, ?)"
+SELECT = "SELECT v FROM t WHERE k = ?"
+
+
+@pytest.fixture(scope="module")
+def keyspace(cassandra_three: Cassandra) -> str:
+    """A keyspace on two of three nodes, with one table."""
+    name = f"balanced_{uuid4().hex[:12]}"
+    with turbocql.connect(cassandra_three.contact_points) as session:
+        session.execute(
+            f"CREATE KEYSPACE {name} "
+            "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}"
+        )
+        session.execute(f"CREATE TABLE {name}.t (k int PRIMARY KEY, v text)")
+    cassandra_three.wait_until_settled()
+    return name
+
+
+async def coordinators(client: Client, **options: Any) -> set[str | None]:
+    """Who answers, over some requests with different keys."""
+    results = [await client.execute(SELECT, (key,), **options) for key in range(40)]
+    return {result.rows.coordinator for result in results}
+
+
+async def test_nodes_and_replicas(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
+    points = cassandra_three.contact_points
+    # Each node tells of itself apart from the others: both tables have to be of one.
+    profiles = {"one": ExecutionProfile(balancing=Balancing(allowed=points[:1]))}
+    async with twin.connect(
+        points[:1], keyspace=keyspace, consistency="ONE", profiles=profiles
+    ) as client:
+        session = client.session
+        nodes = session.nodes
+        assert [f"{node.address}:{node.port}" for node in nodes] == sorted(points)
+        system = {}
+        for text in (
+            "SELECT host_id, data_center, rack, tokens FROM system.local",
+            "SELECT host_id, data_center, rack, tokens FROM system.peers",
+        ):
+            for row in await (await client.execute(text, profile="one")).all():
+                tokens = tuple(sorted(int(token) for token in row.tokens))
+                system[row.host_id] = (row.data_center, row.rack, tokens)
+        assert {n.host_id: (n.datacenter, n.rack, n.tokens) for n in nodes} == system
+        assert all(node.shards is None and node.enabled for node in nodes)
+        assert eventually(lambda: all(node.connected for node in session.nodes), timeout_s=30)
+        assert session.cluster_name
+        select = await client.prepare(SELECT)
+        for key in range(20):
+            bound = select.bind((key,))
+            await client.execute(INSERT, (key, "v"), consistency="ALL")
+            row = (await client.execute("SELECT token(k) AS t FROM t WHERE k = ?", (key,))).one()
+            assert bound.token == row.t
+            assert bound.routing_key == key.to_bytes(4, "big")
+            replicas = session.replicas(bound)
+            assert len(replicas) == 2
+            assert all(replica.shard is None for replica in replicas)
+            at = {f"{replica.node.address}:{replica.node.port}" for replica in replicas}
+            asked = {(await client.execute(bound)).rows.coordinator for _ in range(4)}
+            assert asked <= at
+        everything = (await client.prepare("SELECT v FROM t")).bind()
+        assert everything.token is None
+        assert everything.routing_key is None
+        with pytest.raises(errors.ConfigError, match="whole partition key"):
+            session.replicas(everything)
+        await client.call("refresh_nodes")
+        assert await client.call("await_schema_agreement") == (
+            (await client.execute("SELECT schema_version AS v FROM system.local")).one().v
+        )
+        metrics = session.metrics()
+        assert metrics.requests > 20
+        assert metrics.connections >= 3
+        assert metrics.latency is not None
+
+
+async def test_an_allow_list(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
+    points = cassandra_three.contact_points
+    second = points[1].rsplit(":", 1)[0]
+    profiles = {"second": ExecutionProfile(balancing=Balancing(allowed=[points[1]]))}
+    async with twin.connect(
+        points, keyspace=keyspace, consistency="ONE", profiles=profiles
+    ) as client:
+        assert await coordinators(client, profile="second") == {points[1]}
+        assert await coordinators(client) == set(points)
+    async with twin.connect(
+        points[1], keyspace=keyspace, consistency="ONE", balancing=Balancing(allowed=[second])
+    ) as client:
+        assert await coordinators(client) == {points[1]}
+        enabled = {node.address for node in client.session.nodes if node.enabled}
+        assert enabled == {ip_address(second)}
+
+
+async def test_policies_of_every_kind(
+    twin: Face, cassandra_three: Cassandra, keyspace: str
+) -> None:
+    points = cassandra_three.contact_points
+    async with twin.connect(points[:1]) as client:
+        here = client.session.nodes[0]
+    assert here.datacenter is not None
+    assert here.rack is not None
+    profiles = {
+        "rack": ExecutionProfile(balancing=Balancing(datacenter=here.datacenter, rack=here.rack)),
+        "elsewhere": ExecutionProfile(balancing=Balancing(datacenter="nowhere")),
+        "failing over": ExecutionProfile(
+            balancing=Balancing(datacenter="nowhere", datacenter_failover=True)
+        ),
+        "any": ExecutionProfile(balancing=Balancing(token_aware=False), speculation="off"),
+        "first": ExecutionProfile(balancing=Balancing(shuffle_replicas=False), speculation="off"),
+        "quick": ExecutionProfile(
+            balancing=Balancing(latency_awareness=LatencyAwareness(minimum_measurements=5))
+        ),
+        "twice": ExecutionProfile(speculation=ConstantSpeculation(delay_s=1e-4)),
+        "slow": ExecutionProfile(speculation=PercentileSpeculation(percentile=50)),
+        "once": ExecutionProfile(speculation="off"),
+    }
+    async with twin.connect(
+        points,
+        keyspace=keyspace,
+        consistency="ONE",
+        speculation=ConstantSpeculation(delay_s=1e-4, max_attempts=2),
+        profiles=profiles,
+    ) as client:
+        session = client.session
+        assert eventually(lambda: all(node.connected for node in session.nodes), timeout_s=30)
+        await client.execute(INSERT, (1, "a"))
+        for name in ("rack", "failing over", "any", "first", "quick", "twice", "slow", "once"):
+            answer = await client.execute(SELECT, (1,), profile=name)
+            assert answer.rows.coordinator in points
+            written = await client.execute(INSERT, (1, "a"), profile=name, idempotent=True)
+            assert written.rows.coordinator in points
+        with pytest.raises(errors.NoHostAvailable):
+            await client.execute(SELECT, (1,), profile="elsewhere")
+        # Where the row's token does not matter every node is asked.
+        select = await client.prepare(SELECT)
+
+        async def asked(name: str) -> set[str | None]:
+            results = [await client.execute(select, (1,), profile=name) for _ in range(40)]
+            return {result.rows.coordinator for result in results}
+
+        assert len(await asked("first")) == 1
+        assert await asked("any") == set(points)
+
+
+async def test_a_lost_node_is_noticed(
+    twin: Face, cassandra_three: Cassandra, keyspace: str
+) -> None:
+    points = cassandra_three.contact_points
+    lost = cassandra_three.nodes[2]
+    async with twin.connect(
+        points, keyspace=keyspace, consistency="ONE", keepalive_interval_s=1, keepalive_timeout_s=1
+    ) as client:
+        session = client.session
+
+        def connected(point: str) -> bool:
+            at = {f"{node.address}:{node.port}": node.connected for node in session.nodes}
+            return at[point]
+
+        assert eventually(lambda: connected(lost.contact_point), timeout_s=30)
+        lost.kill()
+        try:
+            assert eventually(lambda: not connected(lost.contact_point), timeout_s=60)
+            await client.execute(INSERT, (5, "a"), idempotent=True)
+        finally:
+            lost.start()
+        assert eventually(lambda: connected(lost.contact_point), timeout_s=90)
+
+
+async def test_connections_to_nodes(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
+    points = cassandra_three.contact_points
+    async with twin.connect(
+        points,
+        keyspace=keyspace,
+        connections_per_node=3,
+        tcp_keepalive_s=30,
+        local_address="127.0.0.1",
+        client_timestamps=True,
+        application_name="balancing",
+        application_version="1.2",
+    ) as client:
+        session = client.session
+        # Three to each of three nodes, and one that listens to the cluster.
+        assert eventually(lambda: session.metrics().connections >= 9, timeout_s=30)
+        await client.execute(INSERT, (7, "a"))
+        text = "SELECT address, driver_name, driver_version FROM system_views.clients"
+        options = "SELECT client_options FROM system_views.clients"
+        rows = await (await client.execute(text)).all()
+        assert any(row.driver_name == "turbocql" for row in rows)
+        told = [row.client_options or {} for row in await (await client.execute(options)).all()]
+        assert any(option.get("APPLICATION_VERSION") == "1.2" for option in told)
+        written = (await client.execute("SELECT writetime(v) AS at FROM t WHERE k = ?", (7,))).one()
+        assert written.at > 1_600_000_000_000_000

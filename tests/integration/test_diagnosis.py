@@ -1,0 +1,182 @@
+"""A diagnosis of a session, and sessions by settings from elsewhere, on real nodes."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.faces import Client, Face
+
+import turbocql
+from turbocql import Config, Diagnosis, Session, errors
+from turbocql.testing import Cassandra
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Cassandra]:
+    """A node that asks for user and password."""
+    with Cassandra(authentication=True, heap_mb=512) as cluster:
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the machine's own but where jars are."""
+    for name in [name for name in os.environ if name.startswith("TURBOCQL_")]:
+        if name != "TURBOCQL_CACHE_DIR":
+            monkeypatch.delenv(name)
+
+
+async def diagnosis(client: Client) -> Diagnosis:
+    if isinstance(client.session, Session):
+        return turbocql.diagnosis(client.session)
+    return await turbocql.aio.diagnosis(client.session)
+
+
+async def printed(client: Client) -> str:
+    file = io.StringIO()
+    if isinstance(client.session, Session):
+        turbocql.diagnose(client.session, file=file)
+    else:
+        await turbocql.aio.diagnose(client.session, file=file)
+    return file.getvalue()
+
+
+# Connecting by a URL
+
+
+@pytest.mark.parametrize("query", ["", "?compression=lz4;rows=dict&consistency=ONE"])
+async def test_a_url(face: Face, points: list[str], query: str) -> None:
+    async with face.connect(f"cql://{','.join(points)}/system{query}") as client:
+        assert client.session.keyspace == "system"
+        assert client.session.config.contact_points == tuple(points)
+        assert client.session.config.compression == ("lz4" if query else None)
+        row = (await client.execute("SELECT key FROM local")).one()
+        assert row == {"key": "local"} if query else row.key == "local"
+
+
+async def test_settings_beside_a_url_win(twin: Face, points: list[str]) -> None:
+    async with twin.connect(f"cql://{points[0]}?rows=dict", rows="tuple") as client:
+        assert (await client.execute("SELECT key FROM system.local")).one() == ("local",)
+
+
+async def test_user_and_password_in_a_url(twin: Face, guarded: Cassandra) -> None:
+    point = guarded.contact_points[0]
+    async with twin.connect(f"cql://c%61ssandra:cassandr%61@{point}") as client:
+        assert (await client.execute("SELECT key FROM system.local")).one().key == "local"
+        found = await diagnosis(client)
+        assert found.session
+        assert found.session.user_given
+        assert "user            given" in str(found)
+    with pytest.raises(errors.AuthenticationError) as caught:
+        await twin.open(f"cql://cassandra:hunter2@{point}")
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_settings_of_the_environment_and_of_a_file(
+    twin: Face, points: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TURBOCQL_URL", "cql://127.0.0.1:1/system")
+    monkeypatch.setenv("TURBOCQL_CONTACT_POINTS", ",".join(points))
+    async with twin.connect(config=Config.from_env()) as client:
+        assert client.session.keyspace == "system"
+    file = tmp_path / "db.toml"
+    file.write_text(f'[test]\ncontact_points = "{points[0]}"\nkeyspace = "system"\n')
+    async with twin.connect(config=Config.from_toml(file, "test")) as client:
+        assert client.session.keyspace == "system"
+
+
+# A session's diagnosis
+
+
+async def test_a_session(face: Face, points: list[str]) -> None:
+    async with face.connect(points, keyspace="system", compression="lz4") as client:
+        await client.execute("SELECT key FROM local WHERE key = ?", ("local",))
+        found = await diagnosis(client)
+        row: Any = (await client.execute("SELECT * FROM local")).one()
+        about = found.session
+        assert about
+        assert not about.closed
+        assert about.contact_points == tuple(points)
+        assert (about.keyspace, about.compression, about.user_given) == ("system", "lz4", False)
+        assert (about.in_flight, about.prepared) == (0, 1)
+        assert about.cluster_name == row.cluster_name
+        assert about.server_version == row.release_version
+        assert about.partitioner == row.partitioner == "org.apache.cassandra.dht.Murmur3Partitioner"
+        assert about.notes == ()
+        (node,) = about.nodes
+        assert (node.address, node.host_id) == (points[0], str(row.host_id))
+        assert (node.datacenter, node.rack) == (row.data_center, row.rack)
+        text = await printed(client)
+        for said in (
+            node.address,
+            str(row.host_id),
+            row.cluster_name,
+            "lz4",
+            "session         open",
+        ):
+            assert said in text
+
+
+async def test_how_the_loop_is_woken(face: Face, points: list[str]) -> None:
+    async with face.connect(points) as client:
+        found = await diagnosis(client)
+    # The scenario of the synchronous face has a loop around it, which is not woken by anybody.
+    expected = None if face.sync else "thread" if face.loop.notifier else "eventfd"
+    assert found.woken_by == expected
+    assert found.event_loop
+    assert ("uvloop" in found.event_loop) == (face.loop.name == "uvloop")
+
+
+async def test_a_closed_session_can_be_diagnosed(twin: Face, points: list[str]) -> None:
+    client = await twin.open(points)
+    await client.close()
+    about = (await diagnosis(client)).session
+    assert about
+    assert (about.closed, about.nodes, about.server_version) == (True, (), None)
+    assert len(about.notes) == 1
+    assert "closed" in about.notes[0]
+    assert "session         closed" in await printed(client)
+
+
+async def test_a_session_of_the_other_face_is_refused(points: list[str]) -> None:
+    with turbocql.connect(points) as session:
+        given: Any = session
+        with pytest.raises(TypeError, match=r"turbocql\.diagnose\(session\)"):
+            await turbocql.aio.diagnosis(given)
+    async with turbocql.aio.connect(points) as asynchronous:
+        given = asynchronous
+        with pytest.raises(TypeError, match=r"await turbocql\.aio\.diagnose\(session\)"):
+            turbocql.diagnosis(given)
+
+
+async def test_all_nodes_of_a_cluster(twin: Face, cassandra_three: Cassandra) -> None:
+    async with twin.connect(cassandra_three.contact_points) as client:
+        for _ in range(5):
+            about = (await diagnosis(client)).session
+            assert about
+            assert [node.address for node in about.nodes] == sorted(cassandra_three.contact_points)
+            assert len({node.host_id for node in about.nodes}) == 3
+            assert len({node.schema_version for node in about.nodes}) == 1
+            assert about.notes == ()
+
+
+def test_the_command_line(points: list[str]) -> None:
+    settings = {"TURBOCQL_URL": f"cql://{points[0]}/system"}
+    for arguments, more in ([points[0]], {}), ([f"cql://{points[0]}"], {}), (["--env"], settings):
+        ran = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "turbocql.diagnose", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, **more},
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert f"contact points  {points[0]}" in ran.stdout
+        assert f"node            {points[0]}" in ran.stdout

@@ -1,0 +1,25 @@
+"""The program that type checkers look at also runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).parents[1] / "typing" / "program.py"
+
+
+def test_the_typed_program_runs(points: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), points[0]],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        'column "id": expected int (int or an object with __index__), got str "one"',
+        "['one', 'number 2000']",
+        "('one',)",
+    ]

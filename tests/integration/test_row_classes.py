@@ -1,0 +1,154 @@
+"""Rows and values of user-defined types as objects of classes of the user's, on a server."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import msgspec
+import pydantic
+import pytest
+from tests.support.faces import Face
+
+
+@dataclasses.dataclass
+class User:
+    k: int
+    v: str | None = None
+    w: int | None = None
+
+
+@dataclasses.dataclass
+class Street:
+    name: str | None
+    number: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    street: Street | None = None
+    city: str | None = None
+
+
+class City(NamedTuple):
+    street: Any
+    city: str | None
+
+
+class Model(pydantic.BaseModel):
+    k: int
+    v: str
+
+
+class Struct(msgspec.Struct):
+    v: str
+    k: int
+
+
+async def test_rows_by_name(face: Face, points: list[str], keyspace: str, number: int) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        await client.execute("INSERT INTO kv (k, v) VALUES (?, ?)", (number, "a"))
+        await client.execute("INSERT INTO kv (k, v) VALUES (?, ?)", (-number, None))
+        select = "SELECT v, k FROM kv WHERE k = ?"
+        for made, expected in [
+            (User, User(number, "a")),
+            (Model, Model(k=number, v="a")),
+            (Struct, Struct("a", number)),
+            (dict, {"k": number, "v": "a"}),
+        ]:
+            result = await client.execute(select, (number,), row=made)
+            assert result.one() == expected
+            assert await result.all() == [expected]
+            text = await client.execute(f"SELECT v, k FROM kv WHERE k = {number}", row=made)
+            assert await text.all() == [expected]
+        with pytest.raises(TypeError, match="Street has no field 'v'"):
+            (await client.execute(select, (number,), row=Street)).one()
+        with pytest.raises(pydantic.ValidationError):
+            (await client.execute("SELECT k, v FROM kv WHERE k = ?", (-number,), row=Model)).one()
+
+
+async def test_all_pages(face: Face, points: list[str], keyspace: str) -> None:
+    @dataclasses.dataclass
+    class Row:
+        c: int
+
+    async with face.connect(points, keyspace=keyspace, page_size=100) as client:
+        result = await client.execute("SELECT c FROM wide WHERE p = 0", row=Row)
+        assert [row.c async for row in result] == list(range(997))
+        inserted = await client.execute(
+            "INSERT INTO kv (k, v) VALUES (5, 'x') IF NOT EXISTS", row=User
+        )
+        assert inserted.one() is None or isinstance(inserted.one(), User)
+
+
+async def test_the_end_of_an_iteration_is_no_exception_of_a_class(
+    face: Face, points: list[str], keyspace: str
+) -> None:
+    def ends(c: int) -> int:
+        if c == 150:
+            raise StopIteration
+        return c
+
+    async with face.connect(points, keyspace=keyspace, page_size=100) as client:
+        result = await client.execute("SELECT c FROM wide WHERE p = 0", row=ends)
+        seen = []
+
+        async def collect() -> None:
+            async for row in result:
+                seen.append(row)
+
+        with pytest.raises(RuntimeError, match="raised StopIteration"):
+            await collect()
+        assert seen == list(range(100))
+
+        def again(c: int) -> Any:
+            return nested.rows.page()
+
+        nested = await client.execute("SELECT c FROM wide WHERE p = 0 LIMIT 2", row=again)
+        with pytest.raises(RecursionError):
+            nested.one()
+
+
+async def test_user_defined_types(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    async with face.connect(points, keyspace=keyspace) as client:
+        tag = f"t{number}"
+        for statement in (
+            f"CREATE TYPE street_{tag} (name text, number int)",
+            f"CREATE TYPE address_{tag} (street frozen<street_{tag}>, city text)",
+            f"CREATE TABLE homes_{tag} (k int PRIMARY KEY, home address_{tag},"
+            f" others list<frozen<address_{tag}>>, named map<text, frozen<address_{tag}>>,"
+            f" visited set<frozen<street_{tag}>>)",
+        ):
+            await client.execute(statement)
+        home = Address(Street("High", 1), "Ely")
+        values = (1, home, [home, Address(None, "Hull")], {"a": home}, {("Low", 2)})
+        insert = f"INSERT INTO homes_{tag} (k, home, others, named, visited) VALUES (?, ?, ?, ?, ?)"
+        await client.execute(insert, values)
+        select = f"SELECT home, others, named, visited FROM homes_{tag} WHERE k = ?"
+        plain = (await client.execute(select, (1,))).one()
+        assert plain.home.street.name == "High"
+        client.session.register_type(f"street_{tag}", Street)
+        client.session.register_type(f"address_{tag}", Address, keyspace=keyspace)
+        row = (await client.execute(select, (1,))).one()
+        assert row.home == home
+        assert row.others == [home, Address(None, "Hull")]
+        assert row.named == {"a": home}
+        # A dataclass that can be changed cannot be in a set.
+        assert {tuple(street) for street in row.visited} == {("Low", 2)}
+        # Back again, changed.
+        await client.execute(
+            f"UPDATE homes_{tag} SET home = ? WHERE k = 1",
+            (dataclasses.replace(row.home, city="Bath"),),
+        )
+        assert (await client.execute(select, (1,))).one().home.city == "Bath"
+        # A type that has grown: its class has to know.
+        await client.execute(f"ALTER TYPE street_{tag} ADD postcode text")
+        with pytest.raises(TypeError, match="Street has no field 'postcode'"):
+            (await client.execute(select, (1,))).one()
+        client.session.register_type(f"street_{tag}", None)
+        client.session.register_type(f"address_{tag}", City)
+        row = (await client.execute(select, (1,))).one()
+        assert type(row.home) is City
+        assert tuple(row.home.street) == ("High", 1, None)

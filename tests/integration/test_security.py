@@ -1,0 +1,324 @@
+"""Encrypted connections, passwords, and authenticators of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from tests.support.faces import Face
+
+from turbocql import ConstantSpeculation, Tls, errors
+from turbocql.testing import Cassandra
+
+VERSION = "SELECT release_version FROM system.local"
+
+
+@pytest.fixture(scope="module")
+def demanding() -> Iterator[Cassandra]:
+    """A node that wants a certificate of its clients, and no password."""
+    with Cassandra(tls=True, require_client_certificate=True) as cluster:
+        yield cluster
+
+
+def login(cluster: Cassandra) -> dict[str, Any]:
+    return {"user": cluster.user, "password": cluster.password}
+
+
+async def test_a_private_authority(face: Face, cassandra_secure: Cassandra) -> None:
+    cluster = cassandra_secure
+    assert cluster.ca_certificate is not None
+    for ca in (cluster.ca_certificate, str(cluster.ca_certificate)):
+        async with face.connect(cluster.contact_points, tls=Tls(ca=ca), **login(cluster)) as client:
+            assert (await client.execute(VERSION)).one() is not None
+    content = cluster.ca_certificate.read_bytes()
+    async with face.connect(
+        cluster.contact_points, tls=Tls(ca=content), compression="lz4", **login(cluster)
+    ) as client:
+        prepared = await client.prepare("SELECT key FROM system.local WHERE key = ?")
+        assert (await client.execute(prepared, ("local",))).one().key == "local"
+
+
+async def test_what_is_not_trusted_is_refused(face: Face, cassandra_secure: Cassandra) -> None:
+    cluster = cassandra_secure
+    # The system does not know the authority.
+    with pytest.raises(errors.ConnectError, match="certificate"):
+        await face.open(cluster.contact_points, tls=True, **login(cluster))
+    async with face.connect(
+        cluster.contact_points, tls=Tls(verify=False), **login(cluster)
+    ) as client:
+        assert (await client.execute(VERSION)).one() is not None
+
+
+async def test_without_encryption(face: Face, cassandra_secure: Cassandra) -> None:
+    cluster = cassandra_secure
+    with pytest.raises(errors.ConnectError, match=r"does it want TLS\?"):
+        await face.open(cluster.contact_points, connect_timeout_s=10, **login(cluster))
+
+
+async def test_encryption_where_there_is_none(face: Face, points: list[str]) -> None:
+    with pytest.raises(errors.ConnectError, match="not in TLS"):
+        await face.open(points, tls=Tls(verify=False), connect_timeout_s=10)
+
+
+async def test_a_wrong_password(face: Face, cassandra_secure: Cassandra) -> None:
+    cluster = cassandra_secure
+    tls = Tls(ca=cluster.ca_certificate)
+    with pytest.raises(errors.AuthenticationError) as caught:
+        await face.open(cluster.contact_points, tls=tls, user=cluster.user, password="s3cret-no")
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_clients_have_certificates_too(face: Face, demanding: Cassandra) -> None:
+    ca, certificate, key = (
+        demanding.ca_certificate,
+        demanding.client_certificate,
+        demanding.client_key,
+    )
+    with pytest.raises(errors.ConnectError):
+        await face.open(demanding.contact_points, tls=Tls(ca=ca), connect_timeout_s=10)
+    tls = Tls(ca=ca, certificate=certificate, key=key)
+    async with face.connect(demanding.contact_points, tls=tls) as client:
+        assert (await client.execute(VERSION)).one() is not None
+    with pytest.raises(errors.ConfigError, match="tls"):
+        # The key of another certificate.
+        await face.open(demanding.contact_points, tls=Tls(ca=ca, certificate=ca, key=key))
+    with pytest.raises(errors.ConfigError, match="No such file"):
+        await face.open(demanding.contact_points, tls=Tls(ca="/nowhere/ca.pem"))
+    with pytest.raises(errors.ConfigError, match="expected certificates in PEM"):
+        await face.open(demanding.contact_points, tls=Tls(ca=b"nothing"))
+
+
+def certificate_for(folder: Path, names: str) -> tuple[bytes, bytes]:
+    """An authority, and a node's certificate and key that are good for these names."""
+    (folder / "ext").write_text(f"subjectAltName = {names}\nbasicConstraints = CA:FALSE\n")
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    new = ["req", "-newkey", "rsa:2048", "-nodes", "-sha256"]
+    openssl(*new, "-x509", "-keyout", "ca.key", "-subj", "/CN=ca", "-out", "ca.pem")
+    openssl(*new, "-keyout", "node.key", "-subj", "/CN=node", "-out", "node.csr")
+    openssl(
+        *("x509", "-req", "-in", "node.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
+        *("-CAcreateserial", "-extfile", "ext", "-out", "node.pem"),
+    )
+    chain = (folder / "node.pem").read_bytes() + (folder / "node.key").read_bytes()
+    return (folder / "ca.pem").read_bytes(), chain
+
+
+class Front:
+    """Speaks TLS in front of a node, with a certificate of its own."""
+
+    def __init__(self, chain: Path, behind: str) -> None:
+        import socket
+        import ssl
+
+        self._behind = behind.rsplit(":", 1)
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._context.load_cert_chain(chain)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self._ended = False
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._ended = True
+        self._listening.close()
+
+    def _serve(self) -> None:
+        while not self._ended:
+            try:
+                raw, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._pass_on, args=(raw,), daemon=True).start()
+
+    def _pass_on(self, raw: Any) -> None:
+        import selectors
+        import socket
+
+        try:
+            with (
+                self._context.wrap_socket(raw, server_side=True) as front,
+                socket.create_connection((self._behind[0], int(self._behind[1]))) as back,
+                selectors.DefaultSelector() as selector,
+            ):
+                selector.register(front, selectors.EVENT_READ)
+                selector.register(back, selectors.EVENT_READ)
+                while True:
+                    ready = {key.fileobj for key, _ in selector.select()}
+                    if front in ready:
+                        while True:
+                            data = front.recv(65536)
+                            if not data:
+                                return
+                            back.sendall(data)
+                            if not front.pending():
+                                break
+                    if back in ready:
+                        data = back.recv(65536)
+                        if not data:
+                            return
+                        front.sendall(data)
+        except OSError:
+            return
+
+
+async def test_whom_a_certificate_is_good_for(
+    twin: Face, points: list[str], tmp_path: Path
+) -> None:
+    ca, chain = certificate_for(tmp_path, "DNS:db.example")
+    (tmp_path / "chain.pem").write_bytes(chain)
+    front = Front(tmp_path / "chain.pem", points[0])
+    # The node tells of itself at another address, which is reached here.
+    settings: dict[str, Any] = {
+        "addresses": {points[0].rsplit(":", 1)[0]: f"127.0.0.1:{front.port}"},
+        "connect_timeout_s": 20,
+    }
+    try:
+        at = f"127.0.0.1:{front.port}"
+        with pytest.raises(errors.ConnectError, match=r"not valid for name"):
+            await twin.open(at, tls=Tls(ca=ca), **settings)
+        with pytest.raises(errors.ConnectError, match=r"not valid for name"):
+            await twin.open(at, tls=Tls(ca=ca, names=["other.example"]), **settings)
+        for tls in (
+            Tls(ca=ca, names=["db.example"]),
+            Tls(ca=ca, verify="authority"),
+            Tls(verify=False),
+        ):
+            async with twin.connect(at, tls=tls, **settings) as client:
+                assert (await client.execute(VERSION)).one() is not None
+        other_ca, _ = certificate_for(tmp_path, "DNS:db.example")
+        with pytest.raises(errors.ConnectError, match=r"certificate"):
+            await twin.open(at, tls=Tls(ca=other_ca, verify="authority"), **settings)
+    finally:
+        front.close()
+
+
+class Plain:
+    """What user and password do, as a conversation."""
+
+    mechanisms: ClassVar[list[str]] = []
+
+    def __init__(self, mechanism: str, user: str, password: str) -> None:
+        self.mechanisms.append(mechanism)
+        self._said = f"\0{user}\0{password}".encode()
+
+    def first(self) -> bytes | None:
+        return self._said
+
+    def answer(self, challenge: bytes | None) -> bytes | None:
+        raise AssertionError("the server was told everything already")
+
+    def accepted(self, token: bytes | None) -> None:
+        assert token in (None, b"")
+
+
+async def test_an_authenticator_of_ones_own(face: Face, cassandra_secure: Cassandra) -> None:
+    cluster = cassandra_secure
+    user, password = cluster.user or "", cluster.password or ""
+    tls = Tls(ca=cluster.ca_certificate)
+    Plain.mechanisms.clear()
+    async with face.connect(
+        cluster.contact_points,
+        tls=tls,
+        authenticator=lambda mechanism: Plain(mechanism, user, password),
+    ) as client:
+        assert (await client.execute(VERSION)).one() is not None
+    assert set(Plain.mechanisms) == {"org.apache.cassandra.auth.PasswordAuthenticator"}
+
+    with pytest.raises(errors.AuthenticationError):
+        await face.open(
+            cluster.contact_points,
+            tls=tls,
+            authenticator=lambda mechanism: Plain(mechanism, user, "wrong"),
+        )
+
+
+async def refused(face: Face, cluster: Cassandra, make: Callable[[str], Any], match: str) -> None:
+    with pytest.raises(errors.AuthenticationError, match=match):
+        await face.open(
+            cluster.contact_points, tls=Tls(ca=cluster.ca_certificate), authenticator=make
+        )
+
+
+async def test_giving_up_on_an_authenticator(twin: Face, cassandra_secure: Cassandra) -> None:
+    """One that never ends holds up nobody who does not wait for it any more."""
+    release = threading.Event()
+
+    class Stuck(Plain):
+        def first(self) -> bytes | None:
+            release.wait(20)
+            return None
+
+    settings: dict[str, Any] = {
+        "tls": Tls(ca=cassandra_secure.ca_certificate),
+        "authenticator": lambda _: Stuck("", "", ""),
+    }
+    if not twin.sync:
+        opening = asyncio.ensure_future(twin.open(cassandra_secure.contact_points, **settings))
+        await asyncio.sleep(0.5)
+        begun = time.monotonic()
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert time.monotonic() - begun < 0.5
+    with pytest.raises(errors.ConnectError):
+        await twin.open(cassandra_secure.contact_points, connect_timeout_s=1, **settings)
+    release.set()
+
+
+async def test_authenticators_that_fail(face: Face, cassandra_secure: Cassandra) -> None:
+    def raises(mechanism: str) -> Any:
+        raise LookupError("no ticket")
+
+    class Text(Plain):
+        def first(self) -> Any:
+            return "text"
+
+    await refused(face, cassandra_secure, raises, "LookupError: no ticket")
+    await refused(face, cassandra_secure, lambda _: Text("", "", ""), "expected bytes or None")
+    await refused(face, cassandra_secure, lambda _: object(), "AttributeError")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tls": "yes"}, "tls must be a Tls"),
+        ({"authenticator": 5}, "authenticator must be callable"),
+        ({"authenticator": Plain, "user": "a", "password": "b"}, "not both"),
+        ({"retry": "often"}, "retry must be one of"),
+        ({"speculation": 5}, "speculation must be"),
+        ({"balancing": "dc1"}, "balancing must be a Balancing"),
+        ({"profiles": {"a": 5}}, "profile 'a' must be an ExecutionProfile"),
+        ({"addresses": {"db": "10.0.0.1"}}, "expected an IP address"),
+        ({"local_address": "10.0.0.1:5"}, "without a port"),
+        ({"connections_per_node": 1, "connections_per_shard": 1}, "not both"),
+        ({"tcp_keepalive_s": 0.1}, "at least 1 second"),
+        ({"shard_aware_port": 1}, "must be a bool"),
+    ],
+)
+async def test_settings_that_cannot_be(twin: Face, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(errors.ConfigError, match=message):
+        await twin.open("127.0.0.1:1", **settings)
+
+
+def test_secrets_are_not_shown() -> None:
+    tls = Tls(certificate=b"-----BEGIN CERT", key=b"-----BEGIN hunter2")
+    assert "hunter2" not in repr(tls)
+    assert "BEGIN" not in repr(tls)
+    with pytest.raises(errors.ConfigError, match="give it as bytes") as caught:
+        Tls(certificate=b"c", key="-----BEGIN PRIVATE KEY-----hunter2")._native()
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(errors.ConfigError, match="verify must be"):
+        Tls(verify="perhaps")  # type: ignore[arg-type]
+    with pytest.raises(errors.ConfigError, match="go together"):
+        Tls(certificate=b"x")
+    with pytest.raises(errors.ConfigError, match="delay_s"):
+        ConstantSpeculation(delay_s=0)

@@ -1,0 +1,97 @@
+"""The documentation site against the package and the pages, without building it (`make docs`)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.meta.sources import ROOT, python_modules
+
+import turbocql
+
+DOCS = ROOT / "docs"
+NAV = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+LISTED = re.findall(r"^ +- (?:[^:\n]+: )?(\S+\.md)\b", re.split(r"\n(?=\S)", NAV)[0], re.MULTILINE)
+PUBLIC = sorted(
+    name
+    for name in python_modules()
+    if name.count(".") < 2 and not any(part.startswith("_") for part in name.split("."))
+)
+# What people read where the sources are.
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+
+
+def api_page(module: str) -> Path:
+    """Where the reference of a module is."""
+    return DOCS / "api" / f"{module.removeprefix('turbocql.')}.md"
+
+
+def without_code(page: Path) -> str:
+    """A page without its blocks and spans of code."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return re.sub(r"(?<!`)(`+)(?!`)[^\n]+?(?<!`)\1(?!`)", "``", text)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as code hosts make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_in_nav_once() -> None:
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert len(LISTED) == len(set(LISTED))
+    # Made of CHANGELOG.md when the site is built.
+    assert set(LISTED) == pages | {"changelog.md"}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_module_has_a_page(module: str) -> None:
+    page = api_page(module)
+    assert page.exists(), f"{page.relative_to(ROOT)}, and a line in mkdocs.yml"
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"# {module}\n")
+    assert re.findall(r"^::: (\S+)$", text, re.MULTILINE) == [module]
+
+
+def test_there_are_no_pages_of_other_modules() -> None:
+    assert set((DOCS / "api").iterdir()) == {api_page(module) for module in PUBLIC}
+
+
+def test_the_packages_page_names_all_that_it_offers() -> None:
+    """Their docstrings are on the pages of their modules."""
+    text = api_page("turbocql").read_text(encoding="utf-8")
+    named = set(re.findall(r"\[(\w+)\]\[turbocql\.[\w.]+\]|`(__version__)`", text))
+    names = {one or other for one, other in named}
+    assert set(turbocql.__all__) <= names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_work_where_the_sources_are_read(page: Path) -> None:
+    text = without_code(page)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"https?://", target):
+            continue
+        place, _, anchor = target.partition("#")
+        found = (page.parent / place).resolve() if place else page
+        assert found.is_relative_to(ROOT), target
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found), target
+    if page.parent != DOCS / "api":
+        # Only the site knows names of the package.
+        assert not re.search(r"\]\[[\w.]*\]", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_read_the_same_on_the_site(page: Path) -> None:
+    """What code hosts are generous about, and Python's Markdown is not."""
+    text = without_code(page)
+    assert not re.search(r"<\w[\w ]*>", text), "a tag, which readers do not see: write &lt;"
+    before = ""
+    for line in text.splitlines():
+        if re.match(r"([-*]|\d+\.) ", line) and before:
+            inside = re.match(r"([-*]|\d+\.) | {2,}", before)
+            assert inside, f"an empty line belongs before the list: {line}"
+        before = line

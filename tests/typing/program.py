@@ -1,0 +1,194 @@
+"""A user's program that uses nearly everything, for mypy and pyright, both strict.
+
+It runs too: `python program.py host:port`. `assert_type` is what a type checker has to have found
+out; at run time it does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from typing_extensions import assert_type
+
+import turbocql
+import turbocql.aio
+import turbocql.dbapi
+from turbocql import (
+    Balancing,
+    Batch,
+    Config,
+    Consistency,
+    ConstantSpeculation,
+    ExecutionProfile,
+    Query,
+    Rows,
+    errors,
+)
+from turbocql.cluster import Metrics, Node, Replica, Trace
+from turbocql.schema import Schema, Table
+
+KEYSPACE = "typed"
+
+
+@dataclass
+class User:
+    """A row."""
+
+    id: int
+    name: str | None = None
+
+
+class Pair(NamedTuple):
+    """Another one."""
+
+    id: int
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Size:
+    """A value of a user-defined type."""
+
+    width: int | None = None
+    height: int | None = None
+
+
+def settings(point: str) -> Config:
+    """Everything that a session is made from."""
+    return Config(
+        contact_points=[point],
+        consistency=Consistency.LOCAL_ONE,
+        serial_consistency="LOCAL_SERIAL",
+        timeout_s=30,
+        retry="default",
+        speculation=ConstantSpeculation(delay_s=0.5),
+        balancing=Balancing(token_aware=True),
+        profiles={"slow": ExecutionProfile(timeout_s=120, retry="fallthrough")},
+        compression="lz4",
+        connections_per_node=1,
+        keepalive_interval_s=10,
+        tls=None,
+        application_name="typed",
+        application_version="1",
+    )
+
+
+def synchronous(config: Config) -> None:
+    """The synchronous face."""
+    with turbocql.connect(config=config) as session:
+        session.execute(f"DROP KEYSPACE IF EXISTS {KEYSPACE}")
+        session.execute(
+            f"CREATE KEYSPACE {KEYSPACE} WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.use_keyspace(KEYSPACE)
+        session.execute("CREATE TYPE size (width int, height int)")
+        session.execute("CREATE TABLE users (id int PRIMARY KEY, name text, box frozen<size>)")
+        session.register_type("size", Size)
+
+        insert = session.prepare("INSERT INTO users (id, name, box) VALUES (?, ?, ?)")
+        insert = insert.with_options(idempotent=True, consistency="ONE")
+        bound = insert.bind((1, "one", Size(1, 2)))
+        session.execute(bound, profile="slow", tracing=False)
+        assert_type(bound.token, int | None)
+        assert_type(bound.routing_key, bytes | None)
+        report = session.execute_many(insert, ((i, f"number {i}", None) for i in range(2, 500)))
+        assert_type(report.succeeded, int)
+        batch = Batch("unlogged", timestamp=1_700_000_000_000_000)
+        batch.add(insert, (1000, "batch", None))
+        batch.add(Query("DELETE FROM users WHERE id = 1001"))
+        session.execute(batch)
+
+        select = Query("SELECT id, name FROM users WHERE id = ?", page_size=10)
+        users = session.execute(select, (1,), row=User)
+        assert_type(users, Rows[User])
+        user = users.one()
+        assert_type(user, User | None)
+        assert user is not None
+        assert user.name == "one"
+        pairs = session.execute("SELECT id, name FROM users", row=Pair, page_size=100)
+        assert_type(pairs.all(), list[Pair])
+        tuples = session.execute("SELECT id, name FROM users", rows="tuple")
+        assert_type(tuples, Rows[tuple[Any, ...]])
+        for page in session.execute("SELECT id FROM users", rows="dict", page_size=50).pages():
+            assert_type(page, list[dict[str, Any]])
+        first = session.execute("SELECT id FROM users", page_size=50)
+        state = first.paging_state
+        assert_type(state, bytes | None)
+        assert len(session.execute("SELECT id FROM users", page_size=50, paging_state=state).page())
+        for row in first:
+            assert row.id is not None
+
+        condition = session.execute("UPDATE users SET name = 'x' WHERE id = 1 IF name = 'two'")
+        assert_type(condition.applied, bool | None)
+        assert condition.existing == {"name": "one"}
+        traced = session.execute("SELECT id FROM users WHERE id = 1", tracing=True)
+        assert_type(traced.trace(), Trace | None)
+
+        assert_type(session.nodes, tuple[Node, ...])
+        assert_type(session.replicas(bound), tuple[Replica, ...])
+        assert_type(session.metrics(), Metrics)
+        schema = session.schema()
+        assert_type(schema, Schema)
+        assert_type(schema.table(f"{KEYSPACE}.users"), Table)
+        session.await_schema_agreement(timeout_s=30)
+        session.forget_prepared()
+        try:
+            session.execute("SELECT nothing FROM users")
+        except errors.InvalidQuery as error:
+            assert_type(error.may_have_applied, bool)
+        try:
+            session.execute(insert, ("one", None, None))
+        except errors.EncodeError as refused:
+            print(refused)
+
+
+async def asynchronous(config: Config) -> None:
+    """The asynchronous face."""
+
+    async def rows() -> AsyncIterator[tuple[int, str, Size]]:
+        for i in range(2000, 2100):
+            yield i, f"number {i}", Size(i)
+
+    async with turbocql.aio.connect(config=config) as session:
+        await session.use_keyspace(KEYSPACE)
+        report = await session.execute_many(
+            "INSERT INTO users (id, name, box) VALUES (?, ?, ?)", rows()
+        )
+        assert report.succeeded == 100
+        users = await session.execute("SELECT id, name FROM users WHERE id = 2001", row=User)
+        user = users.one()
+        assert_type(user, User | None)
+        async for found in await session.execute("SELECT id, name FROM users", row=User):
+            assert_type(found, User)
+        counted = await session.execute_many(
+            "SELECT name FROM users WHERE id = ?", [(1,), (2000,)], results=True
+        )
+        assert counted.results is not None
+        print([result.one().name for result in counted.results])
+        assert_type(await session.schema(), Schema)
+        await turbocql.aio.diagnosis(session)
+
+
+def database_api(point: str) -> None:
+    """PEP 249."""
+    with turbocql.dbapi.connect(point, keyspace=KEYSPACE) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT name FROM users WHERE id = ?", (1,))
+        print(cursor.fetchone())
+
+
+def main(point: str) -> None:
+    """All of it."""
+    config = settings(point)
+    synchronous(config)
+    asyncio.run(asynchronous(config))
+    database_api(point)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,392 @@
+"""What the Database API has before there is a connection: names, exceptions, types, values."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import inspect
+import pickle
+import re
+import socket
+import traceback
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.children import run_python
+
+import turbocql
+from turbocql import codec, dbapi, errors
+from turbocql.bulk import BulkFailure, BulkReport
+
+CLASSES = [
+    cls for cls in vars(errors).values() if inspect.isclass(cls) and issubclass(cls, errors.Error)
+]
+
+# "Exceptions" of PEP 249: each class and the one that it hangs on.
+STANDARD: dict[str, type[Exception]] = {
+    "Warning": Exception,
+    "Error": Exception,
+    "InterfaceError": dbapi.Error,
+    "DatabaseError": dbapi.Error,
+    "DataError": dbapi.DatabaseError,
+    "OperationalError": dbapi.DatabaseError,
+    "IntegrityError": dbapi.DatabaseError,
+    "InternalError": dbapi.DatabaseError,
+    "ProgrammingError": dbapi.DatabaseError,
+    "NotSupportedError": dbapi.DatabaseError,
+}
+
+
+def translated(error: errors.Error) -> Any:
+    """What a user catches when a session raises an error."""
+    with pytest.raises(dbapi.Error) as caught:
+        dbapi._reraise(error)
+    return caught.value
+
+
+# The module
+
+
+def test_the_globals_of_the_module() -> None:
+    assert (dbapi.apilevel, dbapi.threadsafety, dbapi.paramstyle) == ("2.0", 2, "qmark")
+    assert callable(dbapi.connect)
+
+
+def test_it_is_loaded_when_it_is_asked_for() -> None:
+    program = """
+        import sys, turbocql
+        print("turbocql.dbapi" in sys.modules, turbocql.dbapi.apilevel)
+        import turbocql.dbapi as imported
+        print(imported is turbocql.dbapi)
+    """
+    assert run_python(program) == "False 2.0\nTrue\n"
+
+
+# Exceptions
+
+
+@pytest.mark.parametrize("name", STANDARD)
+def test_the_tree_of_exceptions(name: str) -> None:
+    cls = getattr(dbapi, name)
+    assert issubclass(cls, STANDARD[name])
+    assert cls.__name__ == cls.__qualname__ == name
+    assert cls.__module__ == "turbocql.dbapi"
+    assert getattr(dbapi.Connection, name) is cls
+    assert not issubclass(dbapi.Warning, dbapi.Error)
+    assert issubclass(dbapi.Error, errors.Error)
+    assert not issubclass(dbapi.InterfaceError, dbapi.DatabaseError)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_error_is_one_of_both(cls: type[errors.Error]) -> None:
+    """A new class of errors needs a place in the table."""
+    ours = dbapi._OURS[cls]
+    error: Any = cls("what happened")
+    added = {"path": "value[1]", "code": 7, "details": {"received": 1}, "may_have_applied": True}
+    vars(error).update(added)
+    caught = translated(error)
+    assert isinstance(caught, ours)
+    assert isinstance(caught, cls)
+    assert (str(caught), caught.args, vars(caught)) == (str(error), error.args, added)
+    assert type(translated(cls("again"))) is type(caught)
+    standard = [base.__name__ for base in type(caught).__mro__ if base.__name__ in STANDARD]
+    assert standard[0] == ours.__name__, "tools go by the names of bases, in this order"
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        for same in (pickle.loads(pickle.dumps(caught, protocol)), copy.copy(caught)):
+            assert type(same) is type(caught)
+            assert (str(same), same.args, vars(same)) == (str(caught), caught.args, added)
+
+
+def test_an_error_says_of_which_classes_it_is() -> None:
+    error = translated(errors.InvalidQuery("no such table"))
+    said = traceback.format_exception_only(error)
+    assert said == ["turbocql.dbapi.ProgrammingError.InvalidQuery: no such table\n"]
+    assert type(error).__doc__ == errors.InvalidQuery.__doc__
+
+
+def test_an_error_of_ours_stays_as_it_is() -> None:
+    error = dbapi.NotSupportedError("no")
+    assert translated(error) is error
+    once = translated(errors.WriteTimeout("late"))
+    assert translated(once) is once
+
+
+def test_a_class_of_tomorrow_goes_by_its_base() -> None:
+    class Newer(errors.ReadTimeout):
+        pass
+
+    caught = translated(Newer("?"))
+    assert isinstance(caught, dbapi.OperationalError)
+    assert isinstance(caught, Newer)
+
+
+def test_where_an_error_came_from_is_kept() -> None:
+    cause, context = KeyError("cause"), ValueError("context")
+    original = errors.EncodeError("no")
+    try:
+        try:
+            raise context
+        except ValueError:
+            raise original  # noqa: B904
+    except errors.EncodeError:
+        caught = translated(original)
+    assert (caught.__cause__, caught.__context__) == (None, context)
+    assert not caught.__suppress_context__
+    names = [frame.name for frame in traceback.extract_tb(caught.__traceback__)]
+    assert names[-1] == "test_where_an_error_came_from_is_kept", "where it was raised first"
+    original.__cause__ = cause
+    caught = translated(original)
+    assert caught.__cause__ is cause
+    assert caught.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("first", "ours"),
+    [
+        (errors.EncodeError("7"), dbapi.DataError),
+        (errors.WriteTimeout("late"), dbapi.OperationalError),
+        (errors.InvalidQuery("?"), dbapi.ProgrammingError),
+        (dbapi.ProgrammingError("2 parameters"), dbapi.ProgrammingError),
+        (translated(errors.ReadTimeout("late")), dbapi.OperationalError),
+        (OSError("no such file"), dbapi.InterfaceError),
+    ],
+)
+def test_a_bulk_error_takes_after_its_first_failure(
+    first: Exception, ours: type[dbapi.Error]
+) -> None:
+    failures = [BulkFailure(4, first), BulkFailure(5, errors.InvalidQuery("another"))]
+    report = BulkReport(rows=6, succeeded=4, failures=failures)
+    with pytest.raises(errors.BulkError) as raised:
+        report.raise_for_failures()
+    caught = translated(raised.value)
+    assert isinstance(caught, ours)
+    assert isinstance(caught, errors.BulkError)
+    assert caught.__cause__ is first
+    assert (caught.report, caught.done, caught.failed) == (report, 4, failures)
+    assert str(caught) == str(raised.value)
+    same = pickle.loads(pickle.dumps(caught))
+    assert (type(same), same.done) == (type(caught), 4)
+
+
+# Types
+
+TYPES = {
+    "STRING": ["ascii", "text"],
+    "BINARY": ["blob", "'org.apache.cassandra.db.marshal.BytesType'", "'a.b(c.d<int>)'"],
+    "NUMBER": [
+        *("tinyint", "smallint", "int", "bigint", "counter", "varint"),
+        *("float", "double", "decimal"),
+    ],
+    "DATETIME": ["date", "time", "timestamp", "duration"],
+    "ROWID": [],
+    "BOOLEAN": ["boolean"],
+    "UUID": ["uuid", "timeuuid"],
+    "INET": ["inet"],
+    "COLLECTION": [
+        "list<int>",
+        "set<text>",
+        "map<text, frozen<list<int>>>",
+        "tuple<int, text>",
+        "vector<float, 1536>",
+        "frozen<set<int>>",
+        "frozen<app.address>",
+        "app.address",
+        'app."Home.Address<>"',
+        '"Of.Apps"."text"',
+        'app."int"',
+    ],
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_type_objects_equal_their_codes_alone(name: str) -> None:
+    one = getattr(dbapi, name)
+    for group, codes in TYPES.items():
+        for code in codes:
+            assert (one == code) is (group == name), code
+            assert (code == one) is (group == name), code
+            assert (one != code) is (group != name), code
+    assert one == one
+    assert repr(one) == name
+    others = [getattr(dbapi, other) for other in TYPES if other != name]
+    assert one not in others
+    assert one != None  # noqa: E711
+    assert one != 7
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+
+
+def test_every_simple_type_of_the_codec_is_in_a_group() -> None:
+    simple = {code for codes in TYPES.values() for code in codes if code.isalpha()}
+    for code in simple:
+        assert codec.CqlType(code).kind == code
+    assert len(simple) == 20
+
+
+# Values
+
+
+def test_constructors_give_values_that_are_bound() -> None:
+    instant = datetime.datetime(2024, 2, 29, 12, 30, 15, 250_000, tzinfo=datetime.timezone.utc)
+    ticks = instant.timestamp()
+    day, clock = datetime.date(2024, 2, 29), datetime.time(12, 30, 15)
+    assert dbapi.Date(2024, 2, 29) == dbapi.DateFromTicks(ticks) == day
+    assert dbapi.Time(12, 30, 15) == clock
+    assert dbapi.TimeFromTicks(ticks) == clock.replace(microsecond=250_000)
+    assert dbapi.Timestamp(2024, 2, 29, 12, 30, 15) == instant.replace(tzinfo=None, microsecond=0)
+    assert dbapi.TimestampFromTicks(ticks) == instant
+    assert dbapi.TimestampFromTicks(ticks).utcoffset() == datetime.timedelta(0)
+    for cql_type, value in (
+        ("date", dbapi.Date(2024, 2, 29)),
+        ("date", dbapi.DateFromTicks(ticks)),
+        ("time", dbapi.TimeFromTicks(ticks)),
+        ("timestamp", dbapi.TimestampFromTicks(ticks)),
+        ("blob", dbapi.Binary(b"\0\xff")),
+    ):
+        assert codec.decode(cql_type, codec.encode(cql_type, value)) == value
+    naive = codec.encode("timestamp", dbapi.Timestamp(2024, 2, 29, 12, 30, 15, 250_000))
+    assert naive == codec.encode("timestamp", instant)
+    assert dbapi.DateFromTicks(-1) == datetime.date(1969, 12, 31)
+
+
+def test_ticks_do_not_depend_on_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = """
+        from turbocql import dbapi
+        print(dbapi.DateFromTicks(0), dbapi.TimeFromTicks(0), dbapi.TimestampFromTicks(0))
+    """
+    monkeypatch.setenv("TZ", "America/New_York")
+    assert run_python(program) == "1970-01-01 00:00:00 1970-01-01 00:00:00+00:00\n"
+
+
+def test_binary_takes_buffers_only() -> None:
+    buffers: list[Any] = [b"ab", bytearray(b"ab"), memoryview(b"ab")]
+    for data in (*buffers, array("B", b"ab"), np.array([97, 98])):
+        made = dbapi.Binary(data)
+        assert type(made) is bytes
+        assert made == bytes(memoryview(data))
+    for nothing in ("ab", 2, [97, 98], None):
+        with pytest.raises(TypeError):
+            dbapi.Binary(nothing)  # type: ignore[arg-type]
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        (1, "a"),
+        [1, "a"],
+        np.array([1, 2]),
+        {"a": 1, "b": None},
+        OrderedDict(b=1, a=2),
+        MappingProxyType({"a": 1, "b": 2}),
+    ],
+)
+def test_parameters_that_are_right(parameters: Any) -> None:
+    dbapi._check_parameters(["a", "b"], parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ((), "the statement has 2 bind markers, got 0 parameters"),
+        ((1,), "the statement has 2 bind markers, got 1 parameters"),
+        ([1, 2, 3], "the statement has 2 bind markers, got 3 parameters"),
+        ({"a": 1}, "the statement's bind markers are a, b; 'b' is missing"),
+        ({"a": 1, "b": 2, "c": 3}, "the statement's bind markers are a, b; 'c' is none"),
+        ("ab", "parameters must be a sequence or a mapping, got str"),
+        (b"ab", "parameters must be a sequence or a mapping, got bytes"),
+        ({1, 2}, "parameters must be a sequence or a mapping, got set"),
+        (iter((1, 2)), "parameters must be a sequence or a mapping, got tuple_iterator"),
+        (7, "parameters must be a sequence or a mapping, got int"),
+        (None, "parameters must be a sequence or a mapping, got NoneType"),
+    ],
+)
+def test_parameters_that_are_wrong(parameters: Any, message: str) -> None:
+    with pytest.raises(dbapi.ProgrammingError) as caught:
+        dbapi._check_parameters(["a", "b"], parameters)
+    assert str(caught.value) == message
+
+
+def test_one_name_at_several_markers() -> None:
+    dbapi._check_parameters(["a", "a"], {"a": 1})
+    dbapi._check_parameters(["a", "a"], (1, 2))
+    with pytest.raises(dbapi.ProgrammingError, match="bind markers are none; 'a' is none"):
+        dbapi._check_parameters([], {"a": 1})
+
+
+# Connecting
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that nobody listens at, and that nobody else is given meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+def test_connecting_to_nobody(closed_port: int) -> None:
+    with pytest.raises(dbapi.OperationalError, match=str(closed_port)) as caught:
+        dbapi.connect("127.0.0.1", port=closed_port, connect_timeout_s=10)
+    assert isinstance(caught.value, errors.ConnectError)
+    assert isinstance(caught.value, ConnectionError)
+
+
+def test_settings_that_cannot_be() -> None:
+    with pytest.raises(dbapi.ProgrammingError, match="page_size must be an int") as caught:
+        dbapi.connect("127.0.0.1", page_size=0)
+    assert isinstance(caught.value, errors.ConfigError)
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(TypeError, match="unknown setting 'pages'"):
+        dbapi.connect("127.0.0.1", pages=3)  # type: ignore[call-arg]
+
+
+def test_it_takes_what_a_session_takes() -> None:
+    ours, theirs = inspect.signature(dbapi.connect), inspect.signature(turbocql.connect)
+    assert list(ours.parameters.values()) == list(theirs.parameters.values())
+
+
+def test_what_is_optional_and_makes_no_sense_is_not_there() -> None:
+    for name in ("callproc", "nextset", "scroll"):
+        assert not hasattr(dbapi.Cursor, name)
+
+
+# The guide
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "dbapi.md").read_text(encoding="utf-8")
+
+
+def listed(section: str) -> list[tuple[list[str], list[str]]]:
+    """The names in the first and in the second column of a table of the guide."""
+    text = GUIDE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `")]
+    return [(re.findall(r"`(\w+)`", one), re.findall(r"`(\w+)`", other)) for one, other in rows]
+
+
+def test_the_guide_has_every_error_where_it_belongs() -> None:
+    told: dict[type[errors.Error], type[dbapi.Error]] = {}
+    for ours, theirs in listed("Errors"):
+        known = [getattr(errors, name) for name in theirs if name in errors.__all__]
+        told |= dict.fromkeys(known, getattr(dbapi, ours[0]))
+    # Bases that nothing is raised of, and what goes by its first failure.
+    unsaid = {errors.Error, errors.CodecError, errors.BulkError}
+    assert told == {cls: ours for cls, ours in dbapi._OURS.items() if cls not in unsaid}
+    assert {name for ours, _ in listed("Errors") for name in ours} == set(STANDARD) - {"Error"}
+
+
+def test_the_guide_has_every_type_where_it_belongs() -> None:
+    told = [name for ours, _ in listed("Types") for name in ours]
+    assert sorted(told) == sorted(TYPES)
+    for ours, types in listed("Types"):
+        for cql_type in types:
+            assert any(getattr(dbapi, name) == cql_type for name in ours), cql_type
+    simple = {code for codes in TYPES.values() for code in codes if code.isalpha()}
+    assert simple <= {name for _, types in listed("Types") for name in types}
