@@ -1,20 +1,19 @@
 //! `send_body` of the driver's QUERY, EXECUTE and BATCH messages.
 
-use std::ops::Range;
-
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyBytes, PyInt, PyList, PyString, PyType};
 use turbocql_codec::message::{
-    AsCell, Batch, BatchKind, Consistency, Execute, Message, Parameters, Query, SerialConsistency,
-    Settings, Statement, StatementText, Values, Version,
+    AsCell, BatchKind, Consistency, Execute, Message, Parameters, Query, SerialConsistency,
+    Settings, Values, Version,
 };
 
 use super::Counts;
 use super::method::StandInMethod;
+use crate::ffi::batch;
 use crate::ffi::bytes;
 use crate::ffi::call::{self, StandIn};
-use crate::ffi::held::{Value, append_values};
+use crate::ffi::held::append_values;
 
 /// Stands in for `send_body(f, protocol_version)`, with or without `protocol_features` behind.
 #[pyclass(frozen, module = "turbocql._core")]
@@ -217,49 +216,9 @@ impl BodyStandIn {
             _ => return None,
         };
         let queries = read.get(pyo3::intern!(py, "queries"))?.cast_into_exact::<PyList>().ok()?;
-        let mut values: Vec<Value> = Vec::new();
-        let mut known: Vec<(Text<'py>, Range<usize>)> = Vec::with_capacity(queries.len());
-        for query in &queries {
-            let query = query.cast_into_exact::<PyTuple>().ok()?;
-            let [prepared, text, parameters] = query.as_slice() else { return None };
-            let text = if prepared.is(PyBool::new(py, true)) {
-                Text::Prepared(text.cast_exact::<PyBytes>().ok()?.clone())
-            } else if prepared.is(PyBool::new(py, false)) {
-                Text::Query(text.cast_exact::<PyString>().ok()?.clone())
-            } else {
-                return None;
-            };
-            let start = values.len();
-            if start == 0
-                && let Ok(first) = parameters.len()
-            {
-                // Mostly all have as many.
-                values.reserve(first.min(MOST) * queries.len().min(MOST_RESERVED));
-            }
-            if !append_values(parameters, self.unset.bind(py), &mut values, MOST) {
-                return None;
-            }
-            known.push((text, start..values.len()));
-        }
-        let mut statements = Vec::with_capacity(known.len());
-        for (text, range) in &known {
-            let text = match text {
-                Text::Prepared(id) => StatementText::Prepared(id.as_bytes()),
-                Text::Query(query) => StatementText::Query(query.to_str().ok()?),
-            };
-            statements.push(Statement { text, values: &values[range.clone()] });
-        }
-        written(py, &Batch { kind, statements: &statements, settings }, version)
+        batch::body(&queries, self.unset.bind(py), kind, settings, version)
     }
 }
-
-enum Text<'py> {
-    Prepared(Bound<'py, PyBytes>),
-    Query(Bound<'py, PyString>),
-}
-
-/// Statements that room is made for at once.
-const MOST_RESERVED: usize = 256;
 
 /// Values of a statement at most.
 const MOST: usize = u16::MAX as usize;

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 pub mod arrays;
+pub mod batch;
 pub mod buffer;
 pub mod bytes;
 pub mod call;
