@@ -5,7 +5,9 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyAttributeError, PyMemoryError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{
+    PyByteArray, PyBytes, PyDict, PyFrozenSet, PyList, PyMemoryView, PyString, PyTuple,
+};
 use turbocql_codec::{Column, RowBuffer, Segment};
 
 use crate::row::compile_all;
@@ -228,8 +230,8 @@ impl RowPlan {
         if values.is_instance(interned::mapping(py)?)? {
             return self.encode_named(values, values.len()?, |name| item_of(values, name), rows);
         }
-        if record::is_dataclass(values)? {
-            return self.encode_attributes(values, rows);
+        if let Some(fields) = record::field_names(values)? {
+            return self.encode_attributes(values, &fields, rows);
         }
         let sequence = !values.is_instance_of::<PyString>()
             && !values.is_instance_of::<PyBytes>()
@@ -240,7 +242,8 @@ impl RowPlan {
             && !has_labels(values)?;
         if !sequence {
             let reason = format!(
-                "values must be a list, tuple, other sequence, mapping or dataclass, got {}",
+                "values must be a list, tuple, other sequence, mapping, dataclass or object of a \
+                 class of attrs, msgspec or pydantic, got {}",
                 describe(values)
             );
             return Err(Failure::refused("row", reason));
@@ -252,18 +255,36 @@ impl RowPlan {
     }
 
     /// Where in a named tuple the value of each column is, when it has all columns among its names:
-    /// their order need not be that of the statement.
-    fn by_name(&self, values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<usize>>> {
+    /// their order need not be that of the statement. One that has a column's name at another place,
+    /// and not all of them, is refused: which value is whose cannot be told.
+    fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
+        let py = values.py();
         let Some(names) = record::names_of(values)? else { return Ok(None) };
         let mut order = Vec::with_capacity(self.names.len());
-        for name in &self.names {
-            match names.index(name.bind(values.py())) {
-                Ok(position) => order.push(position),
-                Err(error) if error.is_instance_of::<PyValueError>(values.py()) => return Ok(None),
-                Err(error) => return Err(error),
+        let mut elsewhere = None;
+        for (i, name) in self.names.iter().enumerate() {
+            match names.index(name.bind(py)) {
+                Ok(position) => {
+                    order.push(position);
+                    if position != i {
+                        elsewhere.get_or_insert(i);
+                    }
+                }
+                Err(error) if error.is_instance_of::<PyValueError>(py) => {}
+                Err(error) => return Err(error.into()),
             }
         }
-        Ok(Some(order))
+        if order.len() == self.names.len() {
+            return Ok(Some(order));
+        }
+        let Some(elsewhere) = elsewhere else { return Ok(None) };
+        let reason = format!(
+            "{} has a value called {:?} at another place than the statement, and not all of the \
+             statement's names: give all of them, or a tuple without names",
+            crate::value::describe::type_name(values),
+            self.columns[elsewhere].name,
+        );
+        Err(Failure::refused("row", reason))
     }
 
     fn check_count(&self, got: usize) -> Outcome<()> {
@@ -315,9 +336,14 @@ impl RowPlan {
         self.check_names(values)
     }
 
-    /// The fields of a dataclass, by name. One that is missing is no accident of data as a missing
+    /// The fields of an object, by name. One that is missing is no accident of data as a missing
     /// key may be: the class does not fit the statement.
-    fn encode_attributes(&self, values: &Bound<'_, PyAny>, rows: &mut RowBuffer) -> Outcome<()> {
+    fn encode_attributes(
+        &self,
+        values: &Bound<'_, PyAny>,
+        fields: &Bound<'_, PyFrozenSet>,
+        rows: &mut RowBuffer,
+    ) -> Outcome<()> {
         let py = values.py();
         for (i, name) in self.names.iter().enumerate() {
             let refuse = |why: &str| {
@@ -328,7 +354,7 @@ impl RowPlan {
                 failure.at(|| Segment::Column(column.name.clone()))
             };
             // Methods, properties and class variables of that name are no fields.
-            if !record::is_field(values, name.bind(py))? {
+            if !fields.contains(name.bind(py))? {
                 return Err(refuse("such field"));
             }
             let value = values.getattr(name.bind(py)).map_err(|error| {

@@ -148,6 +148,11 @@ impl Shape {
             // The list is nobody else's.
             rows.set_item(i, make.call1((row,)).map_err(|error| not_the_end(py, error))?)?;
         }
+        let conditional = self.columns.iter().any(|column| column.name == "[applied]");
+        if conditional && rows.iter().any(|row| row.is_none()) {
+            // A condition that was met answers without a row.
+            return PyList::new(py, rows.iter().filter(|row| !row.is_none()).collect::<Vec<_>>());
+        }
         Ok(rows)
     }
 
@@ -249,6 +254,16 @@ impl Shapes {
         drop(known);
         let dropped = std::mem::take(&mut *self.lock());
         drop((before, dropped));
+    }
+
+    /// Forgets all classes, and what was made with them.
+    pub fn clear(&self, py: Python<'_>) {
+        let mut known = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let before = std::mem::take(&mut *known);
+        drop(known);
+        let dropped = std::mem::take(&mut *self.lock());
+        drop((before, dropped));
+        let _ = py;
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<usize, Arc<Shape>>> {

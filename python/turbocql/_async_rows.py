@@ -94,7 +94,7 @@ class _Whole:
 
     @property
     def left(self) -> int:
-        return self._max_failures - len(self.failures)
+        return max(0, self._max_failures - len(self.failures))
 
     def add(self, report: BulkReport) -> None:
         self.failures += [(self.rows + failed.row, failed.error) for failed in report.failures]
@@ -108,4 +108,4 @@ class _Whole:
             self.results = kept
         self.rows += report.rows
         self.succeeded += report.succeeded
-        self.stopped |= report.stopped
+        self.stopped |= report.stopped or len(self.failures) > self._max_failures

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-__all__ = ["row_maker"]
+__all__ = ["field_names", "row_maker"]
 
 APPLIED = "[applied]"
 """The column by which a lightweight transaction tells whether it was applied."""
@@ -126,7 +126,8 @@ def _fields(made: Any) -> list[_Field] | None:
             for field in made.__attrs_attrs__
             if field.init
         ]
-    if hasattr(made, "__struct_fields__"):
+    # The class of such classes has it too.
+    if isinstance(getattr(made, "__struct_fields__", None), tuple):
         return _msgspec_fields(made)
     return None
 
@@ -147,6 +148,36 @@ def _pydantic_fields(made: Any) -> list[_Field]:
 def _msgspec_fields(made: Any) -> list[_Field]:
     fields = sys.modules["msgspec.structs"].fields(made)
     return [_Field(field.name, field.name, field.required) for field in fields]
+
+
+def field_names(made: type) -> frozenset[str] | None:
+    """By what names objects of a class have their fields: dataclasses, and classes of attrs,
+    msgspec and pydantic; `None` for other classes. Called by the native core.
+    """
+    kept = _kept_names.get(id(made))
+    if kept is not None and kept[0] is made:
+        return kept[1]
+    names = _field_names(made)
+    if len(_kept_names) >= _MOST:
+        _kept_names.clear()
+    _kept_names[id(made)] = (made, names)
+    return names
+
+
+_kept_names: dict[int, tuple[type, frozenset[str] | None]] = {}
+"""Names of fields by class, which is kept alive as above."""
+
+
+def _field_names(made: Any) -> frozenset[str] | None:
+    if dataclasses.is_dataclass(made):
+        # Also those that the constructor does not take.
+        return frozenset(field.name for field in dataclasses.fields(made))
+    if hasattr(made, "__attrs_attrs__"):
+        return frozenset(field.name for field in made.__attrs_attrs__)
+    if issubclass(made, tuple):
+        return None
+    fields = _fields(made)
+    return None if fields is None else frozenset(field.name for field in fields)
 
 
 def _takes_more(made: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import BulkError
+from .errors import BulkError, ClosedError
 
 __all__ = ["BulkFailure", "BulkReport"]
 
@@ -68,8 +68,11 @@ def _report(
         return report
     if not isinstance(raised, Exception):
         raise raised
+    what = (
+        "the session was closed" if isinstance(raised, ClosedError) else "reading the rows failed"
+    )
     error = BulkError(
-        f"reading the rows failed after {rows} of them, {succeeded} of which succeeded: "
+        f"{what} after {rows} of them, {succeeded} of which succeeded: "
         f"{type(raised).__name__}: {raised}"
     )
     error.report = report

@@ -106,9 +106,9 @@ class Config:
     shard_aware_port: bool = True
     """Whether ScyllaDB's port that lets clients choose the shard is used; not through a proxy that
     changes source ports."""
-    keepalive_interval_s: float = 30.0
+    keepalive_interval_s: float = 10.0
     """Seconds between two questions whether an idle connection is alive."""
-    keepalive_timeout_s: float = 30.0
+    keepalive_timeout_s: float = 10.0
     """Seconds without an answer to them after which a connection is given up."""
     tcp_keepalive_s: float | None = None
     """Seconds between the operating system's own probes; `None` for none."""

@@ -287,6 +287,12 @@ def from_codec(encoding: bool, message: str, path: str, cql_type: str) -> CodecE
     return error
 
 
+def in_batch(error: BaseException, number: int) -> None:
+    """Has an error say which statement of a batch it is about. Called by the native core."""
+    if isinstance(error, CodecError):
+        error.args = (f"statement {number} of the batch: {error}",)
+
+
 def from_engine(
     kind: str,
     message: str,

@@ -108,7 +108,8 @@ class Rows(_Result[T]):
     number of times; of more pages, only one is kept, and a second iteration raises `Error`.
 
     An iteration never ends before the last row: a page that could not be fetched is asked for again
-    by the next step, and where waiting for one was broken off, the next step raises `Error`.
+    by the next step, one that could not be decoded is decoded again, and where waiting for one was
+    broken off, the next step raises `Error`.
     """
 
     __slots__ = ()
@@ -147,7 +148,8 @@ class AsyncRows(_Result[T]):
     number of times; of more pages, only one is kept, and a second iteration raises `Error`.
 
     An iteration never ends before the last row: a page that could not be fetched is asked for again
-    by the next step, and where waiting for one was broken off, the next step raises `Error`.
+    by the next step, one that could not be decoded is decoded again, and where waiting for one was
+    broken off, the next step raises `Error`.
     """
 
     __slots__ = ()
@@ -187,7 +189,7 @@ class _Pages:
     def __init__(self, rows: _Result[Any]) -> None:
         self._rows = rows
         self._page: Iterator[Any] | None = None
-        """What is left of the page; none before the first, and of one that cannot be decoded."""
+        """What is left of the page; none before it is decoded, and of one that could not be."""
         self._number = 0
         self._advancing = False
         """Whether the next page is to be fetched."""
@@ -196,16 +198,13 @@ class _Pages:
     def _begin(self) -> None:
         """The first page, or the next one."""
         self._page = None
-        if self._number == 0:
-            self._rows._check_first()
+        self._rows._check_page(self._number)
         self._rows._prefetch()
         self._page = iter(self._rows._decode())
 
     def _has_more(self) -> bool:
         """Whether there is a page to fetch, behind one of which all rows were given."""
         if not self._advancing:
-            if self._page is None:
-                raise errors.Error("a page could not be decoded: rows are missing from here on")
             if not self._rows._leave(self._number):
                 return False
             self._number += 1
@@ -217,6 +216,10 @@ class _Pages:
             )
         self._interrupted = True
         return True
+
+    def _is_to_begin(self) -> bool:
+        """Whether the current page is still to be decoded: the first, or one that failed."""
+        return self._page is None and not self._advancing
 
     def _take(self) -> list[Any]:
         """The whole current page."""
@@ -261,7 +264,7 @@ class _Iteration(_PagesInTurn):
         return self
 
     def __next__(self) -> Any:
-        if self._page is None and self._number == 0:
+        if self._is_to_begin():
             self._begin()
         while True:
             if not self._advancing:
@@ -278,8 +281,7 @@ class _PageIteration(_PagesInTurn):
         return self
 
     def __next__(self) -> list[Any]:
-        first = self._number == 0 and self._page is None
-        if not first and not self._turn():
+        if not self._is_to_begin() and not self._turn():
             raise StopIteration
         return self._take()
 
@@ -306,7 +308,7 @@ class _AsyncIteration(_AsyncPagesInTurn):
         return self
 
     async def __anext__(self) -> Any:
-        if self._page is None and self._number == 0:
+        if self._is_to_begin():
             self._begin()
         while True:
             if not self._advancing:
@@ -323,7 +325,6 @@ class _AsyncPageIteration(_AsyncPagesInTurn):
         return self
 
     async def __anext__(self) -> list[Any]:
-        first = self._number == 0 and self._page is None
-        if not first and not await self._turn():
+        if not self._is_to_begin() and not await self._turn():
             raise StopAsyncIteration
         return self._take()

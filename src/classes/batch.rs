@@ -14,6 +14,7 @@ use super::session::{Options, SessionState, given, out_of_turn};
 use crate::error;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::row::RowsAs;
+use crate::value::interned;
 
 /// A statement of a batch, as the caller gave it.
 pub enum Statement {
@@ -54,6 +55,8 @@ pub struct BatchStep {
     pub statements: Vec<Statement>,
     /// Its texts, prepared.
     pub prepared: HashMap<String, Py<Prepared>>,
+    /// When the session's cache was emptied last, before anything was prepared.
+    pub epoch: u64,
     pub options: Options,
     pub rows: RowsAs,
     /// Set once the batch is on its way.
@@ -82,7 +85,8 @@ impl BatchStep {
     pub fn send(&mut self, py: Python<'_>, op: &Arc<OpState>) -> PyResult<()> {
         let mut rows = RowBuffer::with_capacity(0, self.statements.len());
         let mut entries = Vec::with_capacity(self.statements.len());
-        for statement in &self.statements {
+        for (number, statement) in self.statements.iter().enumerate() {
+            let whose = |error| in_batch(py, error, number);
             entries.push(match statement {
                 Statement::Bound(bound) => {
                     let bound = bound.get();
@@ -91,7 +95,7 @@ impl BatchStep {
                 }
                 Statement::Prepared(prepared, values) => {
                     let values = values.as_ref().map(|values| values.bind(py));
-                    prepared.get().append(py, values, &mut rows)?;
+                    prepared.get().append(py, values, &mut rows).map_err(whose)?;
                     BatchEntry::Prepared(prepared.get().engine.clone())
                 }
                 Statement::Plain(text) => {
@@ -100,7 +104,7 @@ impl BatchStep {
                 }
                 Statement::Text(text, values) => {
                     let prepared = self.prepared.get(text).ok_or_else(out_of_turn)?;
-                    prepared.get().append(py, Some(values.bind(py)), &mut rows)?;
+                    prepared.get().append(py, Some(values.bind(py)), &mut rows).map_err(whose)?;
                     BatchEntry::Prepared(prepared.get().engine.clone())
                 }
             });
@@ -115,6 +119,12 @@ impl BatchStep {
     }
 }
 
+/// The error of a statement of a batch, with its number.
+fn in_batch(py: Python<'_>, error: PyErr, number: usize) -> PyErr {
+    let told = interned::error_in_batch(py).and_then(|tell| tell.call1((error.value(py), number)));
+    told.err().unwrap_or(error)
+}
+
 impl Step for BatchStep {
     fn arrived(
         mut self: Box<Self>,
@@ -125,7 +135,7 @@ impl Step for BatchStep {
         match arrival.map_err(|error| error::raise_engine(py, &error))? {
             Arrival::Prepared(prepared) if !self.sent => {
                 for prepared in prepared {
-                    let prepared = self.session.remember(py, prepared)?;
+                    let prepared = self.session.remember(py, prepared, self.epoch)?;
                     let text = prepared.get().engine.text().to_owned();
                     self.prepared.insert(text, prepared);
                 }

@@ -1,6 +1,7 @@
 //! `execute_many`: rows are encoded here, arena by arena; the engine keeps the window full.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -10,7 +11,7 @@ use turbocql_engine::{Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, Resp
 
 use super::cursor::Cursor;
 use super::prepared::Prepared;
-use super::session::{Options, SessionState, given};
+use super::session::{Options, SchemaChange, SessionState, given};
 use crate::error;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::value::interned;
@@ -38,6 +39,10 @@ pub struct BulkStep {
     rows: Py<PyIterator>,
     bulk: Bulk,
     max_failures: usize,
+    /// Rows that have failed, here or on their way.
+    failures: Arc<AtomicUsize>,
+    /// Set for a statement that changes the schema.
+    _schema: Option<SchemaChange>,
     next_row: u64,
     /// Rows that could not be encoded, and why.
     unfit: Vec<(u64, PyErr)>,
@@ -75,21 +80,25 @@ impl BulkStep {
         options: &BulkOptions,
         op: &Arc<OpState>,
     ) -> BulkStep {
+        let failures = Arc::<AtomicUsize>::default();
         let plan = BulkPlan {
             prepared: prepared.get().engine.clone(),
             options: given(&options.request).clone(),
             concurrency: options.concurrency,
             max_failures: options.max_failures,
+            failures: failures.clone(),
             keep_results: options.keep_results,
         };
         let events = Box::new(Events(op.clone()));
         let bulk = Bulk::start(&session.runtime, session.engine.clone(), plan, events);
         let mut step = BulkStep {
+            _schema: session.changing(prepared.get().engine.text()),
             session,
             prepared,
             rows,
             bulk,
             max_failures: options.max_failures,
+            failures,
             next_row: 0,
             unfit: Vec::new(),
             raised: None,
@@ -149,7 +158,8 @@ impl BulkStep {
             Ok(()) => numbers.push(number),
             Err(error) if error.is_instance_of::<pyo3::exceptions::PyException>(py) => {
                 self.unfit.push((number, error));
-                self.ended |= self.unfit.len() > self.max_failures;
+                let before = self.failures.fetch_add(1, Ordering::Relaxed);
+                self.ended |= before >= self.max_failures;
             }
             Err(interrupt) => {
                 self.raised = Some(interrupt);
@@ -176,7 +186,7 @@ impl BulkStep {
 
     /// The report, made in Python: `(rows read, succeeded, failures, stopped, raised, results)`.
     fn report(&mut self, py: Python<'_>, outcome: BulkOutcome) -> PyResult<Next> {
-        let stopped = outcome.stopped || self.unfit.len() > self.max_failures;
+        let stopped = self.failures.load(Ordering::Relaxed) > self.max_failures;
         let mut failed = std::mem::take(&mut self.unfit);
         failed.extend(
             outcome.failed.iter().map(|(row, error)| (*row, error::raise_engine(py, error))),
@@ -210,8 +220,16 @@ impl Step for BulkStep {
         match arrival.map_err(|error| error::raise_engine(py, &error))? {
             Arrival::Bulk(outcome) => self.report(py, outcome),
             _ => {
-                self.session.check_open()?;
-                self.feed(py, op);
+                match self.session.check_open() {
+                    Ok(()) => self.feed(py, op),
+                    // What is on its way is waited for: its rows have to be accounted for.
+                    Err(closed) if self.session.is_closed() => {
+                        self.raised.get_or_insert(closed);
+                        self.ended = true;
+                        self.bulk.finish();
+                    }
+                    Err(forked) => return Err(forked),
+                }
                 Ok(Next::Again(self))
             }
         }

@@ -13,7 +13,7 @@ use turbocql_engine::{BatchKind, RequestOptions};
 use super::batch::{BatchStep, Statement};
 use super::options::{CallOptions, config_error};
 use super::prepared::{Bound_, Prepared, Query};
-use super::session::{ExecuteStep, Options, Session, SessionState, Then, given, text_of};
+use super::session::{ExecuteStep, Options, Plain, Session, SessionState, Then, given, text_of};
 use crate::op::{Arrival, Execution, Next, OpState, Row};
 use crate::row::{RowKind, RowsAs};
 use crate::value::describe::describe;
@@ -122,9 +122,15 @@ impl Call {
             return session.with_prepared(py, text, then);
         }
         let text: Arc<str> = text.into();
+        let plain = Plain {
+            text: text.clone(),
+            options: options.clone(),
+            keyspace: session.engine.keyspace(),
+        };
         let op = OpState::new(Box::new(ExecuteStep {
             session: session.clone(),
-            text: Some((text.clone(), options.clone())),
+            plain: Some(plain),
+            schema: session.changing(&text),
             rows,
         }));
         let engine = session.engine.clone();
@@ -145,7 +151,15 @@ impl Call {
         let Some(row) = &self.row else {
             return Ok(match &self.rows {
                 None => self.session.get().0.row_kind,
-                Some(rows) => RowKind::parse(py, &rows.bind(py).extract::<PyBackedStr>()?)?,
+                Some(rows) => {
+                    let rows = rows.bind(py);
+                    let name = rows.extract::<PyBackedStr>().map_err(|_| {
+                        let got = describe(rows);
+                        let reason = format!("rows must be the name of a kind of rows, got {got}");
+                        PyTypeError::new_err(reason)
+                    })?;
+                    RowKind::parse(py, &name)?
+                }
             }
             .into());
         };
@@ -193,8 +207,11 @@ fn send(
     rows: RowsAs,
     op: &Arc<OpState>,
 ) -> Next {
+    // A schema statement has no values.
+    let schema =
+        if prepared.markers().is_empty() { session.changing(prepared.text()) } else { None };
     op.execute(Execution { session: session.clone(), prepared, row, options });
-    Next::Again(Box::new(ExecuteStep { session: session.clone(), text: None, rows }))
+    Next::Again(Box::new(ExecuteStep { session: session.clone(), plain: None, schema, rows }))
 }
 
 /// Sends a `turbocql.Batch`.
@@ -228,6 +245,7 @@ fn execute_batch(
         kind,
         statements: entries.iter().map(Statement::parse).collect::<PyResult<_>>()?,
         prepared: HashMap::new(),
+        epoch: session.epoch(),
         options,
         rows,
         sent: false,

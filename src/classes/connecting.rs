@@ -15,7 +15,6 @@ use turbocql_engine::{
 
 use super::options::{consistency, page_size, serial_consistency, timeout};
 use crate::ending::Inside;
-use crate::value::describe::describe;
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -225,7 +224,9 @@ fn token(value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
         return Ok(None);
     }
     let bytes = value.cast::<PyBytes>().map_err(|_| {
-        PyTypeError::new_err(format!("expected bytes or None, got {}", describe(value)))
+        // Not what it is: it is meant for the server's eyes only.
+        let got = crate::value::describe::type_name(value);
+        PyTypeError::new_err(format!("expected bytes or None, got {got}"))
     })?;
     Ok(Some(bytes.as_bytes().to_vec()))
 }

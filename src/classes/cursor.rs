@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use turbocql_codec::Page;
@@ -107,6 +108,10 @@ fn misused(py: Python<'_>, reason: &str) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
+fn overtaken(py: Python<'_>) -> PyErr {
+    misused(py, "another iteration of these rows has gone on to a later page")
+}
+
 impl Current {
     /// The pager, started when it is first asked for; none at the end.
     fn pager(&mut self) -> Option<Arc<Pager>> {
@@ -160,6 +165,19 @@ impl Cursor {
         Cursor(Mutex::new(None))
     }
 
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Held by nobody while the collector runs, or what it guards is in use.
+        match self.0.try_lock() {
+            Ok(current) => visit.call(current.as_ref().and_then(|it| it.rows.made.as_ref())),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let made = self.lock().as_mut().and_then(|current| current.rows.made.take());
+        drop(made);
+    }
+
     /// The rows of the current page, decoded now.
     fn _decode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.decode(py, usize::MAX)
@@ -180,6 +198,14 @@ impl Cursor {
         Err(misused(py, "the first page of these rows is gone: they were iterated past it"))
     }
 
+    /// Raises where another iteration has left this page behind.
+    fn _check_page(&self, py: Python<'_>, page: u64) -> PyResult<()> {
+        if page == 0 {
+            return self._check_first(py);
+        }
+        if self.with(|current| current.left == page)? { Ok(()) } else { Err(overtaken(py)) }
+    }
+
     /// Claims the next page for the iteration that is through with `page`: false when there is
     /// none.
     fn _leave(&self, py: Python<'_>, page: u64) -> PyResult<bool> {
@@ -191,9 +217,7 @@ impl Cursor {
             current.left += u64::from(more);
             Some(more)
         })?;
-        left.ok_or_else(|| {
-            misused(py, "another iteration of these rows has gone on to a later page")
-        })
+        left.ok_or_else(|| overtaken(py))
     }
 
     /// `(keyspace, table, name, type)` of each column.

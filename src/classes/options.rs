@@ -6,11 +6,13 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
+use pyo3::types::PyBool;
 use turbocql_engine::{
     Consistency, EngineError, ErrorKind, PagingState, RequestOptions, SerialConsistency,
 };
 
 use crate::error;
+use crate::value::describe::describe;
 
 /// What a call may say about its request; absent means the session's setting.
 #[derive(FromPyObject)]
@@ -72,10 +74,20 @@ const FOREVER_S: f64 = 1e9;
 /// Seconds above zero; infinity for no limit.
 pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     let seconds: f64 = match value.extract() {
+        Ok(_) if value.is_instance_of::<PyBool>() => f64::NAN,
         Ok(seconds) => seconds,
-        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => f64::INFINITY,
+        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => {
+            if value.lt(0)? {
+                f64::NEG_INFINITY
+            } else {
+                f64::INFINITY
+            }
+        }
         Err(_) => return Err(PyTypeError::new_err("timeout_s must be a number of seconds")),
     };
+    if seconds.is_nan() && value.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err("timeout_s must be a number of seconds, got a bool"));
+    }
     if seconds > FOREVER_S {
         return Ok(None);
     }
@@ -87,13 +99,21 @@ pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
 }
 
 fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<i64> {
-    value.extract().map_err(|error: PyErr| {
+    let what = "timestamp must be an int of microseconds since 1970";
+    if value.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err(format!("{what}, got a bool")));
+    }
+    let time: i64 = value.extract().map_err(|error: PyErr| {
         if error.is_instance_of::<PyOverflowError>(value.py()) {
             config_error(value.py(), "timestamp must fit 64 bits")
         } else {
-            PyTypeError::new_err("timestamp must be an int of microseconds since 1970")
+            PyTypeError::new_err(what)
         }
-    })
+    })?;
+    if time == i64::MIN {
+        return Err(config_error(value.py(), "timestamp must be above -2**63, got -2**63"));
+    }
+    Ok(time)
 }
 
 fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -115,10 +135,17 @@ fn paging_state(value: &Bound<'_, PyAny>) -> PyResult<PagingState> {
 }
 
 pub fn page_size(value: &Bound<'_, PyAny>) -> PyResult<i32> {
-    let rows: i64 =
-        value.extract().map_err(|_| PyTypeError::new_err("page_size must be a number of rows"))?;
-    i32::try_from(rows).ok().filter(|&rows| rows > 0).ok_or_else(|| {
-        let reason = format!("page_size must be from 1 to {}, got {rows}", i32::MAX);
+    if value.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err("page_size must be a number of rows, got a bool"));
+    }
+    let rows = match value.extract::<i64>() {
+        Ok(rows) => i32::try_from(rows).ok().filter(|&rows| rows > 0),
+        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => None,
+        Err(_) => return Err(PyTypeError::new_err("page_size must be a number of rows")),
+    };
+    rows.ok_or_else(|| {
+        let got = describe(value);
+        let reason = format!("page_size must be from 1 to {}, got {got}", i32::MAX);
         config_error(value.py(), &reason)
     })
 }

@@ -1,6 +1,5 @@
 //! The session: statements in, results out.
 
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +8,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 use turbocql_codec::Column;
-use turbocql_engine::{EngineError, ErrorKind, PageSource, RequestOptions, Runtime, first_word};
+use turbocql_engine::{
+    EngineError, ErrorKind, PageSource, RequestOptions, Response, Runtime, first_word,
+};
 
 use super::bulk::{BulkOptions, BulkStep};
 use super::call::{self, Call, GivenOptions};
@@ -42,6 +43,10 @@ pub struct SessionState {
     pub choices: Choices,
     shapes: Shapes,
     prepared: Mutex<LruCache<String, Py<Prepared>>>,
+    /// As many statements are kept at most.
+    cache_size: usize,
+    /// How often the cache was emptied: what was prepared before that does not belong into it.
+    emptied: AtomicU64,
     /// The keyspace that the cached statements were prepared in.
     keyspace: Mutex<Option<String>>,
     pub row_kind: RowKind,
@@ -75,6 +80,11 @@ impl SessionState {
         }
     }
 
+    /// Whether this process has closed the session.
+    pub fn is_closed(&self) -> bool {
+        self.forks == FORKS.load(Ordering::Relaxed) && self.closed.load(Ordering::Acquire)
+    }
+
     /// Begins a call that may run Python code, unless the session is closed.
     pub fn enter(&self, py: Python<'_>) -> PyResult<Inside> {
         self.check_open()?;
@@ -92,8 +102,8 @@ impl SessionState {
     /// Forgets all prepared statements.
     fn clear_cache(&self) {
         let mut cache = self.cache();
-        let empty = LruCache::new(cache.cap());
-        let dropped = std::mem::replace(&mut *cache, empty);
+        self.emptied.fetch_add(1, Ordering::AcqRel);
+        let dropped = std::mem::replace(&mut *cache, LruCache::unbounded());
         // Not before: Python objects go with them.
         drop(cache);
         drop(dropped);
@@ -104,31 +114,57 @@ impl SessionState {
         self.cache().get(text).map(|prepared| prepared.clone_ref(py))
     }
 
-    /// Puts a statement into the cache.
+    /// When the cache was emptied last, as [`SessionState::remember`] wants to know it.
+    pub fn epoch(&self) -> u64 {
+        self.emptied.load(Ordering::Acquire)
+    }
+
+    /// Puts a statement into the cache, unless that was emptied since `epoch`, when it began to be
+    /// prepared: it may mean something else by now.
     pub fn remember(
         &self,
         py: Python<'_>,
         engine: Arc<turbocql_engine::Prepared>,
+        epoch: u64,
     ) -> PyResult<Py<Prepared>> {
         let prepared = Py::new(py, Prepared::new(py, engine)?)?;
         let text = prepared.get().engine.text().to_owned();
-        let replaced = self.cache().push(text, prepared.clone_ref(py));
-        drop(replaced);
+        let mut cache = self.cache();
+        if self.epoch() != epoch {
+            return Ok(prepared);
+        }
+        let replaced = cache.push(text, prepared.clone_ref(py));
+        let oldest = if cache.len() > self.cache_size { cache.pop_lru() } else { None };
+        drop(cache);
+        drop((replaced, oldest));
         Ok(prepared)
     }
 
-    /// Forgets prepared statements when a plain text has changed what they mean: a `USE` the
-    /// unqualified names, a schema statement perhaps the types. The server gives the same text
-    /// the same id, so nothing else would tell.
-    fn follow_schema(&self, text: &str) {
+    /// Forgets prepared statements when a `USE` has changed what their unqualified names mean.
+    fn follow_keyspace(&self) {
         let now = self.engine.keyspace();
         let mut known = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
         let used = *known != now;
         *known = now;
         drop(known);
-        if used || changes_schema(text) {
+        if used {
             self.clear_cache();
         }
+    }
+
+    /// For a statement that is about to change the schema, if this one does.
+    pub fn changing(self: &Arc<Self>, text: &str) -> Option<SchemaChange> {
+        changes_schema(text).then(|| SchemaChange(self.clone()))
+    }
+}
+
+/// A schema statement under way. Whatever becomes of it, prepared statements are forgotten: the
+/// server gives the same text the same id, so nothing else would tell that types have changed.
+pub struct SchemaChange(Arc<SessionState>);
+
+impl Drop for SchemaChange {
+    fn drop(&mut self) {
+        self.0.clear_cache();
     }
 }
 
@@ -149,9 +185,35 @@ pub fn given(options: &Options) -> &RequestOptions {
 
 pub struct ExecuteStep {
     pub session: Arc<SessionState>,
-    /// The text, when it is one that was not prepared, and its options.
-    pub text: Option<(Arc<str>, Options)>,
+    /// Set for a text that was not prepared.
+    pub plain: Option<Plain>,
+    pub schema: Option<SchemaChange>,
     pub rows: RowsAs,
+}
+
+/// A text that is sent as it is.
+pub struct Plain {
+    pub text: Arc<str>,
+    pub options: Options,
+    /// The session's when it was sent.
+    pub keyspace: Option<String>,
+}
+
+impl Plain {
+    /// What its further pages are fetched with. A statement that names its keyspace goes on after a
+    /// `USE`; of another one the tables would not be the same.
+    fn source(self, response: &Response) -> (PageSource, Options) {
+        let Plain { text, options, keyspace } = self;
+        let keyspace = keyspace.filter(|keyspace| {
+            let columns = response.page.as_ref().map_or(&[][..], |page| &page.columns);
+            let is_of_it = columns.first().is_none_or(|column| *column.keyspace == **keyspace);
+            let small = text.to_ascii_lowercase();
+            let bare = format!("{}.", keyspace.to_ascii_lowercase());
+            let quoted = format!("\"{}\".", keyspace.to_ascii_lowercase());
+            is_of_it && !small.contains(&bare) && !small.contains(&quoted)
+        });
+        (PageSource::Text(text, keyspace), options)
+    }
 }
 
 impl Step for ExecuteStep {
@@ -161,20 +223,21 @@ impl Step for ExecuteStep {
         arrival: Result<Arrival, EngineError>,
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
-        let Self { session, text, rows } = *self;
+        let Self { session, plain, schema, rows } = *self;
+        drop(schema);
+        if plain.is_some() {
+            session.follow_keyspace();
+        }
         let Arrival::Response(mut response) =
             arrival.map_err(|error| error::raise_engine(py, &error))?
         else {
             return Err(out_of_turn());
         };
-        if let Some((text, _)) = &text {
-            session.follow_schema(text);
-        }
         let following = match response.next.take() {
             None => None,
             Some(next) => {
-                let (source, options) = match text {
-                    Some((text, options)) => (PageSource::Text(text), options),
+                let (source, options) = match plain {
+                    Some(plain) => plain.source(&response),
                     None => {
                         let execution = op.execution().ok_or_else(out_of_turn)?;
                         (execution.source(), execution.options.clone())
@@ -214,6 +277,7 @@ pub enum Then {
 
 struct PrepareStep {
     session: Arc<SessionState>,
+    epoch: u64,
     then: Then,
 }
 
@@ -230,7 +294,7 @@ impl Step for PrepareStep {
             return Err(out_of_turn());
         };
         let engine = prepared.pop().ok_or_else(out_of_turn)?;
-        let prepared = self.session.remember(py, engine)?;
+        let prepared = self.session.remember(py, engine, self.epoch)?;
         self.then.run(py, &self.session, prepared, op)
     }
 }
@@ -284,7 +348,8 @@ impl SessionState {
             return self.start(py, prepared, then);
         }
         let options = then.options();
-        let op = OpState::new(Box::new(PrepareStep { session: self.clone(), then }));
+        let step = PrepareStep { session: self.clone(), epoch: self.epoch(), then };
+        let op = OpState::new(Box::new(step));
         let engine = self.engine.clone();
         op.run(&self.runtime, async move {
             let prepared = engine.prepare(&text, given(&options)).await?;
@@ -447,8 +512,18 @@ impl Session {
 
     /// Has values of a user-defined type made into a class of the user's.
     #[pyo3(signature = (keyspace, name, made))]
-    fn register_type(&self, py: Python<'_>, keyspace: &str, name: &str, made: Option<Py<PyAny>>) {
+    fn register_type(
+        &self,
+        py: Python<'_>,
+        keyspace: &str,
+        name: &str,
+        made: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        self.0.check_open()?;
         self.0.shapes.register(py, keyspace, name, made);
+        // A type is registered anew when it has got another field: statements know the old ones.
+        self.0.clear_cache();
+        Ok(())
     }
 
     /// Nodes of the cluster, as `turbocql.cluster.Node` takes them.
@@ -521,7 +596,14 @@ impl Session {
 
 pub fn text_of(statement: &Bound<'_, PyAny>) -> PyResult<String> {
     match statement.cast::<PyString>() {
-        Ok(text) => Ok(text.to_str()?.to_owned()),
+        Ok(text) => match text.to_str() {
+            Ok(text) => Ok(text.to_owned()),
+            Err(why) => {
+                let reason = format!("a statement must be UTF-8: {}", why.value(statement.py()));
+                let error = EngineError::new(ErrorKind::Encode, reason);
+                Err(error::raise_engine(statement.py(), &error))
+            }
+        },
         Err(_) => Err(PyTypeError::new_err(format!(
             "a statement is a str, a Query, a Prepared or a Bound, got {}",
             describe(statement)
@@ -549,6 +631,8 @@ impl Step for CloseStep {
     ) -> PyResult<Next> {
         py.detach(|| self.session.runtime.shutdown());
         self.session.clear_cache();
+        // They may hold on to the session.
+        self.session.shapes.clear(py);
         Ok(Next::Done(py.None()))
     }
 }
@@ -558,7 +642,7 @@ struct ConnectStep {
     runtime: Option<Runtime>,
     choices: Choices,
     row_kind: RowKind,
-    cache: NonZeroUsize,
+    cache_size: usize,
     rows_class: Py<PyAny>,
     forks: u64,
 }
@@ -597,7 +681,10 @@ impl Step for ConnectStep {
             engine,
             choices: self.choices,
             shapes: Shapes::default(),
-            prepared: Mutex::new(LruCache::new(self.cache)),
+            // Not of its size from the beginning: that would be room for all of them.
+            prepared: Mutex::new(LruCache::unbounded()),
+            cache_size: self.cache_size,
+            emptied: AtomicU64::new(0),
             keyspace: Mutex::new(keyspace),
             row_kind: self.row_kind,
             rows_class: self.rows_class.clone_ref(py),
@@ -614,9 +701,13 @@ impl Step for ConnectStep {
 pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op> {
     let options: ConnectOptions<'_> = config.extract()?;
     let engine_config = options.parse(config.py())?;
-    let cache = NonZeroUsize::new(options.prepared_cache_size)
-        .ok_or_else(|| PyValueError::new_err("prepared_cache_size must be above 0"))?;
-    let runtime = Runtime::start(engine_config.workers)?;
+    if options.prepared_cache_size == 0 {
+        return Err(PyValueError::new_err("prepared_cache_size must be above 0"));
+    }
+    let runtime = Runtime::start(engine_config.workers).map_err(|error| {
+        let reason = format!("connecting: io_threads={}: {error}", engine_config.workers);
+        error::raise_engine(config.py(), &EngineError::new(ErrorKind::Connect, reason))
+    })?;
     let step = ConnectStep {
         runtime: Some(runtime.clone()),
         choices: Choices {
@@ -624,7 +715,7 @@ pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op
             numpy_vectors: options.numpy_vectors,
         },
         row_kind: RowKind::parse(config.py(), &options.rows)?,
-        cache,
+        cache_size: options.prepared_cache_size,
         rows_class,
         forks: FORKS.load(Ordering::Relaxed),
     };

@@ -93,6 +93,8 @@ imported! {
     encode_error = "turbocql.errors"."EncodeError";
     error_from_codec = "turbocql.errors"."from_codec";
     error_from_engine = "turbocql.errors"."from_engine";
+    error_in_batch = "turbocql.errors"."in_batch";
+    field_names = "turbocql._row_classes"."field_names";
     cancelled_error = "asyncio"."CancelledError";
     batch = "turbocql.statements"."Batch";
     bulk_report = "turbocql.bulk"."_report";

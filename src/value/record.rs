@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFrozenSet, PyString, PyTuple};
 use turbocql_codec::{CqlType, Plan, UdtType};
 
 use super::{HostPlan, Outcome, interned};
@@ -83,6 +83,14 @@ pub fn names_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
     }
     let names = value.getattr_opt(pyo3::intern!(value.py(), "_fields"))?;
     Ok(names.and_then(|names| names.cast_into::<PyTuple>().ok()))
+}
+
+/// The names of the fields that a value has by its class: a dataclass, or one of attrs, msgspec or
+/// pydantic; `None` for other values.
+pub fn field_names<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyFrozenSet>>> {
+    let py = value.py();
+    let names = interned::field_names(py)?.call1((value.get_type(),))?;
+    Ok(names.cast_into::<PyFrozenSet>().ok())
 }
 
 /// Whether instances of a class are dataclasses.

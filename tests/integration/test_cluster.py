@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from tests.support.loops import LOOPS
-from tests.support.nodes import eventually
+from tests.support.nodes import eventually, paused
 
 import turbocql
 from turbocql import Session, errors
@@ -36,6 +37,31 @@ def keyspace(cassandra_three: Cassandra) -> str:
         session.execute(f"CREATE INDEX ON {name}.points (place) USING 'sai'")
     cassandra_three.wait_until_settled()
     return name
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
+def test_connecting_past_a_node_that_hangs(cassandra_three: Cassandra, encrypted: bool) -> None:
+    """It takes the connection and says nothing; others are asked in the meantime."""
+    nodes, points = cassandra_three.nodes, cassandra_three.contact_points
+    if encrypted:
+        cassandra_tls = Cassandra(nodes=2, tls=True, heap_mb=512)
+    with ExitStack() as stack:
+        options: dict[str, Any] = {}
+        if encrypted:
+            cluster = stack.enter_context(cassandra_tls)
+            nodes, points = cluster.nodes, cluster.contact_points
+            options["tls"] = turbocql.Tls(ca=cluster.ca_certificate)
+        stack.enter_context(paused(nodes[-1]))
+        with turbocql.connect(points[0], connect_timeout_s=20, **options) as session:
+            select = "SELECT key FROM system.local"
+            assert session.execute(select, timeout_s=10, idempotent=True).one() == ("local",)
+            # Found out, and told of by address.
+            state = {f"{node.address}:{node.port}": node.connected for node in session.nodes}
+            assert state[points[0]]
+            assert not state[points[-1]]
+    if not encrypted:
+        with turbocql.connect(points) as session:
+            assert eventually(lambda: all(node.connected for node in session.nodes), 60)
 
 
 @contextmanager

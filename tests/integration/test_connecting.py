@@ -289,7 +289,8 @@ async def test_closing_in_the_middle_of_pages_and_rows(
 
     with pytest.raises(errors.ClosedError):
         await iterate()
-    with pytest.raises(errors.ClosedError):
+    # With a report, where what was on its way came to its end in time.
+    with pytest.raises((errors.ClosedError, errors.BulkError)):
         await bulk
 
 
@@ -358,4 +359,39 @@ def test_the_process_is_named_in_nothing(points: list[str]) -> None:
     for _ in range(5):
         with turbocql.connect(points) as session:
             session.execute("SELECT key FROM system.local")
+            session.execute("SELECT key FROM system.local WHERE key = ?", ("local",))
+            session.execute_many("SELECT key FROM system.local WHERE key = ?", [("local",)] * 9)
     assert state() == before
+
+
+def test_threads_that_cannot_be_made(points: list[str]) -> None:
+    """An error that says so, and no session that waits for them for ever."""
+    done = run_python(
+        """
+        import resource, sys
+        import turbocql
+        with open("/proc/self/statm") as file:
+            pages = int(file.read().split()[0])
+        room = pages * resource.getpagesize() + 30 * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
+        try:
+            turbocql.connect(sys.argv[1], io_threads=64, connect_timeout_s=5)
+        except turbocql.errors.ConnectError as error:
+            assert "io_threads=64" in str(error), error
+            print("refused")
+        """,
+        points[0],
+    )
+    assert done == "refused\n"
+
+
+def test_a_large_cache_takes_no_room(points: list[str]) -> None:
+    before = resident()
+    with turbocql.connect(points, prepared_cache_size=2**31 - 1) as session:
+        session.execute("SELECT key FROM system.local WHERE key = ?", ("local",))
+        assert resident() - before < 100 << 20
+
+
+def resident() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
+import threading
+import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from tests.support.faces import Face
 
 import turbocql
+import turbocql.aio
 from turbocql import UNSET, errors
 
 
@@ -156,3 +160,72 @@ async def test_what_execute_many_does_not_take(
         with pytest.raises(errors.BulkError, match="values must be a list") as caught:
             await client.execute_many(insert, [7, "ab"])
         assert [failure.row for failure in caught.value.failed] == [0, 1]
+
+
+async def test_failures_of_both_kinds_count_together(
+    twin: Face, points: list[str], keyspace: str
+) -> None:
+    """Rows that cannot be encoded, and rows that the server refuses."""
+
+    def rows() -> Iterator[Any]:
+        for c in range(30):
+            yield (-5, c, 5)
+        for c in range(30):
+            yield (-5, c, "v")
+
+    insert = "INSERT INTO wide (p, c, v) VALUES (?, ?, ?)"
+    limits: dict[str, Any] = {"consistency": "THREE", "concurrency": 1, "raise_failures": False}
+    async with twin.connect(points, keyspace=keyspace) as client:
+        report = await client.execute_many(insert, rows(), max_failures=30, **limits)
+        assert (len(report.failures), report.stopped) == (31, True)
+        report = await client.execute_many(insert, rows(), max_failures=60, **limits)
+        assert (len(report.failures), report.stopped) == (60, False)
+
+
+async def test_failures_of_both_kinds_count_together_in_async_rows(
+    points: list[str], keyspace: str
+) -> None:
+    async def rows() -> AsyncIterator[Any]:
+        for c in range(30):
+            yield (-5, c, 5)
+        for c in range(30):
+            yield (-5, c, "v")
+        await asyncio.sleep(0.3)
+        yield (-5, 0, "v")
+
+    insert = "INSERT INTO wide (p, c, v) VALUES (?, ?, ?)"
+    async with await turbocql.aio.connect(points, keyspace=keyspace) as session:
+        report = await session.execute_many(
+            insert, rows(), max_failures=30, consistency="THREE", raise_failures=False
+        )
+        assert report.stopped
+        assert len(report.failures) > 30
+
+
+def test_close_tells_what_has_become_of_rows(points: list[str], keyspace: str, number: int) -> None:
+    session = turbocql.connect(points, keyspace=keyspace)
+    sent = threading.Event()
+
+    def rows() -> Iterator[Any]:
+        for c in range(2000):
+            yield (number, c, "closed")
+        sent.set()
+        while not session.closed:
+            time.sleep(0.01)
+            yield (number, 0, "closed")
+
+    def close() -> None:
+        sent.wait()
+        session.close(timeout_s=60)
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    insert = "INSERT INTO wide (p, c, v) VALUES (?, ?, ?)"
+    with pytest.raises(errors.BulkError, match="the session was closed after") as raised:
+        session.execute_many(insert, rows(), concurrency=16)
+    closing.join()
+    assert isinstance(raised.value.__cause__, errors.ClosedError)
+    assert raised.value.report.succeeded >= 2000
+    with turbocql.connect(points, keyspace=keyspace) as session:
+        written = session.execute(f"SELECT count(*) FROM wide WHERE p = {number}").one()
+    assert written == (2000,)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import itertools
+import weakref
 from typing import Any, NamedTuple
 
 import msgspec
 import pydantic
 import pytest
 from tests.support.faces import Face
+
+import turbocql
+import turbocql.aio
+from turbocql import errors
 
 
 @dataclasses.dataclass
@@ -107,6 +114,102 @@ async def test_the_end_of_an_iteration_is_no_exception_of_a_class(
         nested = await client.execute("SELECT c FROM wide WHERE p = 0 LIMIT 2", row=again)
         with pytest.raises(RecursionError):
             nested.one()
+
+
+def failing(c: int, failures: list[BaseException]) -> int:
+    if c == 150 and failures:
+        raise failures.pop()
+    return c
+
+
+def test_a_page_that_fails_is_decoded_again(points: list[str], keyspace: str) -> None:
+    select, failures = "SELECT c FROM wide WHERE p = 0", list[BaseException]()
+    with turbocql.connect(points, keyspace=keyspace, page_size=100) as session:
+        result = session.execute(select, row=lambda c: failing(c, failures))
+        failures[:] = [KeyboardInterrupt(), ValueError()]
+        rows = iter(result)
+        seen = list(itertools.islice(rows, 100))
+        for kind in (ValueError, KeyboardInterrupt):
+            with pytest.raises(kind):
+                next(rows)
+        assert seen + list(rows) == list(range(997))
+        failures[:] = [ValueError()]
+        pages = session.execute(select, row=lambda c: failing(c, failures)).pages()
+        seen = next(pages)
+        with pytest.raises(ValueError):  # noqa: PT011
+            next(pages)
+        assert seen + [row for page in pages for row in page] == list(range(997))
+        failures[:] = [ValueError()]
+        result = session.execute(select, row=lambda c: failing(c, failures))
+        first, second = iter(result), iter(result)
+        seen = list(itertools.islice(first, 100))
+        with pytest.raises(ValueError):  # noqa: PT011
+            next(first)
+        with pytest.raises(errors.Error, match="the first page of these rows is gone"):
+            list(second)
+        assert seen + list(first) == list(range(997))
+
+
+async def test_a_page_that_fails_is_decoded_again_asynchronously(
+    points: list[str], keyspace: str
+) -> None:
+    select, failures = "SELECT c FROM wide WHERE p = 0", list[BaseException]()
+    async with await turbocql.aio.connect(points, keyspace=keyspace, page_size=100) as session:
+        rows = aiter(await session.execute(select, row=lambda c: failing(c, failures)))
+        seen = [await anext(rows) for _ in range(100)]
+        failures[:] = [ValueError()]
+        with pytest.raises(ValueError):  # noqa: PT011
+            await anext(rows)
+        assert seen + [row async for row in rows] == list(range(997))
+        pages = (await session.execute(select, row=lambda c: failing(c, failures))).pages()
+        seen = await anext(pages)
+        failures[:] = [ValueError()]
+        with pytest.raises(ValueError):  # noqa: PT011
+            await anext(pages)
+        assert seen + [row async for page in pages for row in page] == list(range(997))
+
+
+async def test_a_condition_that_was_met_gives_no_object(
+    twin: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    insert = "INSERT INTO kv (k, v) VALUES (?, ?) IF NOT EXISTS"
+    async with twin.connect(points, keyspace=keyspace) as client:
+        done = await client.execute(insert, (-number, "first"), row=User)
+        assert (done.one(), await done.all()) == (None, [])
+        assert done.rows.applied is True
+        done = await client.execute(insert, (-number, "second"), row=User)
+        assert await done.all() == [User(-number, "first")]
+
+
+class Holder:
+    """Holds what holds on to it."""
+
+    held: Any = None
+
+    def make(self, **columns: Any) -> Any:
+        return columns
+
+
+def test_rows_that_refer_to_themselves_are_collected(points: list[str], keyspace: str) -> None:
+    with turbocql.connect(points, keyspace=keyspace) as session:
+        holder = Holder()
+        holder.held = session.execute("SELECT k FROM kv", row=holder.make)
+        holder.held.page()
+        gone = weakref.ref(holder)
+        del holder
+        gc.collect()
+        assert gone() is None
+
+
+def test_a_closed_session_holds_on_to_no_class(points: list[str], keyspace: str) -> None:
+    holder = Holder()
+    holder.held = turbocql.connect(points, keyspace=keyspace)
+    holder.held.register_type("nothing", holder.make)
+    holder.held.close()
+    gone = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert gone() is None
 
 
 async def test_user_defined_types(

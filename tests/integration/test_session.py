@@ -162,9 +162,11 @@ async def test_batches(face: Face, points: list[str], keyspace: str, number: int
         with pytest.raises(errors.EncodeError, match='column "w"'):
             batch.add(prepared, (1, "a", "b"))
         batch = Batch()
+        batch.add(insert, (1, "a", 1))
         batch.add(insert, (1, "a", "b"))
-        with pytest.raises(errors.EncodeError, match='column "w"'):
+        with pytest.raises(errors.EncodeError, match='statement 1 of the batch: column "w"') as no:
             await client.execute(batch)
+        assert no.value.path == 'column "w"'
 
 
 async def test_a_batch_of_counters(
@@ -229,10 +231,20 @@ async def test_options_are_checked(face: Face, points: list[str]) -> None:
             ({"serial_consistency": "ONE"}, errors.ConfigError),
             ({"rows": "object"}, errors.ConfigError),
             ({"nope": 1}, TypeError),
+            ({"timeout_s": True}, TypeError),
+            ({"timeout_s": -(10**400)}, errors.ConfigError),
+            ({"page_size": True}, TypeError),
+            ({"page_size": 10**30}, errors.ConfigError),
+            ({"timestamp": True}, TypeError),
+            ({"timestamp": -(2**63)}, errors.ConfigError),
+            ({"rows": 5}, TypeError),
+            ({"rows": "\ud800"}, TypeError),
         ):
             with pytest.raises(kind):
                 await client.execute(select, **options)
         assert (await client.execute(select)).one().key == "local"
+        with pytest.raises(errors.EncodeError, match="a statement must be UTF-8"):
+            await client.execute("SELECT '\ud800'")
 
 
 # Preparing behind the scenes

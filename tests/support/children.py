@@ -36,7 +36,7 @@ def finish(child: subprocess.Popen[str], timeout_s: float = 60) -> str:
     finally:
         child.kill()
         child.wait()
-    assert complaints == ""
+    assert complaints == "", complaints
     assert child.returncode == 0
     return output
 

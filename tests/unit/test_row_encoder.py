@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import attrs
+import msgspec
 import numpy as np
+import pydantic
 import pytest
 
 from turbocql import UNSET, Column
@@ -111,6 +114,55 @@ def test_rows_of_every_kind(way: Way, row: Any) -> None:
     assert bytes(bound) == b"".join(struct.pack(">i", len(c)) + c for c in bound.cells)
 
 
+def named(names: str) -> Any:
+    return namedtuple("R", names)  # noqa: PYI024
+
+
+@way
+def test_named_tuples_whose_names_are_elsewhere(way: Way) -> None:
+    """Neither all of the columns nor none of them: whose value is which cannot be told."""
+    encoder = way([("a", "int"), ("b", "int")])
+    swapped, beside, first, few = map(named, ("b a", "b c", "a c", "b"))
+    assert encoder.bind(swapped(1, 2)).cells == [b"\0\0\0\2", b"\0\0\0\1"]
+    assert encoder.bind(first(1, 2)).cells == [b"\0\0\0\1", b"\0\0\0\2"]
+    for row in (beside(1, 2), few(1)):
+        with pytest.raises(EncodeError, match=r"R has a value called \"b\" at another place"):
+            encoder.bind(row)
+
+
+@attrs.define
+class Attrs:
+    tags: list[str]
+    id: int
+    name: str = "a"
+
+
+class Struct(msgspec.Struct):
+    tags: list[str]
+    id: int
+    name: str = "a"
+    more: int = 5
+
+
+class Model(pydantic.BaseModel):
+    tags: list[str] = pydantic.Field(alias="labels")
+    id: int
+    name: str = "a"
+
+
+@way
+def test_objects_of_every_kind_of_class(way: Way) -> None:
+    encoder = way(COLUMNS)
+    for row in (Attrs(["x"], 1), Struct(["x"], 1), Model(labels=["x"], id=1)):
+        expected = [b"\0\0\0\1", b"a", encode("set<text>", {"x"})]
+        assert encoder.bind(row).cells == expected
+    with pytest.raises(EncodeError, match="Attrs has no such field; UNSET"):
+        way([("id", "int"), ("other", "int")]).bind(Attrs([], 1))
+    for kind in (Attrs, Struct, Model):
+        with pytest.raises(TypeError, match="sequence, mapping, dataclass or object of"):
+            encoder.bind(kind)
+
+
 @way
 def test_null_unset_and_missing(way: Way) -> None:
     encoder = way(COLUMNS)
@@ -136,7 +188,7 @@ def test_errors_name_the_column_and_the_place(way: Way) -> None:
     with pytest.raises(EncodeError, match='no bind marker "nmae"; it has: id, name, tags'):
         encoder.bind({"id": 1, "nmae": "a"})
     for row in ("abc", b"abc", 7, {1, 2}, iter([1])):
-        with pytest.raises(TypeError, match="sequence, mapping or dataclass"):
+        with pytest.raises(TypeError, match="sequence, mapping, dataclass or object of"):
             encoder.bind(row)
 
 

@@ -1,9 +1,10 @@
 //! From a configuration to a session of the engine's.
 
+use std::collections::HashMap;
 use std::io::ErrorKind as ErrorKindIo;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,7 +19,7 @@ use scylla::policies::address_translator::{AddressTranslator, UntranslatedPeer};
 use scylla::policies::timestamp_generator::MonotonicTimestampGenerator;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::authenticate::Provider;
@@ -43,14 +44,19 @@ pub(crate) async fn connect(config: &Config) -> Result<Session, EngineError> {
     if open.is_empty() {
         return Err(unreachable(&silent, began.elapsed()));
     }
-    let builder = builder(config, tls.as_ref()).known_nodes(&open);
+    let doors = Arc::new(Doors::new(config, tls.clone()));
+    let builder = builder(config, tls.as_ref())
+        .known_nodes(&open)
+        .address_translator(Arc::clone(&doors) as Arc<dyn AddressTranslator>);
     match timeout_at(deadline, builder.build()).await {
         Ok(session) => session.map_err(|error| connecting(&error, &open, &silent)),
         Err(_) => {
             let (asked, limit) = (open.join(", "), config.connect_timeout);
+            let silent: String =
+                doors.silent().iter().map(|at| format!("; {at}: no answer")).collect();
             let message = format!(
                 "connecting to {asked}: it answers, but no session came about within \
-                 {limit:?}"
+                 {limit:?}{silent}"
             );
             Err(EngineError::new(ErrorKind::Connect, message))
         }
@@ -193,9 +199,6 @@ fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
     if let Some(interval) = config.tcp_keepalive {
         builder = builder.tcp_keepalive_interval(interval);
     }
-    if !config.addresses.is_empty() {
-        builder = builder.address_translator(Arc::new(Translated(config.addresses.clone())));
-    }
     if config.client_timestamps {
         builder = builder.timestamp_generator(Arc::new(MonotonicTimestampGenerator::new()));
     }
@@ -209,21 +212,96 @@ fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
     builder
 }
 
-/// Addresses that nodes tell of themselves, and those where they are reached.
-struct Translated(Vec<(Allowed, Allowed)>);
+/// Where nodes are reached, and whether they answer there.
+///
+/// The engine waits for as long as it takes when a node accepts a connection and then says nothing,
+/// as one does that hangs; and a session comes about only when every node has been tried. It asks
+/// here before it connects: a node that hangs is one that cannot be reached.
+struct Doors {
+    /// Addresses that nodes tell of themselves, and those where they are reached.
+    rules: Vec<(Allowed, Allowed)>,
+    tls: Option<Arc<ClientConfig>>,
+    /// How long an answer may take.
+    limit: Duration,
+    known: Mutex<HashMap<SocketAddr, Known>>,
+}
+
+#[derive(Clone, Copy)]
+enum Known {
+    /// It answered at that time.
+    Answers(Instant),
+    Silent,
+}
+
+/// An answer may take as long as this, or a third of the time that connecting may take.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// For how long a node that has answered is not asked again: several connections to it are made at
+/// a time.
+const FRESH: Duration = Duration::from_secs(2);
+
+impl Doors {
+    fn new(config: &Config, tls: Option<Arc<ClientConfig>>) -> Doors {
+        let limit = SILENCE.min(config.connect_timeout / 3);
+        Doors { rules: config.addresses.clone(), tls, limit, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<SocketAddr, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those that did not answer when they were last asked.
+    fn silent(&self) -> Vec<SocketAddr> {
+        let known = self.known();
+        let mut silent: Vec<_> = known
+            .iter()
+            .filter(|(_, known)| matches!(known, Known::Silent))
+            .map(|(at, _)| *at)
+            .collect();
+        silent.sort_unstable();
+        silent
+    }
+
+    async fn knock(&self, at: SocketAddr) -> Result<(), TranslationError> {
+        if let Some(Known::Answers(when)) = self.known().get(&at)
+            && when.elapsed() < FRESH
+        {
+            return Ok(());
+        }
+        let greeted = timeout(self.limit, greet(at, self.tls.as_ref())).await;
+        let known = match &greeted {
+            Ok(Ok(())) => Some(Known::Answers(Instant::now())),
+            // What else may be wrong the engine finds out, and says, by itself.
+            Ok(Err(_)) => None,
+            Err(_) => Some(Known::Silent),
+        };
+        match known {
+            Some(known) => self.known().insert(at, known),
+            None => self.known().remove(&at),
+        };
+        if greeted.is_ok() {
+            return Ok(());
+        }
+        let reason = format!("{at}: no answer within {:?}", self.limit);
+        let silence = std::io::Error::new(ErrorKindIo::TimedOut, reason);
+        Err(TranslationError::IoError(Arc::new(silence)))
+    }
+}
 
 #[async_trait]
-impl AddressTranslator for Translated {
+impl AddressTranslator for Doors {
     async fn translate_address(
         &self,
         peer: &UntranslatedPeer,
     ) -> Result<SocketAddr, TranslationError> {
         let told = peer.untranslated_address();
-        let rules = || self.0.iter().filter(|(from, _)| from.is(told));
+        let rules = || self.rules.iter().filter(|(from, _)| from.is(told));
         let exact = rules().find(|(from, _)| from.port.is_some());
         // A node without a rule is reached where it says.
-        Ok(exact
+        let at = exact
             .or_else(|| rules().next())
-            .map_or(told, |(_, to)| SocketAddr::new(to.ip, to.port.unwrap_or(told.port()))))
+            .map_or(told, |(_, to)| SocketAddr::new(to.ip, to.port.unwrap_or(told.port())));
+        self.knock(at).await?;
+        Ok(at)
     }
 }

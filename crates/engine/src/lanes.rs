@@ -131,6 +131,12 @@ impl Lanes {
         None
     }
 
+    /// Lets go of the lanes that wait, which have ended with their runtime.
+    pub(crate) fn clear(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        drop(idle);
+    }
+
     /// Whether a lane is to wait.
     fn keep(&self, seat: &Arc<Seat>) -> bool {
         let mut idle = self.idle();

@@ -16,7 +16,8 @@ use crate::statement::{PagingState, Prepared, RequestOptions};
 pub enum PageSource {
     /// With its one row of values.
     Prepared(Arc<Prepared>, Arc<RowBuffer>),
-    Text(Arc<str>),
+    /// With the keyspace that its tables are of, where it does not name it.
+    Text(Arc<str>, Option<String>),
 }
 
 /// The pages after the first. While one is being read the next is being fetched, never more than
@@ -76,7 +77,10 @@ impl Pager {
                     PageSource::Prepared(prepared, row) => {
                         session.execute(prepared, row, &options, Some(at)).await
                     }
-                    PageSource::Text(text) => session.query(text, &options, Some(at)).await,
+                    PageSource::Text(text, keyspace) => {
+                        same_keyspace(keyspace.as_deref(), &session)?;
+                        session.query(text, &options, Some(at)).await
+                    }
                 }
             })
         });
@@ -110,6 +114,21 @@ impl Pager {
                 Err(error)
             }
         }
+    }
+}
+
+/// Refuses to go on in another keyspace: its tables may have the same names.
+fn same_keyspace(was: Option<&str>, session: &Session) -> Result<(), EngineError> {
+    match (was, session.keyspace()) {
+        (Some(was), now) if now.as_deref() != Some(was) => {
+            let reason = format!(
+                "fetching a page: the session has gone on from keyspace {was} to {}; name the \
+                 statement's keyspace, or prepare it",
+                now.as_deref().unwrap_or("none")
+            );
+            Err(EngineError::new(ErrorKind::Config, reason))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use scylla::errors::{DbError, RequestAttemptError};
 use scylla::policies::retry::{
     DefaultRetryPolicy, DowngradingConsistencyRetryPolicy, FallthroughRetryPolicy, RequestInfo,
     RetryDecision, RetryPolicy, RetrySession,
@@ -62,17 +63,30 @@ pub(crate) struct CarefulRetry {
 
 impl RetryPolicy for CarefulRetry {
     fn new_session(&self) -> Box<dyn RetrySession> {
-        Box::new(CarefulSession { effect: self.effect, policy: self.retry.session() })
+        let policy = self.retry.session();
+        Box::new(CarefulSession { effect: self.effect, policy, forgotten: 0 })
     }
 }
 
 struct CarefulSession {
     effect: Effect,
     policy: Box<dyn RetrySession>,
+    /// How often the server did not know the statement, although it had just been prepared again.
+    forgotten: usize,
 }
+
+/// A server whose cache of statements is full may forget a new one at once. Nothing has been
+/// applied then, and preparing it once more helps, mostly at the first attempt.
+const MOST_FORGOTTEN: usize = 20;
 
 impl RetrySession for CarefulSession {
     fn decide_should_retry(&mut self, request: RequestInfo) -> RetryDecision {
+        if let RequestAttemptError::DbError(DbError::Unprepared { .. }, _) = request.error
+            && self.forgotten < MOST_FORGOTTEN
+        {
+            self.forgotten += 1;
+            return RetryDecision::RetrySameTarget(None);
+        }
         if !request.is_idempotent && attempt_may_have_applied(request.error, self.effect) {
             return RetryDecision::DontRetry;
         }
@@ -81,5 +95,6 @@ impl RetrySession for CarefulSession {
 
     fn reset(&mut self) {
         self.policy.reset();
+        self.forgotten = 0;
     }
 }

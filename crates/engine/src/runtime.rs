@@ -146,6 +146,9 @@ impl Runtime {
     /// `workers` threads share the load; one is the fastest for most programs.
     pub fn start(workers: usize) -> std::io::Result<Runtime> {
         let several = workers > 1;
+        if several {
+            try_threads(workers)?;
+        }
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             lanes: Lanes::default(),
@@ -173,9 +176,11 @@ impl Runtime {
         let handle = thread::Builder::new().name("turbocql-io".into()).spawn({
             let shared = Arc::clone(&shared);
             move || {
-                runtime.block_on(shared.live());
+                runtime.block_on(Arc::clone(&shared).live());
                 // Not a plain drop: that would wait for a name look-up that never returns.
                 runtime.shutdown_timeout(GRACE);
+                // Whoever could wake an idle lane holds the runtime, whose hooks hold what is shared.
+                shared.lanes.clear();
                 drop(end);
             }
         })?;
@@ -275,6 +280,29 @@ impl Runtime {
     pub fn shutdown(&self) {
         self.0.shutdown();
     }
+}
+
+/// Whether so many threads can be made beside each other: the library that makes the workers panics
+/// where one cannot be, and then waits for the others for ever.
+fn try_threads(count: usize) -> std::io::Result<()> {
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = Arc::new(Mutex::new(wait));
+    let mut made = Vec::new();
+    let mut tried = Ok(());
+    for _ in 0..=count {
+        let wait = Arc::clone(&wait);
+        let wait = move || drop(wait.lock().map(|wait| wait.recv()));
+        match thread::Builder::new().spawn(wait) {
+            Ok(thread) => made.push(thread),
+            Err(error) => {
+                tried = Err(error);
+                break;
+            }
+        }
+    }
+    drop(go);
+    made.into_iter().for_each(|thread| drop(thread.join()));
+    tried
 }
 
 impl Inner {

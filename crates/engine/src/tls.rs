@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -69,11 +69,13 @@ impl Tls {
         let chain = certificates("certificate", certificate)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
             refuse(format_args!(
-                "key: expected an unencrypted private key in PEM (PKCS #8, PKCS #1 or SEC 1): \
-                 {error}"
+                "key: expected an unencrypted private key in PEM (PKCS #8, PKCS #1 or SEC 1): {}",
+                why_no_pem(&error)
             ))
         })?;
-        builder.with_client_auth_cert(chain, key).map_err(refuse)
+        builder
+            .with_client_auth_cert(chain, key)
+            .map_err(|error| refuse(format_args!("certificate and key: {error}")))
     }
 
     fn verifier(
@@ -127,9 +129,25 @@ impl Tls {
     }
 }
 
+/// In words that hold nothing of what was read: it may be a key, and in the wrong place.
+fn why_no_pem(error: &pem::Error) -> &'static str {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => {
+            "a section has no line that ends it (have its line breaks been lost?)"
+        }
+        pem::Error::IllegalSectionStart { .. } => {
+            "a section's first line is malformed (have its line breaks been lost?)"
+        }
+        pem::Error::Base64Decode(_) => "it is not Base64 between the lines that mark it",
+        pem::Error::SectionTooLarge => "a section is too large",
+        pem::Error::NoItemsFound => "none is there",
+        _ => "it cannot be read",
+    }
+}
+
 fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, EngineError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|error| refuse(format_args!("{what}: {error}")))?;
+    let found = found.map_err(|error| refuse(format_args!("{what}: {}", why_no_pem(&error))))?;
     if found.is_empty() {
         return Err(refuse(format_args!("{what}: expected certificates in PEM, found none")));
     }

@@ -4,6 +4,7 @@ mod intake;
 mod window;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use turbocql_codec::RowBuffer;
 
@@ -22,6 +23,8 @@ pub struct BulkPlan {
     pub concurrency: usize,
     /// After more failures than this nothing further is sent.
     pub max_failures: usize,
+    /// Rows that have failed, here or before they came here.
+    pub failures: Arc<AtomicUsize>,
     /// Whether answers are kept: then none may have a further page.
     pub keep_results: bool,
 }
@@ -78,10 +81,11 @@ impl Bulk {
         let intake = Arc::new(Intake::new());
         let taking = Arc::clone(&intake);
         let task = runtime.submit(async move {
-            let BulkPlan { prepared, options, concurrency, max_failures, keep_results } = plan;
+            let BulkPlan { prepared, options, concurrency, max_failures, failures, keep_results } =
+                plan;
             let request = Arc::new(Request { session, prepared, options, keep_results });
             let send = move |row| Arc::clone(&request).send(row);
-            let limits = window::Limits { concurrency, max_failures };
+            let limits = window::Limits { concurrency, max_failures, failures };
             let sending = window::send_all(taking, &*events, limits, keep_results, send);
             let outcome = sending.await;
             events.done(outcome);

@@ -1,6 +1,7 @@
 //! So many requests in flight, and no more.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::task::JoinSet;
@@ -11,11 +12,12 @@ use crate::error::EngineError;
 use crate::session::Response;
 
 /// How much of a bulk there may be.
-#[derive(Clone, Copy)]
 pub(super) struct Limits {
     /// Requests in flight.
     pub(super) concurrency: usize,
     pub(super) max_failures: usize,
+    /// Rows that have failed, here or elsewhere.
+    pub(super) failures: Arc<AtomicUsize>,
 }
 
 /// What the slots of a window share.
@@ -23,6 +25,7 @@ struct Window<S> {
     intake: Arc<Intake>,
     send: S,
     max_failures: usize,
+    failures: Arc<AtomicUsize>,
     outcome: Mutex<BulkOutcome>,
 }
 
@@ -43,10 +46,10 @@ where
     S: Fn(Taken) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Option<Response>, EngineError>> + Send + 'static,
 {
-    let Limits { concurrency, max_failures } = limits;
+    let Limits { concurrency, max_failures, failures } = limits;
     let results = keep_results.then(Vec::new);
     let outcome = Mutex::new(BulkOutcome { results, ..BulkOutcome::default() });
-    let window = Arc::new(Window { intake, send, max_failures, outcome });
+    let window = Arc::new(Window { intake, send, max_failures, failures, outcome });
     // Dropped with this future, which then drops every request.
     let mut slots = JoinSet::new();
     loop {
@@ -114,7 +117,8 @@ where
             }
             Err(error) => {
                 outcome.failed.push((number, error));
-                outcome.stopped = outcome.failed.len() > self.max_failures;
+                let before = self.failures.fetch_add(1, Ordering::Relaxed);
+                outcome.stopped = before >= self.max_failures;
             }
         }
     }
@@ -131,7 +135,6 @@ mod tests {
     use super::*;
     use crate::bulk::RowNumbers;
     use crate::error::ErrorKind;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use turbocql_codec::RowBuffer;
 
     struct Silent;
@@ -155,7 +158,7 @@ mod tests {
     }
 
     fn limits(max_failures: usize) -> Limits {
-        Limits { concurrency: 4, max_failures }
+        Limits { concurrency: 4, max_failures, failures: Arc::default() }
     }
 
     fn failure() -> EngineError {

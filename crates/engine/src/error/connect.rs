@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use scylla::errors::{
     ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, MetadataError,
-    NewSessionError,
+    NewSessionError, TranslationError,
 };
 
 use super::request::{keyspace_error, pool_error, why_broken};
@@ -80,6 +80,10 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
         ConnectionError::IoError(error) => (ErrorKind::Connect, error.to_string()),
         ConnectionError::NoSourcePortForShard(shard) => {
             (ErrorKind::Connect, format!("no free source port for shard {shard}"))
+        }
+        // A node that did not answer when it was asked whether it does.
+        ConnectionError::TranslationError(TranslationError::IoError(error)) => {
+            (ErrorKind::Connect, error.to_string())
         }
         ConnectionError::TranslationError(error) => (ErrorKind::Config, error.to_string()),
         ConnectionError::BrokenConnection(error) => {

@@ -1,0 +1,149 @@
+"""Statements that are known no more, or mean something else: schema changes, USE, evictions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from tests.support.faces import Face
+
+import turbocql
+from turbocql import Prepared, Session, errors
+from turbocql.testing import Cassandra
+
+REPLICATION = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+
+
+@pytest.fixture(scope="module")
+def keyspaces(cassandra: Cassandra) -> tuple[str, str]:
+    """Two of them, with tables of the same name and their own rows."""
+    names = f"first_{uuid4().hex[:12]}", f"second_{uuid4().hex[:12]}"
+    with turbocql.connect(cassandra.contact_points) as session:
+        for name in names:
+            session.execute(f"CREATE KEYSPACE {name} {REPLICATION}")
+            session.execute(f"CREATE TABLE {name}.t (p int, c int, v text, PRIMARY KEY (p, c))")
+            insert = f"INSERT INTO {name}.t (p, c, v) VALUES (1, ?, ?)"
+            session.execute_many(insert, ((c, name) for c in range(100)))
+    return names
+
+
+@pytest.fixture
+def session(points: list[str], keyspaces: tuple[str, str]) -> Iterator[Session]:
+    with turbocql.connect(points, keyspace=keyspaces[0], page_size=10) as session:
+        yield session
+
+
+async def test_pages_are_of_the_keyspace_of_the_first(
+    twin: Face, points: list[str], keyspaces: tuple[str, str]
+) -> None:
+    first, second = keyspaces
+    async with twin.connect(points, keyspace=first, page_size=10) as client:
+        for text, values in (("SELECT v FROM t", None), ("SELECT v FROM t WHERE p = ?", (1,))):
+            rows = await client.execute(text, values)
+            await client.execute(f"USE {second}")
+            if values is None:
+                with pytest.raises(errors.ConfigError, match=f"from keyspace {first} to {second}"):
+                    await rows.all()
+            else:
+                assert {row.v for row in await rows.all()} == {first}
+            await client.execute(f"USE {first}")
+        for name in (first, f'"{first}"'):
+            rows = await client.execute(f"SELECT v FROM {name}.t")
+            await client.execute(f"USE {second}")
+            assert [row.v for row in await rows.all()] == [first] * 100
+            await client.execute(f"USE {first}")
+
+
+def run_prepared(session: Session, text: str) -> None:
+    session.execute(session.prepare(text))
+
+
+def run_with_values(session: Session, text: str) -> None:
+    session.execute(text, ())
+
+
+def run_many(session: Session, text: str) -> None:
+    session.execute_many(text, [()])
+
+
+def run_too_late(session: Session, text: str) -> None:
+    """Answered after the client has lost its patience, and carried out all the same."""
+    try:
+        session.execute(text, timeout_s=0.001)
+    except errors.RequestTimeout:
+        time.sleep(3)
+
+
+@pytest.mark.parametrize("run", [run_prepared, run_with_values, run_many, run_too_late])
+def test_no_schema_statement_leaves_old_types_behind(session: Session, run: Any) -> None:
+    table = f"t_{uuid4().hex[:12]}"
+    insert = f"INSERT INTO {table} (k, v) VALUES (1, ?)"
+    session.execute(f"CREATE TABLE {table} (k int PRIMARY KEY, v bigint)")
+    session.execute(insert, (5,))
+    run(session, f"DROP TABLE {table}")
+    run(session, f"CREATE TABLE {table} (k int PRIMARY KEY, v double)")
+    session.execute(insert, (5,))
+    assert session.execute(f"SELECT v FROM {table}").one() == (5.0,)
+
+
+def test_a_type_registered_anew_is_written_with_its_new_field(
+    session: Session, points: list[str], keyspaces: tuple[str, str]
+) -> None:
+    @dataclass(frozen=True)
+    class Old:
+        a: int
+
+    @dataclass(frozen=True)
+    class New:
+        a: int
+        b: int
+
+    kind = f"u_{uuid4().hex[:12]}"
+    session.execute(f"CREATE TYPE {kind} (a int)")
+    session.execute(f"CREATE TABLE of_{kind} (k int PRIMARY KEY, u {kind})")
+    session.register_type(kind, Old)
+    insert, select = f"INSERT INTO of_{kind} (k, u) VALUES (1, ?)", f"SELECT u FROM of_{kind}"
+    session.execute(insert, (Old(1),))
+    with turbocql.connect(points, keyspace=keyspaces[0]) as other:
+        other.execute(f"ALTER TYPE {kind} ADD b int")
+    session.register_type(kind, New)
+    session.execute(insert, (New(1, 2),))
+    assert session.execute(select).one() == (New(1, 2),)
+
+
+def test_what_was_begun_before_is_not_kept(session: Session) -> None:
+    """It works, for whoever asked, and may mean something else to everybody after that."""
+    preparing: Any = session._core.prepare("SELECT v FROM t WHERE p = ?")
+    session.forget_prepared()
+    prepared: Prepared = preparing.wait()
+    assert session.execute(prepared, (1,)).one() is not None
+    assert session.prepared == ()
+    session.execute(prepared.text, (1,))
+    kept: Any = session.prepared
+    assert [one.text for one in kept] == [prepared.text]
+
+
+def test_a_closed_session_takes_no_type(points: list[str], keyspaces: tuple[str, str]) -> None:
+    session = turbocql.connect(points, keyspace=keyspaces[0])
+    session.close()
+    with pytest.raises(errors.ClosedError):
+        session.register_type("u", dict)
+
+
+def test_a_server_that_forgets_at_once() -> None:
+    """Its cache is full, and new statements have to prove themselves before they are let in."""
+    with (
+        Cassandra(nodes=1, config={"prepared_statements_cache_size": "1MiB"}) as cassandra,
+        turbocql.connect(cassandra.contact_points) as session,
+    ):
+        for number in range(1500):
+            text = f"SELECT key AS k{number} FROM system.local WHERE key = ?"
+            assert session.execute(text, ("local",)).one() == ("local",)
+        kept: Any = session.execute("SELECT count(*) FROM system.prepared_statements").one()
+        # Were all of them kept, this would show nothing.
+        assert kept is not None
+        assert kept[0] < 1500
