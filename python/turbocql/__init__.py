@@ -20,6 +20,11 @@ if _core.interpreter() != 0:
         "turbocql works in the main interpreter only: native code like it has one per process"
     )
 
+# Those with an underscore are the native core's, which looks for them when it first needs one: by
+# then a program may have no file descriptor left, or be at its end.
+from . import _cassandra as _cassandra
+from . import _records as _records
+from . import _row_classes as _row_classes
 from . import aio, cluster, codec, errors, policies, protocol, schema, security
 from .bulk import BulkFailure, BulkReport
 from .config import Config

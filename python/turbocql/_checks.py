@@ -3,55 +3,101 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from enum import Enum
 from ipaddress import IPv6Address, ip_address
+from typing import Any, NoReturn, TypeVar
 
 from .errors import ConfigError
 
-__all__ = ["address", "check_choice", "check_flag", "check_int", "check_keyspace", "check_seconds"]
+__all__ = [
+    "ReadOnly",
+    "address",
+    "check_choice",
+    "check_flag",
+    "check_int",
+    "check_keyspace",
+    "check_seconds",
+    "holds_url",
+    "shown",
+    "shown_place",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_LONGEST = 100
+"""Characters of a text that an error shows: a key is longer."""
+
+
+def holds_url(text: str) -> bool:
+    """Whether a text may be a URL, or a part of one: there is a password in it, most likely."""
+    return "@" in text or "://" in text
+
+
+def shown(value: object) -> str:
+    """A setting as an error may show it: nothing that may be a URL, a key or a table."""
+    if value is None or isinstance(value, (float, Enum)):
+        return repr(value)
+    # Python refuses to write out ints of thousands of digits.
+    if isinstance(value, int) and value.bit_length() < 4000:
+        return repr(value)
+    text = shown_place(value) if isinstance(value, str) else None
+    return text or f"{type(value).__name__} (not shown)"
+
+
+def shown_place(text: str) -> str | None:
+    """A text as an error may show it, or `None`: what stands where a port belongs and has no
+    digits is a password, most likely, as in `user:password`.
+    """
+    plain = re.fullmatch(r"[^:\[\]]*(:[0-9]*)?|[0-9A-Fa-f:.\[\]]*", text)
+    return repr(text) if plain and len(text) <= _LONGEST and not holds_url(text) else None
 
 
 def check_int(name: str, value: object, low: int, high: int) -> None:
     """Raises `ConfigError` unless `value` is an int from `low` to `high`."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ConfigError(f"{name} must be an int from {low} to {high}, got {value!r}")
+        raise ConfigError(f"{name} must be an int from {low} to {high}, got {shown(value)}")
 
 
-def check_seconds(name: str, value: object) -> None:
-    """Raises `ConfigError` unless `value` is a number of seconds above zero."""
+def check_seconds(name: str, value: object, least: float = 0.0) -> None:
+    """Raises `ConfigError` unless `value` is a number of seconds, above 0 and not below `least`."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not value > 0:  # type: ignore[operator]
-        raise ConfigError(f"{name} must be a number of seconds above 0, got {value!r}")
+        raise ConfigError(f"{name} must be a number of seconds above 0, got {shown(value)}")
+    if value < least:  # type: ignore[operator]
+        raise ConfigError(f"{name} must be at least {least!r} s, got {value!r}")
 
 
 def check_choice(name: str, value: object, choices: tuple[str | None, ...]) -> None:
     """Raises `ConfigError` unless `value` is one of `choices`."""
     if value not in choices:
-        raise ConfigError(f"{name} must be one of {choices}, got {value!r}")
+        raise ConfigError(f"{name} must be one of {choices}, got {shown(value)}")
 
 
 def check_flag(name: str, value: object) -> None:
     """Raises `ConfigError` unless `value` is a bool."""
     if not isinstance(value, bool):
-        raise ConfigError(f"{name} must be a bool, got {value!r}")
+        raise ConfigError(f"{name} must be a bool, got {shown(value)}")
 
 
 def address(name: str, place: object) -> tuple[str, int | None]:
     """An IP address and perhaps a port, of `1.2.3.4`, `1.2.3.4:9042`, `::1` or `[::1]:9042`."""
     refused = ConfigError(
         f"{name}: expected an IP address like '10.0.0.1', '10.0.0.1:9042' or '[::1]:9042', got"
-        f" {place!r}"
+        f" {shown(place)}"
     )
     if not isinstance(place, str):
         raise refused
-    split = re.fullmatch(r"\[(?P<v6>[^\]]+)\](:(?P<p6>\d+))?|(?P<v4>[^:]+)(:(?P<p4>\d+))?", place)
-    try:
-        if split is None:
-            return str(IPv6Address(place)), None
-        host = str(ip_address(split["v6"] or split["v4"]))
-    except ValueError:
-        raise refused from None
-    port = split["p6"] or split["p4"]
-    if port is not None and not 1 <= int(port) <= 65_535:
+    split = re.fullmatch(
+        r"\[(?P<v6>[^\]]+)\](:(?P<p6>[0-9]{1,9}))?|(?P<v4>[^:]+)(:(?P<p4>[0-9]{1,9}))?", place
+    )
+    host: str | None = None
+    # Not raised within: the context would show the text.
+    with suppress(ValueError):
+        host = str(ip_address(split["v6"] or split["v4"]) if split else IPv6Address(place))
+    port = None if split is None else split["p6"] or split["p4"]
+    if host is None or (port is not None and not 1 <= int(port) <= 65_535):
         raise refused
     return host, None if port is None else int(port)
 
@@ -61,4 +107,21 @@ def check_keyspace(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise ConfigError("keyspace must be a non-empty str")
     if not re.fullmatch(r"\w{1,48}", name, re.ASCII):
-        raise ConfigError(f"keyspace must be 1 to 48 letters, digits and underscores, got {name!r}")
+        raise ConfigError(
+            f"keyspace must be 1 to 48 letters, digits and underscores, got {shown(name)}"
+        )
+
+
+class ReadOnly(dict[K, V]):
+    """A `dict` that stays as it is, and is one for `dataclasses.asdict`, `pickle` and `==`."""
+
+    __slots__ = ()
+
+    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
+        raise TypeError("settings cannot be changed: make others with dataclasses.replace")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReadOnly, (dict(self),)

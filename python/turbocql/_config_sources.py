@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import importlib
+import operator
 import os
 import re
 import types
@@ -20,6 +22,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from ._checks import check_keyspace, holds_url, shown
 from .config import Config, _point
 from .errors import ConfigError
 
@@ -41,8 +44,9 @@ def from_url(owner: type[Config], url: object, overrides: Mapping[str, Any]) -> 
 
 def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """What `Config.from_env` makes a `Config` of."""
-    if not isinstance(prefix, str) or not prefix:
-        raise ConfigError(f"prefix must be a non-empty str, got {prefix!r}")
+    if not isinstance(prefix, str) or not re.fullmatch(r"\w+", prefix, re.ASCII):
+        # Not shown: it may be a URL.
+        raise ConfigError("prefix must be a str of letters, digits and underscores")
     url_name, fields = f"{prefix}URL", _fields(owner)
     names = {f"{prefix}{name.upper()}": name for name in fields}
     settings: dict[str, Any] = {}
@@ -50,13 +54,15 @@ def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) 
         if not variable.startswith(prefix) or variable == url_name or variable in _OTHERS:
             continue
         if variable not in names:
+            known = [url_name, *(one for one in names if fields[names[one]].text is not None)]
             raise ConfigError(
-                f"unknown environment variable {variable}; known are {_listed([url_name, *names])}"
+                f"unknown environment variable {variable}; known are {_listed(known)}"
             )
         if not text:
             raise ConfigError(f"{variable} is empty: give it a value, or unset it")
         field = fields[names[variable]]
-        settings[names[variable]] = _convert(variable, field.annotation, text, field.shown)
+        _check_text(variable, field, "in the environment")
+        settings[names[variable]] = _convert(variable, field.text, text, field.shown)
     if url_name not in os.environ:
         return {**settings, **overrides}
     url = _url_settings(owner, os.environ[url_name], url_name)
@@ -69,7 +75,7 @@ def from_toml(
     owner: type[Config], path: str | os.PathLike[str], profile: str, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What `Config.from_toml` makes a `Config` of."""
-    file = os.fspath(path)
+    file = os.fsdecode(path)
     document = _toml(file)
     for key, table in document.items():
         if not isinstance(table, dict):
@@ -78,7 +84,7 @@ def from_toml(
                 f" profile, such as [{profile}]"
             )
     if profile not in document:
-        raise ConfigError(f"{file} has no profile {profile!r}; there are {_listed(document)}")
+        raise ConfigError(f"{file} has no profile {shown(profile)}; there are {_listed(document)}")
     said = f"{file}, profile {profile!r}: "
     return {**_table_settings(said, "", owner, document[profile]), **overrides}
 
@@ -119,7 +125,7 @@ def _url_settings(owner: type[Config], url: object, said: str) -> dict[str, Any]
     if path:
         if "/" in path:
             raise ConfigError(f"{said}: expected one keyspace behind the hosts, got more parts")
-        settings["keyspace"] = _decoded(f"{said}: the keyspace", path)
+        settings["keyspace"] = _keyspace(f"{said}: the keyspace", path)
     parts = [part for part in re.split("[&;]", query) if part]
     return _query_settings(said, fields, parts, settings)
 
@@ -130,23 +136,25 @@ def _query_settings(
     """What is in the query, added to `settings`."""
     pairs = [part.partition("=") for part in parts]
     # What follows an `&` that should have been encoded is a part of the password still.
-    shown = all(name not in fields or fields[name].shown for name, _, _ in pairs)
+    may_show = all(name not in fields or fields[name].shown for name, _, _ in pairs)
     for number, (encoded, equals, text) in enumerate(pairs, 1):
         name = _decoded(f"{said}: the name of parameter {number}", encoded)
         if name not in fields:
             # Not shown: behind a `?` in a password that is the rest of it.
-            meant = difflib.get_close_matches(name.lower(), fields, 1)
+            known = [one for one, field in fields.items() if field.text is not None]
+            meant = difflib.get_close_matches(name.lower(), known, 1)
             guess = f", perhaps {meant[0]} is meant" if meant else ""
             raise ConfigError(
                 f"{said}: parameter {number} of the query is unknown{guess};"
-                f" known are {_listed(fields)}"
+                f" known are {_listed(known)}"
             )
+        _check_text(f"{said}: {name}", fields[name], "in a URL")
         if not equals:
             raise ConfigError(f"{said}: {name} must be given as {name}=value")
         if name in settings:
             raise ConfigError(f"{said} gives {name} twice")
         value, field = _decoded(f"{said}: {name}", text), fields[name]
-        settings[name] = _convert(f"{said}: {name}", field.annotation, value, shown and field.shown)
+        settings[name] = _convert(f"{said}: {name}", field.text, value, may_show and field.shown)
     return settings
 
 
@@ -157,6 +165,18 @@ def _encrypted(said: str, fields: Mapping[str, _Field]) -> dict[str, Any]:
             f"{said} begins with cqls://, and encryption is not supported: use cql://"
         )
     return {"tls": True}
+
+
+def _keyspace(said: str, text: str) -> str:
+    keyspace = _decoded(said, text)
+    try:
+        check_keyspace(keyspace)
+    except ConfigError:
+        keyspace = ""
+    if not keyspace:
+        # Not shown: of a URL without `@` it may be a part of the password.
+        raise ConfigError(f"{said} must be 1 to 48 letters, digits and underscores")
+    return keyspace
 
 
 def _hosts(said: str, text: str) -> tuple[str, ...]:
@@ -221,8 +241,14 @@ def _toml(file: str) -> dict[str, Any]:
         with open(file, "rb") as source:
             content = source.read()
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{file!r} cannot be read: {why}") from error
+        if not holds_url(file):
+            why = getattr(error, "strerror", None) or error
+            raise ConfigError(f"{file!r} cannot be read: {why}") from error
+        content = None
+    if content is None:
+        raise ConfigError(
+            "the file (not shown) cannot be read; a URL is for connect(url) or Config.from_url(url)"
+        )
     try:
         text = content.decode()
     except UnicodeError:
@@ -254,6 +280,10 @@ def _toml_library() -> Any:
 
 class _Field(typing.NamedTuple):
     annotation: Any
+    text: Any
+    """The part of the annotation that a text can give; `None` where that is nothing."""
+    in_file: bool
+    """Whether a file can give it."""
     shown: bool
     """Whether its value may be in a message: what a repr leaves out is a secret."""
 
@@ -261,53 +291,94 @@ class _Field(typing.NamedTuple):
 def _fields(owner: type[Any]) -> dict[str, _Field]:
     hints = typing.get_type_hints(owner)
     return {
-        # A key may stand where a table should.
-        field.name: _Field(hints[field.name], field.repr and field.name != "tls")
+        field.name: _Field(
+            annotation=hints[field.name],
+            text=_of_text(hints[field.name]),
+            in_file=any(_is_table(one) or _of_text(one) for one in _members(hints[field.name])),
+            # A key may stand where a table should.
+            shown=field.repr and field.name != "tls",
+        )
         for field in dataclasses.fields(owner)
         if field.init
     }
 
 
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """What a union is of; anything else alone."""
+    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return typing.get_args(annotation) if union else (annotation,)
+
+
+def _is_table(annotation: Any) -> bool:
+    kind = typing.get_origin(annotation) or annotation
+    mapping = isinstance(kind, type) and issubclass(kind, Mapping)
+    return mapping or dataclasses.is_dataclass(kind)
+
+
+def _of_text(annotation: Any) -> Any:
+    """The members of an annotation that a text can give, as one; `None` where there are none."""
+    members = [
+        one
+        for one in _members(annotation)
+        if one in _SCALARS
+        or typing.get_origin(one) is typing.Literal
+        or _is_enum(one)
+        or _is_path(one)
+        or (_is_list(one) and all(map(_of_text, typing.get_args(one)[:1])))
+    ]
+    if not members:
+        return None
+    nothing = [one for one in _members(annotation) if one is types.NoneType]
+    return functools.reduce(operator.or_, [*members, *nothing])
+
+
+def _check_text(name: str, field: _Field, where: str) -> None:
+    """Raises `ConfigError` for a field that no text can give."""
+    if field.text is None:
+        how = "a file or the program" if field.in_file else "the program"
+        raise ConfigError(f"{name} cannot be given {where}: use {how}")
+
+
 def _table_settings(
-    said: str, path: str, owner: type[Any], table: Mapping[str, Any], shown: bool = True
+    said: str, path: str, owner: type[Any], table: Mapping[str, Any], may_show: bool = True
 ) -> dict[str, Any]:
     """A table's values as those of a dataclass's fields."""
     fields, settings = _fields(owner), {}
     for key, value in table.items():
         if key not in fields:
-            raise ConfigError(f"{said}unknown setting {path}{key}; known are {_listed(fields)}")
+            known = [one for one, field in fields.items() if field.in_file]
+            name = key if not holds_url(key) else "(not shown)"
+            raise ConfigError(f"{said}unknown setting {path}{name}; known are {_listed(known)}")
         field = fields[key]
         settings[key] = _convert(
-            f"{said}{path}{key}", field.annotation, value, shown and field.shown
+            f"{said}{path}{key}", field.annotation, value, may_show and field.shown
         )
     return settings
 
 
-def _convert(name: str, annotation: Any, text_or_value: Any, shown: bool = True) -> Any:
+def _convert(name: str, annotation: Any, text_or_value: Any, may_show: bool = True) -> Any:
     """Text, or a value of a file, as what the annotation of its field asks for.
 
     Text is read as what it spells: `true`, `5`, `lz4`, `none`, `a,b` for a list. Whether a value of
-    the right type can be is for `Config` to say. `name` says in errors where it came from; `shown`
-    whether they may show it.
+    the right type can be is for `Config` to say. `name` says in errors where it came from;
+    `may_show` whether they may show it.
 
     Raises: `ConfigError`.
     """
-    value = _read(name, annotation, text_or_value, shown)
+    value = _read(name, annotation, text_or_value, may_show)
     if value is _UNFIT:
-        got = f", got {text_or_value!r}" if shown else ""
-        # A URL in the wrong place has a password in it, most likely.
-        got = "" if "@" in got else got
+        got = f", got {shown(text_or_value)}" if may_show else ""
         raise ConfigError(f"{name} must be {_expected(annotation)}{got}")
     return value
 
 
-def _read(name: str, annotation: Any, value: Any, shown: bool) -> Any:
+def _read(name: str, annotation: Any, value: Any, may_show: bool) -> Any:
     """As `_convert`, but `_UNFIT` for what does not fit."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is Any:
         return value
     if origin in (typing.Union, types.UnionType):
-        return _read_union(name, arguments, value, shown)
+        return _read_union(name, arguments, value, may_show)
     if origin is typing.Literal:
         fitting = (one for one in arguments if value in (one, str(one)))
         return next(fitting, _UNFIT) if isinstance(value, str) else _same(value, arguments)
@@ -325,7 +396,7 @@ def _read(name: str, annotation: Any, value: Any, shown: bool) -> Any:
             return value
         if not isinstance(value, Mapping):
             return _UNFIT
-        return _read_dataclass(name, kind, value, shown)
+        return _read_dataclass(name, kind, value, may_show)
     if _is_path(kind):
         path: Any = kind if _is_path_class(kind) else str
         return path(value) if _is_text(value) else _UNFIT
@@ -333,13 +404,13 @@ def _read(name: str, annotation: Any, value: Any, shown: bool) -> Any:
         if not isinstance(value, Mapping):
             return _UNFIT
         of = arguments[1] if arguments else Any
-        return {key: _convert(f"{name}.{key}", of, one, shown) for key, one in value.items()}
+        return {key: _convert(f"{name}.{key}", of, one, may_show) for key, one in value.items()}
     if issubclass(kind, (Sequence, typing.AbstractSet)) and kind is not bytes:
-        return _read_items(name, kind, arguments, value, shown)
+        return _read_items(name, kind, arguments, value, may_show)
     return value if isinstance(value, kind) and not _is_text(value) else _UNFIT
 
 
-def _read_union(name: str, members: Sequence[Any], value: Any, shown: bool) -> Any:
+def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -> Any:
     enums, lists = map(_is_enum, members), map(_is_list, members)
     # Beside an enum `str` is for its names, beside a list for one without commas.
     others = [one for one in members if one is not types.NoneType]
@@ -356,14 +427,14 @@ def _read_union(name: str, members: Sequence[Any], value: Any, shown: bool) -> A
             known = "; or ".join(_listed(_fields(one)) for one in tables)
             raise ConfigError(f"{name} must have keys of one kind: {known}")
     for member in sorted(others, key=lambda one: (one is str, one is not bool)):
-        read = _read(name, member, value, shown)
+        read = _read(name, member, value, may_show)
         if read is not _UNFIT:
             return read
     return _UNFIT
 
 
 def _read_items(
-    name: str, kind: type[Any], arguments: Sequence[Any], value: Any, shown: bool
+    name: str, kind: type[Any], arguments: Sequence[Any], value: Any, may_show: bool
 ) -> Any:
     if _is_text(value):
         items = [item.strip() for item in value.split(",")]
@@ -374,15 +445,17 @@ def _read_items(
     else:
         return _UNFIT
     of = arguments[0] if arguments else Any
-    read = [_convert(f"{name}[{i}]", of, item, shown) for i, item in enumerate(items)]
+    read = [_convert(f"{name}[{i}]", of, item, may_show) for i, item in enumerate(items)]
     # A Config is compared and hashed: sequences are tuples where they may be.
     if issubclass(kind, typing.AbstractSet):
         return frozenset(read)
     return read if kind is list else tuple(read)
 
 
-def _read_dataclass(name: str, kind: Any, table: Mapping[str, Any], shown: bool) -> Any:
-    settings = _table_settings("", f"{name}.", kind, table, shown)
+def _read_dataclass(name: str, kind: Any, table: Mapping[str, Any], may_show: bool) -> Any:
+    # The name begins with where the table is: in messages that comes first.
+    where, colon, path = name.rpartition(": ")
+    settings = _table_settings(where + colon, f"{path}.", kind, table, may_show)
     for field in dataclasses.fields(kind):
         unset = field.default is field.default_factory is dataclasses.MISSING
         if unset and field.init and field.name not in settings:
@@ -484,7 +557,7 @@ def _expected(annotation: Any) -> str:
         others = [one for one in arguments if one is not str or not by_text]
         if str in others:
             others = [one for one in others if one is not types.NoneType]
-        return " or ".join(map(_expected, others))
+        return " or ".join(dict.fromkeys(map(_expected, others)))
     if origin is typing.Literal:
         return _one_of(repr(one) for one in arguments)
     if _is_enum(annotation):

@@ -160,6 +160,12 @@ class Face:
 
 def configure(contact_points: Any, config: Config | None, settings: dict[str, Any]) -> Config:
     """The configuration that `connect` was given, in either form."""
+    if config is not None and not isinstance(config, Config):
+        # Not shown: a URL in its place has a password in it, most likely.
+        raise ConfigError(
+            f"config must be a Config, got {type(config).__name__}; a URL is the first argument, or"
+            " for Config.from_url(url)"
+        )
     if config is not None:
         if contact_points is not None or settings:
             raise ConfigError("give a Config or single settings, not both")

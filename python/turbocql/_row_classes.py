@@ -7,7 +7,9 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
+
+from ._records import DATACLASS_FIELD
 
 __all__ = ["field_names", "row_maker"]
 
@@ -86,6 +88,9 @@ def _conditional(
     return lambda row: make(tuple(row[i] for i in others))
 
 
+_ARGUMENT: Any = vars(dataclasses)["_FIELD_INITVAR"]
+
+
 @dataclasses.dataclass(frozen=True)
 class _Field:
     name: str
@@ -105,15 +110,16 @@ def _fields(made: Any) -> list[_Field] | None:
     if isinstance(getattr(made, "model_fields", None), dict):
         return _pydantic_fields(made)
     if dataclasses.is_dataclass(made):
-        missing = dataclasses.MISSING
+        missing, members = dataclasses.MISSING, cast(Any, made).__dataclass_fields__.values()
         return [
             _Field(
                 field.name,
                 field.name,
                 field.default is missing and field.default_factory is missing,
             )
-            for field in dataclasses.fields(made)
-            if field.init
+            # Arguments of `__init__` alone (`InitVar`) are not among `dataclasses.fields`.
+            for field in members
+            if field.init and field._field_type in (DATACLASS_FIELD, _ARGUMENT)
         ]
     if hasattr(made, "__attrs_attrs__"):
         nothing = sys.modules["attr"].NOTHING

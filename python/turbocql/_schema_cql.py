@@ -25,6 +25,8 @@ __all__ = [
     "qualified",
     "split_qualified",
     "text",
+    "type_name",
+    "written_type",
 ]
 
 _RESERVED_WORDS = """
@@ -36,6 +38,17 @@ where with
 """
 # Of any server: a word too many costs a pair of quotes.
 _RESERVED = frozenset(_RESERVED_WORDS.split())
+_SCALAR_WORDS = """
+ascii bigint blob boolean counter date decimal double duration empty float inet int smallint text
+time timestamp timeuuid tinyint uuid varchar varint
+"""
+_OTHER_WORDS = """
+bitstring byte cast complex count distinct enum frozen interval json list macaddr map maxwritetime
+set ttl tuple vector writetime
+"""
+_SCALARS = frozenset(_SCALAR_WORDS.split())
+_NO_TYPE_NAMES = _SCALARS | frozenset(_OTHER_WORDS.split())
+"""What is a name anywhere but where a type is named."""
 _WORD = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'|\w+')
 _PART = r'(?:"((?:[^"]|"")+)"|(\w+))'
 _NEVER_SET = {"extensions"}
@@ -55,6 +68,27 @@ def name(given: str) -> str:
     if re.fullmatch(r"[a-z][a-z0-9_]*", given) and given not in _RESERVED:
         return given
     return '"' + given.replace('"', '""') + '"'
+
+
+def type_name(given: str) -> str:
+    """A name as CQL where a type or a function is named: other words need quotes there too."""
+    written = name(given)
+    return f'"{written}"' if written in _NO_TYPE_NAMES else written
+
+
+def written_type(cql_type: str) -> str:
+    """A type as CQL that servers read: they write some names of user-defined types bare."""
+    parts, end, before = [], 0, ""
+    for match in _WORD.finditer(cql_type):
+        between, word = cql_type[end : match.start()], match[0]
+        end = match.end()
+        # Scalars are never frozen: what is called so there is a user-defined type.
+        stands_for_itself = word in _SCALARS and not (before == "frozen" and between == "<")
+        alone = cql_type[end : end + 1] != "<"
+        quoted = alone and word in _NO_TYPE_NAMES and not stands_for_itself
+        parts += [between, f'"{word}"' if quoted else word]
+        before = word
+    return "".join([*parts, cql_type[end:]])
 
 
 def qualified(keyspace: str, given: str) -> str:
@@ -113,7 +147,7 @@ def create_keyspace(keyspace: Keyspace) -> str:
 
 
 def _column(column: TableColumn) -> str:
-    parts = [name(column.name), column.cql_type]
+    parts = [name(column.name), written_type(column.cql_type)]
     if column.kind == "static":
         parts.append("static")
     if column.mask is not None:
@@ -196,13 +230,17 @@ def create_trigger(table: Table, trigger: str) -> str:
 
 def create_type(user_type: UserType) -> str:
     """The user-defined type."""
-    fields = ",\n    ".join(f"{name(field)} {kind}" for field, kind in user_type.fields.items())
-    return f"CREATE TYPE {qualified(user_type.keyspace, user_type.name)} (\n    {fields}\n);"
+    fields = ",\n    ".join(
+        f"{name(field)} {written_type(kind)}" for field, kind in user_type.fields.items()
+    )
+    where = f"{name(user_type.keyspace)}.{type_name(user_type.name)}"
+    return f"CREATE TYPE {where} (\n    {fields}\n);"
 
 
 def _not_frozen(cql_type: str) -> str:
     """A type as functions name it: frozen it is anyway, and servers refuse to be told."""
-    return cql_type[7:-1] if cql_type.startswith("frozen<") else cql_type
+    written = written_type(cql_type)
+    return written[7:-1] if written.startswith("frozen<") else written
 
 
 def create_function(function: Function) -> str:
@@ -215,7 +253,7 @@ def create_function(function: Function) -> str:
     body = function.body
     body = text(body) if "$$" in body or body.strip("$") != body else f"$${body}$$"
     return (
-        f"CREATE FUNCTION {qualified(function.keyspace, function.name)}({arguments})\n"
+        f"CREATE FUNCTION {name(function.keyspace)}.{type_name(function.name)}({arguments})\n"
         f"    {nulls} ON NULL INPUT\n"
         f"    RETURNS {_not_frozen(function.return_type)}\n"
         f"    LANGUAGE {function.language}\n"
@@ -227,12 +265,12 @@ def create_aggregate(aggregate: Aggregate) -> str:
     """The user-defined aggregate."""
     arguments = ", ".join(map(_not_frozen, aggregate.argument_types))
     lines = [
-        f"CREATE AGGREGATE {qualified(aggregate.keyspace, aggregate.name)}({arguments})",
-        f"SFUNC {name(aggregate.state_function)}",
+        f"CREATE AGGREGATE {name(aggregate.keyspace)}.{type_name(aggregate.name)}({arguments})",
+        f"SFUNC {type_name(aggregate.state_function)}",
         f"STYPE {_not_frozen(aggregate.state_type)}",
     ]
     if aggregate.final_function is not None:
-        lines.append(f"FINALFUNC {name(aggregate.final_function)}")
+        lines.append(f"FINALFUNC {type_name(aggregate.final_function)}")
     if aggregate.initial_condition is not None:
         lines.append(f"INITCOND {aggregate.initial_condition}")
     return "\n    ".join(lines) + ";"
@@ -251,7 +289,7 @@ def mask_call(keyspace: str, function: str, arguments: Iterable[tuple[str, str |
             values.append(text(value))
         else:
             values.append(value if kind in _PLAIN else f"0x{value}")
-    return f"{qualified(keyspace, function)}({', '.join(values)})"
+    return f"{name(keyspace)}.{type_name(function)}({', '.join(values)})"
 
 
 def by_dependency(types: Mapping[str, UserType]) -> list[UserType]:
@@ -282,16 +320,9 @@ def keyspace_statements(keyspace: Keyspace) -> list[str]:
     # Tables may be masked by functions.
     statements += map(create_function, keyspace.functions.values())
     statements += map(create_aggregate, keyspace.aggregates.values())
-    made_by_indexes = set()
     for table in keyspace.tables.values():
         statements.append(create_table(table))
         statements += map(create_index, table.indexes.values())
         statements += [create_trigger(table, trigger) for trigger in table.triggers]
-        # ScyllaDB keeps an index in a view.
-        made_by_indexes |= {(table.name, f"{index}_index") for index in table.indexes}
-    statements += [
-        create_view(view)
-        for view in keyspace.views.values()
-        if (view.base_table, view.name) not in made_by_indexes
-    ]
+    statements += [create_view(view) for view in keyspace.views.values() if view.index is None]
     return statements

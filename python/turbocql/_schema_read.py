@@ -39,6 +39,8 @@ _VIRTUAL = ("keyspaces", "tables", "columns")
 _SOURCES = {
     "version": _VERSION,
     **{name: f"SELECT * FROM system_schema.{name}" for name in (*_NEEDED, *_OTHERS)},
+    # Of ScyllaDB alone.
+    "scylla": "SELECT keyspace_name FROM system_schema.scylla_tables LIMIT 1",
     **{f"virtual_{name}": f"SELECT * FROM system_virtual_schema.{name}" for name in _VIRTUAL},
 }
 
@@ -123,12 +125,14 @@ def make_schema(answers: dict[str, Answer]) -> Schema:
     tables = {
         name: [] if isinstance(answer, InvalidQuery) else answer for name, answer in answers.items()
     }
+    is_scylla = not isinstance(answers["scylla"], InvalidQuery)
     return Schema(
         version=_version(needed["version"]),
         keyspaces={
             keyspace.name: keyspace
             for keyspace in sorted(
-                [*_real_keyspaces(tables), *_virtual_keyspaces(tables)], key=lambda one: one.name
+                [*_real_keyspaces(tables, is_scylla), *_virtual_keyspaces(tables)],
+                key=lambda one: one.name,
             )
         },
     )
@@ -152,7 +156,7 @@ def _by_table(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     return groups
 
 
-def _real_keyspaces(tables: dict[str, list[Row]]) -> Iterable[Keyspace]:
+def _real_keyspaces(tables: dict[str, list[Row]], is_scylla: bool) -> Iterable[Keyspace]:
     of_tables = _by_keyspace(tables["tables"], "table_name")
     of_views = _by_keyspace(tables["views"], "view_name")
     of_types = _by_keyspace(tables["types"], "type_name")
@@ -168,8 +172,9 @@ def _real_keyspaces(tables: dict[str, list[Row]]) -> Iterable[Keyspace]:
         for one in of_tables[name]:
             key = name, one["table_name"]
             made.append(_table(one, columns[key], masks[key], indexes[key], triggers[key]))
+        kept = _kept_in_views(made) if is_scylla else {}
         views = [
-            _view(one, columns[name, one["view_name"]], masks[name, one["view_name"]])
+            _view(one, columns[name, one["view_name"]], masks[name, one["view_name"]], kept)
             for one in of_views[name]
         ]
         yield Keyspace(
@@ -306,12 +311,21 @@ def _table(
     )
 
 
-def _view(row: Row, columns: list[Row], masks: list[Row]) -> View:
+_Kept: TypeAlias = "dict[tuple[str, str], str]"
+
+
+def _kept_in_views(tables: Iterable[Table]) -> _Kept:
+    """Indexes by their table and the view that ScyllaDB keeps them in."""
+    return {(table.name, f"{index}_index"): index for table in tables for index in table.indexes}
+
+
+def _view(row: Row, columns: list[Row], masks: list[Row], kept: _Kept) -> View:
     return View(
         **_shared(row, row["view_name"], _columns(columns, masks)),
         base_table=row["base_table_name"],
         where_clause=row.get("where_clause") or "",
         include_all_columns=bool(row.get("include_all_columns")),
+        index=kept.get((row["base_table_name"], row["view_name"])),
     )
 
 

@@ -20,7 +20,7 @@ from ._options import CallOptions
 from ._schema_read import Answer, SchemaReading
 from .bulk import BulkReport
 from .config import Config, RowsAs
-from .errors import Error, InvalidQuery
+from .errors import DecodeError, Error, InvalidQuery, RequestError, _no_session
 from .policies import Consistency
 from .rows import AsyncRows
 from .schema import Schema
@@ -286,7 +286,10 @@ class _Connecting:
 
     async def _open(self) -> AsyncSession:
         op = _core.connect(self._config._native(), AsyncRows)
-        return AsyncSession(await op, self._config)
+        try:
+            return AsyncSession(await op, self._config)
+        except (RequestError, DecodeError) as error:
+            raise _no_session(error) from error
 
     def __await__(self) -> Generator[Any, Any, AsyncSession]:
         return self._open().__await__()
@@ -318,9 +321,9 @@ def connect(
     [`Config.from_url`][turbocql.config.Config.from_url]; settings beside it win.
 
     Raises: `ConfigError` for a setting that cannot be, `TypeError` for an unknown one, both at
-        once; when awaited, `ConnectError` when no contact point answers and
-        `AuthenticationError` when user or password are refused, `InvalidQuery` when there is no
-        such keyspace.
+        once; when awaited, `ConnectError` when no session comes about, because no contact point
+        answers, say, or because there is no such keyspace; `AuthenticationError` when user or
+        password are refused.
 
     Example:
         >>> async with turbocql.aio.connect("127.0.0.1:9042", keyspace="demo") as session:

@@ -6,18 +6,23 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ._checks import (
+    ReadOnly,
     address,
     check_choice,
     check_flag,
     check_int,
     check_keyspace,
     check_seconds,
+    holds_url,
+    shown,
+    shown_place,
 )
 from .errors import ConfigError
 from .policies import (
@@ -132,7 +137,7 @@ class Config:
         if not isinstance(points, Sequence) or not points:
             raise ConfigError("contact_points must be a host or a sequence of hosts")
         check_int("port", self.port, 1, 65_535)
-        object.__setattr__(self, "contact_points", tuple(_point(p, self.port) for p in points))
+        object.__setattr__(self, "contact_points", _points(points, self.port))
         if self.keyspace is not None:
             check_keyspace(self.keyspace)
         for name in ("user", "password", "application_name", "application_version"):
@@ -141,6 +146,8 @@ class Config:
                 raise ConfigError(f"{name} must be a non-empty str")
             if value is not None and not _is_utf8(value):
                 raise ConfigError(f"{name} has characters that UTF-8 does not know")
+            if value is not None and len(value.encode()) > 65_535:
+                raise ConfigError(f"{name} must be 65,535 bytes of UTF-8 at most")
         if (self.user is None) != (self.password is None):
             raise ConfigError("user and password go together: give both or neither")
         if self.authenticator is not None:
@@ -179,19 +186,22 @@ class Config:
         if self.speculation is not None:
             _check_speculation(self.speculation)
         if not isinstance(self.balancing, Balancing):
-            raise ConfigError(f"balancing must be a Balancing, got {self.balancing!r}")
+            raise ConfigError(f"balancing must be a Balancing, got {shown(self.balancing)}")
         if not isinstance(self.profiles, Mapping):
             raise ConfigError("profiles must be a mapping of names to ExecutionProfiles")
         for name, profile in self.profiles.items():
             if not isinstance(name, str) or not name:
-                raise ConfigError(f"a profile's name must be a non-empty str, got {name!r}")
+                raise ConfigError(f"a profile's name must be a non-empty str, got {shown(name)}")
             if not isinstance(profile, ExecutionProfile):
-                raise ConfigError(f"profile {name!r} must be an ExecutionProfile, got {profile!r}")
+                raise ConfigError(
+                    f"profile {shown(name)} must be an ExecutionProfile, got {shown(profile)}"
+                )
             if profile.consistency in _SERIAL:
                 raise ConfigError(
-                    f"profile {name!r}: a default consistency cannot be serial; name it by request"
+                    f"profile {shown(name)}: a default consistency cannot be serial; name it by"
+                    " request"
                 )
-        object.__setattr__(self, "profiles", dict(self.profiles))
+        object.__setattr__(self, "profiles", ReadOnly(self.profiles))
 
     def _check_connections(self) -> None:
         for name in (
@@ -200,7 +210,8 @@ class Config:
             "keepalive_timeout_s",
             "schema_agreement_timeout_s",
         ):
-            check_seconds(name, getattr(self, name))
+            # Less is none at all by the clocks of the engine.
+            check_seconds(name, getattr(self, name), least=0.001)
         if self.tcp_keepalive_s is not None:
             check_seconds("tcp_keepalive_s", self.tcp_keepalive_s)
             if self.tcp_keepalive_s < 1:
@@ -218,17 +229,17 @@ class Config:
             _, port = address("local_address", self.local_address)
             if port is not None:
                 raise ConfigError(
-                    f"local_address is one without a port, got {self.local_address!r}"
+                    f"local_address is one without a port, got {shown(self.local_address)}"
                 )
         if not isinstance(self.addresses, Mapping):
             raise ConfigError("addresses must be a mapping of addresses to addresses")
         for told, reached in self.addresses.items():
             if address("addresses", told)[1] is not None:
                 raise ConfigError(
-                    f"addresses: nodes tell of themselves without a port, got {told!r}"
+                    f"addresses: nodes tell of themselves without a port, got {shown(told)}"
                 )
             address("addresses", reached)
-        object.__setattr__(self, "addresses", dict(self.addresses))
+        object.__setattr__(self, "addresses", ReadOnly(self.addresses))
 
     @classmethod
     def from_url(cls, url: str, **overrides: Unpack[_Overrides]) -> Self:
@@ -382,41 +393,49 @@ def _is_utf8(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _point(point: object, port: int) -> str:
-    """`host:port`, in brackets where the host is an IPv6 address."""
-    if not isinstance(point, str) or not point.strip():
-        raise ConfigError(f"a contact point must be a str like 'host:9042', got {point!r}")
-    text = point.strip()
-    if "@" in text or "://" in text:
-        # Not shown: there is a password in it, most likely.
+def _points(points: Sequence[object], port: int) -> tuple[str, ...]:
+    """Contact points with their ports."""
+    # Before anything is shown: commas in a password may have made several of one URL.
+    if any(isinstance(point, str) and holds_url(point) for point in points):
         raise ConfigError(
             "a contact point must be a str like 'host:9042', without user and password; a URL is"
             " for connect(url) or Config.from_url(url)"
         )
+    return tuple(_point(point, port, number) for number, point in enumerate(points, 1))
+
+
+def _point(point: object, port: int, number: int = 1) -> str:
+    """`host:port`, in brackets where the host is an IPv6 address."""
+    if not isinstance(point, str) or not point.strip():
+        raise ConfigError(
+            f"contact point {number} must be a str like 'host:9042', got {shown(point)}"
+        )
+    text = point.strip()
+    said = f"contact point {shown_place(text) or number}"
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and (not rest.startswith(":") or rest == ":")):
-            raise ConfigError(f"contact point {point!r}: expected '[address]:port'")
-        host, own_port = f"[{_ipv6(point, host)}]", rest[1:]
+            raise ConfigError(f"{said}: expected '[address]:port'")
+        host, own_port = f"[{_ipv6(said, host)}]", rest[1:]
     elif text.count(":") > 1:
-        host, own_port = f"[{_ipv6(point, text)}]", ""
+        host, own_port = f"[{_ipv6(said, text)}]", ""
     else:
         host, colon, own_port = text.partition(":")
         if colon and not own_port:
-            raise ConfigError(f"contact point {point!r}: the port is missing")
-        if re.search(r"[\s,;/\[\]]", host):
-            raise ConfigError(f"contact point {point!r}: {host!r} is no host name")
+            raise ConfigError(f"{said}: the port is missing")
+        if re.search(r"[\s,;/\[\]@]", host):
+            raise ConfigError(f"{said}: expected a host name, perhaps with a port")
     if not own_port:
         return f"{host}:{port}"
-    if not own_port.isascii() or not own_port.isdigit() or not 1 <= int(own_port) <= 65_535:
-        raise ConfigError(f"contact point {point!r}: {own_port!r} is no port from 1 to 65535")
+    if not re.fullmatch("[0-9]{1,5}", own_port) or not 1 <= int(own_port) <= 65_535:
+        raise ConfigError(f"{said}: the port must be a number from 1 to 65535")
     if not host:
-        raise ConfigError(f"contact point {point!r}: the host is missing")
+        raise ConfigError(f"{said}: the host is missing")
     return f"{host}:{own_port}"
 
 
-def _ipv6(point: str, address: str) -> str:
-    try:
+def _ipv6(said: str, address: str) -> str:
+    with suppress(ValueError):
         return str(IPv6Address(address))
-    except ValueError:
-        raise ConfigError(f"contact point {point!r}: {address!r} is no IPv6 address") from None
+    # Raised here: the context would show the text.
+    raise ConfigError(f"{said}: expected an IPv6 address")

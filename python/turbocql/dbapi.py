@@ -20,6 +20,7 @@ Example:
 from __future__ import annotations
 
 import datetime
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -28,9 +29,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, final
 
 from . import errors
 from . import session as _session
+from ._checks import shown
 from .config import Config
 from .rows import Rows, _Iteration
-from .statements import Prepared, Query, Values
+from .statements import Prepared, Query, Values, _are_values, _has_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -340,6 +342,9 @@ class Connection:
     __slots__ = ("_session",)
 
     def __init__(self, session: _session.Session) -> None:
+        if not isinstance(session, _session.Session):
+            got = type(session).__name__
+            raise ProgrammingError(f"a connection is around a turbocql.Session, got {got}")
         self._session = session
 
     @property
@@ -440,8 +445,9 @@ class Cursor:
         """Executes a statement and gives the cursor.
 
         Without parameters a text is sent as it is; with parameters it is prepared, and kept
-        prepared. They are a sequence, or a mapping for markers such as `:name`, with a value for
-        each marker: [`UNSET`][turbocql.types.UNSET] leaves a column as it is.
+        prepared. They are a sequence, a mapping for markers such as `:name`, or an object with
+        fields as a session takes it, with a value for each marker:
+        [`UNSET`][turbocql.types.UNSET] leaves a column as it is.
 
         Raises: `ProgrammingError` for a statement that the server refuses and for parameters too
             many or too few; `DataError` for a value that its column cannot take. Nothing was
@@ -502,6 +508,8 @@ class Cursor:
         if not isinstance(operation, (str, Query, Prepared)):
             got = type(operation).__name__
             raise ProgrammingError(f"an operation is a str, Query or Prepared, got {got}")
+        if isinstance(operation, str) and any("\ud800" <= one <= "\udfff" for one in operation):
+            raise ProgrammingError("the operation has characters that UTF-8 does not know")
 
     def _prepared(self, operation: str | Query | Prepared) -> Prepared:
         if isinstance(operation, Prepared):
@@ -526,9 +534,10 @@ class Cursor:
         """
         if size is None:
             size = self.arraysize
-        if not isinstance(size, int) or size < 0:
-            raise ProgrammingError(f"size must be an int of 0 or more, got {size!r}")
-        return self._fetch(size)
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise ProgrammingError(f"size must be an int of 0 or more, got {shown(size)}")
+        # There are no more rows than that.
+        return self._fetch(min(size, sys.maxsize))
 
     def fetchall(self) -> list[Any]:
         """All further rows of all pages.
@@ -618,15 +627,29 @@ def _check_parameters(markers: list[str], parameters: object) -> None:
                 known = ", ".join(markers) or "none"
                 raise ProgrammingError(f"the statement's bind markers are {known}; {trouble}")
             return
-        sequence = hasattr(type(parameters), "__len__") and hasattr(parameters, "__getitem__")
-        if not sequence or isinstance(parameters, (str, bytes, bytearray, memoryview)):
+        if _has_fields(parameters):
+            # The session refuses one that lacks a field.
+            return
+        if not _are_values(parameters):
             got = type(parameters).__name__
-            raise ProgrammingError(f"parameters must be a sequence or a mapping, got {got}")
+            raise ProgrammingError(
+                f"parameters must be a sequence, a mapping or an object with fields, got {got}"
+            )
+    elif markers and set(markers) <= set(_names(parameters)):
+        # A named tuple goes by its names.
+        return
     count = len(cast("Sequence[Any]", parameters))
     if count != len(markers):
         raise ProgrammingError(
             f"the statement has {len(markers)} bind markers, got {count} parameters"
         )
+
+
+def _names(parameters: object) -> Sequence[str]:
+    """What a named tuple calls its parts, one of turbocql's as the columns are called."""
+    made_of = getattr(type(parameters), "_turbocql_made_of", None)
+    names: Sequence[str] = made_of[1] if made_of else getattr(type(parameters), "_fields", ())
+    return names
 
 
 def _checked(prepared: Prepared, rows: Iterable[Values]) -> Iterator[Values]:

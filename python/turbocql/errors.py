@@ -98,7 +98,11 @@ class DecodeError(CodecError):
 
 
 class ConnectError(Error, ConnectionError):
-    """No session came about; the message says what each contact point answered."""
+    """No session came about; the message says what each contact point answered.
+
+    Where a server answered with an error, or with what cannot be read, that is the `__cause__`: an
+    `InvalidQuery` when there is no such keyspace.
+    """
 
 
 class AuthenticationError(ConnectError):
@@ -279,6 +283,10 @@ _BY_KIND: dict[str, type[Error]] = {
 }
 
 
+_CONNECTING = "connecting"
+"""How the engine's messages begin before there is a session."""
+
+
 def from_codec(encoding: bool, message: str, path: str, cql_type: str) -> CodecError:
     """The exception for a value that does not fit. Called by the native core."""
     error = EncodeError(message) if encoding else DecodeError(message)
@@ -291,6 +299,13 @@ def in_batch(error: BaseException, number: int) -> None:
     """Has an error say which statement of a batch it is about. Called by the native core."""
     if isinstance(error, CodecError):
         error.args = (f"statement {number} of the batch: {error}",)
+
+
+def _no_session(error: RequestError | DecodeError) -> ConnectError:
+    """What `connect` raises for a failure of one of its requests; to be raised from that."""
+    message = str(error)
+    said = message if message.startswith(_CONNECTING) else f"{_CONNECTING}: {message}"
+    return ConnectError(said)
 
 
 def from_engine(
@@ -310,6 +325,9 @@ def from_engine(
         server_error = cls(message)
         server_error.code = -1 if code is None else code
         error: Error = server_error
+    elif kind == "authentication" and not message.startswith(_CONNECTING):
+        # A session that is open has lost its connections, and no new one is let in.
+        error = NoHostAvailable(message)
     else:
         error = _BY_KIND.get(kind, RequestError)(message)
     if isinstance(error, RequestError):

@@ -7,11 +7,12 @@ request then gives.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
-from ._checks import address, check_choice, check_flag, check_int, check_seconds
+from ._checks import address, check_choice, check_flag, check_int, check_seconds, shown
 from .errors import ConfigError
 
 __all__ = [
@@ -96,7 +97,9 @@ class PercentileSpeculation:
     def __post_init__(self) -> None:
         value = self.percentile
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < 100:
-            raise ConfigError(f"percentile must be a number above 0 and below 100, got {value!r}")
+            raise ConfigError(
+                f"percentile must be a number above 0 and below 100, got {shown(value)}"
+            )
         check_int("max_attempts", self.max_attempts, 1, 100)
 
 
@@ -123,9 +126,7 @@ class LatencyAwareness:
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 1 < value <= 1e9:
             raise ConfigError("exclusion_threshold must be a number above 1 and up to 1e9")
         for name in ("retry_period_s", "update_rate_s", "scale_s"):
-            check_seconds(name, getattr(self, name))
-            if getattr(self, name) < 0.001:
-                raise ConfigError(f"{name} must be at least 0.001 s, got {getattr(self, name)!r}")
+            check_seconds(name, getattr(self, name), least=0.001)
         check_int("minimum_measurements", self.minimum_measurements, 1, 2**31 - 1)
 
     def _native(self) -> dict[str, Any]:
@@ -166,7 +167,7 @@ class Balancing:
         for name in ("datacenter", "rack"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
-                raise ConfigError(f"{name} must be a non-empty str, got {value!r}")
+                raise ConfigError(f"{name} must be a non-empty str, got {shown(value)}")
         if self.rack is not None and self.datacenter is None:
             raise ConfigError("a rack is one of a datacenter: give the datacenter too")
         if self.datacenter_failover and self.datacenter is None:
@@ -227,13 +228,13 @@ class ExecutionProfile:
         if self.speculation not in (None, "off"):
             _check_speculation(self.speculation)
         if not isinstance(self.balancing, (Balancing, type(None))):
-            raise ConfigError(f"balancing must be a Balancing, got {self.balancing!r}")
+            raise ConfigError(f"balancing must be a Balancing, got {shown(self.balancing)}")
 
 
 def _check_retry(value: object) -> None:
     """Raises `ConfigError` unless `value` names a retry policy."""
     if not isinstance(value, str):
-        raise ConfigError(f"retry must be a str, got {value!r}")
+        raise ConfigError(f"retry must be a str, got {shown(value)}")
     check_choice("retry", value, ("default", "fallthrough", "downgrading"))
 
 
@@ -241,17 +242,18 @@ def _check_speculation(value: object) -> None:
     """Raises `ConfigError` unless `value` says when to send again."""
     if not isinstance(value, (ConstantSpeculation, PercentileSpeculation)):
         raise ConfigError(
-            f"speculation must be a ConstantSpeculation or a PercentileSpeculation, got {value!r}"
+            "speculation must be a ConstantSpeculation or a PercentileSpeculation, got"
+            f" {shown(value)}"
         )
 
 
 def _consistency(name: str, value: object) -> Consistency:
     """A consistency, or its name in any case."""
-    try:
+    with suppress(ValueError):
         return Consistency(value.upper() if isinstance(value, str) else value)
-    except ValueError:
-        known = ", ".join(level.value for level in Consistency)
-        raise ConfigError(f"{name} must be one of {known}, got {value!r}") from None
+    # Raised here: the context would show what came.
+    known = ", ".join(level.value for level in Consistency)
+    raise ConfigError(f"{name} must be one of {known}, got {shown(value)}")
 
 
 def _profile_native(

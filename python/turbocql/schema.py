@@ -250,6 +250,8 @@ class View(_Columns):
     """Which rows it shows, as CQL."""
     include_all_columns: bool
     """Whether it was made with `SELECT *`."""
+    index: str | None = None
+    """ScyllaDB: the index of the base table that is kept in it, and makes it."""
 
     def as_cql(self) -> str:
         """The statement that makes it."""

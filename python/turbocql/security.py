@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from ._checks import holds_url, shown
 from .errors import ConfigError
 
 __all__ = ["Authenticator", "Tls"]
@@ -51,7 +52,7 @@ class Tls:
             raise ConfigError("tls: certificate and key go together: give both or neither")
         if not isinstance(self.verify, bool) and self.verify != "authority":
             raise ConfigError(
-                f"tls: verify must be True, 'authority' or False, got {self.verify!r}"
+                f"tls: verify must be True, 'authority' or False, got {shown(self.verify)}"
             )
         if (
             isinstance(self.names, str)
@@ -63,7 +64,10 @@ class Tls:
 
     def __repr__(self) -> str:
         def said(source: str | os.PathLike[str] | bytes | None) -> str:
-            return f"<{len(source)} bytes>" if isinstance(source, bytes) else repr(source)
+            if isinstance(source, bytes):
+                return f"<{len(source)} bytes>"
+            # What is no file may be the content of one, given as text: a key, say.
+            return repr(source) if source is None or _exists(source) else "<not shown>"
 
         ca, certificate = said(self.ca), said(self.certificate)
         return (
@@ -84,15 +88,27 @@ class Tls:
 def _pem(name: str, source: str | os.PathLike[str] | bytes | None) -> bytes | None:
     if source is None or isinstance(source, bytes):
         return source
-    if "-----BEGIN" in os.fspath(source):
+    path = os.fsdecode(source)
+    if "-----BEGIN" in path:
         # It is not shown: it may be the key.
         raise ConfigError(f"tls: {name} is PEM itself where a path is expected: give it as bytes")
     try:
         with open(source, "rb") as file:
             return file.read()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"tls: {name}: {os.fspath(source)!r}: {reason}") from None
+        reason = getattr(error, "strerror", None) or "it cannot be a path"
+    # Raised here: the context would show what may be a key. A path that is none but has a dot, as
+    # those of files have, is shown where no key belongs: the letters of PEM have none.
+    known = _exists(path) or (name != "key" and "." in path and len(path) < 200)
+    what = f"{path!r}: {reason}" if known and not holds_url(path) else f"<not shown>: {reason}"
+    raise ConfigError(f"tls: {name}: {what}")
+
+
+def _exists(path: str | os.PathLike[str]) -> bool:
+    try:
+        return os.path.exists(path)
+    except (OSError, ValueError):
+        return False
 
 
 class Authenticator(Protocol):

@@ -18,7 +18,7 @@ from ._options import CallOptions
 from ._schema_read import Answer, SchemaReading
 from .bulk import BulkReport
 from .config import Config, RowsAs
-from .errors import InvalidQuery
+from .errors import DecodeError, InvalidQuery, RequestError, _no_session
 from .policies import Consistency
 from .rows import Rows
 from .schema import Schema
@@ -280,8 +280,8 @@ def connect(
     [`Config.from_url`][turbocql.config.Config.from_url]; settings beside it win.
 
     Raises: `ConfigError` for a setting that cannot be, `TypeError` for an unknown one, both at
-        once; `ConnectError` when no contact point answers; `AuthenticationError` when user or
-        password are refused; `InvalidQuery` when there is no such keyspace.
+        once; `ConnectError` when no session comes about, because no contact point answers, say, or
+        because there is no such keyspace; `AuthenticationError` when user or password are refused.
 
     Example:
         >>> with turbocql.connect("127.0.0.1:9042", keyspace="demo") as session:
@@ -289,4 +289,8 @@ def connect(
         Row(release_version='5.0.5')
     """
     configuration = configure(contact_points, config, dict(settings))
-    return Session(_core.connect(configuration._native(), Rows).wait(), configuration)
+    op = _core.connect(configuration._native(), Rows)
+    try:
+        return Session(op.wait(), configuration)
+    except (RequestError, DecodeError) as error:
+        raise _no_session(error) from error

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast, get_args
 
 from ._core import Bound, Prepared, Query
-from ._options import pack
+from ._options import StatementOptions, pack
 from .errors import ConfigError
 from .policies import Consistency
 
 __all__ = ["Batch", "BatchKind", "Bound", "Prepared", "Query", "Statement", "Values"]
 
-Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
-"""Values of bind markers: by position, or by name."""
+
+class _Dataclass(Protocol):
+    __dataclass_fields__: ClassVar[Any]
+
+
+class _Attrs(Protocol):
+    __attrs_attrs__: ClassVar[Any]
+
+
+class _Struct(Protocol):
+    __struct_fields__: ClassVar[Any]
+
+
+class _Model(Protocol):
+    __pydantic_fields__: ClassVar[Any]
+
+
+Values: TypeAlias = Sequence[Any] | Mapping[str, Any] | _Dataclass | _Attrs | _Struct | _Model
+"""Values of bind markers: by position, or by name. The fields of an object of a dataclass, or of a
+class of attrs, msgspec or pydantic, are values by name."""
 
 Statement: TypeAlias = str | Query | Prepared | Bound
 """What `execute` takes, besides a batch."""
@@ -24,8 +42,11 @@ BatchKind: TypeAlias = Literal["logged", "unlogged", "counter"]
 class Batch:
     """Statements that are sent, and with `logged` applied, as one.
 
-    Options are those of [`execute`][turbocql.session.Session.execute], which go before these.
-    `timestamp` is that of every statement that has none of its own (`USING TIMESTAMP`).
+    `kind` is `logged`, `unlogged` or `counter`, in any case. Options are those of
+    [`execute`][turbocql.session.Session.execute], which go before these. `timestamp` is that of
+    every statement that has none of its own (`USING TIMESTAMP`).
+
+    Raises: `ConfigError` or `TypeError` for an option that cannot be.
 
     Example:
         >>> batch = Batch("unlogged")
@@ -39,7 +60,7 @@ class Batch:
 
     def __init__(
         self,
-        kind: BatchKind = "logged",
+        kind: BatchKind | str = "logged",
         *,
         consistency: Consistency | str | None = None,
         serial_consistency: Consistency | str | None = None,
@@ -49,10 +70,11 @@ class Batch:
         tracing: bool | None = None,
         profile: str | None = None,
     ) -> None:
-        if kind not in ("logged", "unlogged", "counter"):
+        known = kind.lower() if isinstance(kind, str) else kind
+        if known not in get_args(BatchKind):
             raise ConfigError(f"a batch is 'logged', 'unlogged' or 'counter', got {kind!r}")
-        self._kind: BatchKind = kind
-        self._options = pack(
+        self._kind = cast(BatchKind, known)
+        options = StatementOptions(
             consistency=consistency,
             serial_consistency=serial_consistency,
             timeout_s=timeout_s,
@@ -61,6 +83,9 @@ class Batch:
             tracing=tracing,
             profile=profile,
         )
+        # Refuses what cannot be an option now, and not when the batch is sent.
+        Query("", **options)
+        self._options = pack(**options)
         self._entries: list[tuple[Statement, Values | None]] = []
 
     @property
@@ -75,8 +100,10 @@ class Batch:
         for which the text is prepared. Options are the batch's: what the statement is executed
         with alone does not count here.
 
-        Raises: `EncodeError` for a value that its column cannot take; `ConfigError` for a
-            statement that has a timestamp, which only `USING TIMESTAMP` can give it in a batch.
+        Raises: `EncodeError` for a value that its column cannot take; `TypeError` for what is no
+            statement, and for values that are none, such as a single number or text; `ConfigError`
+            for a statement that has a timestamp, which only `USING TIMESTAMP` can give it in a
+            batch.
         """
         if isinstance(statement, (Query, Prepared, Bound)) and statement._timestamp is not None:
             raise ConfigError(
@@ -95,6 +122,11 @@ class Batch:
             )
         if isinstance(statement, Bound) and values is not None:
             raise TypeError("a bound statement has its values already")
+        if values is not None and not _are_values(values):
+            raise TypeError(
+                "values must be a list, tuple, other sequence, mapping or object with fields, got"
+                f" {type(values).__name__}"
+            )
         self._entries.append((statement, values))
 
     def __len__(self) -> int:
@@ -102,3 +134,18 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<Batch {self._kind} of {len(self)}>"
+
+
+def _are_values(given: object) -> bool:
+    """Whether a session would look for values in it: what it refuses in any case is none."""
+    if isinstance(given, (tuple, list, Mapping)) or _has_fields(given):
+        return True
+    if isinstance(given, (str, bytes, bytearray, memoryview)):
+        return False
+    return hasattr(given, "__getitem__") and hasattr(given, "__len__")
+
+
+def _has_fields(given: object) -> bool:
+    """Whether it is an object of a class that says which fields it has, and no sequence."""
+    names = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "__pydantic_fields__")
+    return any(hasattr(type(given), name) for name in names)

@@ -139,8 +139,10 @@ async def test_the_keyspace_of_a_session(face: Face, points: list[str], keyspace
 
 
 async def test_a_keyspace_that_is_not(face: Face, points: list[str]) -> None:
-    with pytest.raises(errors.InvalidQuery, match="no_such_keyspace"):
+    with pytest.raises(errors.ConnectError, match="no_such_keyspace") as caught:
         await face.open(points, keyspace="no_such_keyspace")
+    assert isinstance(caught.value.__cause__, errors.InvalidQuery)
+    assert str(caught.value).startswith("connecting: using keyspace ")
     with pytest.raises(errors.ConfigError, match="letters, digits and underscores"):
         await face.open(points, keyspace='x"; DROP')
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -168,6 +170,20 @@ def test_statements_without_a_result(cursor: dbapi.Cursor, number: int) -> None:
     assert cursor.rowcount == -1
 
 
+@dataclass
+class Kv:
+    w: int
+    k: int
+    v: str
+
+
+class NamedKv(NamedTuple):
+    v: str
+    other: str
+    w: int
+    k: int
+
+
 def test_parameters_by_position_and_by_name(cursor: dbapi.Cursor, number: int) -> None:
     insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
     named = "INSERT INTO kv (k, v, w) VALUES (:k, :v, :w)"
@@ -180,6 +196,8 @@ def test_parameters_by_position_and_by_name(cursor: dbapi.Cursor, number: int) -
         (named, (number, "by position", 4), ("by position", 4)),
         (prepared, (number, None, 5), (None, 5)),
         (insert, (number, UNSET, 6), (None, 6)),
+        (insert, Kv(w=7, k=number, v="dataclass"), ("dataclass", 7)),
+        (insert, NamedKv("named", "left out", 8, number), ("named", 8)),
     ):
         cursor.execute(statement, parameters)
         row = cursor.execute(select, [number]).fetchone()
@@ -223,6 +241,9 @@ def test_what_is_no_operation(cursor: dbapi.Cursor) -> None:
         for execute in (cursor.execute, cursor.executemany):
             with pytest.raises(dbapi.ProgrammingError, match="an operation is a str"):
                 execute(nonsense, ((1,),))  # type: ignore[arg-type]
+    for execute in (cursor.execute, cursor.executemany):
+        with pytest.raises(dbapi.ProgrammingError, match="characters that UTF-8 does not know"):
+            execute("SELECT '\ud800' FROM wide", ())
     assert cursor.description is None
 
 
@@ -385,7 +406,12 @@ def test_fetching_across_pages(cursor: dbapi.Cursor) -> None:
             assert rows == ALL
 
 
-@pytest.mark.parametrize("size", [-1, 1.0, "1"])
+def test_more_rows_than_there_can_be(cursor: dbapi.Cursor) -> None:
+    for size in (sys.maxsize, 10**30):
+        assert cursor.execute(SELECT).fetchmany(size) == ALL
+
+
+@pytest.mark.parametrize("size", [-1, 1.0, "1", True])
 def test_sizes_that_cannot_be(cursor: dbapi.Cursor, size: Any) -> None:
     cursor.execute(SELECT)
     with pytest.raises(dbapi.ProgrammingError, match="size must be an int of 0 or more"):
@@ -487,9 +513,10 @@ def test_errors_of_every_class(
 
 
 def test_a_keyspace_that_is_not_there(points: list[str]) -> None:
-    with pytest.raises(dbapi.ProgrammingError) as caught:
+    with pytest.raises(dbapi.OperationalError, match="nowhere") as caught:
         dbapi.connect(points, keyspace="nowhere")
-    assert isinstance(caught.value, errors.InvalidQuery)
+    assert isinstance(caught.value, errors.ConnectError)
+    assert isinstance(caught.value.__cause__, errors.InvalidQuery)
 
 
 # Threads

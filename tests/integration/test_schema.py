@@ -46,6 +46,16 @@ CREATE FUNCTION <ks>.shown (l list<frozen<tuple<int, int>>>, m map<text, frozen<
     AS 'return null;';
 CREATE FUNCTION <ks>.hidden (s text, n int) CALLED ON NULL INPUT RETURNS text LANGUAGE java
     AS 'return "";';
+CREATE TYPE <ks>."ttl" (count int, "json" text);
+CREATE TYPE <ks>."writetime" (cast text);
+CREATE TYPE <ks>."enum" (a int);
+CREATE TYPE <ks>."distinct" ("int" frozen<"ttl">, e frozen<list<frozen<"enum">>>);
+CREATE TYPE <ks>.key (a int);
+CREATE FUNCTION <ks>."int" (s int, y int) CALLED ON NULL INPUT RETURNS int LANGUAGE java
+    AS 'return s + y;';
+CREATE FUNCTION <ks>."ttl" (s "ttl") CALLED ON NULL INPUT RETURNS "ttl" LANGUAGE java
+    AS 'return s;';
+CREATE AGGREGATE <ks>."uuid" (int) SFUNC "int" STYPE int INITCOND 0;
 CREATE AGGREGATE <ks>.total (int) SFUNC plus STYPE int FINALFUNC shown INITCOND 5;
 CREATE AGGREGATE <ks>.total (text) SFUNC "Keep" STYPE tuple<int, text> INITCOND (5, 'a');
 CREATE AGGREGATE <ks>."Total" (int) SFUNC plus STYPE int;
@@ -98,6 +108,11 @@ CREATE TABLE <ks>.old_value (p int, c int, n int, PRIMARY KEY (p, c)) WITH COMPA
 CREATE TABLE <ks>.old_keys (p int, c int, d int, PRIMARY KEY (p, c, d)) WITH COMPACT STORAGE;
 CREATE TABLE <ks>.old_counts (p int PRIMARY KEY, n counter) WITH COMPACT STORAGE;
 CREATE TABLE <ks>.base (p int, c int, v text, "W w" text, PRIMARY KEY (p, c));
+CREATE TABLE <ks>.odd_types (k int PRIMARY KEY, a frozen<"ttl">, b "distinct",
+    c map<text, frozen<"writetime">>, d frozen<key>);
+CREATE INDEX some_of ON <ks>.base ("W w");
+CREATE MATERIALIZED VIEW <ks>.some_of_index AS SELECT * FROM <ks>.base
+    WHERE p IS NOT NULL AND c IS NOT NULL PRIMARY KEY (c, p);
 CREATE MATERIALIZED VIEW <ks>."All" AS SELECT * FROM <ks>.base
     WHERE p IS NOT NULL AND c > 5 AND "W w" IS NOT NULL PRIMARY KEY (("W w", c), p)
     WITH comment = 'it''s' AND gc_grace_seconds = 7;
@@ -166,13 +181,17 @@ def check_elaborate(keyspace: Keyspace) -> None:
     assert keyspace.durable_writes is False
     assert keyspace.virtual is False
     assert keyspace.replication["datacenter1"] == "1"
-    assert list(keyspace.types) == ['Odd "name', "a_first", "table", "z_point"]
+    assert list(keyspace.types) == [
+        *('Odd "name', "a_first", "distinct", "enum", "key", "table", "ttl", "writetime", "z_point")
+    ]
+    assert keyspace.types["distinct"].field_names == ("int", "e")
+    assert '"distinct"' in keyspace.tables["odd_types"].as_cql()
     assert keyspace.types['Odd "name'].fields == {
         "Select": "frozen<z_point>",
         "from": "frozen<list<int>>",
         "é": "text",
     }
-    assert len(keyspace.functions) == 6
+    assert len(keyspace.functions) == 8
     assert keyspace.functions["Keep(frozen<tuple<int, text>>, text)"].argument_names == (
         "s",
         "Value",
@@ -184,7 +203,7 @@ def check_elaborate(keyspace: Keyspace) -> None:
     assert (total.state_function, total.state_type) == ("plus", "int")
     assert (total.final_function, total.initial_condition) == ("shown", "5")
     assert total.return_type == "text"
-    assert list(keyspace.aggregates) == ["Total(int)", "total(int)", "total(text)"]
+    assert list(keyspace.aggregates) == ["Total(int)", "total(int)", "total(text)", "uuid(int)"]
 
     wide = keyspace.tables["Wide"]
     assert isinstance(wide.id, UUID)
@@ -232,7 +251,9 @@ def check_elaborate(keyspace: Keyspace) -> None:
     }
     assert keyspace.tables["old_static"].columns["n"].kind == "regular"
 
-    assert list(keyspace.views) == ["All", "some"]
+    assert list(keyspace.views) == ["All", "some", "some_of_index"]
+    assert [view.index for view in keyspace.views.values()] == [None, None, None]
+    assert list(keyspace.tables["base"].indexes) == ["some_of"]
     everything, some = keyspace.views["All"], keyspace.views["some"]
     assert everything.include_all_columns
     assert not some.include_all_columns

@@ -143,7 +143,7 @@ async def test_batches(face: Face, points: list[str], keyspace: str, number: int
     async with face.connect(points, keyspace=keyspace) as client:
         prepared = await client.prepare(insert)
         for kind, w in (("logged", 1), ("unlogged", 2)):
-            batch = Batch(kind)  # type: ignore[arg-type]
+            batch = Batch(kind)
             batch.add(prepared, {"k": first, "v": kind, "w": w})
             batch.add(prepared.bind((second, kind, w)))
             batch.add(insert, (third, kind, w))

@@ -57,6 +57,15 @@ class Size:
     height: int | None = None
 
 
+@dataclass
+class Entry:
+    """Values of a statement, by name."""
+
+    id: int
+    name: str | None
+    box: Size | None = None
+
+
 def settings(point: str) -> Config:
     """Everything that a session is made from."""
     return Config(
@@ -98,8 +107,12 @@ def synchronous(config: Config) -> None:
         assert_type(bound.routing_key, bytes | None)
         report = session.execute_many(insert, ((i, f"number {i}", None) for i in range(2, 500)))
         assert_type(report.succeeded, int)
+        session.execute(insert, Entry(500, "a dataclass", Size(3)))
+        session.execute(insert.bind(Entry(501, None)))
+        session.execute_many(insert, [Entry(i, "many") for i in range(502, 510)])
         batch = Batch("unlogged", timestamp=1_700_000_000_000_000)
         batch.add(insert, (1000, "batch", None))
+        batch.add("INSERT INTO users (id, name) VALUES (?, ?)", Entry(1002, "in a batch"))
         batch.add(Query("DELETE FROM users WHERE id = 1001"))
         session.execute(batch)
 
@@ -160,6 +173,7 @@ async def asynchronous(config: Config) -> None:
             "INSERT INTO users (id, name, box) VALUES (?, ?, ?)", rows()
         )
         assert report.succeeded == 100
+        await session.execute("INSERT INTO users (id, name) VALUES (?, ?)", Entry(2500, "awaited"))
         users = await session.execute("SELECT id, name FROM users WHERE id = 2001", row=User)
         user = users.one()
         assert_type(user, User | None)
@@ -180,6 +194,8 @@ def database_api(point: str) -> None:
         cursor = connection.cursor()
         cursor.execute("SELECT name FROM users WHERE id = ?", (1,))
         print(cursor.fetchone())
+        cursor.execute("INSERT INTO users (id, name) VALUES (?, ?)", Entry(3000, "pep 249"))
+        cursor.executemany("INSERT INTO users (id, name) VALUES (?, ?)", [Entry(3001, "many")])
 
 
 def main(point: str) -> None:

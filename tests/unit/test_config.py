@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pickle
 import typing
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import turbocql
-from turbocql import Config, Consistency
+from turbocql import Config, Consistency, ExecutionProfile
 from turbocql.config import Settings
 from turbocql.errors import ConfigError
 
@@ -81,14 +83,18 @@ def test_contact_points_that_cannot_be(points: Any) -> None:
         ("consistency", ["", "quorums", 5, None, "SERIAL", Consistency.LOCAL_SERIAL]),
         ("serial_consistency", ["QUORUM", Consistency.ONE, "x", 5]),
         ("timeout_s", [0, -1, float("nan"), "1", True]),
-        ("connect_timeout_s", [0, -1, float("nan"), "1", None, True]),
+        ("connect_timeout_s", [1e-10, 0, -1, float("nan"), "1", None, True]),
         ("compression", ["gzip", "", True, []]),
         ("page_size", [0, -1, 2**31, 1.5, "5", None, True]),
         ("rows", ["list", None, ["named"]]),
         ("timestamps", ["utc", None, True]),
         ("vectors", ["array", None]),
         ("prepared_cache_size", [0, -1, 2**31, None]),
-        ("application_name", ["", 5]),
+        ("application_name", ["", 5, "x" * 65_536, "é" * 32_768]),
+        ("application_version", ["x" * 65_536]),
+        ("keepalive_interval_s", [1e-10, 0.0009]),
+        ("keepalive_timeout_s", [1e-10, 0.0009]),
+        ("schema_agreement_timeout_s", [1e-10, 0.0009]),
         ("io_threads", [0, 257, 1.0, None]),
     ],
 )
@@ -111,6 +117,7 @@ def test_values_that_cannot_be_are_refused_by_name(name: str, values: list[Any])
         {"rows": "dict", "timestamps": "naive", "vectors": "numpy"},
         {"keyspace": "App", "application_name": "demo", "io_threads": 256},
         {"user": "ann", "password": "secret"},
+        {"application_name": "x" * 65_535, "keepalive_interval_s": 0.001},
     ],
     ids=repr,
 )
@@ -176,6 +183,45 @@ def test_a_config_is_fixed_and_can_be_compared_copied_and_pickled() -> None:
     assert pickle.loads(pickle.dumps(config)) == config
     assert hash(dataclasses.replace(config)) == hash(config)
     assert dataclasses.replace(config, keyspace="b") != config
+
+
+def test_the_mappings_of_a_config_are_fixed_too() -> None:
+    profiles = {"slow": ExecutionProfile(timeout_s=120)}
+    addresses = {"10.0.0.1": "127.0.0.1"}
+    config = make(profiles=profiles, addresses=addresses)
+    fields: list[tuple[Any, dict[str, Any]]] = [
+        (config.profiles, dict(profiles)),
+        (config.addresses, dict(addresses)),
+    ]
+    for own, given in fields:
+        changes: list[Callable[[], object]] = [
+            lambda: own.__setitem__("a", 1),  # noqa: B023
+            lambda: own.__delitem__(next(iter(given))),  # noqa: B023
+            lambda: own.update(a=1),  # noqa: B023
+            lambda: own.pop(next(iter(given))),  # noqa: B023
+            lambda: own.setdefault("a", 1),  # noqa: B023
+            lambda: own.__ior__({"a": 1}),  # noqa: B023
+            *(own.clear, own.popitem),
+        ]
+        for change in changes:
+            with pytest.raises(TypeError, match="cannot be changed"):
+                change()
+        assert own == given
+        assert repr(own) == repr(given)
+    profiles.clear()
+    addresses.clear()
+    assert (len(config.profiles), len(config.addresses)) == (1, 1)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        copies = [pickle.loads(pickle.dumps(config, protocol)), dataclasses.replace(config)]
+        for same in (*copies, copy.copy(config), copy.deepcopy(config)):
+            assert same == config
+            assert hash(same) == hash(config)
+            assert repr(same) == repr(config)
+            with pytest.raises(TypeError):
+                same.addresses["a"] = "b"
+    data = dataclasses.asdict(config)
+    assert data["profiles"]["slow"]["timeout_s"] == 120
+    assert data["addresses"] == {"10.0.0.1": "127.0.0.1"}
 
 
 def test_what_the_native_core_is_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime
 import inspect
 import pickle
@@ -10,12 +11,13 @@ import re
 import socket
 import traceback
 from array import array
-from collections import OrderedDict
+from collections import OrderedDict, UserList
 from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pytest
 from tests.support.children import run_python
@@ -278,9 +280,35 @@ def test_binary_takes_buffers_only() -> None:
 # Parameters
 
 
+NO_PARAMETERS = "parameters must be a sequence, a mapping or an object with fields"
+
+
+@dataclasses.dataclass
+class Data:
+    b: int = 1
+    a: int = 2
+
+
+class Named(NamedTuple):
+    b: int = 1
+    more: int = 3
+    a: int = 2
+
+
+class Unnamed(NamedTuple):
+    c: int = 1
+    d: int = 2
+
+
+class Struct(msgspec.Struct):
+    a: int = 1
+    b: int = 2
+
+
 @pytest.mark.parametrize(
     "parameters",
     [
+        *(Data(), Struct(), Named(), Unnamed(), UserList([1, 2])),
         (1, "a"),
         [1, "a"],
         np.array([1, 2]),
@@ -298,15 +326,16 @@ def test_parameters_that_are_right(parameters: Any) -> None:
     [
         ((), "the statement has 2 bind markers, got 0 parameters"),
         ((1,), "the statement has 2 bind markers, got 1 parameters"),
+        (Named()[:1], "the statement has 2 bind markers, got 1 parameters"),
         ([1, 2, 3], "the statement has 2 bind markers, got 3 parameters"),
         ({"a": 1}, "the statement's bind markers are a, b; 'b' is missing"),
         ({"a": 1, "b": 2, "c": 3}, "the statement's bind markers are a, b; 'c' is none"),
-        ("ab", "parameters must be a sequence or a mapping, got str"),
-        (b"ab", "parameters must be a sequence or a mapping, got bytes"),
-        ({1, 2}, "parameters must be a sequence or a mapping, got set"),
-        (iter((1, 2)), "parameters must be a sequence or a mapping, got tuple_iterator"),
-        (7, "parameters must be a sequence or a mapping, got int"),
-        (None, "parameters must be a sequence or a mapping, got NoneType"),
+        ("ab", f"{NO_PARAMETERS}, got str"),
+        (b"ab", f"{NO_PARAMETERS}, got bytes"),
+        ({1, 2}, f"{NO_PARAMETERS}, got set"),
+        (iter((1, 2)), f"{NO_PARAMETERS}, got tuple_iterator"),
+        (7, f"{NO_PARAMETERS}, got int"),
+        (None, f"{NO_PARAMETERS}, got NoneType"),
     ],
 )
 def test_parameters_that_are_wrong(parameters: Any, message: str) -> None:
@@ -320,6 +349,14 @@ def test_one_name_at_several_markers() -> None:
     dbapi._check_parameters(["a", "a"], (1, 2))
     with pytest.raises(dbapi.ProgrammingError, match="bind markers are none; 'a' is none"):
         dbapi._check_parameters([], {"a": 1})
+    with pytest.raises(dbapi.ProgrammingError, match="has 0 bind markers, got 3 parameters"):
+        dbapi._check_parameters([], Named())
+
+
+def test_a_connection_is_around_a_session() -> None:
+    for nonsense in ("x", None, 5, turbocql.Session):
+        with pytest.raises(dbapi.ProgrammingError, match=r"around a turbocql\.Session, got"):
+            dbapi.Connection(nonsense)  # type: ignore[arg-type]
 
 
 # Connecting

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import pickle
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+import turbocql
 from turbocql import codec, errors
 from turbocql.bulk import BulkFailure, BulkReport
 
@@ -142,7 +145,7 @@ def test_codes_and_classes_are_one_to_one() -> None:
     [
         ("config", errors.ConfigError),
         ("connect", errors.ConnectError),
-        ("authentication", errors.AuthenticationError),
+        ("authentication", errors.NoHostAvailable),
         ("timeout", errors.RequestTimeout),
         ("broken", errors.ConnectionLost),
         ("no_hosts", errors.NoHostAvailable),
@@ -161,6 +164,82 @@ def test_kinds_of_the_engine(kind: str, cls: type[errors.Error]) -> None:
         assert (error.coordinator, error.attempts, error.details) == ("10.0.0.1:9042", 2, {"a": 1})
     else:
         assert vars(error) == {}
+
+
+def test_who_is_refused_while_connecting_and_who_later() -> None:
+    for message in ("connecting to a:1: user", "connecting: no contact point"):
+        error = errors.from_engine("authentication", message, 0x0100, None, None, False, {})
+        assert type(error) is errors.AuthenticationError
+    message = "executing: no working connection to any node asked: user"
+    later: Any = errors.from_engine("authentication", message, 0x0100, "a:1", 2, True, {})
+    assert type(later) is errors.NoHostAvailable
+    assert (later.coordinator, later.attempts, later.may_have_applied) == ("a:1", 2, True)
+
+
+class Failing:
+    """An operation that fails."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def wait(self) -> None:
+        raise self.error
+
+    def __await__(self) -> Iterator[None]:
+        raise self.error
+        yield
+
+
+def open_session() -> None:
+    turbocql.connect()
+
+
+def await_session() -> None:
+    async def open_it() -> None:
+        await turbocql.aio.connect()
+
+    asyncio.run(open_it())
+
+
+@pytest.mark.parametrize("opened", [open_session, await_session])
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (errors.ServerInternalError("connecting to a:1: no"), "connecting to a:1: no"),
+        (errors.InvalidQuery("no such keyspace"), "connecting: no such keyspace"),
+        (errors.RequestError("?"), "connecting: ?"),
+        (errors.DecodeError("connecting to a:1: bytes"), "connecting to a:1: bytes"),
+    ],
+)
+def test_without_a_session_it_is_a_failed_connect(
+    monkeypatch: pytest.MonkeyPatch, opened: Callable[[], None], error: Any, message: str
+) -> None:
+    monkeypatch.setattr(turbocql._core, "connect", lambda *_: Failing(error))
+    with pytest.raises(errors.ConnectError) as caught:
+        opened()
+    assert type(caught.value) is errors.ConnectError
+    assert str(caught.value) == message
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("opened", [open_session, await_session])
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.AuthenticationError("who"),
+        errors.ConfigError("no"),
+        errors.ClosedError("closed"),
+        KeyboardInterrupt(),
+    ],
+    ids=repr,
+)
+def test_what_stays_as_it_is_when_connecting(
+    monkeypatch: pytest.MonkeyPatch, opened: Callable[[], None], error: Any
+) -> None:
+    monkeypatch.setattr(turbocql._core, "connect", lambda *_: Failing(error))
+    with pytest.raises(type(error)) as caught:
+        opened()
+    assert caught.value is error
 
 
 def test_attributes_that_nobody_set() -> None:

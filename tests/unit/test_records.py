@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.children import run_python
 
 from turbocql._records import field_names, record_class
 from turbocql.codec import decode, encode
@@ -35,6 +36,20 @@ from turbocql.codec import decode, encode
 )
 def test_field_names(names: list[str], expected: list[str]) -> None:
     assert field_names(tuple(names)) == expected
+
+
+def test_nothing_is_left_to_be_imported_when_it_is_needed() -> None:
+    program = """
+        import sys
+        import turbocql
+        from turbocql.codec import Deserializer
+        # As where no file can be opened any more.
+        sys.meta_path.clear()
+        read = Deserializer(turbocql.codec.CqlType.udt("t", {"a": "int"}))
+        print(read.deserialize(b"\\0\\0\\0\\4\\0\\0\\0\\5"))
+        print("turbocql._row_classes" in sys.modules)
+    """
+    assert run_python(program) == "t(a=5)\nTrue\n"
 
 
 @given(st.lists(st.text('aAb_1 .-"é²٣', max_size=4) | st.just("field_1"), max_size=6))

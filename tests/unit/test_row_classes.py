@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import attrs
 import msgspec
@@ -154,6 +154,33 @@ def test_constructors_in_another_order_get_names() -> None:
     for made in (Turned, Initialized, Swapped):
         one: Any = row_maker(made, ("a", "b"))((10, 20))
         assert (one.a, one.b) == (10, 20), made
+
+
+def test_arguments_that_a_dataclass_does_not_keep() -> None:
+    @dataclasses.dataclass
+    class Scaled:
+        a: int
+        factor: dataclasses.InitVar[int]
+        b: int = 0
+        more: dataclasses.InitVar[int] = 1
+        kind: ClassVar[int] = 5
+
+        def __post_init__(self, factor: int, more: int) -> None:
+            self.a *= factor * more
+
+    @dataclasses.dataclass(kw_only=True, slots=True)
+    class ByKeyword(Scaled):
+        c: int = 0
+
+    for made in (Scaled, ByKeyword):
+        one: Any = row_maker(made, ("a", "factor", "b"))((2, 10, 3))
+        assert (one.a, one.b) == (20, 3)
+        one = row_maker(made, ("more", "b", "a", "factor"))((5, 3, 2, 10))
+        assert (one.a, one.b) == (100, 3)
+        with pytest.raises(TypeError, match="needs 'factor', and no column is called so"):
+            row_maker(made, ("a", "b"))
+        with pytest.raises(TypeError, match="has no field 'kind'"):
+            row_maker(made, ("a", "factor", "kind"))
 
 
 def test_equal_callables_are_not_the_same() -> None:

@@ -32,7 +32,16 @@ def answers(version: UUID = VERSIONS[1], **tables: Answer) -> dict[str, Answer]:
         "tables": [{"keyspace_name": "ks", "table_name": "t", "flags": {"compound"}}],
         "columns": [column("t", "k", "partition_key", position=0), column("t", "v")],
     }
-    others = ["views", "indexes", "triggers", "types", "functions", "aggregates", "column_masks"]
+    others = [
+        "views",
+        "indexes",
+        "triggers",
+        "types",
+        "functions",
+        "aggregates",
+        "column_masks",
+        "scylla",
+    ]
     others += ["virtual_keyspaces", "virtual_tables", "virtual_columns"]
     return {**small, **dict.fromkeys(others, GONE), **tables}
 
@@ -309,9 +318,49 @@ def test_views_that_indexes_make_are_not_made_twice() -> None:
     index = {"keyspace_name": "ks", "table_name": "t", "index_name": "i", "options": {}}
     view = {"keyspace_name": "ks", "base_table_name": "t", "where_clause": "v IS NOT NULL"}
     views = [{**view, "view_name": name} for name in ("i_index", "j_index")]
-    made = keyspace(indexes=[index], views=views)
-    assert list(made.views) == ["i_index", "j_index"]
+    made = keyspace(indexes=[index], views=views, scylla=[{"keyspace_name": "ks"}])
+    assert {name: view.index for name, view in made.views.items()} == {
+        "i_index": "i",
+        "j_index": None,
+    }
     assert ["VIEW ks.j_index" in one for one in made.statements()] == [False, False, False, True]
+    # Cassandra keeps its indexes elsewhere: a view of that name is one like others.
+    made = keyspace(indexes=[index], views=views)
+    assert [view.index for view in made.views.values()] == [None, None]
+    assert ["VIEW ks.i_index" in one for one in made.statements()][3] is True
+    assert len(made.statements()) == 5
+
+
+@pytest.mark.parametrize(
+    ("cql_type", "written"),
+    [
+        ("int", "int"),
+        ("frozen<int>", 'frozen<"int">'),
+        ("frozen<list<int>>", "frozen<list<int>>"),
+        ("map<text, frozen<ttl>>", 'map<text, frozen<"ttl">>'),
+        ("list<frozen<text>>", 'list<frozen<"text">>'),
+        ("json", '"json"'),
+        ("tuple<int, enum>", 'tuple<int, "enum">'),
+        ('frozen<"int">', 'frozen<"int">'),
+        ("vector<float, 3>", "vector<float, 3>"),
+        ("frozen<point>", "frozen<point>"),
+        ("'a.b.C(text=>count)'", "'a.b.C(text=>count)'"),
+    ],
+)
+def test_types_that_are_called_like_others(cql_type: str, written: str) -> None:
+    assert cql.written_type(cql_type) == written
+
+
+def test_names_of_types_and_functions_in_quotes() -> None:
+    assert user_type("int", ttl="frozen<text>").as_cql() == (
+        'CREATE TYPE ks."int" (\n    ttl frozen<"text">\n);'
+    )
+    assert user_type("key", a="int").as_cql().startswith("CREATE TYPE ks.key (")
+    aggregate = Aggregate("ks", "text", ("frozen<int>",), "ttl", "json", "int", "count", None)
+    assert aggregate.as_cql() == (
+        'CREATE AGGREGATE ks."text"("int")\n    SFUNC "ttl"\n    STYPE "json"\n'
+        '    FINALFUNC "count";'
+    )
 
 
 def test_types_come_behind_what_they_are_made_of() -> None:
@@ -476,4 +525,7 @@ def test_what_is_asked() -> None:
         place = (
             name.replace("virtual_", "virtual_schema.") if "virtual" in name else f"schema.{name}"
         )
-        assert query == f"SELECT * FROM system_{place}"
+        if name == "scylla":
+            assert query == "SELECT keyspace_name FROM system_schema.scylla_tables LIMIT 1"
+        else:
+            assert query == f"SELECT * FROM system_{place}"
