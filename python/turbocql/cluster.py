@@ -68,14 +68,18 @@ class Trace:
     started_at: datetime | None
     """Aware, in UTC."""
     duration_us: int | None
-    """Microseconds; `None` while the server is not through with writing the trace."""
+    """Microseconds."""
     parameters: Mapping[str, str]
     events: tuple[TraceEvent, ...]
 
 
 @dataclass(frozen=True)
 class Latencies:
-    """Of requests that were answered, in whole milliseconds."""
+    """How long attempts took that succeeded, from sending one to its answer, over the whole time of
+    the session. Those that failed or were given up are not in it, nor those over 65,535 ms.
+
+    Units: whole milliseconds, rounded down.
+    """
 
     mean_ms: int
     p50_ms: int
@@ -87,12 +91,23 @@ class Metrics:
     """What the engine has counted since the session was opened."""
 
     requests: int
+    """What was sent to a node to be executed: each attempt, each page, each row of an
+    `execute_many`, and what speculation, `schema`, `use_keyspace` and `trace` send. Not preparing,
+    connecting, and following the cluster."""
     failures: int
+    """Attempts that a node answered with an error, or whose connection was lost; some are followed
+    by a retry that succeeds. Not those that were given up, by `timeout_s` or because speculation
+    had another answer first."""
     retries: int
+    """Decisions to send again after a failure, also when no node was left to send to. Not decisions
+    against it, and not speculation."""
     timeouts: int
+    """Requests that were given up after `timeout_s`, each one whatever its attempts. Not
+    preparing."""
     connections: int
-    """Open at the moment."""
+    """Open at the moment, without the one that listens to the cluster."""
     connection_timeouts: int
+    """Connections that could not be opened in time."""
     latency: Latencies | None
     """`None` before the first answer."""
 

@@ -53,7 +53,7 @@ class _Result(_core.Cursor, Generic[T]):
 
         Given to `execute` with the same statement and values, in this session, another one or
         another process, the result goes on from there. A server trusts what it says, so users of
-        a web site should not be able to change it.
+        a web site should not be able to change it. What is no paging state is a `RequestError`.
         """
         return self._paging_state
 
@@ -69,7 +69,7 @@ class _Result(_core.Cursor, Generic[T]):
     @property
     def existing(self) -> dict[str, Any] | None:
         """The values by which a lightweight transaction was not applied, by column; `None` when
-        it was, and for other statements.
+        it was, and for other statements. A `dict` whatever the rows are.
         """
         if self.applied is not False:
             return None
@@ -87,6 +87,8 @@ class _Result(_core.Cursor, Generic[T]):
 
     def one(self) -> T | None:
         """The first row, or `None` when there is none. Fetches nothing.
+
+        With `row=`, a lightweight transaction that was applied has none.
 
         Raises: `Error` once an iteration has left the first page.
         """
@@ -125,7 +127,8 @@ class Rows(_Result[T]):
         """Reads what the server recorded of the request, for a statement that was executed with
         `tracing=True`; `None` without.
 
-        The server writes it after the answer: this waits up to a second until it is there.
+        The server writes it after the answer: this looks for it for a second, or longer where the
+        server is slow, and gives `None` when it is not complete by then.
         """
         return cast("Trace | None", super()._trace().wait())
 
@@ -165,7 +168,8 @@ class AsyncRows(_Result[T]):
         """Reads what the server recorded of the request, for a statement that was executed with
         `tracing=True`; `None` without.
 
-        The server writes it after the answer: this waits up to a second until it is there.
+        The server writes it after the answer: this looks for it for a second, or longer where the
+        server is slow, and gives `None` when it is not complete by then.
         """
         return cast("Trace | None", await super()._trace())
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from ipaddress import ip_address
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from tests.support.faces import Client, Face
-from tests.support.nodes import eventually
+from tests.support.nodes import eventually, paused
 
 import turbocql
 from turbocql import (
@@ -35,6 +36,23 @@ def keyspace(cassandra_three: Cassandra) -> str:
             "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}"
         )
         session.execute(f"CREATE TABLE {name}.t (k int PRIMARY KEY, v text)")
+    cassandra_three.wait_until_settled()
+    return name
+
+
+@pytest.fixture(scope="module")
+def everywhere(cassandra_three: Cassandra) -> str:
+    """A keyspace on all three nodes, with one table."""
+    name = f"everywhere_{uuid4().hex[:12]}"
+    with turbocql.connect(cassandra_three.contact_points) as session:
+        session.execute(
+            f"CREATE KEYSPACE {name} "
+            "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
+        )
+        # Coordinators ask two replicas, so that they do not wait for one that is paused.
+        session.execute(
+            f"CREATE TABLE {name}.t (k int PRIMARY KEY, v text) WITH speculative_retry = 'ALWAYS'"
+        )
     cassandra_three.wait_until_settled()
     return name
 
@@ -161,6 +179,84 @@ async def test_policies_of_every_kind(
 
         assert len(await asked("first")) == 1
         assert await asked("any") == set(points)
+
+
+async def test_a_silent_node_is_asked_and_then_another(
+    twin: Face, cassandra_three: Cassandra, everywhere: str
+) -> None:
+    async with twin.connect(
+        cassandra_three.contact_points,
+        keyspace=everywhere,
+        consistency="ONE",
+        balancing=Balancing(shuffle_replicas=False),
+        speculation=ConstantSpeculation(delay_s=0.05),
+        # It counts as connected for longer than the test takes.
+        keepalive_interval_s=600,
+    ) as client:
+        session = client.session
+        assert eventually(lambda: all(node.connected for node in session.nodes), timeout_s=30)
+        await client.execute(INSERT, (1, "a"), consistency="ALL", idempotent=False)
+        select = await client.prepare(SELECT)
+        # The order of the replicas stays: this one is always asked first.
+        first = (await client.execute(select, (1,), idempotent=False)).coordinator
+        [silent] = [node for node in cassandra_three.nodes if node.contact_point == first]
+        with paused(silent):
+            before = session.metrics()
+            with pytest.raises(errors.RequestTimeout) as alone:
+                await client.execute(select, (1,), idempotent=False, timeout_s=1)
+            assert (alone.value.attempts, alone.value.coordinator) == (1, first)
+            answers = [await client.execute(select, (1,), timeout_s=20) for _ in range(20)]
+            after = session.metrics()
+        assert {answer.one().v for answer in answers} == {"a"}
+        assert first not in {answer.coordinator for answer in answers}
+        assert after.requests - before.requests >= 1 + 2 * 20
+        # Requests that are given up, by the caller or because another was quicker, have not failed.
+        assert after.timeouts - before.timeouts == 1
+        assert (after.retries, after.failures) == (before.retries, before.failures)
+
+
+async def test_a_node_that_was_slow_comes_last(
+    twin: Face, cassandra_three: Cassandra, everywhere: str
+) -> None:
+    awareness = LatencyAwareness(
+        minimum_measurements=50, update_rate_s=0.01, scale_s=1, retry_period_s=600
+    )
+    async with twin.connect(
+        cassandra_three.contact_points,
+        keyspace=everywhere,
+        consistency="ONE",
+        balancing=Balancing(shuffle_replicas=False, latency_awareness=awareness),
+        keepalive_interval_s=600,
+    ) as client:
+        session = client.session
+        assert eventually(lambda: all(node.connected for node in session.nodes), timeout_s=30)
+        select = await client.prepare(SELECT)
+
+        async def asked(key: int) -> str:
+            coordinator = (await client.execute(select, (key,))).coordinator
+            assert coordinator is not None
+            measured[coordinator] += 1
+            return coordinator
+
+        # A key for each node, which is asked for it first.
+        measured = dict.fromkeys(cassandra_three.contact_points, 0)
+        keys: dict[str, int] = {}
+        for key in range(49):
+            keys.setdefault(await asked(key), key)
+        assert len(keys) == 3
+        # One measurement of each is missing before anything is said of it.
+        for point, key in keys.items():
+            while measured[point] < 49:
+                assert await asked(key) == point
+        slow, *others = cassandra_three.contact_points
+        with paused(cassandra_three.nodes[0]):
+            waiting = asyncio.ensure_future(asked(keys[slow]))
+            await asyncio.sleep(2)
+        assert await waiting == slow
+        for point in others:
+            assert await asked(keys[point]) == point
+        await asyncio.sleep(0.5)
+        assert slow not in {await asked(keys[slow]) for _ in range(10)}
 
 
 async def test_a_lost_node_is_noticed(
