@@ -54,13 +54,15 @@ mod _core {
     #[pymodule_export]
     use crate::classes::message::{ExecuteMessage, QueryMessage};
     #[pymodule_export]
+    use crate::classes::opening::connect;
+    #[pymodule_export]
     use crate::classes::prepared::{Bound_, Prepared, Query};
     #[pymodule_export]
     use crate::classes::row_encoder::{EncodedRow, EncodedRows, RowEncoder};
     #[pymodule_export]
     use crate::classes::rows_decoder::{ResultRows, RowsDecoder};
     #[pymodule_export]
-    use crate::classes::session::{Session, connect, forked};
+    use crate::classes::session::{Session, forked};
     #[pymodule_export]
     use crate::ending::ending;
     #[pymodule_export]

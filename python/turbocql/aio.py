@@ -153,6 +153,7 @@ class AsyncSession(Face):
         self,
         statement: str | Query | Prepared,
         rows: Iterable[Values] | AsyncIterable[Values],
+        /,
         *,
         concurrency: int = 256,
         max_failures: int = 1000,

@@ -283,6 +283,7 @@ _BY_KIND: dict[str, type[Error]] = {
 }
 
 
+_SYNTAX_ERROR = 0x2000
 _CONNECTING = "connecting"
 """How the engine's messages begin before there is a session."""
 
@@ -319,6 +320,8 @@ def from_engine(
 ) -> Error:
     """The exception for a failure of the engine. Called by the native core."""
     if kind == "server":
+        if code == _SYNTAX_ERROR and "'%" in message:
+            message += "; bind markers are ? or :name"
         # The engine keeps the code of ScyllaDB's rate limit to itself, but not its details.
         limited = code is None and "rejected_by_coordinator" in details
         cls = RateLimited if limited else _BY_CODE.get(-1 if code is None else code, ServerError)

@@ -152,6 +152,7 @@ class Session(Face):
         self,
         statement: str | Query | Prepared,
         rows: Iterable[Values],
+        /,
         *,
         concurrency: int = 256,
         max_failures: int = 1000,

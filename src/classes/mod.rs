@@ -9,6 +9,7 @@ pub mod connecting;
 pub mod cql_type;
 pub mod cursor;
 pub mod message;
+pub mod opening;
 pub mod options;
 pub mod prepared;
 pub mod row_encoder;

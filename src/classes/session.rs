@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 use turbocql_codec::Column;
@@ -15,7 +15,6 @@ use turbocql_engine::{
 use super::bulk::{BulkOptions, BulkStep};
 use super::call::{self, Call, GivenOptions};
 use super::cluster;
-use super::connecting::ConnectOptions;
 use super::cursor::{Cursor, Following};
 use super::options::{CallOptions, config_error, timeout};
 use super::prepared::{Prepared, Query};
@@ -56,7 +55,53 @@ pub struct SessionState {
     forks: u64,
 }
 
+/// What of a session is settled before it is connected.
+pub struct Settings {
+    pub choices: Choices,
+    pub row_kind: RowKind,
+    pub cache_size: usize,
+    pub rows_class: Py<PyAny>,
+    forks: u64,
+}
+
+impl Settings {
+    /// Those of a session of this process.
+    pub fn new(
+        choices: Choices,
+        row_kind: RowKind,
+        cache_size: usize,
+        rows_class: Py<PyAny>,
+    ) -> Settings {
+        let forks = FORKS.load(Ordering::Relaxed);
+        Settings { choices, row_kind, cache_size, rows_class, forks }
+    }
+}
+
 impl SessionState {
+    pub fn new(
+        py: Python<'_>,
+        runtime: Runtime,
+        engine: turbocql_engine::Session,
+        settings: &Settings,
+    ) -> SessionState {
+        let keyspace = Mutex::new(engine.keyspace());
+        SessionState {
+            runtime,
+            engine,
+            choices: settings.choices,
+            shapes: Shapes::default(),
+            // Not of its size from the beginning: that would be room for all of them.
+            prepared: Mutex::new(LruCache::unbounded()),
+            cache_size: settings.cache_size,
+            emptied: AtomicU64::new(0),
+            keyspace,
+            row_kind: settings.row_kind,
+            rows_class: settings.rows_class.clone_ref(py),
+            closed: AtomicBool::new(false),
+            forks: settings.forks,
+        }
+    }
+
     pub fn check_open(&self) -> PyResult<()> {
         let reason = if self.forks != FORKS.load(Ordering::Relaxed) {
             "the session was opened before this process was forked; connect again in the child"
@@ -635,93 +680,4 @@ impl Step for CloseStep {
         self.session.shapes.clear(py);
         Ok(Next::Done(py.None()))
     }
-}
-
-struct ConnectStep {
-    /// None once it is a session's.
-    runtime: Option<Runtime>,
-    choices: Choices,
-    row_kind: RowKind,
-    cache_size: usize,
-    rows_class: Py<PyAny>,
-    forks: u64,
-}
-
-impl Drop for ConnectStep {
-    /// Given up half way. Code of the user's may be at work there that does not end: it is not waited
-    /// for by whoever has no more interest.
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            std::thread::spawn(move || runtime.shutdown());
-        }
-    }
-}
-
-impl Step for ConnectStep {
-    fn arrived(
-        mut self: Box<Self>,
-        py: Python<'_>,
-        arrival: Result<Arrival, EngineError>,
-        _: &Arc<OpState>,
-    ) -> PyResult<Next> {
-        let engine = match arrival {
-            Ok(Arrival::Connected(engine)) => engine,
-            Ok(_) => return Err(out_of_turn()),
-            Err(error) => {
-                if let Some(runtime) = self.runtime.take() {
-                    py.detach(|| runtime.shutdown());
-                }
-                return Err(error::raise_engine(py, &error));
-            }
-        };
-        let keyspace = engine.keyspace();
-        let runtime = self.runtime.take().ok_or_else(out_of_turn)?;
-        let state = SessionState {
-            runtime,
-            engine,
-            choices: self.choices,
-            shapes: Shapes::default(),
-            // Not of its size from the beginning: that would be room for all of them.
-            prepared: Mutex::new(LruCache::unbounded()),
-            cache_size: self.cache_size,
-            emptied: AtomicU64::new(0),
-            keyspace: Mutex::new(keyspace),
-            row_kind: self.row_kind,
-            rows_class: self.rows_class.clone_ref(py),
-            closed: AtomicBool::new(false),
-            forks: self.forks,
-        };
-        Ok(Next::Done(Py::new(py, Session(Arc::new(state)))?.into_any()))
-    }
-}
-
-/// Opens a session. `config` is what `turbocql.config.Config` gives; `rows_class` is the class of
-/// results that users see.
-#[pyfunction]
-pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op> {
-    let options: ConnectOptions<'_> = config.extract()?;
-    let engine_config = options.parse(config.py())?;
-    if options.prepared_cache_size == 0 {
-        return Err(PyValueError::new_err("prepared_cache_size must be above 0"));
-    }
-    let runtime = Runtime::start(engine_config.workers).map_err(|error| {
-        let reason = format!("connecting: io_threads={}: {error}", engine_config.workers);
-        error::raise_engine(config.py(), &EngineError::new(ErrorKind::Connect, reason))
-    })?;
-    let step = ConnectStep {
-        runtime: Some(runtime.clone()),
-        choices: Choices {
-            naive_timestamps: options.naive_timestamps,
-            numpy_vectors: options.numpy_vectors,
-        },
-        row_kind: RowKind::parse(config.py(), &options.rows)?,
-        cache_size: options.prepared_cache_size,
-        rows_class,
-        forks: FORKS.load(Ordering::Relaxed),
-    };
-    let op = OpState::new(Box::new(step));
-    op.run(&runtime, async move {
-        turbocql_engine::Session::connect(engine_config).await.map(Arrival::Connected)
-    });
-    Ok(Op(op))
 }

@@ -19,7 +19,7 @@ PUBLIC = [
     for name in MODULES
     if not any(part.startswith("_") for part in name.split(".")) and name.count(".") == 1
 ]
-FOR_THE_CORE = {"from_codec", "from_engine"}
+FOR_THE_CORE = {"from_codec", "from_engine", "in_batch"}
 """Functions that the native core calls by name; no user does."""
 
 

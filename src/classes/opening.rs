@@ -1,0 +1,81 @@
+//! From a configuration to a session.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use turbocql_engine::{EngineError, ErrorKind, Runtime};
+
+use super::connecting::ConnectOptions;
+use super::session::{Session, SessionState, Settings, out_of_turn};
+use crate::error;
+use crate::op::{Arrival, Next, Op, OpState, Step};
+use crate::row::RowKind;
+use crate::value::decode::Choices;
+
+struct ConnectStep {
+    /// None once it is a session's.
+    runtime: Option<Runtime>,
+    settings: Settings,
+}
+
+impl Drop for ConnectStep {
+    /// Given up half way. Code of the user's may be at work there that does not end: it is not waited
+    /// for by whoever has no more interest.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            std::thread::spawn(move || runtime.shutdown());
+        }
+    }
+}
+
+impl Step for ConnectStep {
+    fn arrived(
+        mut self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        _: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let engine = match arrival {
+            Ok(Arrival::Connected(engine)) => engine,
+            Ok(_) => return Err(out_of_turn()),
+            Err(error) => {
+                if let Some(runtime) = self.runtime.take() {
+                    py.detach(|| runtime.shutdown());
+                }
+                return Err(error::raise_engine(py, &error));
+            }
+        };
+        let runtime = self.runtime.take().ok_or_else(out_of_turn)?;
+        let state = SessionState::new(py, runtime, engine, &self.settings);
+        Ok(Next::Done(Py::new(py, Session(Arc::new(state)))?.into_any()))
+    }
+}
+
+/// Opens a session. `config` is what `turbocql.config.Config` gives; `rows_class` is the class of
+/// results that users see.
+#[pyfunction]
+pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op> {
+    let options: ConnectOptions<'_> = config.extract()?;
+    let engine_config = options.parse(config.py())?;
+    if options.prepared_cache_size == 0 {
+        return Err(PyValueError::new_err("prepared_cache_size must be above 0"));
+    }
+    let runtime = Runtime::start(engine_config.workers).map_err(|error| {
+        let reason = format!("connecting: io_threads={}: {error}", engine_config.workers);
+        error::raise_engine(config.py(), &EngineError::new(ErrorKind::Connect, reason))
+    })?;
+    let choices = Choices {
+        naive_timestamps: options.naive_timestamps,
+        numpy_vectors: options.numpy_vectors,
+    };
+    let row_kind = RowKind::parse(config.py(), &options.rows)?;
+    let settings = Settings::new(choices, row_kind, options.prepared_cache_size, rows_class);
+    let step = ConnectStep { runtime: Some(runtime.clone()), settings };
+    let op = OpState::new(Box::new(step));
+    op.run(&runtime, async move {
+        turbocql_engine::Session::connect(engine_config).await.map(Arrival::Connected)
+    });
+    Ok(Op(op))
+}
