@@ -257,13 +257,12 @@ impl Shapes {
     }
 
     /// Forgets all classes, and what was made with them.
-    pub fn clear(&self, py: Python<'_>) {
+    pub fn clear(&self) {
         let mut known = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let before = std::mem::take(&mut *known);
         drop(known);
         let dropped = std::mem::take(&mut *self.lock());
         drop((before, dropped));
-        let _ = py;
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<usize, Arc<Shape>>> {

@@ -73,8 +73,10 @@ const FOREVER_S: f64 = 1e9;
 
 /// Seconds above zero; infinity for no limit.
 pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    if value.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err("timeout_s must be a number of seconds, got a bool"));
+    }
     let seconds: f64 = match value.extract() {
-        Ok(_) if value.is_instance_of::<PyBool>() => f64::NAN,
         Ok(seconds) => seconds,
         Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => {
             if value.lt(0)? {
@@ -85,9 +87,6 @@ pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
         }
         Err(_) => return Err(PyTypeError::new_err("timeout_s must be a number of seconds")),
     };
-    if seconds.is_nan() && value.is_instance_of::<PyBool>() {
-        return Err(PyTypeError::new_err("timeout_s must be a number of seconds, got a bool"));
-    }
     if seconds > FOREVER_S {
         return Ok(None);
     }

@@ -677,7 +677,7 @@ impl Step for CloseStep {
         py.detach(|| self.session.runtime.shutdown());
         self.session.clear_cache();
         // They may hold on to the session.
-        self.session.shapes.clear(py);
+        self.session.shapes.clear();
         Ok(Next::Done(py.None()))
     }
 }
