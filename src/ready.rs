@@ -3,9 +3,9 @@
 //! Only for the one callback of which there are many: a task that is told that what it waits for is
 //! there, which never raises. Everything else, and every other loop, gets a `call_soon`.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
 use turbocql_engine::Runtime;
 
 use crate::awaiting::OpAwait;
@@ -62,20 +62,22 @@ impl Fast {
 
 /// Whether a callback is that of a task of C's, which tells its task and raises nothing.
 fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let (py, class) = (call.py(), call.get_type());
-    if let Some(known) = CLASS.get(py) {
-        return class.is(known);
+    /// Where the function of C's is that such callbacks call, once it is known.
+    static WAKEUP: AtomicUsize = AtomicUsize::new(0);
+    let py = call.py();
+    let Some((function, task)) = slots::builtin(call) else { return false };
+    if !interned::c_task(py).is_ok_and(|class| task.get_type().is(class)) {
+        return false;
     }
-    // CPython 3.10 and 3.11 have a class for it; later ones a method of the task.
-    let wakeup = class.name().is_ok_and(|name| name == "TaskWakeupMethWrapper");
+    if WAKEUP.load(Ordering::Relaxed) == function {
+        return true;
+    }
+    let name = call.getattr(pyo3::intern!(py, "__name__"));
+    let wakeup = name.is_ok_and(|name| name.eq("task_wakeup").unwrap_or(false));
     if wakeup {
-        return CLASS.set(py, class.unbind()).is_ok();
+        WAKEUP.store(function, Ordering::Relaxed);
     }
-    let task = call.getattr_opt(pyo3::intern!(py, "__self__")).ok().flatten();
-    task.is_some_and(|task| interned::c_task(py).is_ok_and(|class| task.get_type().is(class)))
-        && class.is_exact_instance_of::<PyType>()
-        && call.is_instance_of::<pyo3::types::PyCFunction>()
+    wakeup
 }
 
 /// Ends what [`Runtime::hold`] began: called by the loop behind the tasks of a burst, and again

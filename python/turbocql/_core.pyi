@@ -3,7 +3,7 @@ from typing import Any, Literal, TypeAlias
 
 from typing_extensions import Buffer, Unpack
 
-from ._options import StatementOptions
+from ._options import ExecuteOptions, StatementOptions
 from .policies import Consistency
 from .rows import Column
 from .types import UnsetType
@@ -493,38 +493,8 @@ class Cursor:
     def _trace_id(self) -> bytes | None: ...
 
 class Session:
-    def execute(
-        self,
-        statement: Any,
-        values: Any = None,
-        consistency: Any = None,
-        serial_consistency: Any = None,
-        timeout_s: Any = None,
-        page_size: Any = None,
-        timestamp: Any = None,
-        idempotent: Any = None,
-        tracing: Any = None,
-        profile: Any = None,
-        paging_state: Any = None,
-        rows: Any = None,
-        row: Any = None,
-    ) -> Op: ...
-    def call(
-        self,
-        statement: Any,
-        values: Any = None,
-        consistency: Any = None,
-        serial_consistency: Any = None,
-        timeout_s: Any = None,
-        page_size: Any = None,
-        timestamp: Any = None,
-        idempotent: Any = None,
-        tracing: Any = None,
-        profile: Any = None,
-        paging_state: Any = None,
-        rows: Any = None,
-        row: Any = None,
-    ) -> OpAwait: ...
+    def execute(self, statement: Any, values: Any, options: ExecuteOptions) -> Op: ...
+    def call(self, statement: Any, values: Any, options: ExecuteOptions) -> OpAwait: ...
     def prepare(self, statement: str) -> Op: ...
     def execute_many(
         self,

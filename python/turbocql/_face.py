@@ -8,7 +8,7 @@ from uuid import UUID
 
 from . import _core
 from ._checks import check_int
-from ._options import StatementOptions, pack
+from ._options import ExecuteOptions, StatementOptions, pack
 from ._schema_read import PAGE_SIZE
 from .cluster import Metrics, Node, Replica, _metrics, _node
 from .config import Config
@@ -149,13 +149,10 @@ class Face:
 
     def _look(self, query: str) -> _core.Op:
         """Begins a query of the system's tables: rows as dicts, from whichever node is asked."""
-        return self._core.execute(
-            query,
-            consistency=Consistency.LOCAL_ONE,
-            page_size=PAGE_SIZE,
-            idempotent=True,
-            rows="dict",
+        options = ExecuteOptions(
+            consistency=Consistency.LOCAL_ONE, page_size=PAGE_SIZE, idempotent=True, rows="dict"
         )
+        return self._core.execute(query, None, options)
 
 
 def configure(contact_points: Any, config: Config | None, settings: dict[str, Any]) -> Config:

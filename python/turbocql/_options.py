@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .config import RowsAs
     from .policies import Consistency
 
 
@@ -25,6 +28,13 @@ class CallOptions(StatementOptions, total=False):
     """What one call may be sent under."""
 
     paging_state: bytes | None
+
+
+class ExecuteOptions(CallOptions, total=False):
+    """The same, and what its rows are to be."""
+
+    rows: RowsAs | None
+    row: Callable[..., Any] | None
 
 
 def pack(

@@ -16,7 +16,7 @@ from ._checks import check_keyspace
 from ._diagnosis import TIMEOUT_S, Diagnosis, steps
 from ._diagnosis import Answer as Told
 from ._face import Face, configure
-from ._options import CallOptions
+from ._options import CallOptions, ExecuteOptions
 from ._schema_read import Answer, SchemaReading
 from .bulk import BulkReport
 from .config import Config, RowsAs
@@ -89,24 +89,16 @@ class AsyncSession(Face):
         self,
         statement: Statement | Batch,
         values: Values | None = None,
-        *,
-        consistency: Consistency | str | None = None,
-        serial_consistency: Consistency | str | None = None,
-        timeout_s: float | None = None,
-        page_size: int | None = None,
-        timestamp: int | None = None,
-        idempotent: bool | None = None,
-        tracing: bool | None = None,
-        profile: str | None = None,
-        paging_state: bytes | None = None,
-        rows: RowsAs | None = None,
-        row: Callable[..., Any] | None = None,
+        **options: Unpack[ExecuteOptions],
     ) -> Coroutine[Any, Any, AsyncRows[Any]]:
         """Sends a statement or a batch and gives its result.
 
         A text that comes with values is prepared behind the scenes and kept prepared. Values by
         name may leave names out: those columns stay as they are ([`UNSET`][turbocql.types.UNSET]).
-        Options that are not given are the statement's, then the profile's, then the session's.
+        Options that are not given are the statement's, then the profile's, then the session's:
+        `consistency`, `serial_consistency` (sent with conditional statements only, unless given
+        here), `timeout_s`, `page_size`, `timestamp`, `idempotent`, `tracing`, `profile`,
+        `paging_state`, and what rows are to be: `rows` or `row`.
 
         `row` makes each row an object: a dataclass, a named tuple, or a class of attrs, msgspec or
         pydantic gets the values by the names of its fields; any other callable gets them as
@@ -125,21 +117,7 @@ class AsyncSession(Face):
             >>> rows.one().v
             'a'
         """
-        return self._core.call(
-            statement,
-            values,
-            consistency,
-            serial_consistency,
-            timeout_s,
-            page_size,
-            timestamp,
-            idempotent,
-            tracing,
-            profile,
-            paging_state,
-            rows,
-            row,
-        )
+        return self._core.call(statement, values, options)
 
     async def prepare(self, statement: str) -> Prepared:
         """Has the server prepare a statement, unless that was done before.

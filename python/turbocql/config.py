@@ -74,7 +74,9 @@ class Config:
     consistency: Consistency | str = Consistency.LOCAL_QUORUM
     """Of requests that say nothing else."""
     serial_consistency: Consistency | str | None = Consistency.LOCAL_SERIAL
-    """Of the Paxos phase of lightweight transactions: `SERIAL` or `LOCAL_SERIAL`."""
+    """Of the Paxos phase of lightweight transactions: `SERIAL` or `LOCAL_SERIAL`. Sent with
+    statements that have conditions, and with batches.
+    """
     timeout_s: float | None = 30.0
     """Seconds after which a request, with all its retries, is given up; `None` for never."""
     retry: Retry = "default"

@@ -25,39 +25,79 @@ pub struct Call {
     pub statement: Py<PyAny>,
     pub values: Option<Py<PyAny>>,
     pub options: Option<Box<GivenOptions>>,
-    pub rows: Option<Py<PyAny>>,
-    /// What each row is made into.
-    pub row: Option<Py<PyAny>>,
 }
 
 /// Options that are not all left to the session.
+#[derive(Default)]
 pub struct GivenOptions {
-    pub consistency: Option<Py<PyAny>>,
-    pub serial_consistency: Option<Py<PyAny>>,
-    pub timeout_s: Option<Py<PyAny>>,
-    pub page_size: Option<Py<PyAny>>,
-    pub timestamp: Option<Py<PyAny>>,
-    pub idempotent: Option<Py<PyAny>>,
-    pub tracing: Option<Py<PyAny>>,
-    pub profile: Option<Py<PyAny>>,
-    pub paging_state: Option<Py<PyAny>>,
+    consistency: Option<Py<PyAny>>,
+    serial_consistency: Option<Py<PyAny>>,
+    timeout_s: Option<Py<PyAny>>,
+    page_size: Option<Py<PyAny>>,
+    timestamp: Option<Py<PyAny>>,
+    idempotent: Option<Py<PyAny>>,
+    tracing: Option<Py<PyAny>>,
+    profile: Option<Py<PyAny>>,
+    paging_state: Option<Py<PyAny>>,
+    rows: Option<Py<PyAny>>,
+    /// What each row is made into.
+    row: Option<Py<PyAny>>,
 }
 
 impl GivenOptions {
-    pub fn boxed(self) -> Option<Box<GivenOptions>> {
-        let given = self.consistency.is_some()
-            || self.serial_consistency.is_some()
-            || self.timeout_s.is_some()
-            || self.page_size.is_some()
-            || self.timestamp.is_some()
-            || self.idempotent.is_some()
-            || self.tracing.is_some()
-            || self.profile.is_some()
-            || self.paging_state.is_some();
-        given.then(|| Box::new(self))
+    /// Keyword arguments; `None` where there are none. `None` as an option leaves it to the session.
+    pub fn of(keywords: &Bound<'_, PyDict>) -> PyResult<Option<Box<GivenOptions>>> {
+        if keywords.is_empty() {
+            return Ok(None);
+        }
+        let mut given = Box::<GivenOptions>::default();
+        for (name, value) in keywords.iter() {
+            let Some(place) = given.place(&name.extract::<PyBackedStr>()?) else {
+                let reason = format!(
+                    "unknown option {}; the options are {}",
+                    name.repr()?,
+                    GivenOptions::NAMES.join(", ")
+                );
+                return Err(PyTypeError::new_err(reason));
+            };
+            *place = if value.is_none() { None } else { Some(value.unbind()) };
+        }
+        Ok(Some(given))
     }
 
-    pub fn parse(&self, py: Python<'_>) -> PyResult<Arc<RequestOptions>> {
+    const NAMES: [&str; 11] = [
+        "consistency",
+        "serial_consistency",
+        "timeout_s",
+        "page_size",
+        "timestamp",
+        "idempotent",
+        "tracing",
+        "profile",
+        "paging_state",
+        "rows",
+        "row",
+    ];
+
+    fn place(&mut self, name: &str) -> Option<&mut Option<Py<PyAny>>> {
+        Some(match name {
+            "consistency" => &mut self.consistency,
+            "serial_consistency" => &mut self.serial_consistency,
+            "timeout_s" => &mut self.timeout_s,
+            "page_size" => &mut self.page_size,
+            "timestamp" => &mut self.timestamp,
+            "idempotent" => &mut self.idempotent,
+            "tracing" => &mut self.tracing,
+            "profile" => &mut self.profile,
+            "paging_state" => &mut self.paging_state,
+            "rows" => &mut self.rows,
+            "row" => &mut self.row,
+            _ => return None,
+        })
+    }
+
+    /// Those of the request; `None` where all are the session's.
+    fn parse(&self, py: Python<'_>) -> PyResult<Options> {
         let bind = |option: &Option<Py<PyAny>>| option.as_ref().map(|it| it.bind(py).clone());
         let options = CallOptions {
             consistency: bind(&self.consistency),
@@ -69,8 +109,9 @@ impl GivenOptions {
             tracing: bind(&self.tracing),
             profile: bind(&self.profile),
             paging_state: bind(&self.paging_state),
-        };
-        Ok(Arc::new(options.parse()?))
+        }
+        .parse()?;
+        Ok((options != RequestOptions::default()).then(|| Arc::new(options)))
     }
 }
 
@@ -79,7 +120,10 @@ impl Call {
     pub fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpState>> {
         let session = &self.session.get().0;
         let _inside = session.enter(py)?;
-        let options = self.options.as_ref().map(|options| options.parse(py)).transpose()?;
+        let options = match &self.options {
+            None => None,
+            Some(options) => options.parse(py)?,
+        };
         let rows = self.rows_as(py)?;
         let statement = self.statement.bind(py);
         if let Ok(prepared) = statement.cast::<Prepared>() {
@@ -144,12 +188,19 @@ impl Call {
         visit.call(&self.session)?;
         visit.call(&self.statement)?;
         visit.call(&self.values)?;
-        visit.call(&self.row)
+        match &self.options {
+            None => Ok(()),
+            Some(options) => visit.call(&options.row),
+        }
     }
 
     fn rows_as(&self, py: Python<'_>) -> PyResult<RowsAs> {
-        let Some(row) = &self.row else {
-            return Ok(match &self.rows {
+        let (rows, row) = match &self.options {
+            None => (&None, &None),
+            Some(options) => (&options.rows, &options.row),
+        };
+        let Some(row) = row else {
+            return Ok(match rows {
                 None => self.session.get().0.row_kind,
                 Some(rows) => {
                     let rows = rows.bind(py);
@@ -163,7 +214,7 @@ impl Call {
             }
             .into());
         };
-        if self.rows.is_some() {
+        if rows.is_some() {
             return Err(config_error(py, "give rows or row, not both"));
         }
         if !row.bind(py).is_callable() {

@@ -418,77 +418,27 @@ impl SessionState {
 
 #[pymethods]
 impl Session {
-    /// A statement or a batch, sent at once.
-    #[pyo3(signature = (statement, values=None, consistency=None, serial_consistency=None,
-        timeout_s=None, page_size=None, timestamp=None, idempotent=None, tracing=None, profile=None,
-        paging_state=None, rows=None, row=None))]
-    #[allow(clippy::too_many_arguments)]
+    /// A statement or a batch, sent at once; with keyword arguments.
     fn execute(
         this: Py<Self>,
         py: Python<'_>,
         statement: Py<PyAny>,
         values: Option<Py<PyAny>>,
-        consistency: Option<Py<PyAny>>,
-        serial_consistency: Option<Py<PyAny>>,
-        timeout_s: Option<Py<PyAny>>,
-        page_size: Option<Py<PyAny>>,
-        timestamp: Option<Py<PyAny>>,
-        idempotent: Option<Py<PyAny>>,
-        tracing: Option<Py<PyAny>>,
-        profile: Option<Py<PyAny>>,
-        paging_state: Option<Py<PyAny>>,
-        rows: Option<Py<PyAny>>,
-        row: Option<Py<PyAny>>,
+        options: &Bound<'_, PyDict>,
     ) -> PyResult<Op> {
-        let options = GivenOptions {
-            consistency,
-            serial_consistency,
-            timeout_s,
-            page_size,
-            timestamp,
-            idempotent,
-            tracing,
-            profile,
-            paging_state,
-        };
-        let call = Call { session: this, statement, values, options: options.boxed(), rows, row };
-        call.begin(py).map(Op)
+        let options = GivenOptions::of(options)?;
+        Call { session: this, statement, values, options }.begin(py).map(Op)
     }
 
     /// The same, sent when it is first awaited.
-    #[pyo3(signature = (statement, values=None, consistency=None, serial_consistency=None,
-        timeout_s=None, page_size=None, timestamp=None, idempotent=None, tracing=None, profile=None,
-        paging_state=None, rows=None, row=None))]
-    #[allow(clippy::too_many_arguments)]
     fn call(
         this: Py<Self>,
         statement: Py<PyAny>,
         values: Option<Py<PyAny>>,
-        consistency: Option<Py<PyAny>>,
-        serial_consistency: Option<Py<PyAny>>,
-        timeout_s: Option<Py<PyAny>>,
-        page_size: Option<Py<PyAny>>,
-        timestamp: Option<Py<PyAny>>,
-        idempotent: Option<Py<PyAny>>,
-        tracing: Option<Py<PyAny>>,
-        profile: Option<Py<PyAny>>,
-        paging_state: Option<Py<PyAny>>,
-        rows: Option<Py<PyAny>>,
-        row: Option<Py<PyAny>>,
-    ) -> OpAwait {
-        let options = GivenOptions {
-            consistency,
-            serial_consistency,
-            timeout_s,
-            page_size,
-            timestamp,
-            idempotent,
-            tracing,
-            profile,
-            paging_state,
-        };
-        let options = options.boxed();
-        OpAwait::call(Call { session: this, statement, values, options, rows, row })
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<OpAwait> {
+        let options = GivenOptions::of(options)?;
+        Ok(OpAwait::call(Call { session: this, statement, values, options }))
     }
 
     fn prepare(&self, py: Python<'_>, statement: &Bound<'_, PyAny>) -> PyResult<Op> {

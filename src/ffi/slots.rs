@@ -53,6 +53,21 @@ pub fn ready<'py>(
     }
 }
 
+/// The address of the function that a builtin calls, and what it is bound to; `None` for other
+/// callables, and for functions that are bound to nothing.
+pub fn builtin<'a, 'py>(call: &'a Bound<'py, PyAny>) -> Option<(usize, Borrowed<'a, 'py, PyAny>)> {
+    // SAFETY: an object that is alive, and looked into only when it is a builtin of C's; what it is
+    // bound to lives as long.
+    unsafe {
+        if ffi::PyCFunction_CheckExact(call.as_ptr()) == 0 {
+            return None;
+        }
+        let function = ffi::PyCFunction_GetFunction(call.as_ptr())? as usize;
+        let bound_to = ffi::PyCFunction_GetSelf(call.as_ptr());
+        Some((function, Borrowed::from_ptr_or_opt(call.py(), bound_to)?))
+    }
+}
+
 impl Slotted {
     /// Whether its slots have been found.
     fn is_known(&self) -> bool {

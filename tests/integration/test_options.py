@@ -82,6 +82,37 @@ async def test_every_form_of_statement_has_options(
         assert await written() == stamp + 8
 
 
+async def test_a_serial_consistency_goes_with_what_has_conditions(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    """Nothing else makes use of it, and drivers that are not told of one send none."""
+    plain, conditional = INSERT, f"{INSERT} IF NOT EXISTS"
+    number += 0x5EA1 << 16  # not to be mistaken
+    batch = Batch()
+    batch.add(conditional, (number, "batch"))
+    with Tap(points[0]) as tap:
+        async with face.connect(tap.contact_point, keyspace=keyspace) as client:
+            for statement in (plain, conditional, WRITE_TIME):
+                values = (number, "a")[: statement.count("?")]
+                await client.execute(statement, values)
+                await client.execute(statement, values, serial_consistency="SERIAL")
+            for condition in ("", " IF NOT EXISTS"):
+                text = f"INSERT INTO kv (k, v) VALUES ({number}, 'marked'){condition}"
+                await client.execute(text)
+            await client.execute(batch)
+    # What is bound: an id with its length, a consistency, flags. Other bodies are the engine's own.
+    bound = [body for body in tap.bodies("EXECUTE") if number.to_bytes(4, "big") in body]
+    executed = [body[2 + int.from_bytes(body[:2], "big") + 2] for body in bound]
+    assert [bool(flags & 0x10) for flags in executed] == [False, True, True, True, False, True]
+    # A text with its length, a consistency, flags.
+    texts = [body for body in tap.bodies("QUERY") if b"'marked'" in body]
+    queried = [body[4 + int.from_bytes(body[:4], "big") + 2] for body in texts]
+    assert [bool(flags & 0x10) for flags in queried] == [False, True]
+    # Values, a consistency, flags, and nothing behind the level.
+    (sent,) = tap.bodies("BATCH")
+    assert sent[-3:] == b"\x10\x00\x09"
+
+
 async def test_options_that_cannot_be(face: Face, points: list[str], keyspace: str) -> None:
     async with face.connect(points, keyspace=keyspace) as client:
         select = "SELECT v FROM kv WHERE k = 1"

@@ -48,12 +48,13 @@ class Tap:
 
     def count(self, kind: str, containing: str = "") -> int:
         """Requests of a kind so far, such as `PREPARE`, whose body contains a text."""
+        return sum(containing.encode() in body for body in self.bodies(kind))
+
+    def bodies(self, kind: str) -> list[bytes]:
+        """The bodies of the requests of a kind so far."""
+        start = kind.encode() + b"\0"
         with self._lock:
-            wanted = containing.encode()
-            return sum(
-                frame.startswith(kind.encode() + b"\0") and wanted in frame
-                for frame in self._bodies
-            )
+            return [body[len(start) :] for body in self._bodies if body.startswith(start)]
 
     def hold(self) -> None:
         """Keeps further requests back until `release`."""

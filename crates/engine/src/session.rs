@@ -159,6 +159,8 @@ impl Session {
         let paging = paging.or_else(|| options.paging.clone());
         if attempts.effect() == Effect::Staged {
             statement.set_retry_policy(Some(self.0.profiles.default.retry.staged()));
+        } else {
+            statement.set_serial_consistency(None);
         }
         options.apply(&mut statement, &attempts, &self.0.profiles)?;
         let engine = &self.0.engine;

@@ -40,6 +40,8 @@ impl Prepared {
         let effect = Effect::of(inner.get_statement());
         if effect == Effect::Staged {
             inner.set_retry_policy(Some(profiles.default.retry.staged()));
+        } else {
+            inner.set_serial_consistency(None);
         }
         let mut key = inner.get_variable_pk_indexes().to_vec();
         key.sort_by_key(|part| part.sequence);
