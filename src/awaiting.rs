@@ -17,7 +17,7 @@ use crate::classes::call::Call;
 use crate::ending::Inside;
 use crate::ffi::send::{Sends, Sent};
 use crate::op::OpState;
-use crate::ready::Fast;
+use crate::ready::Burst;
 use crate::value::interned;
 
 /// An operation that is awaited, or is going to be.
@@ -127,9 +127,9 @@ impl OpAwait {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The operation is finished: whoever waits runs on, on the loop's next round. True when
-    /// somebody does.
-    pub fn finish(this: &Bound<'_, Self>, fast: Option<&Fast>) -> PyResult<bool> {
+    /// The operation is finished: whoever waits runs on, on the loop's next round; tasks with the
+    /// burst. True when somebody does.
+    pub fn finish<'py>(this: &Bound<'py, Self>, burst: &mut Burst<'py>) -> PyResult<bool> {
         let (callbacks, event_loop) = match &mut *this.get().lock() {
             Stage::Waiting(waiting) if waiting.over.is_none() => {
                 waiting.over = Some(Over::Done);
@@ -139,16 +139,14 @@ impl OpAwait {
             _ => return Ok(false),
         };
         let event_loop = event_loop.bind(this.py());
-        let tell = |callback: &Callback| {
-            if let Some(fast) = fast
-                && fast.tell(&callback.call, callback.context.as_ref(), this)?
-            {
+        let mut tell = |callback: &Callback| {
+            if burst.add(this.py(), &callback.call, callback.context.as_ref()) {
                 return Ok(());
             }
             callback.run_soon(event_loop, this)
         };
         // All of them, whatever becomes of one.
-        callbacks.iter().map(tell).fold(Ok(()), Result::and)?;
+        callbacks.iter().map(&mut tell).fold(Ok(()), Result::and)?;
         Ok(callbacks.first.is_some())
     }
 

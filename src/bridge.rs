@@ -17,7 +17,7 @@ use turbocql_engine::{Runtime, Wake};
 
 use crate::ending::Inside;
 use crate::op::OpState;
-use crate::ready::{Fast, call_release_soon};
+use crate::ready::{Burst, Fast, call_release_soon};
 use crate::value::interned;
 
 /// How many are told in one round of a loop; the rest has the rounds after it. A larger burst of
@@ -170,13 +170,13 @@ impl LoopQueue {
         }
         let mut burst = self.take().into_iter();
         let mut failed = Ok(());
-        let mut told = 0_usize;
+        let (mut told, mut tasks) = (0_usize, Burst::default());
         while let Some(op) = burst.next() {
             if told == MOST_TOLD {
                 self.put_back(std::iter::once(op).chain(burst));
                 break;
             }
-            match op.resolve(py, self.fast.as_ref()) {
+            match op.resolve(py, &mut tasks) {
                 Ok(somebody) => told += usize::from(somebody),
                 // One that fails must not leave the rest of the burst waiting.
                 Err(error) => {
@@ -190,6 +190,7 @@ impl LoopQueue {
                 }
             }
         }
+        let failed = failed.and(tasks.tell(py, self.fast.as_ref()));
         if told > 1 {
             // What they send goes out together, when all have run.
             call_release_soon(py)?;

@@ -20,7 +20,7 @@ use crate::bridge::LoopQueue;
 use crate::classes::session::{Options, SessionState, given};
 use crate::ending::Inside;
 use crate::error;
-use crate::ready::Fast;
+use crate::ready::Burst;
 
 /// What the engine hands over.
 pub enum Arrival {
@@ -283,13 +283,17 @@ impl OpState {
 
     /// Called on the event loop, once for each burst that the operation was part of.
     /// True when somebody runs on.
-    pub fn resolve(self: &Arc<Self>, py: Python<'_>, fast: Option<&Fast>) -> PyResult<bool> {
+    pub fn resolve<'py>(
+        self: &Arc<Self>,
+        py: Python<'py>,
+        burst: &mut Burst<'py>,
+    ) -> PyResult<bool> {
         if !self.advance(py) {
             return Ok(false);
         }
         let awaiting = self.lock().awaiting.take();
         match awaiting {
-            Some((_, awaiting)) => OpAwait::finish(awaiting.bind(py), fast),
+            Some((_, awaiting)) => OpAwait::finish(awaiting.bind(py), burst),
             None => Ok(false),
         }
     }

@@ -1,14 +1,15 @@
-//! What asyncio's own event loop calls in its next round, made with less ado than `call_soon` does.
+//! What an event loop calls in its next round, made with less ado than `call_soon` does.
 //!
 //! Only for the one callback of which there are many: a task that is told that what it waits for is
-//! there, which never raises. Everything else, and every other loop, gets a `call_soon`.
+//! there, which never raises. All of a burst are told by one call; a single one, on asyncio's own
+//! loop, without the handle that `call_soon` makes. Everything else gets a `call_soon`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
 use turbocql_engine::Runtime;
 
-use crate::awaiting::OpAwait;
 use crate::bridge::event_loop;
 use crate::ffi::{make, slots};
 use crate::value::interned;
@@ -37,26 +38,78 @@ impl Fast {
         Some(Fast { append: append.unbind(), run: run.unbind(), done: done.unbind() })
     }
 
-    /// Has a task told in the loop's next round; false where the callback is none of a task.
+    /// Has the loop call something in its next round; false where that is not known to work.
+    fn call_soon(&self, told: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Some(ready) = slots::ready(told, callback) else { return Ok(false) };
+        self.append.bind(told.py()).call1((ready,))?;
+        Ok(true)
+    }
+
+    /// Has a task told.
     ///
     /// What the loop calls is `context.run(call, done)`, put together of bound methods: nothing of
     /// ours, so that no native frame of ours is below the task.
-    pub fn tell(
-        &self,
-        call: &Py<PyAny>,
-        context: Option<&Py<PyAny>>,
-        awaiting: &Bound<'_, OpAwait>,
-    ) -> PyResult<bool> {
-        let py = awaiting.py();
+    fn tell(&self, task: &Told<'_>) -> PyResult<bool> {
+        let py = task.call.py();
+        let run = make::method(self.run.bind(py), &task.context)?;
+        let told = make::method(&task.call, self.done.bind(py))?;
+        self.call_soon(&make::method(&run, &told)?, &task.call)
+    }
+}
+
+/// A task that is to be told: its callback, and the context for it.
+struct Told<'py> {
+    call: Bound<'py, PyAny>,
+    context: Bound<'py, PyAny>,
+}
+
+/// Tasks that are to be told in the loop's next round, one after another.
+#[derive(Default)]
+pub struct Burst<'py>(Vec<Told<'py>>);
+
+impl<'py> Burst<'py> {
+    /// Adds a task; false where the callback is none of a task.
+    pub fn add(&mut self, py: Python<'py>, call: &Py<PyAny>, context: Option<&Py<PyAny>>) -> bool {
+        let Some(context) = context else { return false };
         let call = call.bind(py);
-        let Some(context) = context.filter(|_| is_wakeup(call)) else { return Ok(false) };
-        let run = make::method(self.run.bind(py), context.bind(py))?;
-        let told = make::method(call, self.done.bind(py))?;
-        let Some(ready) = slots::ready(&make::method(&run, &told)?, call) else {
-            return Ok(false);
-        };
-        self.append.bind(py).call1((ready,))?;
-        Ok(true)
+        let wakeup = is_wakeup(call);
+        if wakeup {
+            self.0.push(Told { call: call.clone(), context: context.bind(py).clone() });
+        }
+        wakeup
+    }
+
+    /// Has them told by the loop that runs.
+    pub fn tell(self, py: Python<'py>, fast: Option<&Fast>) -> PyResult<()> {
+        match &self.0[..] {
+            [] => Ok(()),
+            [one] => {
+                if let Some(fast) = fast
+                    && fast.tell(one)?
+                {
+                    return Ok(());
+                }
+                let options = PyDict::new(py);
+                options.set_item(pyo3::intern!(py, "context"), &one.context)?;
+                let arguments = (&one.call, interned::done_future(py)?);
+                let call_soon = pyo3::intern!(py, "call_soon");
+                event_loop(py)?.call_method(call_soon, arguments, Some(&options))?;
+                Ok(())
+            }
+            several => {
+                // From the last one on: they are taken from the end.
+                let pairs = several.iter().rev().flat_map(|told| [&told.call, &told.context]);
+                let burst = PyList::new(py, pairs.collect::<Vec<_>>())?;
+                let tell = interned::tell(py)?;
+                if let Some(fast) = fast
+                    && fast.call_soon(&make::method(tell, burst.as_any())?, tell)?
+                {
+                    return Ok(());
+                }
+                event_loop(py)?.call_method1(pyo3::intern!(py, "call_soon"), (tell, burst))?;
+                Ok(())
+            }
+        }
     }
 }
 

@@ -57,6 +57,19 @@ DONE: Any = asyncio.Future(loop=_NoLoop())  # type: ignore[arg-type]
 DONE.set_result(None)
 
 
+def tell(burst: list[Any]) -> None:
+    """Tells tasks that what they wait for is there, each in its context, from the last one on.
+
+    Called by the loop.
+    """
+    if len(burst) > 2:
+        # Whoever runs the loop from within one of these tasks, and after an interrupt in one.
+        asyncio.get_running_loop().call_soon(tell, burst)
+    take = burst.pop
+    while burst:
+        take().run(take(), DONE)
+
+
 def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None] | None:
     """Appends to what asyncio's own loop runs in its next round; None for any other loop.
 

@@ -278,13 +278,14 @@ unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
 /// Whether there is a signalling NaN among the numbers of a vector of binary32.
 fn is_signalling(plan: &HostPlan, bytes: &[u8]) -> bool {
     let Plan::Vector(vector) = plan else { return false };
+    // All are looked at, without a branch, and without putting their bytes into order: many at once.
     let one = |number: &[u8; 4]| {
-        let bits = u32::from_be_bytes(*number) & 0x7fff_ffff;
-        (bits > 0x7f80_0000) & (bits < 0x7fc0_0000)
+        let bytes = u32::from_le_bytes(*number);
+        let (not_quiet, some) = (bytes & 0x0000_c07f == 0x0000_807f, bytes & 0xffff_3f00 != 0);
+        u32::from(not_quiet & some)
     };
-    // All are looked at, without a branch: that is quicker.
     matches!(vector.element, Plan::Float)
-        && bytes.as_chunks::<4>().0.iter().fold(false, |any, number| any | one(number))
+        && bytes.as_chunks::<4>().0.iter().fold(0, |any, number| any | one(number)) != 0
 }
 
 /// Room for `count` more; false where there is none, or where the value is longer than a frame can

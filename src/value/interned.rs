@@ -83,6 +83,7 @@ imported! {
     append_ready = "turbocql._notify"."append_ready";
     ready = "turbocql._notify"."Ready";
     done_future = "turbocql._notify"."DONE";
+    tell = "turbocql._notify"."tell";
     context = "contextvars"."Context";
     c_task = "turbocql._notify"."C_TASK";
     release_held = "turbocql._core"."release_held";

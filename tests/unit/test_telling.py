@@ -1,0 +1,111 @@
+"""How an event loop tells the tasks of a burst."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from tests.support.loops import LOOPS, Loop
+
+from turbocql import _notify
+
+name: contextvars.ContextVar[str] = contextvars.ContextVar("name")
+
+
+def burst(*wakeups: Callable[[Any], None]) -> list[Any]:
+    """As the native core makes it: from the last one on, each with a context of its own."""
+    made: list[Any] = []
+    for wakeup in reversed(wakeups):
+        context = contextvars.copy_context()
+        context.run(name.set, wakeup.__name__)
+        made += [wakeup, context]
+    return made
+
+
+class Told:
+    """What was told, in which context."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def first(self, future: Any) -> None:
+        assert future.result() is None
+        self.seen.append(name.get())
+
+    def second(self, future: Any) -> None:
+        self.first(future)
+
+    def interrupt(self, future: Any) -> None:
+        self.first(future)
+        raise KeyboardInterrupt
+
+    def unable(self, future: Any) -> None:
+        self.first(future)
+        raise RuntimeError("cannot enter context")
+
+
+@pytest.fixture(params=LOOPS, ids=lambda loop: loop.name)
+def run(request: pytest.FixtureRequest) -> Any:
+    """Runs a coroutine on a loop of each kind, or goes on running it."""
+    made: Loop = request.param
+    loop = made.make()
+    yield loop.run_until_complete
+    loop.close()
+
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+async def tell(wakeups: list[Any]) -> None:
+    asyncio.get_running_loop().call_soon(_notify.tell, wakeups)
+    await asyncio.sleep(0.01)
+
+
+def test_in_order_each_in_its_context(run: Run) -> None:
+    told = Told()
+    run(tell(burst(told.second, told.first, told.second)))
+    assert told.seen == ["second", "first", "second"]
+    run(tell(burst(told.first)))
+    assert told.seen[3:] == ["first"]
+    run(tell([]))
+
+
+def test_an_interrupt_leaves_the_others_to_be_told(run: Run) -> None:
+    told = Told()
+    with pytest.raises(KeyboardInterrupt):
+        run(tell(burst(told.first, told.interrupt, told.second, told.first)))
+    # uvloop goes through with its round.
+    assert told.seen[:2] == ["first", "interrupt"]
+    run(asyncio.sleep(0.01))
+    assert told.seen == ["first", "interrupt", "second", "first"]
+
+
+def test_one_that_cannot_be_told_is_no_harm_to_the_others(run: Run) -> None:
+    told, said = Told(), []
+
+    async def main() -> None:
+        handler = asyncio.get_running_loop().set_exception_handler
+        handler(lambda _, context: said.append(str(context["exception"])))
+        await tell(burst(told.unable, told.unable, told.second))
+
+    run(main())
+    assert told.seen == ["unable", "unable", "second"]
+    assert said == ["cannot enter context"] * 2
+
+
+def test_a_loop_that_is_run_within_a_task_tells_the_others() -> None:
+    told = Told()
+    loop: Any = asyncio.new_event_loop()
+
+    def nested(future: Any) -> None:
+        told.first(future)
+        while told.seen[-1] != "second":
+            loop._run_once()
+        told.seen.append("back")
+
+    loop.run_until_complete(tell(burst(nested, told.first, told.second)))
+    loop.close()
+    assert told.seen == ["nested", "first", "second", "back"]
