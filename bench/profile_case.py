@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import codec_turbocql
 import floors
 from codec_environments import BUILD, HERE
+from counting import switch
 from timing import Case, ns_per_call
 
-__all__ = ["add", "annotated", "main", "switch"]
+__all__ = ["add", "annotated", "main"]
 
 TOP = 12
 NATIVE_NS = 30e6
@@ -80,20 +79,6 @@ def run_case(case: Case, calls: int) -> None:
     switch("on")
     run()
     switch("off")
-
-
-def switch(state: str) -> None:
-    """Has callgrind count or not count this process."""
-    said = subprocess.Popen(
-        ["callgrind_control", "-i", state, str(os.getpid())],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    # Callgrind listens when the process goes on, so it must not sleep for long.
-    while said.poll() is None:
-        time.sleep(0.005)
-    if said.returncode:
-        raise SystemExit("callgrind_control failed")
 
 
 def profile(name: str) -> dict[str, Any]:

@@ -19,8 +19,9 @@ from pathlib import Path
 from clients.job import Job, Pass
 from clients.with_turbocql import connect
 from codec_environments import BUILD, HERE
+from counting import switch
 from end_to_end_server import Server
-from profile_case import add, annotated, switch
+from profile_case import add, annotated
 
 REQUESTS = 5000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +60,9 @@ class _Row:
     @property
     def within(self) -> str:
         """Whether the rounds of both overlap, in words."""
-        return f": {against(*self.spreads, 'us')}" if self.spreads else ""
+        if self.spreads is None or self.spreads[0].rounds == 1:
+            return ""
+        return f": {against(*self.spreads, 'us')}"
 
     @property
     def ratio(self) -> float:
@@ -83,13 +85,24 @@ def _codec_rows(samples: Iterable[Sample]) -> list[_Row]:
     ]
 
 
-def _request_rows(samples: Iterable[Sample]) -> list[_Row]:
+def _processor_time(sample: Sample) -> float | None:
+    return sample["cpu_s"] / sample["requests"] * 1e6 if sample.get("requests") else None
+
+
+def _instructions(sample: Sample) -> float | None:
+    return sample["instructions"] / 1000 if sample.get("instructions") else None
+
+
+def _request_rows(
+    samples: Iterable[Sample], figure: Callable[[Sample], float | None]
+) -> list[_Row]:
     taken: dict[tuple[str, str], list[float]] = {}
     for sample in samples:
-        if sample.get("requests"):
+        found = figure(sample)
+        if found is not None:
             name = f"{sample['scenario']} {sample.get('variant', '')}".strip()
             key = (f"{name}, {sample['shape']}", sample["client"])
-            taken.setdefault(key, []).append(sample["cpu_s"] / sample["requests"] * 1e6)
+            taken.setdefault(key, []).append(found)
     medians = {key: statistics.median(of) for key, of in taken.items()}
     rows = [
         _Row(
@@ -116,7 +129,14 @@ def section(samples: list[Sample]) -> list[str]:
     lines: list[str] = []
     for title, rows in (
         ("The codec, us of processor time per call", _codec_rows(samples)),
-        ("Requests to a server, us of client processor time each", _request_rows(samples)),
+        (
+            "Requests to a server, us of client processor time each",
+            _request_rows(samples, _processor_time),
+        ),
+        (
+            "Requests to a server, thousand instructions of the client each",
+            _request_rows(samples, _instructions),
+        ),
     ):
         if not rows:
             continue
