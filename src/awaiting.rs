@@ -129,7 +129,7 @@ impl OpAwait {
 
     /// The operation is finished: whoever waits runs on, on the loop's next round; tasks with the
     /// burst. True when somebody does.
-    pub fn finish<'py>(this: &Bound<'py, Self>, burst: &mut Burst<'py>) -> PyResult<bool> {
+    pub fn finish<'py>(this: &Bound<'py, Self>, burst: &mut Burst<'_, 'py>) -> PyResult<bool> {
         let (callbacks, event_loop) = match &mut *this.get().lock() {
             Stage::Waiting(waiting) if waiting.over.is_none() => {
                 waiting.over = Some(Over::Done);
@@ -143,7 +143,8 @@ impl OpAwait {
             if burst.add(this.py(), &callback.call, callback.context.as_ref()) {
                 return Ok(());
             }
-            callback.run_soon(event_loop, this)
+            // Behind those that came before it.
+            burst.tell(this.py()).and(callback.run_soon(event_loop, this))
         };
         // All of them, whatever becomes of one.
         callbacks.iter().map(&mut tell).fold(Ok(()), Result::and)?;

@@ -170,7 +170,7 @@ impl LoopQueue {
         }
         let mut burst = self.take().into_iter();
         let mut failed = Ok(());
-        let (mut told, mut tasks) = (0_usize, Burst::default());
+        let (mut told, mut tasks) = (0_usize, Burst::new(self.fast.as_ref()));
         while let Some(op) = burst.next() {
             if told == MOST_TOLD {
                 self.put_back(std::iter::once(op).chain(burst));
@@ -190,7 +190,7 @@ impl LoopQueue {
                 }
             }
         }
-        let failed = failed.and(tasks.tell(py, self.fast.as_ref()));
+        let failed = failed.and(tasks.tell(py));
         if told > 1 {
             // What they send goes out together, when all have run.
             call_release_soon(py)?;

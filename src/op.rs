@@ -286,7 +286,7 @@ impl OpState {
     pub fn resolve<'py>(
         self: &Arc<Self>,
         py: Python<'py>,
-        burst: &mut Burst<'py>,
+        burst: &mut Burst<'_, 'py>,
     ) -> PyResult<bool> {
         if !self.advance(py) {
             return Ok(false);

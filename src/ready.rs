@@ -64,52 +64,76 @@ struct Told<'py> {
 }
 
 /// Tasks that are to be told in the loop's next round, one after another.
-#[derive(Default)]
-pub struct Burst<'py>(Vec<Told<'py>>);
+pub struct Burst<'a, 'py> {
+    tasks: Vec<Told<'py>>,
+    fast: Option<&'a Fast>,
+}
 
-impl<'py> Burst<'py> {
+impl<'a, 'py> Burst<'a, 'py> {
+    pub fn new(fast: Option<&'a Fast>) -> Burst<'a, 'py> {
+        Burst { tasks: Vec::new(), fast }
+    }
+
     /// Adds a task; false where the callback is none of a task.
     pub fn add(&mut self, py: Python<'py>, call: &Py<PyAny>, context: Option<&Py<PyAny>>) -> bool {
         let Some(context) = context else { return false };
         let call = call.bind(py);
         let wakeup = is_wakeup(call);
         if wakeup {
-            self.0.push(Told { call: call.clone(), context: context.bind(py).clone() });
+            let context = context.bind(py).clone();
+            self.tasks.push(Told { call: call.clone(), context });
         }
         wakeup
     }
 
-    /// Has them told by the loop that runs.
-    pub fn tell(self, py: Python<'py>, fast: Option<&Fast>) -> PyResult<()> {
-        match &self.0[..] {
-            [] => Ok(()),
-            [one] => {
-                if let Some(fast) = fast
-                    && fast.tell(one)?
-                {
-                    return Ok(());
-                }
-                let options = PyDict::new(py);
-                options.set_item(pyo3::intern!(py, "context"), &one.context)?;
-                let arguments = (&one.call, interned::done_future(py)?);
-                let call_soon = pyo3::intern!(py, "call_soon");
-                event_loop(py)?.call_method(call_soon, arguments, Some(&options))?;
-                Ok(())
-            }
-            several => {
-                // From the last one on: they are taken from the end.
-                let pairs = several.iter().rev().flat_map(|told| [&told.call, &told.context]);
-                let burst = PyList::new(py, pairs.collect::<Vec<_>>())?;
-                let tell = interned::tell(py)?;
-                if let Some(fast) = fast
-                    && fast.call_soon(&make::method(tell, burst.as_any())?, tell)?
-                {
-                    return Ok(());
-                }
-                event_loop(py)?.call_method1(pyo3::intern!(py, "call_soon"), (tell, burst))?;
-                Ok(())
-            }
+    /// Has those that were added told by the loop that runs.
+    pub fn tell(&mut self, py: Python<'py>) -> PyResult<()> {
+        let tasks = std::mem::take(&mut self.tasks);
+        if tasks.is_empty() {
+            return Ok(());
         }
+        let event_loop = event_loop(py)?;
+        // What is slow is said by the task's name.
+        let debug = || event_loop.call_method0(pyo3::intern!(py, "get_debug"))?.is_truthy();
+        if tasks.len() == 1 || debug()? {
+            // All of them, whatever becomes of one.
+            return tasks.iter().map(|one| self.alone(&event_loop, one)).fold(Ok(()), Result::and);
+        }
+        // From the last one on: they are taken from the end.
+        let pairs = tasks.iter().rev().map(|told| (&told.call, &told.context));
+        let burst = PyList::new(py, pairs)?;
+        // Twice, before any of it runs: nothing that happens in the first call loses the others.
+        let first = self.call_soon(&event_loop, interned::tell(py)?, &burst);
+        first.and(self.call_soon(&event_loop, interned::tell_rest(py)?, &burst))
+    }
+
+    fn alone(&self, event_loop: &Bound<'py, PyAny>, task: &Told<'py>) -> PyResult<()> {
+        let py = event_loop.py();
+        if let Some(fast) = self.fast
+            && fast.tell(task)?
+        {
+            return Ok(());
+        }
+        let options = PyDict::new(py);
+        options.set_item(pyo3::intern!(py, "context"), &task.context)?;
+        let arguments = (&task.call, interned::done_future(py)?);
+        event_loop.call_method(pyo3::intern!(py, "call_soon"), arguments, Some(&options))?;
+        Ok(())
+    }
+
+    fn call_soon(
+        &self,
+        event_loop: &Bound<'py, PyAny>,
+        tell: &Bound<'py, PyAny>,
+        burst: &Bound<'py, PyList>,
+    ) -> PyResult<()> {
+        if let Some(fast) = self.fast
+            && fast.call_soon(&make::method(tell, burst.as_any())?, tell)?
+        {
+            return Ok(());
+        }
+        event_loop.call_method1(pyo3::intern!(event_loop.py(), "call_soon"), (tell, burst))?;
+        Ok(())
     }
 }
 

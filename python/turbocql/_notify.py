@@ -60,14 +60,21 @@ DONE.set_result(None)
 def tell(burst: list[Any]) -> None:
     """Tells tasks that what they wait for is there, each in its context, from the last one on.
 
-    Called by the loop.
+    Called by the loop, as the next is.
     """
-    if len(burst) > 2:
-        # Whoever runs the loop from within one of these tasks, and after an interrupt in one.
-        asyncio.get_running_loop().call_soon(tell, burst)
     take = burst.pop
     while burst:
-        take().run(take(), DONE)
+        wakeup, context = take()
+        context.run(wakeup, DONE)
+
+
+def tell_rest(burst: list[Any]) -> None:
+    """The same for those that are left: after an interrupt, or where one runs the loop itself."""
+    if burst:
+        try:
+            asyncio.get_running_loop().call_soon(tell_rest, burst)
+        finally:
+            tell(burst)
 
 
 def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None] | None:

@@ -52,12 +52,13 @@ impl GivenOptions {
         }
         let mut given = Box::<GivenOptions>::default();
         for (name, value) in keywords.iter() {
-            let Some(place) = given.place(&name.extract::<PyBackedStr>()?) else {
-                let reason = format!(
-                    "unknown option {}; the options are {}",
-                    name.repr()?,
-                    GivenOptions::NAMES.join(", ")
-                );
+            let known = name.extract::<PyBackedStr>().ok();
+            let Some(place) = known.and_then(|name| given.place(&name)) else {
+                let said = name
+                    .repr()
+                    .map_or_else(|_| describe(&name), |said| said.to_string_lossy().into_owned());
+                let names = GivenOptions::NAMES.join(", ");
+                let reason = format!("unknown option {said}; the options are {names}");
                 return Err(PyTypeError::new_err(reason));
             };
             *place = if value.is_none() { None } else { Some(value.unbind()) };
@@ -94,6 +95,20 @@ impl GivenOptions {
             "row" => &mut self.row,
             _ => return None,
         })
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.consistency)?;
+        visit.call(&self.serial_consistency)?;
+        visit.call(&self.timeout_s)?;
+        visit.call(&self.page_size)?;
+        visit.call(&self.timestamp)?;
+        visit.call(&self.idempotent)?;
+        visit.call(&self.tracing)?;
+        visit.call(&self.profile)?;
+        visit.call(&self.paging_state)?;
+        visit.call(&self.rows)?;
+        visit.call(&self.row)
     }
 
     /// Those of the request; `None` where all are the session's.
@@ -188,10 +203,7 @@ impl Call {
         visit.call(&self.session)?;
         visit.call(&self.statement)?;
         visit.call(&self.values)?;
-        match &self.options {
-            None => Ok(()),
-            Some(options) => visit.call(&options.row),
-        }
+        self.options.as_ref().map_or(Ok(()), |options| options.traverse(visit))
     }
 
     fn rows_as(&self, py: Python<'_>) -> PyResult<RowsAs> {

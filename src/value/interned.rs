@@ -84,6 +84,7 @@ imported! {
     ready = "turbocql._notify"."Ready";
     done_future = "turbocql._notify"."DONE";
     tell = "turbocql._notify"."tell";
+    tell_rest = "turbocql._notify"."tell_rest";
     context = "contextvars"."Context";
     c_task = "turbocql._notify"."C_TASK";
     release_held = "turbocql._core"."release_held";

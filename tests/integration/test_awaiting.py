@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import itertools
 import sys
 import time
 import warnings
@@ -318,3 +319,59 @@ def test_a_task_that_cannot_be_told_does_not_end_the_loop() -> None:
     asyncio.run(main())
     assert str(said[0]["exception"]) == "cannot enter context"
     assert said[0]["message"] == "Exception in callback <built-in function print>"
+
+
+class OwnTask(asyncio.Task[Any]):
+    """Not of C's class exactly."""
+
+
+def test_tasks_of_several_classes_are_told_in_the_order_of_their_answers(
+    points: list[str],
+) -> None:
+    order: list[asyncio.Task[Any]] = []
+
+    async def main() -> None:
+        async with turbocql.aio.connect(points) as session:
+
+            async def one(statement: str) -> None:
+                await session.execute(statement)
+                task = asyncio.current_task()
+                assert task
+                order.append(task)
+
+            loop = asyncio.get_running_loop()
+            tasks = [
+                OwnTask(one(SELECT), loop=loop) if i % 2 else loop.create_task(one(SELECT))
+                for i in range(40)
+            ]
+            await asyncio.sleep(0)
+            time.sleep(0.1)  # so that they are answered in bursts
+            await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+    kinds = [type(task) for task in order]
+    changes = sum(kind is not after for kind, after in itertools.pairwise(kinds))
+    assert changes > 4, "one kind after the other"
+
+
+def test_a_callback_comes_behind_the_task_that_was_first(points: list[str]) -> None:
+    seen: list[str] = []
+
+    class Awaited:
+        def __init__(self, call: Any) -> None:
+            self.call = call
+
+        def __await__(self) -> Any:
+            self.call.send(None)
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self.call.add_done_callback, lambda _: seen.append("callback"))
+            yield self.call
+            seen.append("task")
+
+    async def main() -> None:
+        async with turbocql.aio.connect(points) as session:
+            await Awaited(session.execute(SELECT))
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert seen == ["task", "callback"]

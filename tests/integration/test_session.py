@@ -231,6 +231,7 @@ async def test_options_are_checked(face: Face, points: list[str]) -> None:
             ({"serial_consistency": "ONE"}, errors.ConfigError),
             ({"rows": "object"}, errors.ConfigError),
             ({"nope": 1}, TypeError),
+            ({"\ud800": 1}, TypeError),
             ({"timeout_s": True}, TypeError),
             ({"timeout_s": -(10**400)}, errors.ConfigError),
             ({"page_size": True}, TypeError),

@@ -21,7 +21,7 @@ def burst(*wakeups: Callable[[Any], None]) -> list[Any]:
     for wakeup in reversed(wakeups):
         context = contextvars.copy_context()
         context.run(name.set, wakeup.__name__)
-        made += [wakeup, context]
+        made.append((wakeup, context))
     return made
 
 
@@ -60,7 +60,8 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 async def tell(wakeups: list[Any]) -> None:
-    asyncio.get_running_loop().call_soon(_notify.tell, wakeups)
+    for tell in (_notify.tell, _notify.tell_rest):
+        asyncio.get_running_loop().call_soon(tell, wakeups)
     await asyncio.sleep(0.01)
 
 
@@ -102,10 +103,31 @@ def test_a_loop_that_is_run_within_a_task_tells_the_others() -> None:
 
     def nested(future: Any) -> None:
         told.first(future)
-        while told.seen[-1] != "second":
+        left = list(made)
+        while made and made == left:
             loop._run_once()
         told.seen.append("back")
 
-    loop.run_until_complete(tell(burst(nested, told.first, told.second)))
+    made = burst(nested, told.first, nested, told.second)
+    loop.run_until_complete(tell(made))
     loop.close()
-    assert told.seen == ["nested", "first", "second", "back"]
+    assert told.seen == ["nested", "first", "nested", "second", "back", "back"]
+
+
+def test_nothing_that_happens_to_a_call_loses_a_task(run: Run) -> None:
+    """As when a signal comes just then."""
+    told = Told()
+    made = burst(told.first, told.second)
+
+    def unlucky(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        for call in (unlucky, _notify.tell_rest):
+            asyncio.get_running_loop().call_soon(call, made)
+        await asyncio.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(main())
+    run(asyncio.sleep(0.01))
+    assert told.seen == ["first", "second"]

@@ -25,10 +25,20 @@ impl Effect {
         match words.next() {
             Some(first) if is(first, &READS) => Effect::Reads,
             Some(first) if is(first, &STAGED[..1]) => Effect::Staged,
-            _ if words.any(|word| is(word, &STAGED[1..])) => Effect::Staged,
+            _ if words.any(|word| is(word, &STAGED[1..]) || ends_in_if(word)) => Effect::Staged,
             _ => Effect::Writes,
         }
     }
+}
+
+/// Whether the server reads a number or a UUID and an `IF` where no space is between them.
+fn ends_in_if(word: &str) -> bool {
+    let Some((before, end)) = word.split_at_checked(word.len().saturating_sub(2)) else {
+        return false;
+    };
+    let hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    end.eq_ignore_ascii_case("IF")
+        && (before.starts_with(|c: char| c.is_ascii_digit()) || before.len() == 12 && hex(before))
 }
 
 /// The first word of a statement, past comments.
@@ -42,17 +52,13 @@ pub fn first_word(text: &str) -> &str {
 fn text_after_comments(mut text: &str) -> &str {
     loop {
         text = text.trim_start();
-        let end_of_comment = if text.starts_with("--") || text.starts_with("//") {
-            "\n"
-        } else if text.starts_with("/*") {
-            "*/"
-        } else {
-            return text;
+        let line = text.strip_prefix("--").or(text.strip_prefix("//"));
+        let rest = match (line, text.strip_prefix("/*")) {
+            (Some(line), _) => line.split_once(['\n', '\r']),
+            (_, Some(block)) => block.split_once("*/"),
+            (None, None) => return text,
         };
-        text = match text[2..].find(end_of_comment) {
-            Some(at) => &text[2 + at + end_of_comment.len()..],
-            None => return "",
-        };
+        text = rest.map_or("", |(_, rest)| rest);
     }
 }
 
@@ -71,6 +77,12 @@ mod tests {
             ("INSERT INTO t (a) VALUES (?) if not exists", Effect::Staged),
             ("BEGIN UNLOGGED BATCH INSERT INTO t (a) VALUES (1); APPLY BATCH", Effect::Staged),
             ("UPDATE t SET wife = 1", Effect::Writes),
+            ("UPDATE t SET gif = 1, cif = 2, a1if = 3", Effect::Writes),
+            ("DELETE FROM t WHERE k = 1IF EXISTS", Effect::Staged),
+            ("DELETE FROM t WHERE k = a-b-c-d-abcdefABCDEFif EXISTS", Effect::Staged),
+            ("-- why\rDELETE FROM t WHERE k = 1", Effect::Writes),
+            ("// why\r/* how */BEGIN BATCH APPLY BATCH", Effect::Staged),
+            ("-- why\rUPDATE t SET a = 1 WHERE \nlist = 1", Effect::Writes),
             ("/* never ends", Effect::Writes),
             ("", Effect::Writes),
         ] {
