@@ -93,11 +93,19 @@ impl<'a, 'py> Burst<'a, 'py> {
             return Ok(());
         }
         let event_loop = event_loop(py)?;
-        // What is slow is said by the task's name.
-        let debug = || event_loop.call_method0(pyo3::intern!(py, "get_debug"))?.is_truthy();
-        if tasks.len() == 1 || debug()? {
+        let alone = || {
             // All of them, whatever becomes of one.
-            return tasks.iter().map(|one| self.alone(&event_loop, one)).fold(Ok(()), Result::and);
+            tasks.iter().map(|one| self.alone(&event_loop, one)).fold(Ok(()), Result::and)
+        };
+        if tasks.len() == 1 {
+            return alone();
+        }
+        // Where what is slow is said by the task's name. A signal may come as this is asked.
+        let debug = event_loop.call_method0(pyo3::intern!(py, "get_debug"));
+        match debug.and_then(|debug| debug.is_truthy()) {
+            Ok(false) => {}
+            Ok(true) => return alone(),
+            Err(error) => return alone().and(Err(error)),
         }
         // From the last one on: they are taken from the end.
         let pairs = tasks.iter().rev().map(|told| (&told.call, &told.context));
