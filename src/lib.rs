@@ -36,7 +36,11 @@ mod _core {
     #[pymodule_export]
     use crate::accel::routing::RoutingStandIn;
     #[pymodule_export]
+    use crate::accel::segment::SegmentStandIn;
+    #[pymodule_export]
     use crate::accel::serialize::{SerializeStandIn, TypePlan};
+    #[pymodule_export]
+    use crate::accel::timer::TimerStandIn;
     #[pymodule_export]
     use crate::accel::{accel_changed, accel_enable};
     #[pymodule_export]

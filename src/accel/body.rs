@@ -10,6 +10,7 @@ use turbocql_codec::message::{
 
 use super::Counts;
 use super::method::StandInMethod;
+use crate::ffi::attribute;
 use crate::ffi::batch;
 use crate::ffi::bytes;
 use crate::ffi::call::{self, StandIn};
@@ -77,7 +78,7 @@ struct Reader<'a, 'py>(&'a Bound<'py, PyAny>);
 
 impl<'py> Reader<'_, 'py> {
     fn get(&self, name: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
-        self.0.getattr_opt(name).ok().flatten()
+        attribute::optional(self.0, name).ok().flatten()
     }
 
     /// The keyspace, which version 5 has. Of an empty one drivers write odd things.
@@ -93,7 +94,7 @@ impl<'py> Reader<'_, 'py> {
 
     /// Absent, None, or false.
     fn off(&self, name: &Bound<'py, PyString>) -> Option<()> {
-        match self.0.getattr_opt(name).ok()? {
+        match attribute::optional(self.0, name).ok()? {
             None => Some(()),
             Some(given) => {
                 (given.is_none() || given.is(PyBool::new(given.py(), false))).then_some(())

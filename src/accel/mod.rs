@@ -12,7 +12,9 @@ pub mod method;
 pub mod named;
 pub mod result;
 pub mod routing;
+pub mod segment;
 pub mod serialize;
+pub mod timer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 pub mod arrays;
+pub mod attribute;
 pub mod batch;
 pub mod buffer;
 pub mod bytes;

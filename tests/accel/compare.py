@@ -25,6 +25,7 @@ from cassandra import ConsistencyLevel, cqltypes, protocol, query
 from cassandra.protocol import ColumnMetadata
 from cassandra.query import UNSET_VALUE, BatchType, BoundStatement, PreparedStatement
 from tests.accel.answers import answer
+from tests.accel.connections import segment_tasks, timer_tasks
 from tests.differential.cases import shown
 from tests.differential.generate import Generator
 from tests.differential.pools import WRONG
@@ -454,6 +455,8 @@ def main() -> None:
         *special_page_tasks(shapes, options.count),
         *(array_tasks(shapes, options.count) if "arrays" in READERS else ()),
         *row_tasks(),
+        *segment_tasks(options.count),
+        *timer_tasks(),
     ]
     plain = [task() for _, task in tasks]
     turbocql.accelerate()

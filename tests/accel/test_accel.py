@@ -55,7 +55,7 @@ def test_bytes_cells_bodies_and_errors_are_the_drivers(driver: str, proof: bool)
     assert unused == LEFT[driver], report["status"]
 
 
-@pytest.mark.parametrize("part", ["hostile", "mended", "overrides", "readings"])
+@pytest.mark.parametrize("part", ["connections", "hostile", "mended", "overrides", "readings"])
 @pytest.mark.parametrize("driver", [*DRIVERS, *EARLIER])
 def test_what_users_have_put_in_its_place_wins(driver: str, part: str) -> None:
     done = run(driver, "-m", f"tests.accel.{part}")
@@ -70,9 +70,15 @@ assert "not imported" in turbocql.accel.status().driver
 import cassandra.{first}
 from cassandra.query import BoundStatement
 import cassandra.query
+def left():
+    return {{seam.name: seam.why for seam in turbocql.accel.status().seams if not seam.patched}}
 assert turbocql.accel.status().seams
-left = {{seam.name for seam in turbocql.accel.status().seams if not seam.patched}}
-assert left == {left}, turbocql.accel.status()
+waiting = {{name for name, why in left().items() if "it waits for" in why}}
+assert set(left()) - waiting == {left}, turbocql.accel.status()
+assert bool(waiting) == ("cassandra.connection" not in sys.modules)
+import cassandra.cluster
+assert set(left()) == {left}, turbocql.accel.status()
+assert not any("accel" in type(finder).__module__ for finder in sys.meta_path)
 assert type(cassandra.query.__spec__.loader).__module__ != "turbocql.accel._install"
 assert type(cassandra.query.__loader__).__module__ != "turbocql.accel._install"
 turbocql.accel.uninstall()

@@ -18,7 +18,9 @@ USED = (
     "protocol.BatchMessage.send_body",
     "protocol.ProtocolHandler: recv_results_rows",
     "query.namedtuple",
+    "connection.Timer.cancel",
 )
+SEGMENTS = {f"segment.SegmentCodec.{name}" for name in ("encode", "decode_header", "decode")}
 
 
 def scenario(cassandra: Cassandra, driver: str, version: int, *options: str) -> dict[str, Any]:
@@ -44,9 +46,43 @@ def test_a_program_sees_the_same(cassandra: Cassandra, driver: str, version: int
     counts = accelerated["counts"]
     for name in USED:
         assert counts[name][0] > 0, (name, counts)
+    used = {name for name in SEGMENTS if counts[name][0] > 0}
+    assert used == (SEGMENTS if version == 5 else set())
     # Values of wrong types, and an array for a list, are all that the program gives the driver's
     # own functions to do.
     assert {name for name, (_, fallback, _) in counts.items() if fallback} == {
         "cqltypes._ParameterizedType.serialize",
         "query.BoundStatement.bind",
     }
+
+
+ANSWERED = """
+import gc, sys, weakref
+import turbocql
+from cassandra.cluster import Cluster
+if sys.argv[3] == "on":
+    turbocql.accelerate()
+cluster = Cluster([sys.argv[1]], port=int(sys.argv[2]))
+session = cluster.connect()
+gc.collect()
+gc.disable()
+seen = []
+for _ in range(20):
+    future = session.execute_async("SELECT key FROM system.local", timeout=600)
+    assert future.result().one()
+    seen.append(weakref.ref(future))
+    del future
+print(sum(future() is not None for future in seen[:-2]))
+cluster.shutdown()
+"""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_answered_requests_are_freed(cassandra: Cassandra, driver: str) -> None:
+    host, _, port = cassandra.contact_points[0].rpartition(":")
+    kept = {}
+    for state in ("off", "on"):
+        done = run(driver, "-c", ANSWERED, host, port, state)
+        assert done.returncode == 0, done.stderr
+        kept[state] = int(done.stdout)
+    assert kept == {"off": 18, "on": 0}

@@ -56,6 +56,7 @@ FACES = {
     "turbocql._diagnosis",
     "turbocql._face",
     "turbocql._notify",
+    "turbocql.accel._connections",
     "turbocql.accel._install",
     "turbocql.accel._plans",
     "turbocql.accel._readers",

@@ -13,6 +13,7 @@ pub mod parse;
 pub mod path;
 pub mod plan;
 pub mod row;
+pub mod segment;
 pub mod token;
 pub mod types;
 pub mod wire;

@@ -13,16 +13,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
 
 from .. import _core
+from ._connections import connection_groups
 from ._origin import Left, expect_helpers
-from ._seams import Driver, Patch, Watch, driver_name, groups
+from ._seams import Driver, Group, Patch, Watch, driver_name, groups
 from ._status import Seam, Status
 
 __all__ = ["accelerate", "accelerated", "status", "uninstall"]
 
 _MODULES = ("cassandra.cqltypes", "cassandra.protocol", "cassandra.query")
+_LATER = ("cassandra.connection",)
+"""What single groups wait for, after all of these."""
 
 
 class _State:
@@ -36,6 +38,8 @@ class _State:
         """Blocks that are being run."""
         self.driver: Driver | None = None
         self.patches: list[Patch] = []
+        self.waiting: list[Group] = []
+        """Whose modules are not imported yet."""
         self.last: list[Seam] = []
         """Of the time that it was in force before."""
         self.left: dict[str, str] = {}
@@ -131,21 +135,28 @@ def _said() -> str:
 
 def _switch_on() -> None:
     """Installs, or waits until the driver is imported. Does nothing the second time."""
-    if all(_is_loaded(name) for name in _MODULES):
+    is_there = all(_is_loaded(name) for name in _MODULES)
+    if is_there:
         _install()
+    if is_there and not _state.waiting:
+        _stop_watching()
     elif _WATCH not in sys.meta_path:
         sys.meta_path.insert(0, _WATCH)
 
 
-def _switch_off() -> None:
+def _stop_watching() -> None:
     if _WATCH in sys.meta_path:
         sys.meta_path.remove(_WATCH)
+
+
+def _switch_off() -> None:
+    _stop_watching()
     _core.accel_enable(False)
     patches, driver = _state.patches, _state.driver
     counted = _seams()
     kept = {patch.said for patch in reversed(patches) if not patch.undo()}
     # Not before: what is interrupted above can be done again.
-    _state.patches, _state.driver = [], None
+    _state.patches, _state.waiting, _state.driver = [], [], None
     if driver is not None:
         _state.last = [
             replace(
@@ -165,35 +176,50 @@ def _is_loaded(name: str) -> bool:
     return module is not None and not getattr(spec, "_initializing", False)
 
 
-def _install() -> None:
-    """With the driver's modules loaded."""
-    if _state.driver is not None:
-        return
-    _state.left.clear()
+def _install(loading: str = "") -> None:
+    """With the driver's modules loaded, one of them just now."""
     try:
-        driver = Driver(*(importlib.import_module(name) for name in _MODULES))
-        values = driver.plans.readers.collections()
-    except Exception as error:  # a driver with pieces missing may fail in any way
-        why = f"the driver is of an unknown shape: {error!r}"
-        for group in groups():
-            _state.left.update(dict.fromkeys(group.names, why))
-        return
-    _state.driver = driver
-    try:
-        _put_in(driver, values)
+        if _state.driver is None and not _begin():
+            return
+        _put_in(loading)
     except BaseException:  # interrupted
         _switch_off()
         raise
 
 
-def _put_in(driver: Driver, values: tuple[Any, Any]) -> None:
+def _begin() -> bool:
+    _state.left.clear()
+    every = [*groups(), *connection_groups()]
+    try:
+        driver = Driver(*(importlib.import_module(name) for name in _MODULES))
+        values = driver.plans.readers.collections()
+    except Exception as error:  # a driver with pieces missing may fail in any way
+        why = f"the driver is of an unknown shape: {error!r}"
+        for group in every:
+            _state.left.update(dict.fromkeys(group.names, why))
+        return False
+    _state.driver, _state.waiting = driver, every
     _core.accel_values(*values)
     _core.accel_enable(True)
     # What was decided before may not be true any more.
     _core.accel_changed()
-    unwatched = _helpers()
-    for group in groups():
+    return True
+
+
+def _put_in(loading: str) -> None:
+    driver, unwatched = _state.driver, None
+    if driver is None or not _state.waiting:
+        return
+    groups, _state.waiting = _state.waiting, []
+    if isinstance(groups[0], Watch):
+        unwatched = _helpers()
+    for group in groups:
+        for name in group.names:
+            _state.left.pop(name, None)
         try:
+            if group.needs is not None and group.needs != loading and not _is_loaded(group.needs):
+                _state.waiting.append(group)
+                raise Left(f"it waits for {group.needs} to be imported")
             if unwatched and any(
                 name.startswith("cqltypes") or "bind" in name or "recv_results" in name
                 for name in group.names
@@ -253,7 +279,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in _MODULES:
+        if fullname not in _MODULES + _LATER:
             return None
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):
@@ -286,9 +312,9 @@ class _Loader(importlib.abc.Loader):
         if all(name == loaded or _is_loaded(name) for name in _MODULES):
             with _state.lock:
                 if _state.wanted:
-                    if _WATCH in sys.meta_path:
-                        sys.meta_path.remove(_WATCH)
-                    _install()
+                    _install(loaded)
+                    if not _state.waiting:
+                        _stop_watching()
 
 
 _WATCH = _Finder()

@@ -17,6 +17,7 @@ __all__ = [
     "expect_own",
     "expect_parameters",
     "function",
+    "is_function_of",
     "is_own",
     "resolved",
 ]
@@ -75,13 +76,13 @@ def expect_helpers(
         packs = isinstance(getattr(value, "__self__", None), struct.Struct)
         if name.startswith("_") or not callable(value) or isinstance(value, type):
             continue
-        if not packs and not _is_function_of(marshal, value):
+        if not packs and not is_function_of(marshal, value):
             raise Left(f"somebody has replaced cassandra.marshal.{name}")
         if vars(cqltypes).get(name, value) is not value:
             raise Left(f"somebody has replaced cassandra.cqltypes.{name}")
     for name in _TIMES:
         value = vars(util).get(name)
-        if value is not None and not _is_function_of(util, value):
+        if value is not None and not is_function_of(util, value):
             raise Left(f"somebody has replaced cassandra.util.{name}")
     for module in (cqltypes, deserializers):
         known = {} if module is None else vars(module)
@@ -99,7 +100,8 @@ _TIMES = ("datetime_from_timestamp", "datetime_from_ms_timestamp", "ms_timestamp
 """Functions of `cassandra.util` that make timestamps."""
 
 
-def _is_function_of(module: ModuleType, value: Any) -> bool:
+def is_function_of(module: ModuleType, value: Any) -> bool:
+    """Whether a function is one that the module has defined, or a builtin of Python's."""
     if isinstance(value, FunctionType):
         return value.__globals__ is vars(module) and value.__module__ == module.__name__
     own = type(value).__name__ in _COMPILED or isinstance(value, BuiltinFunctionType)

@@ -55,6 +55,11 @@ class Patch:
             self._set(self.original)
         return True
 
+    def count_from_here(self) -> None:
+        """What was tried does not count."""
+        counts, (native, fallback) = self.counts, self.counts()
+        self.counts = lambda: (counts()[0] - native, counts()[1] - fallback)
+
     def _set(self, value: Any) -> None:
         # Past the watch over the driver's classes.
         if isinstance(self.owner, type):
@@ -124,6 +129,8 @@ class Group(ABC):
 
     names: tuple[str, ...]
     """What it patches, for people."""
+    needs: str | None = None
+    """A module without which it waits; none for those that all wait for."""
 
     @abstractmethod
     def patches(self, driver: Driver) -> list[Patch]:
@@ -231,8 +238,9 @@ class StaticSerialize(Group):
             if ours(sample, 4) != original(sample, 4):
                 raise Left(f"it writes {sample!r} in an unknown way")
         driver.plans.ours.append(ours)
-        counts = _since(stand_in.counts)
-        return [Patch(owner, "serialize", self.names[0], staticmethod(ours), counts)]
+        patch = Patch(owner, "serialize", self.names[0], staticmethod(ours), stand_in.counts)
+        patch.count_from_here()
+        return [patch]
 
 
 class ClassDeserialize(Group):
@@ -291,14 +299,9 @@ class StaticDeserialize(Group):
             if repr(ours(sample, 4)) != repr(original(sample, 4)):
                 raise Left(f"it reads {sample!r} in an unknown way")
         driver.plans.ours.append(ours)
-        counts = _since(stand_in.counts)
-        return [Patch(owner, "deserialize", self.names[0], staticmethod(ours), counts)]
-
-
-def _since(counts: Callable[[], tuple[int, int]]) -> Callable[[], tuple[int, int]]:
-    """Counts from here on: what was tried does not count."""
-    native, fallback = counts()
-    return lambda: (counts()[0] - native, counts()[1] - fallback)
+        patch = Patch(owner, "deserialize", self.names[0], staticmethod(ours), stand_in.counts)
+        patch.count_from_here()
+        return [patch]
 
 
 class Bind(Group):
@@ -344,7 +347,8 @@ class Bodies(Group):
     )
 
     def patches(self, driver: Driver) -> list[Patch]:
-        protocol, found = driver.protocol, []
+        protocol = driver.protocol
+        found: list[Patch] = []
         for name in ("_write_query_params", "_should_skip_metadata"):
             if name in vars(protocol._QueryMessage):
                 expect_own(protocol, protocol._QueryMessage, name)
@@ -362,7 +366,8 @@ class Bodies(Group):
             for message, version in _messages(driver, kind):
                 if _body(ours, message, version) != _body(original, message, version):
                     raise Left(f"it writes version {version} of {said} in an unknown way")
-            found.append(Patch(owner, "send_body", said, ours, _since(stand_in.counts)))
+            found.append(Patch(owner, "send_body", said, ours, stand_in.counts))
+            found[-1].count_from_here()
         return found
 
 
