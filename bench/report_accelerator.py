@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from codec_environments import ROOT
@@ -56,10 +56,16 @@ class _Row:
     accelerated_us: float
     spreads: tuple[Spread, Spread] | None = None
     """Accelerated and plain."""
+    made_of: tuple[Spread, Spread] | None = None
+    """What a difference is the difference of, accelerated."""
+    targets: Mapping[str, float] = field(default_factory=lambda: _TARGETS)
 
     @property
     def within(self) -> str:
         """Whether the rounds of both overlap, in words."""
+        if self.made_of is not None and self.made_of[0].rounds > 1:
+            vector, text = self.made_of
+            return f": the difference of {vector} us and {text} us"
         if self.spreads is None or self.spreads[0].rounds == 1:
             return ""
         return f": {against(*self.spreads, 'us')}"
@@ -70,7 +76,7 @@ class _Row:
 
     @property
     def wanted(self) -> float:
-        return _TARGETS.get(self.name, 1)
+        return self.targets.get(self.name, 1)
 
 
 def _codec_rows(samples: Iterable[Sample]) -> list[_Row]:
@@ -89,13 +95,18 @@ def _processor_time(sample: Sample) -> float | None:
     return sample["cpu_s"] / sample["requests"] * 1e6 if sample.get("requests") else None
 
 
+def _slowest(sample: Sample) -> float | None:
+    return sample["p99_us"] / 1000 if sample.get("p99_us") else None
+
+
 def _instructions(sample: Sample) -> float | None:
     return sample["instructions"] / 1000 if sample.get("instructions") else None
 
 
-def _request_rows(
+def _taken(
     samples: Iterable[Sample], figure: Callable[[Sample], float | None]
-) -> list[_Row]:
+) -> dict[tuple[str, str], list[float]]:
+    """A figure in each round, by case and client."""
     taken: dict[tuple[str, str], list[float]] = {}
     for sample in samples:
         found = figure(sample)
@@ -103,8 +114,24 @@ def _request_rows(
             name = f"{sample['scenario']} {sample.get('variant', '')}".strip()
             key = (f"{name}, {sample['shape']}", sample["client"])
             taken.setdefault(key, []).append(found)
+    return taken
+
+
+def _latency_rows(samples: Iterable[Sample]) -> list[_Row]:
+    return [replace(row, targets={}) for row in _both(_taken(samples, _slowest))]
+
+
+def _request_rows(
+    samples: Iterable[Sample], figure: Callable[[Sample], float | None]
+) -> list[_Row]:
+    taken = _taken(samples, figure)
+    return [*_both(taken), *_above(taken)]
+
+
+def _both(taken: dict[tuple[str, str], list[float]]) -> list[_Row]:
+    """Plain and accelerated."""
     medians = {key: statistics.median(of) for key, of in taken.items()}
-    rows = [
+    return [
         _Row(
             *(name, client, plain, medians[name, client + ACCELERATED]),
             (Spread.of(taken[name, client + ACCELERATED]), Spread.of(taken[name, client])),
@@ -112,15 +139,21 @@ def _request_rows(
         for (name, client), plain in medians.items()
         if (name, client + ACCELERATED) in medians
     ]
-    # What a vector costs above a text.
+
+
+def _above(taken: dict[tuple[str, str], list[float]]) -> list[_Row]:
+    """What a vector costs above a text."""
+    rows = []
     for shape in ("callbacks", "concurrent"):
         for driver in PYTHON:
             text, vector = f"insert_text, {shape}", f"insert_vector ndarray, {shape}"
             parts = [(name, driver + end) for end in ("", ACCELERATED) for name in (vector, text)]
-            if all(part in medians for part in parts):
-                costs = [medians[part] for part in parts]
+            if all(part in taken for part in parts):
+                costs = [statistics.median(taken[part]) for part in parts]
                 name = f"insert_vector ndarray above insert_text, {shape}"
-                rows.append(_Row(name, driver, costs[0] - costs[1], costs[2] - costs[3]))
+                made_of = (Spread.of(taken[parts[2]]), Spread.of(taken[parts[3]]))
+                plain, accelerated = costs[0] - costs[1], costs[2] - costs[3]
+                rows.append(_Row(name, driver, plain, accelerated, made_of=made_of))
     return rows
 
 
@@ -132,6 +165,10 @@ def section(samples: list[Sample]) -> list[str]:
         (
             "Requests to a server, us of client processor time each",
             _request_rows(samples, _processor_time),
+        ),
+        (
+            "Requests to a server, ms in which 99 of 100 were answered, 100 in flight",
+            _latency_rows(samples),
         ),
         (
             "Requests to a server, thousand instructions of the client each",
@@ -148,7 +185,7 @@ def section(samples: list[Sample]) -> list[str]:
             for driver in drivers:
                 found = next((r for r in rows if (r.name, r.driver) == (name, driver)), None)
                 line += _cells(found)
-            wanted = _TARGETS.get(name)
+            wanted = next(r for r in rows if r.name == name).targets.get(name)
             said = "the driver's own" if name in _OWN else "-"
             cells.append([*line, said if wanted is None else f"{wanted:g}x"])
         head = [part for driver in drivers for part in (f"{driver}, plain", "accelerated", "ratio")]
