@@ -42,7 +42,7 @@ def main(python: str) -> None:
         after = accelerated[name]
         print(f"{name:30}{before:10.1f}{after:14.1f}{before / after:7.1f}x")
     print(
-        "Short rows gain nothing when they are written: the driver's own work is nearly all of it."
+        "Short rows gain little when they are written: the driver's own work is nearly all of it."
         "\nOne run of each: a fifth more or less is the machine's noise."
     )
 

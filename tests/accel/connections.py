@@ -164,6 +164,20 @@ def helpers_replaced_before_win() -> None:
             setattr(segment, name, own)
 
 
+def methods_replaced_before_are_named() -> None:
+    own = vars(SegmentCodec)["compress"]
+    SegmentCodec.compress = lambda self, data: b"short"
+    try:
+        plain = sent(SegmentCodec(compress, decompress), b"some bytes")
+        with accel.accelerated():
+            assert sent(SegmentCodec(compress, decompress), b"some bytes") == plain
+            left = {seam.name: seam.why for seam in accel.status().seams if not seam.patched}
+            why = "somebody has replaced it: cassandra.segment.SegmentCodec.compress"
+            assert left["segment.SegmentCodec.encode"] == why
+    finally:
+        SegmentCodec.compress = own
+
+
 def compressors_may_fail() -> None:
     def fail(data: bytes) -> bytes:
         raise ValueError(len(data))
@@ -292,6 +306,7 @@ def main() -> None:
     checks: list[Callable[[], None]] = [
         codecs_of_ones_own_win,
         helpers_replaced_before_win,
+        methods_replaced_before_are_named,
         compressors_may_fail,
         odd_headers,
         buffers_of_ones_own_are_the_drivers,

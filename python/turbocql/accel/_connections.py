@@ -66,7 +66,10 @@ class Segments(Group):
 
     def _expect_helpers(self, driver: Driver, segment: ModuleType, owner: Any) -> None:
         for name in self._INSIDE:
-            expect_own(segment, owner, name)
+            try:
+                expect_own(segment, owner, name)
+            except Left as left:
+                raise Left(f"{left}: cassandra.segment.SegmentCodec.{name}") from None
         for name in ("compute_crc24", "compute_crc32"):
             if not is_function_of(segment, vars(segment).get(name)):
                 raise Left(f"somebody has replaced cassandra.segment.{name}")
