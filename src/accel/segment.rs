@@ -1,9 +1,9 @@
 //! The driver's `SegmentCodec`, which puts frames into segments and takes them out again: protocol
 //! version 5.
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PySlice, PyType};
+use pyo3::types::{PyBytes, PyCFunction, PyDict, PyInt, PySlice, PyType};
 use turbocql_codec::message::Body;
 use turbocql_codec::segment::{Format, Header, MOST, TRAILER, payload_crc};
 
@@ -77,33 +77,46 @@ struct Compression<'py> {
 }
 
 impl<'py> Compression<'py> {
-    fn of(codec: &Bound<'py, PyAny>) -> PyResult<Compression<'py>> {
+    /// Nothing for a codec that has attributes of its own besides: they may be functions.
+    fn of(codec: &Bound<'py, PyAny>) -> PyResult<Option<Compression<'py>>> {
         let py = codec.py();
-        let compressor = codec.getattr(pyo3::intern!(py, "compressor"))?;
-        let decompressor = codec.getattr(pyo3::intern!(py, "decompressor"))?;
+        let own = codec.getattr(pyo3::intern!(py, "__dict__"))?;
+        let Ok(own) = own.cast_into_exact::<PyDict>() else { return Ok(None) };
+        let (Some(compressor), Some(decompressor)) = (
+            own.get_item(pyo3::intern!(py, "compressor"))?,
+            own.get_item(pyo3::intern!(py, "decompressor"))?,
+        ) else {
+            return Ok(None);
+        };
+        if own.len() != 2 {
+            return Ok(None);
+        }
         let both = compressor.is_truthy()? && decompressor.is_truthy()?;
         let format = if both { Format::Compressed } else { Format::Plain };
-        Ok(Compression { format, compressor, decompressor })
+        Ok(Some(Compression { format, compressor, decompressor }))
     }
 
-    /// One segment; nothing where the compressor gives something odd.
+    /// One segment, or the odd thing that the compressor has given.
     fn segment(
         &self,
         payload: &Bound<'py, PyBytes>,
         is_self_contained: bool,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    ) -> PyResult<Result<Bound<'py, PyBytes>, Bound<'py, PyAny>>> {
         let (py, plain) = (payload.py(), payload.as_bytes());
         if self.format == Format::Plain {
-            return written(py, self.format, plain, 0, is_self_contained);
+            return written(py, self.format, plain, 0, is_self_contained).map(Ok);
         }
         // Its own first four bytes say the length, which the header does.
         let given = self.compressor.call1((payload,))?;
-        let Ok(given) = given.cast_into_exact::<PyBytes>() else { return Ok(None) };
+        let given = match given.cast_into_exact::<PyBytes>() {
+            Ok(given) => given,
+            Err(odd) => return Ok(Err(odd.into_inner())),
+        };
         let compressed = given.as_bytes().get(4..).unwrap_or_default();
         if compressed.len() >= plain.len() {
-            return written(py, self.format, plain, 0, is_self_contained);
+            return written(py, self.format, plain, 0, is_self_contained).map(Ok);
         }
-        written(py, self.format, compressed, plain.len() as u32, is_self_contained)
+        written(py, self.format, compressed, plain.len() as u32, is_self_contained).map(Ok)
     }
 }
 
@@ -113,16 +126,17 @@ fn written<'py>(
     payload: &[u8],
     uncompressed: u32,
     is_self_contained: bool,
-) -> PyResult<Option<Bound<'py, PyBytes>>> {
+) -> PyResult<Bound<'py, PyBytes>> {
     let length = payload.len() as u32;
     let header = Header { length, uncompressed, is_self_contained }.bytes(format);
     let width = format.header();
-    bytes::build(py, width + payload.len() + TRAILER, |segment| {
+    let made = bytes::build(py, width + payload.len() + TRAILER, |segment| {
         segment.put(&header[..width]);
         segment.put(payload);
         segment.put(&payload_crc(payload).to_le_bytes());
         true
-    })
+    })?;
+    made.ok_or_else(|| PyRuntimeError::new_err("a segment is as long as its parts"))
 }
 
 /// As many bytes of a buffer of the driver's, or nothing and the buffer as it was.
@@ -143,34 +157,59 @@ fn back(buffer: &Bound<'_, PyAny>, count: usize) -> PyResult<()> {
 }
 
 impl SegmentStandIn {
-    /// Whether it was done.
+    /// Writes the segments; whether all of them natively, or nothing where nothing was done.
     fn encode(
         codec: &Bound<'_, PyAny>,
         buffer: &Bound<'_, PyAny>,
         message: &Bound<'_, PyAny>,
-    ) -> PyResult<bool> {
+    ) -> PyResult<Option<bool>> {
         let py = codec.py();
-        let Ok(message) = message.cast_exact::<PyBytes>() else { return Ok(false) };
-        let with = Compression::of(codec)?;
-        let (length, write) = (message.as_bytes().len(), pyo3::intern!(py, "write"));
-        if length <= MOST {
-            let Some(segment) = with.segment(message, true)? else { return Ok(false) };
-            buffer.call_method1(write, (segment,))?;
-            return Ok(true);
+        let Ok(message) = message.cast_exact::<PyBytes>() else { return Ok(None) };
+        if Compression::of(codec)?.is_none() {
+            return Ok(None);
         }
-        // All of them before the first is written: the driver's own begins from the beginning.
-        let mut segments = Vec::with_capacity(length.div_ceil(MOST));
+        let length = message.as_bytes().len();
+        if length <= MOST {
+            return Self::encode_segment(codec, buffer, message, true).map(Some);
+        }
+        let mut all = true;
         for start in (0..length).step_by(MOST) {
             let end = length.min(start + MOST);
-            let part =
-                message.as_any().get_item(PySlice::new(py, start as isize, end as isize, 1))?;
-            let Some(segment) = with.segment(&part.cast_into()?, false)? else { return Ok(false) };
-            segments.push(segment);
+            let part = PySlice::new(py, start as isize, end as isize, 1);
+            let part = message.as_any().get_item(part)?.cast_into()?;
+            all &= Self::encode_segment(codec, buffer, &part, false)?;
         }
-        for segment in segments {
-            buffer.call_method1(write, (segment,))?;
+        Ok(Some(all))
+    }
+
+    /// Writes one segment; false where the driver's own did it.
+    fn encode_segment<'py>(
+        codec: &Bound<'py, PyAny>,
+        buffer: &Bound<'py, PyAny>,
+        payload: &Bound<'py, PyBytes>,
+        is_self_contained: bool,
+    ) -> PyResult<bool> {
+        let py = codec.py();
+        let mut by = codec.clone();
+        if let Some(with) = Compression::of(codec)? {
+            match with.segment(payload, is_self_contained)? {
+                Ok(segment) => {
+                    buffer.call_method1(pyo3::intern!(py, "write"), (segment,))?;
+                    return Ok(true);
+                }
+                Err(odd) => {
+                    // The driver's own makes of it what it does, without compressing once more.
+                    let odd = odd.unbind();
+                    let given = PyCFunction::new_closure(py, None, None, move |given, _| {
+                        odd.clone_ref(given.py())
+                    })?;
+                    by = codec.get_type().call1((given, with.decompressor))?;
+                }
+            }
         }
-        Ok(true)
+        let own = pyo3::intern!(py, "_encode_segment");
+        by.call_method1(own, (buffer, payload, is_self_contained))?;
+        Ok(false)
     }
 
     fn decode_header<'py>(
@@ -178,7 +217,7 @@ impl SegmentStandIn {
         buffer: &Bound<'py, PyAny>,
         class: &Bound<'py, PyType>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let format = Compression::of(codec)?.format;
+        let Some(Compression { format, .. }) = Compression::of(codec)? else { return Ok(None) };
         let Some(data) = read(buffer, format.header())? else { return Ok(None) };
         let Some(header) = Header::read(format, data.as_bytes()) else {
             back(buffer, format.header())?;
@@ -198,15 +237,13 @@ impl SegmentStandIn {
         class: &Bound<'py, PyType>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = codec.py();
+        let Some(with) = Compression::of(codec)? else { return Ok(None) };
         let number = |name| -> PyResult<Option<i64>> {
             let given = header.getattr(name)?;
             Ok(given.cast_exact::<PyInt>().ok().and_then(|given| given.extract().ok()))
         };
         let length = number(pyo3::intern!(py, "payload_length"))?;
         let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else {
-            return Ok(None);
-        };
-        let Some(uncompressed) = number(pyo3::intern!(py, "uncompressed_payload_length"))? else {
             return Ok(None);
         };
         let Some(payload) = read(buffer, length)? else { return Ok(None) };
@@ -219,19 +256,22 @@ impl SegmentStandIn {
             return Ok(None);
         }
         let mut payload = payload.into_any();
-        let with = Compression::of(codec)?;
-        if with.format == Format::Compressed && uncompressed > 0 {
-            let Ok(before) = i32::try_from(uncompressed) else {
+        if with.format == Format::Compressed {
+            // Where the driver looks: after having read.
+            let before = number(pyo3::intern!(py, "uncompressed_payload_length"))?;
+            let Some(before) = before.and_then(|before| i32::try_from(before).ok()) else {
                 back(buffer, length + TRAILER)?;
                 return Ok(None);
             };
-            let compressed = payload.cast::<PyBytes>()?.as_bytes();
-            let whole = bytes::build(py, 4 + compressed.len(), |whole| {
-                whole.put(&before.to_be_bytes());
-                whole.put(compressed);
-                true
-            })?;
-            payload = with.decompressor.call1((whole,))?;
+            if before > 0 {
+                let compressed = payload.cast::<PyBytes>()?.as_bytes();
+                let whole = bytes::build(py, 4 + compressed.len(), |whole| {
+                    whole.put(&before.to_be_bytes());
+                    whole.put(compressed);
+                    true
+                })?;
+                payload = with.decompressor.call1((whole,))?;
+            }
         }
         let is_self_contained = header.getattr(pyo3::intern!(py, "is_self_contained"))?;
         class.call1((payload, is_self_contained)).map(Some)
@@ -252,7 +292,12 @@ impl StandIn for SegmentStandIn {
         let made = stand_in.made.as_ref().map(|class| class.bind(py));
         let done = match (stand_in.kind, rest, made) {
             (Kind::Encode, [buffer, message], _) => {
-                Self::encode(codec, buffer, message)?.then(|| py.None().into_bound(py))
+                let Some(all) = Self::encode(codec, buffer, message)? else { return Ok(None) };
+                if !all {
+                    stand_in.counts.fallback();
+                    return Ok(Some(py.None().into_bound(py)));
+                }
+                Some(py.None().into_bound(py))
             }
             (Kind::DecodeHeader, [buffer], Some(class)) => {
                 Self::decode_header(codec, buffer, class)?

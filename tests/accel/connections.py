@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from cassandra import cluster, connection, segment
@@ -137,6 +138,16 @@ def codecs_of_ones_own_win() -> None:
 
     same(lambda: sent(Loud(compress, decompress), b"some bytes"))
     same(lambda: received(Loud(), sent(SegmentCodec(), b"abc")[1][6:]))
+    data = sent(SegmentCodec(compress, decompress), b"some bytes" * 9)[1][6:]
+    for name, value in (
+        ("compress", lambda data: b"short"),
+        ("decompress", lambda data, length: b"other"),
+        ("encode_header", lambda buffer, *given: buffer.write(b"HEADER")),
+    ):
+        codec = SegmentCodec(compress, decompress)
+        setattr(codec, name, value)
+        same(partial(sent, codec, b"some bytes" * 9))
+        same(partial(received, codec, data))
     original = vars(SegmentCodec)["encode"]
     with accel.accelerated():
         before = natively("encode")
@@ -188,6 +199,20 @@ def compressors_may_fail() -> None:
         lambda data: "text",
         lambda data: bytearray(b"abcdef"),
     ]
+
+    def second(data: bytes) -> Any:
+        calls.append(len(data))
+        return None if len(calls) == 2 else bytearray(compress(data))
+
+    calls: list[int] = []
+    odd.append(second)
+    for length in (10, 3 * MOST):
+        calls.clear()
+        plain = sent(SegmentCodec(second, decompress), bytes(length))
+        calls.clear()
+        with accel.accelerated():
+            assert sent(SegmentCodec(second, decompress), bytes(length)) == plain
+    odd.remove(second)
     data = sent(SegmentCodec(compress, decompress), bytes(1000))[1][6:]
     for one in odd:
         for length in (10, 2 * MOST + 1):
@@ -215,6 +240,7 @@ def odd_headers() -> None:
                 header.payload_length, header.uncompressed_payload_length = length, before
                 same(partial(read, codec, header))
         same(partial(read, codec, None))
+        same(partial(read, codec, SimpleNamespace(payload_length=10, is_self_contained=True)))
 
 
 def buffers_of_ones_own_are_the_drivers() -> None:

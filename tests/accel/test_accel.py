@@ -87,6 +87,87 @@ assert not any("accel" in type(finder).__module__ for finder in sys.meta_path)
 """
 
 
+STAGES = """
+import importlib, importlib.util, runpy, sys, threading, turbocql
+from turbocql import accel
+def left():
+    return {seam.name: seam.why for seam in accel.status().seams if not seam.patched}
+def watching():
+    return any("accel" in type(finder).__module__ for finder in sys.meta_path)
+def is_native(module="cassandra.connection"):
+    return "native" in repr(vars(sys.modules[module].Timer)["cancel"])
+"""
+IN_STAGES = {
+    # As hooks after imports do.
+    "while it is imported": """
+import cassandra.query
+class Late:
+    def find_spec(self, name, path, target=None):
+        if name == "cassandra.segment" and "cassandra.connection" in sys.modules:
+            accel.accelerate()
+sys.meta_path.insert(0, Late())
+import cassandra.connection
+sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Late)]
+import wave
+assert is_native()
+assert not watching()
+""",
+    "interrupted": """
+import cassandra.query
+from turbocql.accel import _connections
+accel.accelerate()
+patches = _connections.Timers.patches
+def interrupted(self, driver):
+    _connections.Timers.patches = patches
+    raise KeyboardInterrupt
+_connections.Timers.patches = interrupted
+try:
+    import cassandra.connection
+except KeyboardInterrupt:
+    assert "cassandra.connection" not in sys.modules
+else:
+    raise AssertionError
+import cassandra.connection
+assert is_native()
+assert "native" in repr(vars(cassandra.query.BoundStatement)["bind"])
+""",
+    "imported again": """
+import cassandra.cluster
+accel.accelerate()
+assert is_native()
+del sys.modules["cassandra.connection"]
+importlib.import_module("cassandra.connection")
+accel.status()
+assert is_native()
+accel.uninstall()
+assert not is_native()
+""",
+    "over between": """
+import cassandra.query
+with accel.accelerated():
+    assert "it waits for" in left()["connection.Timer.cancel"]
+assert not watching()
+import cassandra.connection
+assert not is_native()
+assert "waits" not in str(accel.status()), str(accel.status())
+""",
+    "asked how it is loaded": """
+accel.accelerate()
+spec = importlib.util.find_spec("cassandra.connection")
+assert watching()
+assert spec.loader.is_package("cassandra.connection") is False
+assert spec.loader.path == spec.origin
+""",
+}
+
+
+@pytest.mark.parametrize("stage", IN_STAGES)
+@pytest.mark.parametrize("driver", [*DRIVERS, "cassandra-driver-earlier"])
+def test_connections_come_later(driver: str, stage: str) -> None:
+    done = run(driver, "-c", STAGES + IN_STAGES[stage])
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("first", ["query", "cluster", "cqltypes", "protocol"])
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_before_the_driver_is_imported(driver: str, first: str) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 from .. import _core
 from ._connections import connection_groups
@@ -36,10 +37,13 @@ class _State:
         """Whether `accelerate()` is in force."""
         self.blocks: set[object] = set()
         """Blocks that are being run."""
+        self.installing = False
         self.driver: Driver | None = None
         self.patches: list[Patch] = []
         self.waiting: list[Group] = []
         """Whose modules are not imported yet."""
+        self.modules: dict[str, ModuleType] = {}
+        """What is patched; imported anew, they are others."""
         self.last: list[Seam] = []
         """Of the time that it was in force before."""
         self.left: dict[str, str] = {}
@@ -135,6 +139,8 @@ def _said() -> str:
 
 def _switch_on() -> None:
     """Installs, or waits until the driver is imported. Does nothing the second time."""
+    if any(sys.modules.get(name) is not module for name, module in _state.modules.items()):
+        _switch_off()
     is_there = all(_is_loaded(name) for name in _MODULES)
     if is_there:
         _install()
@@ -156,7 +162,11 @@ def _switch_off() -> None:
     counted = _seams()
     kept = {patch.said for patch in reversed(patches) if not patch.undo()}
     # Not before: what is interrupted above can be done again.
+    for group in _state.waiting:
+        for name in group.names:
+            _state.left.pop(name, None)
     _state.patches, _state.waiting, _state.driver = [], [], None
+    _state.modules = {}
     if driver is not None:
         _state.last = [
             replace(
@@ -178,13 +188,19 @@ def _is_loaded(name: str) -> bool:
 
 def _install(loading: str = "") -> None:
     """With the driver's modules loaded, one of them just now."""
+    _state.installing = True
     try:
         if _state.driver is None and not _begin():
             return
         _put_in(loading)
     except BaseException:  # interrupted
         _switch_off()
+        if _state.wanted:
+            # The next import of anything begins anew.
+            sys.meta_path.insert(0, _WATCH)
         raise
+    finally:
+        _state.installing = False
 
 
 def _begin() -> bool:
@@ -210,6 +226,10 @@ def _put_in(loading: str) -> None:
     driver, unwatched = _state.driver, None
     if driver is None or not _state.waiting:
         return
+    there = {name: sys.modules[name] for name in _MODULES + _LATER if name in sys.modules}
+    _state.modules = {
+        name: module for name, module in there.items() if name == loading or _is_loaded(name)
+    }
     groups, _state.waiting = _state.waiting, []
     if isinstance(groups[0], Watch):
         unwatched = _helpers()
@@ -280,6 +300,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in _MODULES + _LATER:
+            self._look_again()
             return None
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):
@@ -291,12 +312,28 @@ class _Finder(importlib.abc.MetaPathFinder):
                 return spec
         return None
 
+    def _look_again(self) -> None:
+        """For what was being imported when it was switched on: that went past us."""
+        if all(_is_loaded(name) for name in _MODULES) and _state.lock.acquire(blocking=False):
+            try:
+                # What is installed imports, too.
+                if _state.wanted and not _state.installing:
+                    _switch_on()
+            finally:
+                _state.lock.release()
+
 
 class _Loader(importlib.abc.Loader):
     """Loads as another one does, and says so."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        # Files and code are asked of it.
+        if name == "_loader":
+            raise AttributeError(name)
+        return getattr(self._loader, name)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
