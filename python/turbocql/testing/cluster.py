@@ -29,6 +29,8 @@ __all__ = ["Cassandra"]
 
 _MAX_NODES = 3
 _POLL_S = 0.1
+_MOST_ROUNDS = 20
+"""Of looks at all nodes, until two in a row find nothing missing."""
 _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
 # The first node has nobody to wait for; the others must have heard from it in this time.
 _RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
@@ -166,8 +168,16 @@ class Cassandra:
             node.is_running and not node.is_paused for node in self.nodes
         ):
             return
-        for node in self.nodes:
-            self._wait_for(node, partial(self._missing_from, node))
+        in_a_row = 0
+        for _ in range(_MOST_ROUNDS):
+            waited = [
+                self._wait_for(node, partial(self._missing_from, node)) for node in self.nodes
+            ]
+            # A node that was killed and is back may still be up to the others, from before; when
+            # they hear of its return it is down to them for a moment.
+            in_a_row = 0 if any(waited) else in_a_row + 1
+            if in_a_row == 2:
+                return
 
     def _prepare(self, installed: java.Java, lib: Path, addresses: Sequence[str]) -> None:
         folder = Path(tempfile.mkdtemp(prefix="turbocql-cassandra-"))
@@ -247,9 +257,9 @@ class Cassandra:
         for node in self.nodes:
             node.wait_until_answering()
 
-    def _wait_for(self, node: Node, missing: Callable[[], str | None]) -> None:
-        """Waits until nothing is missing; fails with what still was."""
-        deadline = time.monotonic() + self._timeout_s
+    def _wait_for(self, node: Node, missing: Callable[[], str | None]) -> bool:
+        """Waits until nothing is missing; fails with what still was. Whether it had to wait."""
+        deadline, waited = time.monotonic() + self._timeout_s, False
         while (lack := missing()) is not None:
             if not node.is_running:
                 raise node.failure("ended while the cluster was starting")
@@ -257,7 +267,9 @@ class Cassandra:
                 raise node.failure(
                     f"did not see the other nodes within {self._timeout_s:g} s ({lack})"
                 )
+            waited = True
             time.sleep(_POLL_S)
+        return waited
 
     def _missing_from(self, node: Node) -> str | None:
         try:
