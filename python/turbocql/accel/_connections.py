@@ -12,9 +12,10 @@ from .. import _core
 from ._origin import Left, documented, expect_own, expect_parameters, is_function_of
 from ._seams import Driver, Group, Patch
 
-__all__ = ["connection_groups"]
+__all__ = ["CONNECTION", "connection_groups"]
 
-_CONNECTION = "cassandra.connection"
+CONNECTION = "cassandra.connection"
+"""What the groups here wait for."""
 
 
 def _compressed(data: bytes) -> bytes:
@@ -36,7 +37,7 @@ _CALLED = {
 class Segments(Group):
     """The segments that protocol version 5 puts frames into, with their checksums."""
 
-    needs = _CONNECTION
+    needs = CONNECTION
     names = tuple(f"segment.SegmentCodec.{name}" for name in _CALLED)
     _INSIDE = ("_encode_segment", "encode_header", "compress", "decompress", "compression")
 
@@ -98,7 +99,7 @@ def _nothing() -> None:
 class Timers(Group):
     """The timers of requests, which keep answered ones for the garbage collector to find."""
 
-    needs = _CONNECTION
+    needs = CONNECTION
     names = ("connection.Timer.cancel",)
 
     def patches(self, driver: Driver) -> list[Patch]:

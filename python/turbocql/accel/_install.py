@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import _core
-from ._connections import connection_groups
+from ._connections import CONNECTION, connection_groups
 from ._origin import Left, expect_helpers
 from ._seams import Driver, Group, Patch, Watch, driver_name, groups
 from ._status import Seam, Status
@@ -24,7 +24,7 @@ from ._status import Seam, Status
 __all__ = ["accelerate", "accelerated", "status", "uninstall"]
 
 _MODULES = ("cassandra.cqltypes", "cassandra.protocol", "cassandra.query")
-_LATER = ("cassandra.connection",)
+_LATER = (CONNECTION,)
 """What single groups wait for, after all of these."""
 
 

@@ -178,6 +178,7 @@ class Cassandra:
             in_a_row = 0 if any(waited) else in_a_row + 1
             if in_a_row == 2:
                 return
+        raise self.nodes[0].failure("and the other nodes do not stay up to one another")
 
     def _prepare(self, installed: java.Java, lib: Path, addresses: Sequence[str]) -> None:
         folder = Path(tempfile.mkdtemp(prefix="turbocql-cassandra-"))
