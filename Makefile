@@ -10,6 +10,9 @@ RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock $(wi
 PROOF := tests/accel tests/differential tests/property tests/golden tests/unit \
 	tests/integration/test_server_witness.py tests/integration/test_tokens.py tests/integration/test_types.py
 
+# Tests that also run as on an interpreter that nobody has tested: all quick paths off.
+SAFE := tests/unit tests/golden tests/property
+
 # Drivers to measure beside ours, each in an environment of its own.
 RIVALS := scylla-driver cassandra-driver acsylla scyllapy
 # Drivers to compare with, and to accelerate.
@@ -84,7 +87,7 @@ rust-test: prerequisites
 
 python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
-	$(BIN)/python -m pytest --safe tests/unit tests/golden tests/property
+	TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
 
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars

@@ -19,8 +19,12 @@ mod value;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The native half of turbocql; private, may change at any time.
-#[pyo3::pymodule]
+///
+/// On an interpreter that can run without the GIL, importing it turns the GIL on.
+#[pyo3::pymodule(gil_used = true)]
 mod _core {
+    use crate::ffi::quick_path::QuickPath;
+
     #[pymodule_export]
     use crate::accel::bind::{BindStandIn, RowPlan};
     #[pymodule_export]
@@ -72,7 +76,7 @@ mod _core {
     #[pymodule_export]
     use crate::ffi::interpreter::interpreter;
     #[pymodule_export]
-    use crate::ffi::quick::force_safe;
+    use crate::ffi::quick_path::{force_safe, quick_paths};
     #[pymodule_export]
     use crate::ffi::reader::ValueReader;
     #[pymodule_export]
@@ -86,9 +90,11 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
-        crate::ffi::send::install::<OpAwait>(module.py());
-        crate::ffi::quick::prepare(module.py())?;
-        crate::ffi::method::install(module.py())
+        let py = module.py();
+        QuickPath::Coroutines.decide(py, crate::ffi::send::install::<OpAwait>)?;
+        crate::ffi::quick::prepare(py)?;
+        QuickPath::Serialize.decide(py, crate::ffi::method::install)?;
+        Ok(())
     }
 
     #[pymodule_export]

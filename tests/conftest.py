@@ -26,11 +26,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="as many values and repetitions as `make proof` wants, which takes its time, and"
         " hypothesis looks where it has not looked before",
     )
-    parser.addoption(
-        "--safe",
-        action="store_true",
-        help="encode by the safe way only, not through the layouts of Python's objects",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,10 +34,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "turbocql", deadline=None, database=None, derandomize=not config.getoption("--proof")
     )
     settings.load_profile("turbocql")
-    if config.getoption("--safe"):
-        from turbocql import _core
-
-        _core.force_safe(True)
 
 
 @pytest.fixture(scope="session")

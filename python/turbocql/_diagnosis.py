@@ -15,7 +15,15 @@ from ._face import Face
 from .config import Config
 from .errors import Error, InvalidQuery
 
-__all__ = ["TIMEOUT_S", "Diagnosis", "NodeDiagnosis", "SessionDiagnosis", "Steps", "steps"]
+__all__ = [
+    "TIMEOUT_S",
+    "Diagnosis",
+    "NodeDiagnosis",
+    "QuickPath",
+    "SessionDiagnosis",
+    "Steps",
+    "steps",
+]
 
 TIMEOUT_S = 10.0
 """Seconds that one question to a server may take."""
@@ -65,6 +73,20 @@ class SessionDiagnosis:
 
 
 @dataclass(frozen=True)
+class QuickPath:
+    """A part of the native core that depends on the layouts of an interpreter's own objects.
+
+    It is on for the interpreters that it was tested with, when it has passed a probe. Where it is
+    off, values and results are the same and take longer.
+    """
+
+    name: str
+    on: bool
+    reason: str | None
+    """Why it is off."""
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """What there is to know about this installation. `str()` of it is a page of text.
 
@@ -83,6 +105,9 @@ class Diagnosis:
     """How the native core was compiled, such as `release`."""
     core_allocator: str
     """Where its memory comes from."""
+    quick_paths: tuple[QuickPath, ...]
+    """Which parts of the native core read and make this interpreter's objects directly. `arrays`
+    and `handles` are probed when they are first used, and count as on until then."""
     engine: str
     """Name and version of the network engine."""
     tls_backend: str
@@ -145,6 +170,7 @@ def steps(session: Face | None, asynchronous: bool) -> Steps:
         core_version=_core.VERSION,
         core_profile=_core.BUILD_PROFILE,
         core_allocator=_core.ALLOCATOR,
+        quick_paths=tuple(QuickPath(*path) for path in _core.quick_paths()),
         engine=f"scylla {_core.ENGINE_VERSION}",
         tls_backend=_core.TLS_BACKEND,
         compressions=_compressions(),
@@ -348,6 +374,7 @@ def _about(of: Diagnosis) -> list[tuple[str, str]]:
     return [
         ("turbocql", f"{of.turbocql} in {of.folder}"),
         ("native core", core),
+        ("quick paths", _quick(of.quick_paths)),
         ("engine", of.engine or "unknown"),
         ("TLS", of.tls_backend or "none"),
         ("compressions", ", ".join(of.compressions)),
@@ -358,6 +385,20 @@ def _about(of: Diagnosis) -> list[tuple[str, str]]:
         ("uvloop", of.uvloop or "not installed"),
         ("accelerate()", of.accelerate),
     ]
+
+
+def _quick(paths: tuple[QuickPath, ...]) -> str:
+    off: dict[str, list[str]] = {}
+    for path in paths:
+        if not path.on:
+            off.setdefault(path.reason or "switched off", []).append(path.name)
+    if not off:
+        return "all on"
+    said = [f"{', '.join(names)} ({reason})" for reason, names in off.items()]
+    whole = sum(map(len, off.values())) == len(paths)
+    if whole and len(off) == 1:
+        return f"all off ({next(iter(off))})"
+    return f"off: {'; '.join(said)}; the others are on"
 
 
 def _about_session(of: SessionDiagnosis) -> list[tuple[str, str]]:

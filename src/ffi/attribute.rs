@@ -4,25 +4,48 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-// Public from 3.13 on; before, pyo3 makes an AttributeError and throws it away, at ten times the
-// cost of the look.
+use super::probe;
+use super::quick_path::QuickPath;
 #[cfg(not(Py_3_13))]
-unsafe extern "C" {
-    #[link_name = "_PyObject_LookupAttr"]
-    fn look_up(
-        object: *mut ffi::PyObject,
-        name: *mut ffi::PyObject,
-        found: *mut *mut ffi::PyObject,
-    ) -> std::ffi::c_int;
+use super::symbol::Symbol;
+
+type LookUp = unsafe extern "C" fn(
+    object: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+    found: *mut *mut ffi::PyObject,
+) -> std::ffi::c_int;
+
+// SAFETY: CPython's declaration of it, 3.10 to 3.12.
+#[cfg(not(Py_3_13))]
+static LOOK_UP: Symbol<LookUp> = unsafe { Symbol::new(c"_PyObject_LookupAttr") };
+
+/// The function, which is public from 3.13 on. Before, pyo3 makes an AttributeError and throws it
+/// away, at ten times the cost of the look.
+#[inline(always)]
+fn look_up() -> Option<LookUp> {
+    #[cfg(Py_3_13)]
+    return Some(ffi::PyObject_GetOptionalAttr);
+    #[cfg(not(Py_3_13))]
+    LOOK_UP.get()
 }
-#[cfg(Py_3_13)]
-use ffi::PyObject_GetOptionalAttr as look_up;
 
 /// An attribute of an object; `None` where it has none.
 ///
 /// # Errors
 /// What the look has raised, other than an `AttributeError`.
 pub fn optional<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match look_up() {
+        Some(look_up) if QuickPath::Lookups.is_on() => quick(look_up, object, name),
+        _ => object.getattr_opt(name),
+    }
+}
+
+#[inline(always)]
+fn quick<'py>(
+    look_up: LookUp,
     object: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -35,4 +58,20 @@ pub fn optional<'py>(
             _ => Err(PyErr::fetch(object.py())),
         }
     }
+}
+
+/// Tries the function on attributes that are there, and on one that is not.
+pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
+    #[cfg(not(Py_3_13))]
+    if let Some(missing) = LOOK_UP.look_up() {
+        return Ok(Some(missing));
+    }
+    let Some(look_up) = look_up() else { return Ok(Some("there is no function".to_owned())) };
+    let object = py.import("types")?.getattr("SimpleNamespace")?.call0()?;
+    let value = pyo3::types::PyList::new(py, [1])?.into_any();
+    object.setattr("there", &value)?;
+    let there = quick(look_up, &object, &PyString::new(py, "there"))?;
+    let missing = quick(look_up, &object, &PyString::new(py, "missing"))?;
+    let good = there.is_some_and(|found| found.is(&value)) && missing.is_none();
+    Ok(probe::read(QuickPath::Lookups, "an attribute", good, true))
 }

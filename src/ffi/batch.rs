@@ -10,7 +10,7 @@ use turbocql_codec::message::{
 
 use super::bytes::{self, Filled};
 use super::object::{bytes, items, text};
-use super::quick::is_forced_safe;
+use super::quick_path::QuickPath;
 
 /// The body, where each of the statements is an exact tuple of whether it is prepared, its id or
 /// text, and an exact list or tuple of its serialized values; `None` where anything else is there.
@@ -21,7 +21,7 @@ pub fn body<'py>(
     settings: Settings<'_>,
     version: Version,
 ) -> Option<Bound<'py, PyBytes>> {
-    if is_forced_safe() {
+    if !QuickPath::Encode.is_on() {
         return None;
     }
     // SAFETY: the list is alive and the lock is held. Until the body is there nothing runs Python

@@ -5,13 +5,17 @@ use std::ptr;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::{PyFrozenSet, PySet};
 use turbocql_codec::Plan;
 
 use super::decode::is_atomic;
 use super::object::items;
+use super::probe;
 use super::quick::{
     Dialect, as_bigint, as_double, as_float, as_int, put_cell, put_part, put_run, room,
 };
+use super::quick_path::QuickPath;
+use super::symbol::Symbol;
 use crate::value::HostPlan;
 
 type Object = *mut ffi::PyObject;
@@ -160,14 +164,45 @@ fn are_same(some: &[Py<PyAny>], others: &[Py<PyAny>]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(one, other)| one.is(other))
 }
 
-unsafe extern "C" {
-    /// CPython's own iteration over a set, exported by 3.10 to 3.13; it gives borrowed references.
-    fn _PySet_NextEntry(
-        set: Object,
-        at: *mut ffi::Py_ssize_t,
-        key: *mut Object,
-        hash: *mut ffi::Py_hash_t,
-    ) -> c_int;
+/// CPython's own iteration over a set, which gives borrowed references. Private.
+type NextEntry = unsafe extern "C" fn(
+    set: Object,
+    at: *mut ffi::Py_ssize_t,
+    key: *mut Object,
+    hash: *mut ffi::Py_hash_t,
+) -> c_int;
+// SAFETY: CPython's declaration of it, 3.10 to 3.15.
+static NEXT_ENTRY: Symbol<NextEntry> = unsafe { Symbol::new(c"_PySet_NextEntry") };
+
+/// Tries the iteration on sets whose elements are known.
+pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
+    if let Some(missing) = NEXT_ENTRY.look_up() {
+        return Ok(Some(missing));
+    }
+    let mut thinned: Vec<_> = (0..1000).collect();
+    let large = PySet::new(py, &thinned)?;
+    // Places of elements that were removed are passed over.
+    for removed in thinned.extract_if(.., |number| *number % 3 != 0) {
+        large.discard(removed)?;
+    }
+    let sets = [
+        PySet::empty(py)?.into_any(),
+        PySet::new(py, ["a", "b", "c"])?.into_any(),
+        PyFrozenSet::new(py, [1.5, 2.5])?.into_any(),
+        large.into_any(),
+    ];
+    for set in sets {
+        // SAFETY: an exact set, alive, and the lock is held.
+        let found: Vec<_> =
+            unsafe { elements(set.as_ptr()) }.iter().map(|part| part.as_ptr()).collect();
+        let expected: Vec<_> = set.try_iter()?.collect::<PyResult<_>>()?;
+        let expected = expected.iter().map(Bound::as_ptr).collect();
+        let wrong = probe::read(QuickPath::Sets, "a set", found, expected);
+        if wrong.is_some() {
+            return Ok(wrong);
+        }
+    }
+    Ok(None)
 }
 
 /// Appends a count and the elements of an exact `set` or `frozenset`.
@@ -181,6 +216,10 @@ pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut 
         if class != &raw mut ffi::PySet_Type && class != &raw mut ffi::PyFrozenSet_Type {
             return false;
         }
+        if !QuickPath::Sets.is_on() {
+            return false;
+        }
+        let Some(next_entry) = NEXT_ENTRY.get() else { return false };
         let Ok(count) = i32::try_from(ffi::PySet_Size(object)) else { return false };
         if !room(out, 4) {
             return false;
@@ -192,7 +231,7 @@ pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut 
                 && are_same(&parts, &elements(object));
         }
         let (mut at, mut key, mut hash) = (0, ptr::null_mut(), 0);
-        while _PySet_NextEntry(object, &raw mut at, &raw mut key, &raw mut hash) != 0 {
+        while next_entry(object, &raw mut at, &raw mut key, &raw mut hash) != 0 {
             if !put_part::<D>(element, key, out) {
                 return false;
             }
@@ -210,7 +249,8 @@ unsafe fn elements(object: Object) -> Vec<Py<PyAny>> {
     unsafe {
         let mut found = Vec::with_capacity(ffi::PySet_Size(object).max(0) as usize);
         let (mut at, mut key, mut hash) = (0, ptr::null_mut(), 0);
-        while _PySet_NextEntry(object, &raw mut at, &raw mut key, &raw mut hash) != 0 {
+        let Some(next_entry) = NEXT_ENTRY.get() else { return found };
+        while next_entry(object, &raw mut at, &raw mut key, &raw mut hash) != 0 {
             found.extend(held(&[key]));
         }
         found

@@ -1,11 +1,11 @@
 //! The digits of a `decimal.Decimal`, as libmpdec has them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use super::probe;
+use super::quick_path::QuickPath;
 use crate::value::interned;
 
 /// A `Decimal` as CPython's `_decimal` lays it out.
@@ -28,15 +28,12 @@ const NEGATIVE: u8 = 1;
 const SPECIAL: u8 = 2 | 4 | 8;
 const WORD: i128 = 10_000_000_000_000_000_000;
 
-/// Whether this interpreter's decimals have been found to have that layout.
-static KNOWN: AtomicBool = AtomicBool::new(false);
-
 /// Tries the layout on decimals whose digits are known; what is not as expected is never read so.
-pub fn probe(py: Python<'_>) -> PyResult<()> {
+pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
     let class = interned::decimal(py)?.cast::<PyType>()?;
     let size: usize = class.getattr("__basicsize__")?.extract()?;
-    if size != size_of::<Decimal>() || cfg!(not(target_pointer_width = "64")) {
-        return Ok(());
+    if size != size_of::<Decimal>() {
+        return Ok(Some(format!("a Decimal has {size} bytes, not {}", size_of::<Decimal>())));
     }
     let expected: [(&str, Option<(i128, i64)>); 6] = [
         ("-1234567.89", Some((-123_456_789, -2))),
@@ -50,12 +47,13 @@ pub fn probe(py: Python<'_>) -> PyResult<()> {
         let value = class.call1((text,))?;
         // SAFETY: an object of this class and size, alive, and the lock is held. The layout is
         // what is tried here; its words are only followed when their number is a small one.
-        if unsafe { read(value.as_ptr()) } != parts {
-            return Ok(());
+        let found = unsafe { read(value.as_ptr()) };
+        let wrong = probe::read(QuickPath::Decimals, "a Decimal", found, parts);
+        if wrong.is_some() {
+            return Ok(wrong);
         }
     }
-    KNOWN.store(true, Ordering::Relaxed);
-    Ok(())
+    Ok(None)
 }
 
 /// Unscaled value and exponent of an exact `Decimal` that is finite and has at most 38 digits.
@@ -65,7 +63,7 @@ pub fn probe(py: Python<'_>) -> PyResult<()> {
 #[inline]
 pub unsafe fn parts(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
     // SAFETY: the caller's word, and the layout has been tried.
-    if KNOWN.load(Ordering::Relaxed) { unsafe { read(object) } } else { None }
+    if QuickPath::Decimals.is_on() { unsafe { read(object) } } else { None }
 }
 
 /// # Safety

@@ -4,14 +4,17 @@
 //! goes the safe way, which has the message. Making a value here runs no Python code, but a
 //! collection of garbage may, which sees nothing unfinished: what is being filled is not tracked.
 
+use std::ffi::CStr;
 use std::ptr;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::{PyDate, PyDateTime, PyDict, PyTzInfo};
 use turbocql_codec::{Plan, types};
 
 use super::int::from_u128;
-use super::slots;
+use super::quick_path::QuickPath;
+use super::{probe, slots};
 use crate::value::decode::{Choices, MILLISECONDS_PER_DAY, PYTHON_DAYS};
 use crate::value::temporal::civil_from_days;
 use crate::value::{HostPlan, interned};
@@ -30,9 +33,10 @@ pub struct Maker {
 impl Maker {
     /// `None` where what is needed here is not there.
     pub fn new(py: Python<'_>, choices: Choices) -> Option<Maker> {
-        if super::quick::is_forced_safe() {
-            return None;
-        }
+        if QuickPath::Decode.is_on() { Maker::of(py, choices) } else { None }
+    }
+
+    fn of(py: Python<'_>, choices: Choices) -> Option<Maker> {
         let safe_uuid_unknown = interned::safe_uuid_unknown(py).ok()?.as_ptr();
         // SAFETY: the lock is held; null where the module cannot be imported.
         let datetime = unsafe { ffi::PyDateTimeAPI() };
@@ -229,6 +233,61 @@ impl Maker {
             list
         }
     }
+}
+
+/// Bytes of a type, and the same value as Python makes it.
+type Sample<'a> = (&'a HostPlan, &'a [u8], &'a CStr);
+
+/// Tries how values are made.
+pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
+    let late = 253_402_300_799_999_i64.to_be_bytes();
+    let list = Plan::List(Box::new(Plan::Text));
+    let listed = b"\0\0\0\x03\0\0\0\x01a\xff\xff\xff\xff\0\0\0\x02\xc3\xa9";
+    let samples: [Sample<'_>; 16] = [
+        (&Plan::Text, b"seventeen letters", c"b'seventeen letters'.decode()"),
+        (&Plan::Text, b"a", c"b'a'.decode()"),
+        (&Plan::Text, b"\xc3\xa9\xe2\x82\xac", c"b'\\xc3\\xa9\\xe2\\x82\\xac'.decode()"),
+        (&Plan::Int, &(-70_000_i32).to_be_bytes(), c"int('-70000')"),
+        (&Plan::Int, &7_i32.to_be_bytes(), c"7"),
+        (&Plan::BigInt, &i64::MIN.to_be_bytes(), c"int('-9223372036854775808')"),
+        (&Plan::SmallInt, &i16::MIN.to_be_bytes(), c"int('-32768')"),
+        (&Plan::TinyInt, &[0x80], c"int('-128')"),
+        (&Plan::Double, &1e300_f64.to_be_bytes(), c"float('1e300')"),
+        (&Plan::Float, &(-1.5_f32).to_be_bytes(), c"float('-1.5')"),
+        (&Plan::Boolean, &[1], c"True"),
+        (&Plan::Blob, &[1, 0, 2], c"bytes([1, 0, 2])"),
+        (&Plan::Date, &0x8000_0001_u32.to_be_bytes(), c"date(1970, 1, 2)"),
+        (&Plan::Timestamp, &late, c"datetime(9999, 12, 31, 23, 59, 59, 999000, zone)"),
+        (&Plan::Timestamp, &[0xff; 8], c"datetime(1969, 12, 31, 23, 59, 59, 999000, zone)"),
+        (&list, listed, c"['a', None, '\\xe9']"),
+    ];
+    let utc = PyTzInfo::utc(py)?.to_owned().into_any();
+    for (zone, naive_timestamps) in [(utc, false), (py.None().into_bound(py), true)] {
+        let choices = Choices { naive_timestamps, numpy_vectors: false };
+        let Some(maker) = Maker::of(py, choices) else {
+            return Ok(Some("the datetime module has no C interface".to_owned()));
+        };
+        let names = PyDict::new(py);
+        names.set_item("datetime", py.get_type::<PyDateTime>())?;
+        names.set_item("date", py.get_type::<PyDate>())?;
+        names.set_item("zone", &zone)?;
+        for (plan, bytes, expression) in samples {
+            let (what, expected) =
+                (plan.cql_type().to_string(), py.eval(expression, Some(&names), None)?);
+            // SAFETY: the lock is held; what is made is ours.
+            let made = unsafe { Bound::from_owned_ptr_or_opt(py, maker.value(plan, bytes)) };
+            let Some(made) = made else { return Ok(Some(format!("no {what} was made"))) };
+            let tracked = matches!(plan, Plan::List(_));
+            let mut wrong = probe::made(QuickPath::Decode, &what, &made, &expected, tracked)?;
+            if matches!(plan, Plan::Timestamp) && !made.getattr("tzinfo")?.is(&zone) {
+                wrong = Some("a datetime was made with another time zone".to_owned());
+            }
+            if wrong.is_some() {
+                return Ok(wrong);
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// A new reference to what lives.

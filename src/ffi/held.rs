@@ -9,7 +9,7 @@ use turbocql_codec::Cell;
 use turbocql_codec::message::AsCell;
 
 use super::object::items;
-use super::quick::is_forced_safe;
+use super::quick_path::QuickPath;
 
 /// A reference to an exact `bytes`, which nobody changes: it is read without asking for the
 /// interpreter's lock first, and given up without asking whether it is held.
@@ -54,8 +54,12 @@ impl Drop for Held {
 /// An exact `bytes`, alive as long as what is returned.
 #[inline(always)]
 unsafe fn contents<'a>(bytes: *mut ffi::PyObject) -> &'a [u8] {
-    // SAFETY: an exact `bytes` has this layout.
+    // SAFETY: an exact `bytes` has this layout; the two functions only read it, whoever calls.
     unsafe {
+        if !QuickPath::Encode.is_on() {
+            let length = ffi::PyBytes_Size(bytes) as usize;
+            return std::slice::from_raw_parts(ffi::PyBytes_AsString(bytes).cast(), length);
+        }
         let bytes = bytes.cast::<ffi::PyBytesObject>();
         let length = (*bytes).ob_base.ob_size as usize;
         std::slice::from_raw_parts((&raw const (*bytes).ob_sval).cast(), length)
@@ -95,7 +99,7 @@ pub fn append_values(
     values: &mut Vec<Value>,
     most: usize,
 ) -> bool {
-    if is_forced_safe() {
+    if !QuickPath::Encode.is_on() {
         return false;
     }
     let start = values.len();

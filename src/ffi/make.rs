@@ -3,7 +3,10 @@
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyType};
+use pyo3::types::{PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+
+use super::probe;
+use super::quick_path::QuickPath;
 
 /// A record of a named tuple class: what `tuple.__new__(class, values)` gives.
 #[inline]
@@ -11,20 +14,32 @@ pub fn record<'py>(
     class: &Bound<'py, PyAny>,
     values: &mut Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let py = class.py();
     let class = class.cast::<PyType>()?;
-    let count = values.len();
-    // SAFETY: a subclass of tuple that Python code made; its memory is asked for as `tuple.__new__`
-    // asks, and filled before anybody else can see it: nothing in between runs Python code.
+    // SAFETY: a class that is alive.
+    let tuple =
+        unsafe { ffi::PyType_HasFeature(class.as_type_ptr(), ffi::Py_TPFLAGS_TUPLE_SUBCLASS) != 0 };
+    if !tuple {
+        return Err(PyTypeError::new_err("a record is of a subclass of tuple"));
+    }
+    if QuickPath::Records.is_on() {
+        return filled(class, values);
+    }
+    // `__new__` of the class may be anything.
+    let new = class.py().get_type::<PyTuple>().getattr(pyo3::intern!(class.py(), "__new__"))?;
+    new.call1((class, PyTuple::new(class.py(), values.drain(..))?))
+}
+
+/// The same for a subclass of tuple, past every call.
+#[inline]
+fn filled<'py>(
+    class: &Bound<'py, PyType>,
+    values: &mut Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: a subclass of tuple that Python code made, as the caller has seen; it is filled before
+    // anybody else can see it: nothing in between runs Python code.
     unsafe {
-        let class = class.as_type_ptr();
-        let allocate = (*class)
-            .tp_alloc
-            .filter(|_| ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_TUPLE_SUBCLASS) != 0);
-        let Some(allocate) = allocate else {
-            return Err(PyTypeError::new_err("a record is of a subclass of tuple"));
-        };
-        let object = Bound::from_owned_ptr_or_err(py, allocate(class, count as isize))?;
+        let object = allocate_tuple(class.as_type_ptr(), values.len() as isize);
+        let object = Bound::from_owned_ptr_or_err(class.py(), object)?;
         for (i, value) in values.drain(..).enumerate() {
             ffi::PyTuple_SET_ITEM(object.as_ptr(), i as isize, value.into_ptr());
         }
@@ -32,11 +47,77 @@ pub fn record<'py>(
     }
 }
 
+/// A new instance of a subclass of tuple with empty places, as `tuple.__new__` begins one; null with
+/// an exception where there is no memory.
+///
+/// # Safety
+/// A subclass of tuple that Python code made, alive, and the interpreter's lock is held.
+#[inline(always)]
+pub unsafe fn allocate_tuple(
+    class: *mut ffi::PyTypeObject,
+    width: ffi::Py_ssize_t,
+) -> *mut ffi::PyObject {
+    // SAFETY: the caller's word; the memory comes zeroed but for its head.
+    unsafe {
+        let Some(allocate) = (*class).tp_alloc else { return ffi::PyErr_NoMemory() };
+        let tuple = allocate(class, width);
+        // Tuples keep their hash from 3.14 on, and this is what they have before they have one: 0
+        // would be their hash.
+        #[cfg(Py_3_14)]
+        if !tuple.is_null() {
+            (*tuple.cast::<ffi::PyTupleObject>()).ob_hash = -1;
+        }
+        tuple
+    }
+}
+
+/// Tries how records and instances are made.
+pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
+    let sample = c"__import__('collections').namedtuple('Sample', ['one', 'other'])";
+    let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
+    let parts = PyTuple::new(py, ["a", "b"])?;
+    let (made, expected) = (filled(&class, &mut parts.iter().collect())?, class.call1(&parts)?);
+    #[cfg(Py_3_14)]
+    if probe::is_corrupted(QuickPath::Records, probe::Fault::Hash) {
+        // SAFETY: a tuple, alive, that nobody else has.
+        unsafe { (*made.as_ptr().cast::<ffi::PyTupleObject>()).ob_hash = 0 };
+    }
+    let wrong = probe::made(QuickPath::Records, "a named tuple", &made, &expected, true)?;
+    if wrong.is_some() {
+        return Ok(wrong);
+    }
+    // As an element of a set, it is found among tuples.
+    if made.hash()? != parts.hash()? {
+        return Ok(Some("a named tuple was made with another hash than a tuple".to_owned()));
+    }
+    let class = py.eval(c"type('Sample', (), {'__slots__': ('own',)})", None, None)?;
+    let made = bare(class.cast::<PyType>()?)?;
+    let expected = class.call0()?;
+    set(&made, &PyString::new(py, "own"), parts.as_any())?;
+    expected.setattr("own", &parts)?;
+    let good = made.getattr("own")?.is(&parts) && made.get_type().is(&class) && {
+        let size = pyo3::intern!(py, "__sizeof__");
+        made.call_method0(size)?.eq(expected.call_method0(size)?)?
+    };
+    Ok(probe::read(QuickPath::Records, "an instance", good, true))
+}
+
 /// An instance of a class without its `__init__`: what `object.__new__(class)` gives.
 #[inline]
 pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = class.py();
     let class = class.cast::<PyType>()?;
+    if QuickPath::Records.is_on() {
+        return bare(class);
+    }
+    let py = class.py();
+    let object = py.get_type::<PyAny>();
+    object.getattr(pyo3::intern!(py, "__new__"))?.call1((class,))
+}
+
+/// The same, past every call.
+#[inline]
+fn bare<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
     // SAFETY: a class that Python code made and that has `object.__new__`, of which the callers see
     // to it; the memory comes zeroed, which for slots means that they are empty.
     unsafe {
@@ -52,7 +133,7 @@ pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 #[inline]
 pub fn set<'py>(
     object: &Bound<'py, PyAny>,
-    name: &Bound<'py, pyo3::types::PyString>,
+    name: &Bound<'py, PyString>,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
     // SAFETY: three valid objects, and the lock is held.
@@ -62,7 +143,7 @@ pub fn set<'py>(
 }
 
 unsafe extern "C" {
-    /// Exported by CPython 3.10 to 3.13.
+    /// Public, and in the headers of every CPython 3.
     fn PyMethod_New(function: *mut ffi::PyObject, object: *mut ffi::PyObject)
     -> *mut ffi::PyObject;
 }
@@ -87,6 +168,9 @@ pub fn floats<'py>(
     count: usize,
     mut next: impl FnMut(usize) -> f64,
 ) -> PyResult<Bound<'py, PyList>> {
+    if !QuickPath::Decode.is_on() {
+        return list_of(py, (0..count).map(|i| PyFloat::new(py, next(i)).into_any()));
+    }
     // SAFETY: a new float, or null with an exception.
     numbers(py, count, |i| unsafe { ffi::PyFloat_FromDouble(next(i)) })
 }
@@ -98,8 +182,21 @@ pub fn ints<'py>(
     count: usize,
     mut next: impl FnMut(usize) -> i64,
 ) -> PyResult<Bound<'py, PyList>> {
+    if !QuickPath::Decode.is_on() {
+        return list_of(py, (0..count).map(|i| PyInt::new(py, next(i)).into_any()));
+    }
     // SAFETY: a new int, or null with an exception.
     numbers(py, count, |i| unsafe { ffi::PyLong_FromLongLong(next(i)) })
+}
+
+fn list_of<'py>(
+    py: Python<'py>,
+    parts: impl Iterator<Item = Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let mut all = Vec::new();
+    all.try_reserve(parts.size_hint().0).map_err(|_| PyMemoryError::new_err(()))?;
+    all.extend(parts);
+    crate::value::list_of(py, all)
 }
 
 /// A list of new numbers, owned by nobody yet.

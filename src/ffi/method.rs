@@ -8,17 +8,21 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyBytes, PyType};
 
 use super::int::small;
-use super::quick;
+use super::quick_path::QuickPath;
+use super::{probe, quick};
 use crate::classes::codec::Serializer;
 
 /// The method as pyo3 has it, which takes every call.
 static WHOLE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(ptr::null_mut());
 
-/// Puts the function in the method's place.
-pub fn install(py: Python<'_>) -> PyResult<()> {
+/// Puts the function in the method's place, once it has been tried; why it was not, if so.
+pub fn install(py: Python<'_>) -> PyResult<Option<String>> {
+    if !QuickPath::Encode.is_on() {
+        return Ok(Some("it needs the quick path \"encode\"".to_owned()));
+    }
     let class = py.get_type::<Serializer>();
     let whole = class.getattr("serialize")?;
     let said = |name: &str| whole.getattr(name)?.extract::<String>();
@@ -40,7 +44,14 @@ pub fn install(py: Python<'_>) -> PyResult<()> {
         let method = ffi::PyDescr_NewMethod(class.as_ptr().cast::<ffi::PyTypeObject>(), definition);
         Bound::from_owned_ptr_or_err(py, method)?
     };
-    class.cast::<PyType>()?.setattr("serialize", method)
+    let sample = class.call1(("int",))?;
+    let (made, expected) =
+        (method.call1((&sample, 70_000))?, PyBytes::new(py, &[0, 1, 0x11, 0x70]));
+    let wrong = probe::made(QuickPath::Serialize, "a value", &made, &expected, false)?;
+    if wrong.is_none() {
+        class.cast::<PyType>()?.setattr("serialize", method)?;
+    }
+    Ok(wrong)
 }
 
 /// # Safety
@@ -56,6 +67,7 @@ unsafe extern "C" fn serialize(
         // SAFETY: the caller's word. Nothing here gives up a reference that pyo3 counts.
         unsafe {
             let known = match (count, names.is_null()) {
+                _ if !QuickPath::Encode.is_on() => false,
                 (1, true) => true,
                 (2, true) => matches!(small(*arguments.add(1)), Some(3..=5)),
                 _ => false,

@@ -2,7 +2,8 @@
 //! safe way costs more than the work itself.
 //!
 //! Everything here has a safe body beside it, in `src/value`, which runs for whatever is turned
-//! down here, and for everything when [`quick::force`] says so: the tests run both.
+//! down here, for everything on an interpreter that [`quick_path`] does not know, and when
+//! [`quick_path::force_safe`] says so: the tests run both.
 #![allow(unsafe_code)]
 
 pub mod arrays;
@@ -21,7 +22,9 @@ pub mod make;
 pub mod method;
 mod numpy;
 mod object;
+mod probe;
 pub mod quick;
+pub mod quick_path;
 pub mod reader;
 pub mod reading;
 pub mod record;
@@ -29,5 +32,6 @@ pub mod reference;
 pub mod rows;
 pub mod send;
 pub mod slots;
+mod symbol;
 pub mod util;
 mod vector;

@@ -9,6 +9,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
+use super::probe;
+use super::quick_path::QuickPath;
+
 /// `PyArrayObject_fields`, as far as it is read.
 #[repr(C)]
 struct Array {
@@ -86,17 +89,24 @@ fn try_to_learn(given: &Bound<'_, PyAny>) {
     };
     let Ok(Some(numpy)) = loaded() else { return };
     // Whatever it was, the buffer protocol goes on to work.
-    if let Ok(Some(known)) = probe(&numpy) {
-        KNOWN.store(Box::into_raw(Box::new(known)), Ordering::Release);
-    }
-    TRIED.store(true, Ordering::Relaxed);
+    let decided = QuickPath::Arrays.decide(py, |_| {
+        Ok(match try_layout(&numpy)? {
+            Ok(known) => {
+                KNOWN.store(Box::into_raw(Box::new(known)), Ordering::Release);
+                None
+            }
+            Err(reason) => Some(reason),
+        })
+    });
+    TRIED.store(decided.is_ok(), Ordering::Relaxed);
 }
 
 /// Tries the layout on arrays of which everything is known.
-fn probe(numpy: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
+fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
+    let wrong = || Ok(Err("arrays are not laid out as expected".to_owned()));
     let class = numpy.getattr("ndarray")?.cast_into::<PyType>()?;
     if class.getattr("__basicsize__")?.extract::<usize>()? < size_of::<Array>() {
-        return Ok(None);
+        return wrong();
     }
     let mut dtypes = [ptr::null_mut(); KINDS.len()];
     for ((_, name), place) in KINDS.iter().zip(&mut dtypes) {
@@ -106,7 +116,7 @@ fn probe(numpy: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
         if dtype.getattr("name")?.extract::<String>()? != *name
             || name.trim_start_matches(char::is_alphabetic) != (width * 8).to_string()
         {
-            return Ok(None);
+            return wrong();
         }
         let whole = numpy.call_method1("zeros", (5, &dtype))?;
         let every_other =
@@ -114,7 +124,7 @@ fn probe(numpy: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
         let start: usize =
             every_other.getattr("__array_interface__")?.get_item("data")?.get_item(0)?.extract()?;
         if !every_other.get_type().is(&class) {
-            return Ok(None);
+            return wrong();
         }
         let array = every_other.as_ptr().cast::<Array>();
         // SAFETY: alive, and an object of at least this size; lengths and strides are followed only
@@ -126,12 +136,12 @@ fn probe(numpy: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
                 && *(*array).lengths == 2
                 && *(*array).strides == 2 * width
         };
-        if !as_expected {
-            return Ok(None);
+        if probe::read(QuickPath::Arrays, "an array", as_expected, true).is_some() {
+            return wrong();
         }
         *place = dtype.into_ptr();
     }
-    Ok(Some(Known { class: class.into_ptr().cast(), dtypes }))
+    Ok(Ok(Known { class: class.into_ptr().cast(), dtypes }))
 }
 
 /// The numbers of an exact, one-dimensional `ndarray` of a known dtype.

@@ -7,7 +7,6 @@
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,47 +15,37 @@ use turbocql_codec::types::{self, float::narrow};
 use turbocql_codec::{Plan, wire};
 
 use super::bytes::copy;
-use super::collections::{put_dict, put_items, put_parts, put_set};
+use super::collections::{self, put_dict, put_items, put_parts, put_set};
 use super::decimal;
 use super::int::{self, small};
-use super::numpy;
-use super::object::{bytes, float, items, text};
-use super::record::put_record;
-use super::slots;
+use super::object::{self, bytes, float, items, text};
+use super::quick_path::QuickPath;
+use super::record::{self, put_record};
 use super::util::put_util;
 use super::vector::{put_bare, put_vector, sized};
+use super::{attribute, decode, make, numpy, rows, slots};
 use crate::value::{HostPlan, interned, temporal};
 
-/// Whether the safe way is taken for everything: for tests of that way.
-static SAFE_ONLY: AtomicBool = AtomicBool::new(false);
-
-/// Whether this interpreter has other integers than those known here.
-static STRANGE: AtomicBool = AtomicBool::new(false);
-
-/// Looks up what is needed here, so that nothing is imported, by Python code, in between.
+/// Decides which quick paths are on, and looks up what is needed here, so that nothing is imported,
+/// by Python code, in between.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     PyTzInfo::utc(py)?;
-    let digits = py.import("sys")?.getattr("int_info")?;
-    let (bits, size): (u32, u32) =
-        (digits.getattr("bits_per_digit")?.extract()?, digits.getattr("sizeof_digit")?.extract()?);
-    if (bits, size) != (30, 4) {
-        STRANGE.store(true, Ordering::Relaxed);
-        SAFE_ONLY.store(true, Ordering::Relaxed);
-    }
-    slots::probe(py)?;
-    decimal::probe(py)
-}
-
-/// Takes the safe way for everything, or no longer.
-#[pyfunction]
-pub fn force_safe(force: bool) {
-    SAFE_ONLY.store(force || STRANGE.load(Ordering::Relaxed), Ordering::Relaxed);
-}
-
-/// Whether it is.
-#[inline]
-pub fn is_forced_safe() -> bool {
-    SAFE_ONLY.load(Ordering::Relaxed)
+    QuickPath::Encode.decide(py, |py| {
+        let wrong = int::probe_digits(py)?;
+        if wrong.is_some() { Ok(wrong) } else { object::probe_objects(py) }
+    })?;
+    QuickPath::Sets.decide(py, collections::probe_sets)?;
+    QuickPath::Attributes.decide(py, record::probe_attributes)?;
+    QuickPath::Lookups.decide(py, attribute::probe_lookups)?;
+    QuickPath::Decimals.decide(py, decimal::probe)?;
+    // These two are tried when they are first asked for.
+    QuickPath::Arrays.decide(py, |_| Ok(None))?;
+    QuickPath::Handles.decide(py, |_| Ok(None))?;
+    QuickPath::BigInts.decide(py, int::probe_large)?;
+    QuickPath::Records.decide(py, make::probe_records)?;
+    QuickPath::Rows.decide(py, rows::probe_rows)?;
+    QuickPath::Decode.decide(py, decode::probe_decode)?;
+    slots::probe(py)
 }
 
 pub type Object = *mut ffi::PyObject;
@@ -115,7 +104,7 @@ impl Dialect for FloatTimeEmptyNull {
 /// turned down.
 #[inline]
 pub fn value<D: Dialect>(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
-    if SAFE_ONLY.load(Ordering::Relaxed) {
+    if !QuickPath::Encode.is_on() {
         return false;
     }
     if let Plan::Vector(_) = plan {
@@ -134,7 +123,7 @@ pub fn value<D: Dialect>(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Ve
 /// is turned down.
 #[inline]
 pub fn cell(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
-    if SAFE_ONLY.load(Ordering::Relaxed) {
+    if !QuickPath::Encode.is_on() {
         return false;
     }
     if let Plan::Vector(_) = plan {
@@ -156,7 +145,7 @@ pub fn whole<'py, D: Dialect>(
     plan: &HostPlan,
     given: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    if SAFE_ONLY.load(Ordering::Relaxed) {
+    if !QuickPath::Encode.is_on() {
         return Ok(None);
     }
     let (py, object) = (given.py(), given.as_ptr());

@@ -246,10 +246,7 @@ impl<'a, 'py> Reading<'a, 'py> {
         unsafe {
             let tuple = match class.map(Bound::as_type_ptr) {
                 None => ffi::PyTuple_New(width),
-                Some(class) => match (*class).tp_alloc {
-                    Some(allocate) => allocate(class, width),
-                    None => return Err(Refused::Unusual),
-                },
+                Some(class) => make::allocate_tuple(class, width),
             };
             let tuple = Bound::from_owned_ptr_or_err(self.py, tuple)?;
             if parts.is_empty() {

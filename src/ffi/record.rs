@@ -5,17 +5,82 @@ use std::slice;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyList, PyString, PyTuple, PyType};
 use turbocql_codec::plan::UdtPlan;
 
+use super::probe;
 use super::quick::{Dialect, put_cell};
+use super::quick_path::QuickPath;
+use super::symbol::Symbol;
 use crate::value::record::Record;
 
 type Object = *mut ffi::PyObject;
 
-unsafe extern "C" {
-    /// What the class or a base of it has of that name, borrowed, or null; CPython 3.10 to 3.13.
-    fn _PyType_Lookup(class: *mut ffi::PyTypeObject, name: Object) -> Object;
+/// What a class or a base of it has of a name, borrowed, or null. Private.
+type Lookup = unsafe extern "C" fn(class: *mut ffi::PyTypeObject, name: Object) -> Object;
+// SAFETY: CPython's declaration of it, 3.10 to 3.15.
+static LOOKUP: Symbol<Lookup> = unsafe { Symbol::new(c"_PyType_Lookup") };
+
+/// Tries how attributes and the parts of tuples are found.
+pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
+    if let Some(missing) = LOOKUP.look_up() {
+        return Ok(Some(missing));
+    }
+    let wrong = |found: bool| Ok(probe::read(QuickPath::Attributes, "an object", found, true));
+    let sample = c"type('Sample', (), {'__slots__': ('slot', '__dict__'), 'common': ['common'],\
+        'computed': property(lambda self: ['computed'])})()";
+    let sample = py.eval(sample, None, None)?;
+    for name in ["slot", "own", "common"] {
+        if name != "common" {
+            sample.setattr(name, PyList::new(py, [name])?)?;
+        }
+        let expected = sample.getattr(name)?;
+        // SAFETY: alive, and the lock is held.
+        let found = unsafe { find(sample.as_ptr(), &PyString::new(py, name)) };
+        if !found.is_some_and(|found| found.is(&expected)) {
+            return wrong(false);
+        }
+    }
+    for name in ["computed", "missing", "__init__"] {
+        // SAFETY: the same.
+        if unsafe { find(sample.as_ptr(), &PyString::new(py, name)) }.is_some() {
+            return wrong(false);
+        }
+    }
+    let pair = py.eval(c"type('Pair', (tuple,), {'own': 1})(('a', 'b'))", None, None)?;
+    let odd = c"type('Odd', (tuple,), {'__getitem__': lambda self, i: 1,\
+        '__len__': lambda self: 1})(('a', 'b'))";
+    let odd = py.eval(odd, None, None)?;
+    let class = pair.get_type();
+    // SAFETY: the tables of a class that is alive; the lock is held. What a class has in its slots
+    // is also what the public function gives.
+    let slots = unsafe {
+        subscript(class.as_type_ptr()) == slot(&class, ffi::Py_mp_subscript)
+            && (*class.as_type_ptr()).tp_getattro.map_or(0, |function| function as usize)
+                == slot(&class, ffi::Py_tp_getattro)
+            && (*class.as_type_ptr()).tp_alloc.map_or(0, |function| function as usize)
+                == slot(&class, ffi::Py_tp_alloc)
+    };
+    if !slots {
+        return wrong(false);
+    }
+    // SAFETY: alive, and the lock is held.
+    let (parts, none) = unsafe { (positions(pair.as_ptr()), positions(odd.as_ptr())) };
+    let expected: Vec<_> = pair.try_iter()?.collect::<PyResult<_>>()?;
+    let expected: Vec<_> = expected.iter().map(Bound::as_ptr).collect();
+    wrong(
+        parts == Some(&expected)
+            && none.is_none()
+            && is_plain_by_slots(&pair)
+            && !is_plain_by_slots(&odd)
+            && !is_plain_by_slots(&sample),
+    )
+}
+
+/// The address in a slot of a class, as CPython tells it.
+fn slot(class: &Bound<'_, PyType>, slot: std::ffi::c_int) -> usize {
+    // SAFETY: a class that is alive, and the number of a slot.
+    unsafe { ffi::PyType_GetSlot(class.as_type_ptr(), slot) as usize }
 }
 
 /// Appends the fields of an object as the package `cassandra` does, without framing.
@@ -27,6 +92,9 @@ pub unsafe fn put_record<D: Dialect>(
     object: Object,
     out: &mut Vec<u8>,
 ) -> bool {
+    if !QuickPath::Attributes.is_on() {
+        return false;
+    }
     let plans = &udt.fields;
     // SAFETY: the caller's word, handed on; an attribute lives as long as it is looked at.
     unsafe {
@@ -62,6 +130,17 @@ unsafe fn positions<'a>(object: Object) -> Option<&'a [Object]> {
 
 /// Whether a subclass of tuple has the length and the parts that it has as a tuple, whoever asks.
 pub fn is_plain_tuple(given: &Bound<'_, PyAny>) -> bool {
+    if QuickPath::Attributes.is_on() {
+        return is_plain_by_slots(given);
+    }
+    let (class, tuple) = (given.get_type(), given.py().get_type::<PyTuple>());
+    ["__len__", "__iter__"].into_iter().all(|name| {
+        let (own, inherited) = (class.getattr(name), tuple.getattr(name));
+        own.is_ok_and(|own| inherited.is_ok_and(|inherited| own.is(&inherited)))
+    })
+}
+
+fn is_plain_by_slots(given: &Bound<'_, PyAny>) -> bool {
     let (class, tuple) = (given.get_type_ptr(), &raw mut ffi::PyTuple_Type);
     // SAFETY: classes that are alive; a table of one is as long as it.
     unsafe {
@@ -113,6 +192,17 @@ unsafe fn is_no_sequence(object: Object) -> bool {
 /// # Safety
 /// The object is alive, and the interpreter's lock is held.
 pub unsafe fn attribute(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> {
+    if !QuickPath::Attributes.is_on() {
+        return None;
+    }
+    // SAFETY: the caller's word.
+    unsafe { find(object, name) }
+}
+
+/// # Safety
+/// As for [`attribute`].
+unsafe fn find(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> {
+    let lookup = LOOKUP.get()?;
     // SAFETY: the caller's word. The class is asked in the way of CPython's own lookup, and what it
     // has is called only where it is a slot's descriptor, which is C's.
     unsafe {
@@ -123,7 +213,7 @@ pub unsafe fn attribute(object: Object, name: &Bound<'_, PyString>) -> Option<Py
         if !generic {
             return None;
         }
-        let found = _PyType_Lookup(class, name.as_ptr());
+        let found = lookup(class, name.as_ptr());
         if !found.is_null() {
             let kind = ffi::Py_TYPE(found);
             let slot = kind == &raw mut ffi::PyMemberDescr_Type;

@@ -14,6 +14,7 @@ use turbocql_codec::{Plan, types};
 
 use super::decode::{Maker, or_none};
 use super::make;
+use super::quick_path::QuickPath;
 use crate::value::decode::Choices;
 use crate::value::record::Record;
 use crate::value::{HostPlan, interned};
@@ -91,6 +92,10 @@ impl<'a, 'py> Reference<'a, 'py> {
     /// `None` where what is needed here is not there.
     pub fn new(py: Python<'py>, ways: &'a ReadWays) -> Option<Self> {
         let choices = Choices { naive_timestamps: true, numpy_vectors: false };
+        // Compound values are rows and records too.
+        if !QuickPath::Records.is_on() || !QuickPath::Rows.is_on() {
+            return None;
+        }
         Some(Reference { py, maker: Maker::new(py, choices)?, ways })
     }
 

@@ -4,10 +4,13 @@ use std::ptr;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyType};
-use turbocql_codec::Malformed;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use turbocql_codec::page::PageCells;
+use turbocql_codec::{Malformed, page};
 
+use super::make::{allocate_tuple, record};
+use super::probe;
+use super::quick_path::QuickPath;
 use crate::value::decode::Decoder;
 use crate::value::{Failure, HostPlan};
 
@@ -49,6 +52,9 @@ pub fn rows<'py>(
     if plans.is_empty() && count > 0 {
         return Err(Stopped::Malformed(Malformed::Invalid("rows without columns")));
     }
+    if !QuickPath::Rows.is_on() {
+        return safe_rows(decoder, plans, cells, count, kind);
+    }
     let width = plans.len() as isize;
     match kind {
         Kind::Tuple => fill(
@@ -83,6 +89,39 @@ pub fn rows<'py>(
     }
 }
 
+/// The same, by functions that are there for everybody.
+#[cold]
+fn safe_rows<'py>(
+    decoder: &Decoder<'py>,
+    plans: &[HostPlan],
+    cells: &mut PageCells<'_>,
+    count: usize,
+    kind: &Kind<'_, 'py>,
+) -> Result<Bound<'py, PyList>, Stopped> {
+    let (py, list) = (decoder.py, PyList::empty(decoder.py));
+    let mut values = Vec::with_capacity(plans.len());
+    for _ in 0..count {
+        for (column, plan) in plans.iter().enumerate() {
+            let cell = cells.next_cell().map_err(Stopped::Malformed)?;
+            let value = decoder.cell(plan, cell);
+            values.push(value.map_err(|failure| Stopped::Cell(column, failure))?);
+        }
+        let row = match kind {
+            Kind::Tuple => PyTuple::new(py, values.drain(..))?.into_any(),
+            Kind::Named(class) => record(class.as_any(), &mut values)?,
+            Kind::Dict(template, names) => {
+                let row = template.copy()?;
+                for (name, value) in names.iter().zip(values.drain(..)) {
+                    row.set_item(name, value)?;
+                }
+                row.into_any()
+            }
+        };
+        list.append(row)?;
+    }
+    Ok(list)
+}
+
 /// One kind of row.
 trait Rows {
     /// A new row without values, or null with an exception.
@@ -107,10 +146,7 @@ impl Rows for Tuples {
         unsafe {
             let row = match self.class {
                 None => ffi::PyTuple_New(self.width),
-                Some(class) => match (*class).tp_alloc {
-                    Some(allocate) => allocate(class, self.width),
-                    None => ffi::PyErr_NoMemory(),
-                },
+                Some(class) => allocate_tuple(class, self.width),
             };
             if !row.is_null() {
                 ffi::PyObject_GC_UnTrack(row.cast());
@@ -264,5 +300,74 @@ fn row<'py>(
         }
         kind.end(row.as_ptr());
         Ok(row)
+    }
+}
+
+/// Tries how pages become rows.
+pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
+    let sample = c"__import__('collections').namedtuple('Sample', ['one', 'other'])";
+    let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
+    let parts = [PyString::new(py, "a part of a row"), PyString::new(py, "another part")];
+    let expected = [class.call1((&parts[0], &parts[1]))?, PyTuple::new(py, &parts)?.into_any()];
+    // Two rows of two empty cells, in place of which the parts are given.
+    let block = [0; 16];
+    for (class, expected) in [Some(class.as_type_ptr()), None].into_iter().zip(&expected) {
+        for tracked in [true, false] {
+            let before = parts.each_ref().map(|part| probe::references(part));
+            let mut cells = page::cells(2, 2, &block).map_err(|_| PyErr::fetch(py))?;
+            let kind = Tuples { class, width: 2, tracked };
+            let Ok(list) = fill(py, &Parts(&parts), &mut cells, 2, &kind) else {
+                return Ok(Some("rows could not be made".to_owned()));
+            };
+            let made = PyList::new(py, [expected, expected])?;
+            // What the list holds has a reference too many for this.
+            let wrong = probe::made(QuickPath::Rows, "a list of rows", &list, &made, true)?;
+            if wrong.is_some() {
+                return Ok(wrong);
+            }
+            let last = list.get_item(1)?;
+            drop(list);
+            let wrong = probe::made(QuickPath::Rows, "a row", &last, expected, tracked)?;
+            if wrong.is_some() {
+                return Ok(wrong);
+            }
+            drop(last);
+            if before != parts.each_ref().map(|part| probe::references(part)) {
+                return Ok(Some("rows did not give up what they held".to_owned()));
+            }
+        }
+    }
+    let names = parts.each_ref().map(|part| part.clone().unbind());
+    let template = PyDict::new(py);
+    for part in &parts {
+        template.set_item(part, py.None())?;
+    }
+    let mut cells = page::cells(2, 2, &block).map_err(|_| PyErr::fetch(py))?;
+    let kind = Dicts { template: template.as_ptr(), names: &names };
+    let Ok(list) = fill(py, &Parts(&parts), &mut cells, 2, &kind) else {
+        return Ok(Some("rows could not be made".to_owned()));
+    };
+    let expected = PyDict::new(py);
+    for part in &parts {
+        expected.set_item(part, part)?;
+    }
+    Ok(probe::read(
+        QuickPath::Rows,
+        "a dict",
+        list.eq(PyList::new(py, [&expected, &expected])?)?,
+        true,
+    ))
+}
+
+/// Known objects in the place of cells.
+struct Parts<'a, 'py>(&'a [Bound<'py, PyString>; 2]);
+
+impl Values for Parts<'_, '_> {
+    fn width(&self) -> usize {
+        self.0.len()
+    }
+
+    unsafe fn value(&self, column: usize, _cell: Option<&[u8]>) -> Result<Object, Stopped> {
+        Ok(self.0[column].clone().into_any().into_ptr())
     }
 }

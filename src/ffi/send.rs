@@ -3,12 +3,16 @@
 //! pyo3 knows no `am_send`. Without it a coroutine returns by raising `StopIteration`, which has to
 //! be made, caught and taken apart for every result.
 
+use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::PyClass;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+
+use super::probe;
+use super::quick_path::QuickPath;
 
 /// What a coroutine does when it is run on.
 pub enum Sent {
@@ -21,16 +25,30 @@ pub trait Sends: PyClass {
     fn send(this: &Bound<'_, Self>) -> PyResult<Sent>;
 }
 
-/// Makes `send` the `am_send` of a class.
-pub fn install<T: Sends>(py: Python<'_>) {
+/// Makes `send` the `am_send` of a class; why it does not, if so.
+pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
+    let wrong = |what: &str| Ok(Some(format!("{what} is not where it should be in a class")));
     // SAFETY: a class that pyo3 has made is a heap type, whose asynchronous methods are part of it;
-    // nobody has an instance yet.
+    // nobody has an instance yet. The slots beside the one that is written are compared with what
+    // CPython itself tells of them, before and after.
     unsafe {
         let class = T::type_object(py).as_type_ptr();
-        if let Some(methods) = (*class).tp_as_async.as_mut() {
-            methods.am_send = Some(send::<T>);
+        let slot = |slot: c_int| ffi::PyType_GetSlot(class, slot) as usize;
+        let Some(methods) = (*class).tp_as_async.as_mut() else { return wrong("tp_as_async") };
+        let awaits = methods.am_await.map_or(0, |function| function as usize);
+        let expected = slot(ffi::Py_am_await);
+        let read = probe::read(QuickPath::Coroutines, "a class", awaits, expected);
+        if read.is_some() || expected == 0 || methods.am_send.is_some() {
+            return Ok(read.or(wrong("am_await")?));
+        }
+        let function: ffi::sendfunc = send::<T>;
+        methods.am_send = Some(function);
+        if slot(ffi::Py_am_send) != function as usize {
+            methods.am_send = None;
+            return wrong("am_send");
         }
         ffi::PyType_Modified(class);
+        Ok(None)
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyList, PyString, PyType};
 
-use super::make;
+use super::quick_path::QuickPath;
+use super::{make, probe};
 use crate::value::interned;
 
 /// A class whose instances can be made by filling a slot or two.
@@ -24,17 +25,62 @@ pub static READY: Slotted = Slotted::new();
 
 /// Tries where the slots are; what is not found is never read or written so.
 pub fn probe(py: Python<'_>) -> PyResult<()> {
-    UUID.probe(interned::uuid(py)?, &["int", "is_safe"])?;
-    IPV4_ADDRESS.probe(interned::ipv4_address(py)?, &["_ip"])?;
-    TIME.probe(interned::cql_time(py)?, &["nanoseconds"])
+    QuickPath::Uuids.decide(py, |py| {
+        const NUMBER: u128 = 0xf81d_4fae_7dec_11d0_a765_00a0_c91e_6bf6;
+        let class = interned::uuid(py)?;
+        let text = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+        let values =
+            [NUMBER.into_pyobject(py)?.into_any(), interned::safe_uuid_unknown(py)?.clone()];
+        UUID.learn(QuickPath::Uuids, ["int", "is_safe"], values, &class.call1((text,))?)
+    })?;
+    QuickPath::Addresses.decide(py, |py| {
+        let class = interned::ipv4_address(py)?;
+        let values = [0xc0a8_0001_u32.into_pyobject(py)?.into_any()];
+        let expected = class.call1(("192.168.0.1",))?;
+        IPV4_ADDRESS.learn(QuickPath::Addresses, ["_ip"], values, &expected)
+    })?;
+    QuickPath::Times.decide(py, |py| {
+        let values = [86_399_999_999_999_i64.into_pyobject(py)?.into_any()];
+        let expected = interned::cql_time(py)?.call1((&values[0],))?;
+        TIME.learn(QuickPath::Times, ["nanoseconds"], values, &expected)
+    })?;
+    Ok(())
 }
 
 /// The same of what loops run: not before there is a loop, whose modules take long to import.
 pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
-    if !READY.is_known() {
-        READY.probe(interned::ready(py)?, &["_told", "_callback"])?;
+    if READY.is_known() {
+        return Ok(true);
     }
-    Ok(READY.is_known())
+    QuickPath::Handles.decide(py, |py| {
+        let class = interned::ready(py)?;
+        let missing = READY.find(class, &["_told", "_callback"])?;
+        if missing.is_some() {
+            return Ok(missing);
+        }
+        let parts: [Bound<'_, PyAny>; 2] =
+            [PyList::new(py, [1])?.into_any(), PyList::new(py, [2])?.into_any()];
+        let Some(made) = ready(&parts[0], &parts[1]) else {
+            return Ok(READY.forget("a handle could not be made".to_owned()));
+        };
+        let good = made.getattr("_told")?.is(&parts[0]) && made.getattr("_callback")?.is(&parts[1]);
+        let held = parts.iter().all(|part| probe::references(part) == 2);
+        let expected = make::instance(class)?;
+        for (name, part) in ["_told", "_callback"].into_iter().zip(&parts) {
+            make::set(&expected, &PyString::new(py, name), part)?;
+        }
+        // Each is equal to itself alone.
+        let found = (good, held, made.get_type().is(class), tracked(&made), tracked(&expected));
+        let wrong =
+            probe::read(QuickPath::Handles, "a handle", found, (true, true, true, true, true));
+        Ok(wrong.and_then(|wrong| READY.forget(wrong)))
+    })
+}
+
+/// Whether the GC tracks an object.
+fn tracked(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: alive, and the lock is held.
+    unsafe { ffi::PyObject_GC_IsTracked(object.as_ptr()) != 0 }
 }
 
 /// What asyncio's own loop runs in its next round, and for whom; `None` where there is no memory.
@@ -79,25 +125,76 @@ impl Slotted {
         Slotted { class: AtomicPtr::new(ptr::null_mut()), offsets }
     }
 
-    fn probe(&self, class: &Bound<'_, PyAny>, names: &[&str]) -> PyResult<()> {
+    /// Finds the slots, and tries them by making an instance like one that Python has made.
+    fn learn<const N: usize>(
+        &self,
+        path: QuickPath,
+        names: [&str; N],
+        values: [Bound<'_, PyAny>; N],
+        expected: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<String>> {
+        let py = expected.py();
+        let missing = self.find(expected.get_type().as_any(), &names)?;
+        if missing.is_some() {
+            return Ok(missing);
+        }
+        let counts = values.each_ref().map(probe::references);
+        // SAFETY: new references for the slots, and the lock is held; what is made is ours.
+        let made = unsafe {
+            Bound::from_owned_ptr_or_opt(
+                py,
+                self.make(values.each_ref().map(|it| it.clone().into_ptr())),
+            )
+        };
+        let Some(made) = made else {
+            return Ok(self.forget("an instance could not be made".to_owned()));
+        };
+        let wrong = probe::made(path, "an instance", &made, expected, false)?;
+        for (slot, (name, value)) in names.iter().zip(&values).enumerate() {
+            // SAFETY: an instance of the class, alive.
+            let found = unsafe { self.get(expected.as_ptr(), slot) };
+            let given = made.getattr(*name)?;
+            if found.is_null()
+                || !expected.getattr(*name)?.is(borrowed(py, found))
+                || !given.is(value)
+            {
+                return Ok(self.forget(format!("{name} was found in another slot")));
+            }
+        }
+        drop(made);
+        if counts != values.each_ref().map(probe::references) {
+            return Ok(self.forget("an instance did not give up what it held".to_owned()));
+        }
+        Ok(wrong.and_then(|wrong| self.forget(wrong)))
+    }
+
+    /// Takes back that the slots were found; gives the reason on.
+    fn forget(&self, reason: String) -> Option<String> {
+        self.class.store(ptr::null_mut(), Ordering::Release);
+        Some(reason)
+    }
+
+    fn find(&self, class: &Bound<'_, PyAny>, names: &[&str]) -> PyResult<Option<String>> {
         let py = class.py();
         let size: usize = class.getattr("__basicsize__")?.extract()?;
         let (instance, mark) = (make::instance(class)?, py.get_type::<PyType>());
         for (name, offset) in names.iter().zip(&self.offsets) {
-            make::set(&instance, &pyo3::types::PyString::new(py, name), mark.as_any())?;
+            make::set(&instance, &PyString::new(py, name), mark.as_any())?;
             // SAFETY: the instance is alive and of at least this size; a word of it is a number
             // here, whatever it means. The first two are what every object begins with.
             let words = unsafe {
                 std::slice::from_raw_parts(instance.as_ptr().cast::<usize>(), size / WORD)
             };
             let mut found = (2..words.len()).filter(|&word| words[word] == mark.as_ptr() as usize);
-            let (Some(word), None) = (found.next(), found.next()) else { return Ok(()) };
+            let (Some(word), None) = (found.next(), found.next()) else {
+                return Ok(Some(format!("{name} is in no slot of its instances")));
+            };
             offset.store(word * WORD, Ordering::Relaxed);
-            make::set(&instance, &pyo3::types::PyString::new(py, name), &py.None().into_bound(py))?;
+            make::set(&instance, &PyString::new(py, name), &py.None().into_bound(py))?;
         }
         // For ever: the class is one of those that are looked up once.
         self.class.store(class.as_ptr().cast(), Ordering::Release);
-        Ok(())
+        Ok(None)
     }
 
     /// Whether an object is of this class exactly.
@@ -161,6 +258,11 @@ impl Slotted {
         // SAFETY: within the instance.
         unsafe { object.cast::<u8>().add(offset).cast() }
     }
+}
+
+fn borrowed<'py>(py: Python<'py>, object: *mut ffi::PyObject) -> Bound<'py, PyAny> {
+    // SAFETY: an object in a slot of another that is alive.
+    unsafe { Bound::from_borrowed_ptr(py, object) }
 }
 
 const WORD: usize = size_of::<usize>();

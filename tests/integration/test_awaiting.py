@@ -6,6 +6,8 @@ import asyncio
 import contextvars
 import inspect
 import itertools
+import os
+import subprocess
 import sys
 import time
 import warnings
@@ -375,3 +377,27 @@ def test_a_callback_comes_behind_the_task_that_was_first(points: list[str]) -> N
 
     asyncio.run(main())
     assert seen == ["task", "callback"]
+
+
+def test_handles_that_are_not_as_expected_are_not_used(cassandra: Cassandra) -> None:
+    """Their probe is shown a fault, in a process of its own."""
+    program = (
+        "import asyncio, sys, turbocql.aio\n"
+        "from turbocql import _core\n"
+        "async def main():\n"
+        "    async with turbocql.aio.connect(sys.argv[1:]) as session:\n"
+        "        for _ in range(20):\n"
+        "            rows = await session.execute('SELECT key FROM system.local')\n"
+        "            assert rows.one().key == 'local'\n"
+        "asyncio.run(main())\n"
+        "print([name for name, on, _ in _core.quick_paths() if not on])\n"
+    )
+    environment = {"TURBOCQL_TEST_INTERPRETER": "", "TURBOCQL_TEST_PROBE": "handles:value"}
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, *cassandra.contact_points],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "['handles']\n"), ran.stderr

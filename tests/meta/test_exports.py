@@ -74,6 +74,7 @@ def test_the_package_has_all_that_users_need() -> None:
         offered -= {
             "BatchKind",
             "NodeDiagnosis",
+            "QuickPath",
             "RowsAs",
             "SessionDiagnosis",
             "Settings",

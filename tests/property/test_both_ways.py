@@ -22,9 +22,9 @@ from .paths import BAD, GOOD
 
 
 @pytest.fixture(autouse=True)
-def quick_again(request: pytest.FixtureRequest) -> Iterator[None]:
+def quick_again() -> Iterator[None]:
     yield
-    _core.force_safe(bool(request.config.getoption("--safe")))
+    _core.force_safe(False)
 
 
 def outcome(cql_type: str, value: Any, safe: bool) -> bytes | str:

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from .._diagnosis import TIMEOUT_S, Answer, Diagnosis, NodeDiagnosis, SessionDiagnosis, steps
+from .._diagnosis import (
+    TIMEOUT_S,
+    Answer,
+    Diagnosis,
+    NodeDiagnosis,
+    QuickPath,
+    SessionDiagnosis,
+    steps,
+)
 from ..errors import Error
 from ..session import Session
 
-__all__ = ["Diagnosis", "NodeDiagnosis", "SessionDiagnosis", "diagnose", "diagnosis"]
+__all__ = ["Diagnosis", "NodeDiagnosis", "QuickPath", "SessionDiagnosis", "diagnose", "diagnosis"]
 
 
 def diagnosis(session: Session | None = None) -> Diagnosis:

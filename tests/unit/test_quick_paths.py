@@ -1,0 +1,145 @@
+"""Which quick paths are on, by the interpreter and by probes, and that values are right without."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from tests.meta.sources import ROOT
+
+import turbocql
+from turbocql import _core
+
+PATHS = [path.name for path in turbocql.diagnosis().quick_paths]
+FORCED = os.environ.get("TURBOCQL_TEST_INTERPRETER")
+TESTED = {f"3.{minor}" for minor in range(10, 16)}
+
+VALUES = """
+import dataclasses, gc, json, sys, asyncio, decimal, uuid, ipaddress, datetime
+from collections import namedtuple
+import turbocql
+from turbocql.codec import RowEncoder, decode, encode, find_serializer
+from turbocql.protocol import RowsDecoder
+from tests.support.results import result
+
+day = datetime.datetime(1969, 12, 31, 23, 59, 59, 999000, datetime.timezone.utc)
+VALUES = [
+    ("int", -70_000), ("bigint", -2**63), ("varint", 2**200), ("varint", -2**90), ("double", 1e300),
+    ("float", -1.5), ("text", "a"), ("text", "caf\\u00e9"), ("blob", b"\\0\\1"), ("boolean", True),
+    ("timestamp", day), ("date", datetime.date(1970, 1, 2)), ("decimal", decimal.Decimal("-1.50")),
+    ("uuid", uuid.UUID(int=2**127 + 5)), ("inet", ipaddress.ip_address("192.168.0.1")),
+    ("time", turbocql.types.Time(5)), ("list<int>", [1, None, 3]), ("set<text>", {"a", "b"}),
+    ("map<text, int>", {"a": 1}), ("tuple<int, text>", (1, "a")), ("vector<float, 3>", [1, 2.5, 3]),
+    ("frozen<set<frozen<list<uuid>>>>", {(uuid.UUID(int=7), uuid.UUID(int=2**100))}),
+]
+for cql_type, value in VALUES:
+    data = find_serializer(cql_type).serialize(value)
+    assert data == encode(cql_type, value)
+    for _ in range(3):
+        back = decode(cql_type, data)
+        assert back == value, (cql_type, back, value)
+        if not isinstance(value, (list, set, dict)):
+            assert hash(back) == hash(value), (cql_type, back)
+            assert back in {value}
+if sys.argv[1:] == ["arrays"]:
+    import numpy as np
+
+    array = np.arange(32, dtype=np.float32)
+    assert decode("vector<float, 32>", encode("vector<float, 32>", array)) == array.tolist()
+columns = [("a", "int"), ("b", "text"), ("c", "uuid")]
+row = (7, "x", uuid.UUID(int=2**100))
+body = result(columns, [[encode(t, v) for (_, t), v in zip(columns, row)]] * 3)
+for kind in ("tuple", "named"):
+    rows = RowsDecoder(kind).decode(body).rows
+    assert set(rows) == {row} and rows[0] in {row} and {row: 1}[rows[0]] == 1
+    assert rows == [row] * 3
+    gc.collect()
+    assert hash(rows[0]) == hash(row) and sys.getrefcount(rows[1]) <= 3
+assert RowsDecoder("dict").decode(body).rows == [dict(zip("abc", row))] * 3
+made = find_serializer("int")
+for wrong in ("x", 2**40):
+    try:
+        made.serialize(wrong)
+    except turbocql.errors.EncodeError as error:
+        assert "int" in str(error)
+    else:
+        raise AssertionError(wrong)
+print(json.dumps([dataclasses.asdict(path) for path in turbocql.diagnosis().quick_paths]))
+"""
+
+
+def paths_of(*arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
+    """The quick paths of a process of its own, in which all values have been right."""
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", VALUES, *arguments],
+        env={**os.environ, "TURBOCQL_TEST_INTERPRETER": "", **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return {path["name"]: path for path in json.loads(ran.stdout)}
+
+
+def test_all_are_on_where_they_were_tested() -> None:
+    """What this fails for is an interpreter that the list does not know: test it, then add it."""
+    assert sys.implementation.name == "cpython"
+    assert ".".join(platform.python_version_tuple()[:2]) in TESTED
+    assert [path for path in paths_of("arrays").values() if not path["on"]] == []
+
+
+def test_none_is_on_where_they_were_not_tested() -> None:
+    for version in ("3.9", "3.16", "3.99", "4.0", "3.1", "3.130"):
+        found = paths_of(TURBOCQL_TEST_INTERPRETER=version)
+        assert [name for name, path in found.items() if path["on"]] == []
+        for path in found.values():
+            assert path["reason"] == f"tested with CPython 3.10 to 3.15, this is cpython {version}"
+
+
+def test_this_process_has_what_it_was_asked_for() -> None:
+    on = {path.name for path in turbocql.diagnosis().quick_paths if path.on}
+    said = str(turbocql.diagnosis())
+    if FORCED:
+        assert on == set()
+        assert "quick paths     all off (tested with CPython 3.10 to 3.15" in said
+    else:
+        assert on == set(PATHS)
+        assert "quick paths     all on" in said
+
+
+READ = {"sets", "attributes", "lookups", "decimals", "arrays", "coroutines"}
+"""Of what is read there is a value only."""
+TRACKED = {"decode", "uuids", "addresses", "times", "records", "rows"}
+"""What is made there has a place for the GC."""
+CORRUPTED = [
+    *((name, "value") for name in PATHS if name != "handles"),
+    *((name, "hash") for name in PATHS if name not in {*READ, "encode", "handles"}),
+    *((name, "references") for name in PATHS if name not in {*READ, "encode", "handles"}),
+    *((name, "tracking") for name in PATHS if name in TRACKED),
+]
+BUILT_ON = {"encode": {"big ints", "serialize"}}
+"""What is not on without another one."""
+
+
+@pytest.mark.parametrize(("name", "fault"), CORRUPTED)
+def test_each_probe_notices_what_is_wrong(name: str, fault: str) -> None:
+    found = paths_of(name, TURBOCQL_TEST_PROBE=f"{name}:{fault}")
+    off = {name for name, path in found.items() if not path["on"]}
+    assert off == {name} | BUILT_ON.get(name, set())
+    assert found[name]["reason"]
+
+
+def test_the_safe_way_can_be_forced_and_taken_back() -> None:
+    before = _core.quick_paths()
+    _core.force_safe(True)
+    try:
+        assert not any(on for _, on, _ in _core.quick_paths())
+    finally:
+        _core.force_safe(False)
+    assert _core.quick_paths() == before
