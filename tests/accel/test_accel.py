@@ -55,7 +55,10 @@ def test_bytes_cells_bodies_and_errors_are_the_drivers(driver: str, proof: bool)
     assert unused == LEFT[driver], report["status"]
 
 
-@pytest.mark.parametrize("part", ["connections", "hostile", "mended", "overrides", "readings"])
+PARTS = ("classes", "connections", "hostile", "mended", "overrides", "readings")
+
+
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("driver", [*DRIVERS, *EARLIER])
 def test_what_users_have_put_in_its_place_wins(driver: str, part: str) -> None:
     done = run(driver, "-m", f"tests.accel.{part}")
