@@ -6,6 +6,7 @@
 
 pub mod bind;
 pub mod body;
+mod dependence;
 pub mod deserialize;
 pub mod lazy;
 pub mod method;

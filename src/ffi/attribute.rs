@@ -18,6 +18,12 @@ unsafe extern "C" {
 #[cfg(Py_3_13)]
 use ffi::PyObject_GetOptionalAttr as look_up;
 
+// Where an object keeps what is set on it; null for those that keep nothing. pyo3 has none.
+unsafe extern "C" {
+    #[link_name = "_PyObject_GetDictPtr"]
+    fn place_of_dict(object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject;
+}
+
 /// An attribute of an object; `None` where it has none.
 ///
 /// # Errors
@@ -34,5 +40,14 @@ pub fn optional<'py>(
             0 => Ok(None),
             _ => Err(PyErr::fetch(object.py())),
         }
+    }
+}
+
+/// Whether nothing has been set on an object, beyond what its class has fields for.
+pub fn are_none(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the object is alive and the lock is held; the dict is there once it is not null.
+    unsafe {
+        let place = place_of_dict(object.as_ptr());
+        place.is_null() || (*place).is_null() || ffi::PyDict_Size(*place) == 0
     }
 }

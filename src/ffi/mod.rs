@@ -31,3 +31,4 @@ pub mod send;
 pub mod slots;
 pub mod util;
 mod vector;
+pub mod version;

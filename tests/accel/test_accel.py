@@ -55,7 +55,7 @@ def test_bytes_cells_bodies_and_errors_are_the_drivers(driver: str, proof: bool)
     assert unused == LEFT[driver], report["status"]
 
 
-PARTS = ("classes", "connections", "hostile", "mended", "overrides", "readings")
+PARTS = ("bodies", "classes", "connections", "hostile", "mended", "overrides", "readings")
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -9,6 +9,7 @@ import importlib
 import io
 import itertools
 import sys
+from _io import BytesIO  # what `io.BytesIO` is, unless somebody has replaced that
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,14 @@ from typing import Any
 
 from .. import _core
 from ._arrays import Arrays
-from ._origin import Left, documented, expect_own, expect_parameters, function
+from ._origin import (
+    Left,
+    documented,
+    expect_own,
+    expect_parameters,
+    expect_versions,
+    function,
+)
 from ._plans import WATCHED, Plans
 from ._readers import Entry
 
@@ -349,6 +357,7 @@ class Bodies(Group):
     def patches(self, driver: Driver) -> list[Patch]:
         protocol = driver.protocol
         found: list[Patch] = []
+        versions = expect_versions(protocol)
         for name in ("_write_query_params", "_should_skip_metadata"):
             if name in vars(protocol._QueryMessage):
                 expect_own(protocol, protocol._QueryMessage, name)
@@ -361,7 +370,9 @@ class Bodies(Group):
                 ("self", "f", "protocol_version", "protocol_features"),
             )
             empty_id = kind == "execute" and _is_empty_id_written(protocol, len(shape) == 4)
-            stand_in = _core.BodyStandIn(original, owner, protocol._UNSET_VALUE, kind, empty_id)
+            stand_in = _core.BodyStandIn(
+                original, owner, protocol._UNSET_VALUE, kind, empty_id, BytesIO, versions
+            )
             ours = stand_in.function(documented(original))
             for message, version in _messages(driver, kind):
                 if _body(ours, message, version) != _body(original, message, version):
