@@ -6,6 +6,7 @@
 
 pub mod bind;
 pub mod body;
+pub mod counted;
 mod dependence;
 pub mod deserialize;
 pub mod lazy;

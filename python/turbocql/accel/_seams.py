@@ -47,6 +47,12 @@ class Patch:
     counts: Callable[[], tuple[int, int]]
     learned: Callable[[], int] = int
     original: Any = _ABSENT
+    why: str = ""
+    """Why its calls are only counted, where they are."""
+    is_told: bool = True
+    """Whether it has a line of its own in the status."""
+    start: tuple[int, int, int] = (0, 0, 0)
+    """What had been counted when counting began."""
 
     def apply(self) -> None:
         """Puts ours in."""
@@ -64,9 +70,13 @@ class Patch:
         return True
 
     def count_from_here(self) -> None:
-        """What was tried does not count."""
-        counts, (native, fallback) = self.counts, self.counts()
-        self.counts = lambda: (counts()[0] - native, counts()[1] - fallback)
+        """What was called before does not count."""
+        self.start = (*self.counts(), self.learned())
+
+    def counted(self) -> tuple[int, int, int]:
+        """Calls that were native, the driver's, and learned from."""
+        (native, fallback), learned = self.counts(), self.learned()
+        return native - self.start[0], fallback - self.start[1], learned - self.start[2]
 
     def _set(self, value: Any) -> None:
         # Past the watch over the driver's classes.
@@ -174,8 +184,8 @@ class Watch(Group):
 
         said = "cqltypes.CassandraTypeType"
         return [
-            Patch(metaclass, "__setattr__", said, set_attribute, _nothing),
-            Patch(metaclass, "__delattr__", said, delete_attribute, _nothing),
+            Patch(metaclass, "__setattr__", said, set_attribute, _nothing, is_told=False),
+            Patch(metaclass, "__delattr__", said, delete_attribute, _nothing, is_told=False),
         ]
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-__all__ = ["Seam", "Status"]
+__all__ = ["ONLY_COUNTED", "Seam", "Status"]
+
+ONLY_COUNTED = "left to the driver: parameters of simple statements; prepared ones are native"
+"""Why a function of the driver's is counted and not replaced."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,14 @@ class Seam:
     """Calls that the driver's own did once, from which the native function learned the columns."""
 
     @property
+    def is_counted(self) -> bool:
+        """Whether its calls are or were counted: it is or was patched, or is only counted."""
+        return self.patched or self.why in ("over", ONLY_COUNTED)
+
+    @property
     def is_idle(self) -> bool:
-        """Whether it is or was patched and has not been called."""
-        called = self.native or self.fallback or self.learned
-        return not called and (self.patched or self.why == "over")
+        """Whether its calls are or were counted, and there were none."""
+        return self.is_counted and not (self.native or self.fallback or self.learned)
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,8 @@ class Status:
                 continue
             said = f"native {seam.native:,}, by the driver {seam.fallback:,}"
             said += f", learned from {seam.learned:,}" if seam.learned else ""
-            counted = seam.patched or seam.why == "over"
-            lines.append(f"  {seam.name:{width}}  {said if counted else seam.why}")
+            said += f"; {seam.why}" if seam.why == ONLY_COUNTED else ""
+            lines.append(f"  {seam.name:{width}}  {said if seam.is_counted else seam.why}")
         if idle:
             said = f"  not called so far: {', '.join(seam.name for seam in idle)}"
             lines += textwrap.wrap(said, 96, subsequent_indent="    ", break_on_hyphens=False)
