@@ -1,4 +1,4 @@
-"""What the status counts: simple statements.
+"""What the status counts: simple statements, and processes that were forked.
 
     PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.counts
 
@@ -9,13 +9,16 @@ an AssertionError.
 from __future__ import annotations
 
 import inspect
+import json
+import os
+import signal
 import traceback
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
 from cassandra import cluster, encoder, metadata, query
-from cassandra.cqltypes import Int32Type
+from cassandra.cqltypes import Int32Type, ListType
 from cassandra.query import BatchStatement, SimpleStatement
 from tests.accel.answers import answer, run
 from tests.accel.overrides import statement
@@ -130,10 +133,102 @@ def a_function_for_parameters_of_the_programs_own_wins() -> None:
         owner.bind_params = own
 
 
+def in_a_child(work: Callable[[], Any]) -> Any:
+    """What a forked process gives, which says it as JSON."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        try:
+            os.write(writing, json.dumps(work()).encode())
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as source:
+        given = source.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return json.loads(given)
+
+
+def counts() -> dict[str, list[int]]:
+    """All that have counted anything."""
+    called = {name: [s.native, s.fallback, s.learned] for name, s in seams().items()}
+    return {name: numbers for name, numbers in called.items() if any(numbers)}
+
+
+def children_count_for_themselves() -> None:
+    binding = "query.BoundStatement.bind"
+    prepared = statement(ListType.apply_parameters([Int32Type]))
+    rows = ["a", "b"]
+
+    def work(times: int) -> None:
+        for _ in range(times):
+            prepared.bind([[1]])
+            query.named_tuple_factory(rows, [(1, 2)])
+            query.bind_params("%s", (1,), encoder.Encoder())
+
+    accel.accelerate()
+    try:
+        work(5)
+        assert answer(prepared.bind, ["x"]).cls is TypeError
+        before = counts()
+        # The driver tries it once more, to say what is wrong.
+        assert before[binding] == [5, 1, 0]
+        assert before["query.namedtuple"] == [4, 0, 1]
+        assert before[COUNTED] == [0, 5, 0]
+
+        def worked() -> Any:
+            at_first = counts()
+            work(1)
+            return at_first, counts()
+
+        def child() -> Any:
+            at_first = counts()
+            work(2)
+            then = counts()
+            grandchild = in_a_child(worked)
+            again = counts()
+            pids = accel.status().pid == os.getpid(), f"{os.getpid()}" in str(accel.status())
+            accel.uninstall()
+            return at_first, then, grandchild, again == then, pids, counts() == then
+
+        at_first, then, grandchild, *rest = in_a_child(child)
+        assert at_first == {}
+        assert then == {binding: [2, 0, 0], "query.namedtuple": [2, 0, 0], COUNTED: [0, 2, 0]}
+        assert grandchild[0] == {}
+        assert grandchild[1] == {
+            binding: [1, 0, 0],
+            "query.namedtuple": [1, 0, 0],
+            COUNTED: [0, 1, 0],
+        }
+        assert rest == [True, [True, True], True]
+        # Of which the parent knows nothing.
+        assert counts() == before
+        assert accel.status().pid == os.getpid()
+        assert f"(process {os.getpid()})" in str(accel.status()).splitlines()[0]
+    finally:
+        accel.uninstall()
+    # What was counted before its end is the parent's, too.
+    assert counts() == before
+    assert in_a_child(counts) == {}
+    assert counts() == before
+    # A chain of children, as of servers that start themselves anew.
+    with accel.accelerated():
+
+        def chain(left: int) -> Any:
+            work(1)
+            return [counts()[COUNTED][1], *(in_a_child(lambda: chain(left - 1)) if left else ())]
+
+        assert chain(30) == [1] * 31
+
+
 def main() -> None:
     checks: list[Callable[[], None]] = [
         parameters_of_simple_statements_are_counted,
         a_function_for_parameters_of_the_programs_own_wins,
+        children_count_for_themselves,
     ]
     run(checks)
 

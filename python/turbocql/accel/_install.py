@@ -107,6 +107,10 @@ def status() -> Status:
     """What is accelerated, what was left alone and why, and how often each was of use.
 
     After the end, the counts are those that there were then.
+
+    Counts are those of the process that asks. A process that was forked goes on accelerated and
+    counts from zero, and what it does is not seen by its parent: ask in each. `pid` says which
+    process it is.
     """
     with _state.lock:
         if _state.wanted:
@@ -288,9 +292,19 @@ def _after_fork() -> None:
     _state.lock.release()
 
 
+def _after_fork_in_child() -> None:
+    try:
+        # What the parent has called is counted there.
+        for patch in _state.patches:
+            patch.count_from_here()
+        _state.last = [replace(seam, native=0, fallback=0, learned=0) for seam in _state.last]
+    finally:
+        _after_fork()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["ONLY_COUNTED", "Seam", "Status"]
 
@@ -47,6 +48,8 @@ class Status:
     driver: str
     """The driver that was found, or why there is none."""
     seams: tuple[Seam, ...]
+    pid: int = field(default_factory=os.getpid)
+    """The process whose calls were counted."""
 
     @property
     def native(self) -> int:
@@ -59,7 +62,8 @@ class Status:
         return sum(seam.fallback for seam in self.seams)
 
     def __str__(self) -> str:
-        lines = [f"turbocql.accel is {'on' if self.on else 'off'}: {self.driver}"]
+        state = "on" if self.on else "off"
+        lines = [f"turbocql.accel is {state}: {self.driver} (process {self.pid})"]
         width = max((len(seam.name) for seam in self.seams), default=0)
         idle = [seam for seam in self.seams if seam.is_idle]
         for seam in self.seams:
