@@ -30,6 +30,8 @@ mod _core {
     #[pymodule_export]
     use crate::accel::body::BodyStandIn;
     #[pymodule_export]
+    use crate::accel::counted::CountedStandIn;
+    #[pymodule_export]
     use crate::accel::deserialize::DeserializeStandIn;
     #[pymodule_export]
     use crate::accel::lazy::LazyRows;

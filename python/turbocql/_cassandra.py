@@ -35,16 +35,17 @@ _SCALARS = {
     "VarcharType": "text",
 }
 _GENERIC = {
-    "ListType",
-    "SetType",
-    "MapType",
-    "TupleType",
-    "UserType",
-    "VectorType",
-    "CompositeType",
-    "FrozenType",
-    "ReversedType",
+    "ListType": "ListType.apply_parameters([Int32Type])",
+    "SetType": "SetType.apply_parameters([Int32Type])",
+    "MapType": "MapType.apply_parameters([UTF8Type, Int32Type])",
+    "TupleType": "TupleType.apply_parameters([Int32Type, UTF8Type])",
+    "UserType": 'UserType.make_udt_class("keyspace", "name", ("field",), (Int32Type,))',
+    "VectorType": "VectorType.apply_parameters([FloatType, 3], None)",
+    "CompositeType": "CompositeType.apply_parameters([Int32Type, UTF8Type])",
+    "FrozenType": "FrozenType.apply_parameters([ListType.apply_parameters([Int32Type])])",
+    "ReversedType": "ReversedType.apply_parameters([Int32Type])",
 }
+"""Classes with parameters, and how each may be given some."""
 OPAQUE = {"ColumnToCollectionType", "DynamicCompositeType", "_UnrecognizedType"}
 """Classes that hand bytes through."""
 
@@ -95,17 +96,30 @@ def parts_of(cls: Any) -> tuple[type[Any], ...]:
     return tuple(getattr(cls, "subtypes", None) or ())
 
 
+def _has_parameters(cls: Any, kind: str) -> bool:
+    if kind == "UserType":
+        return getattr(cls, "fieldnames", None) is not None
+    return bool(parts_of(cls))
+
+
 def cql_type(cls: Any) -> _core.CqlType:
     """The type that a class of `cassandra.cqltypes` stands for.
 
-    Raises: `TypeError` for a class that is none, or that makes bytes in a way of its own.
+    Raises: `TypeError` for a class that is none, that has no parameters where its values need them,
+        or that makes bytes in a way of its own.
     """
     stock = stock_class(cls)
-    if stock is None:
+    # Other classes, such as Decimal, have names in that module as well.
+    if stock is None or not hasattr(cls, "cass_parameterized_type"):
         raise TypeError(
             f"a CQL type is CQL text, a CqlType or a class of cassandra.cqltypes, got {cls!r}"
         )
     kind = stock.__name__
+    if kind in _GENERIC and not _has_parameters(cls, kind):
+        raise TypeError(
+            f"{cls!r} has no parameters, which say what its values are made of: "
+            f"give for example {_GENERIC[kind]}"
+        )
     if not is_stock(cls):
         raise TypeError(f"{cls!r} makes bytes in a way of its own, which only Python knows")
     if kind in _SCALARS:
@@ -118,8 +132,6 @@ def cql_type(cls: Any) -> _core.CqlType:
     if kind == "UserType":
         fields = list(zip(cls.fieldnames, parts, strict=True))
         return _core.CqlType.udt(cls.typename, fields, keyspace=cls.keyspace or "")
-    if not parts:
-        raise TypeError(f"{cls!r} has no parameters: give the type of what it holds")
     makers: dict[str, Any] = {
         "ListType": _core.CqlType.list_of,
         "SetType": _core.CqlType.set_of,

@@ -69,7 +69,8 @@ def _deserializer(
 def find_serializer(cql_type: TypeLike) -> Serializer:
     """The serializer of a type; for text and `CqlType`, the one made before.
 
-    Raises: `ValueError` for text that is no CQL type; `TypeError` for what is no type.
+    Raises: `ValueError` for text that is no CQL type; `TypeError` for what is no type, and for a
+        class of `cassandra.cqltypes` without the parameters that it needs.
 
     Example:
         >>> find_serializer("vector<float, 2>").serialize([1.0, -2.0]).hex(" ", 4)
@@ -98,7 +99,8 @@ def find_deserializer(
     With `naive_timestamps`, a `timestamp` has no time zone, and means UTC. With `numpy_vectors`,
     vectors of float, double, int and bigint are NumPy arrays.
 
-    Raises: `ValueError` for text that is no CQL type; `TypeError` for what is no type.
+    Raises: `ValueError` for text that is no CQL type; `TypeError` for what is no type, and for a
+        class of `cassandra.cqltypes` without the parameters that it needs.
 
     Example:
         >>> find_deserializer("varint").deserialize(b"\x01\x00")

@@ -9,6 +9,7 @@ use turbocql_codec::message::{
 };
 
 use super::Counts;
+use super::dependence::Dependence;
 use super::method::StandInMethod;
 use crate::ffi::attribute;
 use crate::ffi::batch;
@@ -26,6 +27,10 @@ pub struct BodyStandIn {
     kind: Kind,
     /// Whether the id of a result's columns may be missing, and is empty then.
     without_metadata_id: bool,
+    /// `io.BytesIO`: only there nobody can tell one write from many.
+    buffer: Py<PyType>,
+    /// `ProtocolVersion`, whose methods the driver asks what a version has.
+    versions: Dependence,
     counts: Counts,
 }
 
@@ -45,6 +50,8 @@ impl BodyStandIn {
         unset: Py<PyAny>,
         kind: &str,
         without_metadata_id: bool,
+        buffer: Py<PyType>,
+        versions: (Py<PyType>, Py<PyAny>),
     ) -> PyResult<BodyStandIn> {
         let kind = match kind {
             "query" => Kind::Query,
@@ -53,7 +60,16 @@ impl BodyStandIn {
             _ => return Err(PyValueError::new_err(format!("unknown kind of message: {kind:?}"))),
         };
         let counts = Counts::default();
-        Ok(BodyStandIn { original, class: owner, unset, kind, without_metadata_id, counts })
+        Ok(BodyStandIn {
+            original,
+            class: owner,
+            unset,
+            kind,
+            without_metadata_id,
+            buffer,
+            versions: Dependence::new(versions.0, versions.1),
+            counts,
+        })
     }
 
     /// What takes the method's place; `doc` begins with its parameters.
@@ -257,7 +273,12 @@ impl StandIn for BodyStandIn {
             [message, f, version, features] if are_plain(features) => (message, f, version),
             _ => return Ok(None),
         };
-        if !message.get_type().is(&stand_in.class) {
+        if !message.get_type().is(&stand_in.class)
+            || !f.get_type().is(&stand_in.buffer)
+            // It may have a `write` of its own.
+            || !attribute::are_none(f)
+            || !stand_in.versions.is_as_usual(py)?
+        {
             return Ok(None);
         }
         let number = number16(version).and_then(|number| u8::try_from(number).ok());

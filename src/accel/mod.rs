@@ -6,6 +6,8 @@
 
 pub mod bind;
 pub mod body;
+pub mod counted;
+mod dependence;
 pub mod deserialize;
 pub mod lazy;
 pub mod method;

@@ -6,7 +6,6 @@ use pyo3::types::PyString;
 
 use super::probe;
 use super::quick_path::QuickPath;
-#[cfg(not(Py_3_13))]
 use super::symbol::Symbol;
 
 type LookUp = unsafe extern "C" fn(
@@ -28,6 +27,11 @@ fn look_up() -> Option<LookUp> {
     #[cfg(not(Py_3_13))]
     LOOK_UP.get()
 }
+
+/// Where an object keeps what is set on it; null for those that keep nothing. Private.
+type PlaceOfDict = unsafe extern "C" fn(object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject;
+// SAFETY: CPython's declaration of it, 3.10 to 3.15.
+static PLACE_OF_DICT: Symbol<PlaceOfDict> = unsafe { Symbol::new(c"_PyObject_GetDictPtr") };
 
 /// An attribute of an object; `None` where it has none.
 ///
@@ -66,12 +70,44 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = LOOK_UP.look_up() {
         return Ok(Some(missing));
     }
+    if let Some(missing) = PLACE_OF_DICT.look_up() {
+        return Ok(Some(missing));
+    }
     let Some(look_up) = look_up() else { return Ok(Some("there is no function".to_owned())) };
     let object = py.import("types")?.getattr("SimpleNamespace")?.call0()?;
     let value = pyo3::types::PyList::new(py, [1])?.into_any();
     object.setattr("there", &value)?;
     let there = quick(look_up, &object, &PyString::new(py, "there"))?;
     let missing = quick(look_up, &object, &PyString::new(py, "missing"))?;
-    let good = there.is_some_and(|found| found.is(&value)) && missing.is_none();
+    let mut good = there.is_some_and(|found| found.is(&value)) && missing.is_none();
+    if let Some(place_of_dict) = PLACE_OF_DICT.get() {
+        let (with, without) =
+            (py.import("io")?.getattr("BytesIO")?.call0()?, PyString::new(py, ""));
+        // SAFETY: alive, and the lock is held; a place lives as long as its object.
+        unsafe {
+            let place = place_of_dict(with.as_ptr());
+            good = good && !place.is_null() && (*place).is_null();
+            with.setattr("own", &value)?;
+            good = good
+                && ffi::PyDict_Size(*place) == 1
+                && with.getattr("__dict__")?.as_ptr() == *place;
+            good = good && place_of_dict(without.as_ptr()).is_null();
+        }
+    }
     Ok(probe::read(QuickPath::Lookups, "an attribute", good, true))
+}
+
+/// Whether nothing has been set on an object, beyond what its class has fields for.
+pub fn are_none(object: &Bound<'_, PyAny>) -> bool {
+    let Some(place_of_dict) = PLACE_OF_DICT.get().filter(|_| QuickPath::Lookups.is_on()) else {
+        // Looking makes a dict for whoever has none yet.
+        let dict = object.getattr_opt(pyo3::intern!(object.py(), "__dict__"));
+        let none = |dict: Bound<'_, PyAny>| dict.is_truthy().is_ok_and(|any| !any);
+        return dict.is_ok_and(|dict| dict.is_none_or(none));
+    };
+    // SAFETY: the object is alive and the lock is held; the dict is there once it is not null.
+    unsafe {
+        let place = place_of_dict(object.as_ptr());
+        place.is_null() || (*place).is_null() || ffi::PyDict_Size(*place) == 0
+    }
 }

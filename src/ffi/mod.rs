@@ -35,3 +35,4 @@ pub mod slots;
 mod symbol;
 pub mod util;
 mod vector;
+pub mod version;

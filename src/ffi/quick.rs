@@ -23,7 +23,7 @@ use super::quick_path::QuickPath;
 use super::record::{self, put_record};
 use super::util::put_util;
 use super::vector::{put_bare, put_vector, sized};
-use super::{attribute, decode, make, numpy, rows, slots};
+use super::{attribute, decode, make, numpy, rows, slots, version};
 use crate::value::{HostPlan, interned, temporal};
 
 /// Decides which quick paths are on, and looks up what is needed here, so that nothing is imported,
@@ -37,6 +37,7 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
     QuickPath::Sets.decide(py, collections::probe_sets)?;
     QuickPath::Attributes.decide(py, record::probe_attributes)?;
     QuickPath::Lookups.decide(py, attribute::probe_lookups)?;
+    QuickPath::Versions.decide(py, version::probe_versions)?;
     QuickPath::Decimals.decide(py, decimal::probe)?;
     // These two are tried when they are first asked for.
     QuickPath::Arrays.decide(py, |_| Ok(None))?;

@@ -48,6 +48,8 @@ quick_paths! {
     Attributes = "attributes",
     /// Attributes that may be missing, without an exception.
     Lookups = "lookups",
+    /// The number that changes with a class, for the accelerator.
+    Versions = "versions",
     /// The digits of a `Decimal`.
     Decimals = "decimals",
     /// The fields of NumPy's arrays.

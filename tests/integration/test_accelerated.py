@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.accel.test_accel import DRIVERS, EARLIER, LEFT, run
+from tests.accel.test_accel import COUNTED, DRIVERS, EARLIER, LEFT, run
 
 from turbocql.testing import Cassandra
 
@@ -48,11 +48,12 @@ def test_a_program_sees_the_same(cassandra: Cassandra, driver: str, version: int
         assert counts[name][0] > 0, (name, counts)
     used = {name for name in SEGMENTS if counts[name][0] > 0}
     assert used == (SEGMENTS if version == 5 else set())
-    # Values of wrong types, and an array for a list, are all that the program gives the driver's
-    # own functions to do.
+    # Values of wrong types, an array for a list, and parameters of simple statements are all that
+    # the program gives the driver's own functions to do.
     assert {name for name, (_, fallback, _) in counts.items() if fallback} == {
         "cqltypes._ParameterizedType.serialize",
         "query.BoundStatement.bind",
+        COUNTED,
     }
 
 
@@ -86,3 +87,49 @@ def test_answered_requests_are_freed(cassandra: Cassandra, driver: str) -> None:
         assert done.returncode == 0, done.stderr
         kept[state] = int(done.stdout)
     assert kept == {"off": 18, "on": 0}
+
+
+COUNTING = """
+import os, sys
+import turbocql
+if sys.argv[3] == "early":
+    turbocql.accelerate()
+from cassandra.cluster import Cluster
+from cassandra.query import BatchStatement, SimpleStatement
+turbocql.accelerate()
+cluster = Cluster([sys.argv[1]], port=int(sys.argv[2]))
+session = cluster.connect()
+replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+for text in (
+    "DROP KEYSPACE IF EXISTS counting",
+    f"CREATE KEYSPACE counting WITH replication = {replication}",
+    "CREATE TABLE counting.t (a int PRIMARY KEY, b text)",
+):
+    session.execute(text)
+insert = "INSERT INTO counting.t (a, b) VALUES (%s, %s)"
+for i in range(7):
+    session.execute(insert, (i, "it's"))
+session.execute_async(SimpleStatement(insert), (7, "b")).result()
+batch = BatchStatement()
+batch.add(insert, (8, "b"))
+batch.add(SimpleStatement("INSERT INTO counting.t (a, b) VALUES (9, 'c')"))
+session.execute(batch)
+prepared = session.prepare("INSERT INTO counting.t (a, b) VALUES (?, ?)")
+session.execute(prepared, (10, "d"))
+assert len(list(session.execute("SELECT * FROM counting.t"))) == 11
+# Asks with parameters of the driver's own.
+cluster.refresh_table_metadata("counting", "t")
+cluster.refresh_keyspace_metadata("counting")
+cluster.shutdown()
+seams = {seam.name: seam for seam in turbocql.accel.status().seams}
+print(seams["query.bind_params"].fallback, seams["query.BoundStatement.bind"].native)
+"""
+
+
+@pytest.mark.parametrize("when", ["early", "late"])
+@pytest.mark.parametrize("driver", [*DRIVERS, *EARLIER])
+def test_simple_statements_are_counted(cassandra: Cassandra, driver: str, when: str) -> None:
+    host, _, port = cassandra.contact_points[0].rpartition(":")
+    done = run(driver, "-c", COUNTING, host, port, when)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "9 1\n"

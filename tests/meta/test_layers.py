@@ -61,6 +61,7 @@ FACES = {
     "turbocql.accel._plans",
     "turbocql.accel._readers",
     "turbocql.accel._seams",
+    "turbocql.accel._statements",
     "turbocql.aio",
     "turbocql.codec",
     "turbocql.protocol",

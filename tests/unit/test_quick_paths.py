@@ -113,7 +113,7 @@ def test_this_process_has_what_it_was_asked_for() -> None:
         assert "quick paths     all on" in said
 
 
-READ = {"sets", "attributes", "lookups", "decimals", "arrays", "coroutines"}
+READ = {"sets", "attributes", "lookups", "versions", "decimals", "arrays", "coroutines"}
 """Of what is read there is a value only."""
 TRACKED = {"decode", "uuids", "addresses", "times", "records", "rows"}
 """What is made there has a place for the GC."""

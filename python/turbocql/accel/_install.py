@@ -19,12 +19,13 @@ from .. import _core
 from ._connections import CONNECTION, connection_groups
 from ._origin import Left, expect_helpers
 from ._seams import Driver, Group, Patch, Watch, driver_name, groups
+from ._statements import CLUSTER, statement_groups
 from ._status import Seam, Status
 
 __all__ = ["accelerate", "accelerated", "status", "uninstall"]
 
 _MODULES = ("cassandra.cqltypes", "cassandra.protocol", "cassandra.query")
-_LATER = (CONNECTION,)
+_LATER = (CONNECTION, CLUSTER)
 """What single groups wait for, after all of these."""
 
 
@@ -106,6 +107,10 @@ def status() -> Status:
     """What is accelerated, what was left alone and why, and how often each was of use.
 
     After the end, the counts are those that there were then.
+
+    Counts are those of the process that asks. A process that was forked goes on accelerated and
+    counts from zero, and what it does is not seen by its parent: ask in each. `pid` says which
+    process it is.
     """
     with _state.lock:
         if _state.wanted:
@@ -120,9 +125,9 @@ def status() -> Status:
 
 def _seams() -> list[Seam]:
     return [
-        Seam(patch.said, True, "", *patch.counts(), patch.learned())
+        Seam(patch.said, not patch.why, patch.why, *patch.counted())
         for patch in _state.patches
-        if not patch.name.startswith("__")
+        if patch.is_told
     ]
 
 
@@ -172,12 +177,15 @@ def _switch_off() -> None:
             replace(
                 seam,
                 patched=False,
-                why="replaced by somebody after us, and left so" if seam.name in kept else "over",
+                why=_REPLACED if seam.name in kept else seam.why or "over",
             )
             for seam in counted
         ]
     if driver is not None:
         driver.plans.forget()
+
+
+_REPLACED = "replaced by somebody after us, and left so"
 
 
 def _is_loaded(name: str) -> bool:
@@ -205,7 +213,7 @@ def _install(loading: str = "") -> None:
 
 def _begin() -> bool:
     _state.left.clear()
-    every = [*groups(), *connection_groups()]
+    every = [*groups(), *connection_groups(), *statement_groups()]
     try:
         driver = Driver(*(importlib.import_module(name) for name in _MODULES))
         values = driver.plans.readers.collections()
@@ -284,9 +292,19 @@ def _after_fork() -> None:
     _state.lock.release()
 
 
+def _after_fork_in_child() -> None:
+    try:
+        # What the parent has called is counted there.
+        for patch in _state.patches:
+            patch.count_from_here()
+        _state.last = [replace(seam, native=0, fallback=0, learned=0) for seam in _state.last]
+    finally:
+        _after_fork()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import decimal
 import inspect
 import struct
+import sys
 import uuid
-from collections.abc import Iterable
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "expect_helpers",
     "expect_own",
     "expect_parameters",
+    "expect_versions",
     "function",
     "is_function_of",
     "is_own",
@@ -98,6 +100,48 @@ def expect_helpers(
 
 _TIMES = ("datetime_from_timestamp", "datetime_from_ms_timestamp", "ms_timestamp_from_datetime")
 """Functions of `cassandra.util` that make timestamps."""
+
+
+_NUMBERS = {"V5": 5, "DSE_V1": 0x41, "DSE_V2": 0x42}
+"""What the methods of `ProtocolVersion` compare versions with."""
+
+
+def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]]:
+    """The driver's `ProtocolVersion`, and whether it still is as the driver has it.
+
+    Raises: Left, with the name of what somebody has replaced.
+    """
+    package = sys.modules["cassandra"]
+    found = vars(package).get("ProtocolVersion")
+    if not isinstance(found, type) or found.__mro__ != (found, object):
+        raise Left("somebody has replaced cassandra.ProtocolVersion")
+    owner: type[Any] = found
+    if vars(protocol).get("ProtocolVersion") is not owner:
+        raise Left("somebody has replaced cassandra.protocol.ProtocolVersion")
+    methods: list[str] = [name for name in vars(owner) if name.startswith(("uses_", "has_"))]
+    numbers: list[str] = [name for name in _NUMBERS if name in vars(owner)]
+
+    def replaced() -> str | None:
+        """The first attribute that is another."""
+        for name in methods:
+            if not _is_own_method(package, owner, name):
+                return name
+        for name in numbers:
+            if vars(owner).get(name) != _NUMBERS[name]:
+                return name
+        return None
+
+    name = replaced()
+    if name is not None:
+        raise Left(f"somebody has replaced cassandra.ProtocolVersion.{name}")
+    return owner, lambda: replaced() is None
+
+
+def _is_own_method(module: ModuleType, owner: type[Any], name: str) -> bool:
+    """Whether a class method is the module's, also when it was put back as it is looked up."""
+    attribute = vars(owner).get(name)
+    is_bound = type(attribute) is MethodType and attribute.__self__ is owner
+    return (is_bound or type(attribute) is classmethod) and is_own(module, owner, name)
 
 
 def is_function_of(module: ModuleType, value: Any) -> bool:

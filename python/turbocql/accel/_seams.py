@@ -9,6 +9,7 @@ import importlib
 import io
 import itertools
 import sys
+from _io import BytesIO  # what `io.BytesIO` is, unless somebody has replaced that
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,14 @@ from typing import Any
 
 from .. import _core
 from ._arrays import Arrays
-from ._origin import Left, documented, expect_own, expect_parameters, function
+from ._origin import (
+    Left,
+    documented,
+    expect_own,
+    expect_parameters,
+    expect_versions,
+    function,
+)
 from ._plans import WATCHED, Plans
 from ._readers import Entry
 
@@ -39,6 +47,12 @@ class Patch:
     counts: Callable[[], tuple[int, int]]
     learned: Callable[[], int] = int
     original: Any = _ABSENT
+    why: str = ""
+    """Why its calls are only counted, where they are."""
+    is_told: bool = True
+    """Whether it has a line of its own in the status."""
+    start: tuple[int, int, int] = (0, 0, 0)
+    """What had been counted when counting began."""
 
     def apply(self) -> None:
         """Puts ours in."""
@@ -56,9 +70,13 @@ class Patch:
         return True
 
     def count_from_here(self) -> None:
-        """What was tried does not count."""
-        counts, (native, fallback) = self.counts, self.counts()
-        self.counts = lambda: (counts()[0] - native, counts()[1] - fallback)
+        """What was called before does not count."""
+        self.start = (*self.counts(), self.learned())
+
+    def counted(self) -> tuple[int, int, int]:
+        """Calls that were native, the driver's, and learned from."""
+        (native, fallback), learned = self.counts(), self.learned()
+        return native - self.start[0], fallback - self.start[1], learned - self.start[2]
 
     def _set(self, value: Any) -> None:
         # Past the watch over the driver's classes.
@@ -166,8 +184,8 @@ class Watch(Group):
 
         said = "cqltypes.CassandraTypeType"
         return [
-            Patch(metaclass, "__setattr__", said, set_attribute, _nothing),
-            Patch(metaclass, "__delattr__", said, delete_attribute, _nothing),
+            Patch(metaclass, "__setattr__", said, set_attribute, _nothing, is_told=False),
+            Patch(metaclass, "__delattr__", said, delete_attribute, _nothing, is_told=False),
         ]
 
 
@@ -349,6 +367,7 @@ class Bodies(Group):
     def patches(self, driver: Driver) -> list[Patch]:
         protocol = driver.protocol
         found: list[Patch] = []
+        versions = expect_versions(protocol)
         for name in ("_write_query_params", "_should_skip_metadata"):
             if name in vars(protocol._QueryMessage):
                 expect_own(protocol, protocol._QueryMessage, name)
@@ -361,7 +380,9 @@ class Bodies(Group):
                 ("self", "f", "protocol_version", "protocol_features"),
             )
             empty_id = kind == "execute" and _is_empty_id_written(protocol, len(shape) == 4)
-            stand_in = _core.BodyStandIn(original, owner, protocol._UNSET_VALUE, kind, empty_id)
+            stand_in = _core.BodyStandIn(
+                original, owner, protocol._UNSET_VALUE, kind, empty_id, BytesIO, versions
+            )
             ours = stand_in.function(documented(original))
             for message, version in _messages(driver, kind):
                 if _body(ours, message, version) != _body(original, message, version):

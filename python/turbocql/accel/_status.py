@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-__all__ = ["Seam", "Status"]
+__all__ = ["ONLY_COUNTED", "Seam", "Status"]
+
+ONLY_COUNTED = "left to the driver: parameters of simple statements; prepared ones are native"
+"""Why a function of the driver's is counted and not replaced."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +29,14 @@ class Seam:
     """Calls that the driver's own did once, from which the native function learned the columns."""
 
     @property
+    def is_counted(self) -> bool:
+        """Whether its calls are or were counted: it is or was patched, or is only counted."""
+        return self.patched or self.why in ("over", ONLY_COUNTED)
+
+    @property
     def is_idle(self) -> bool:
-        """Whether it is or was patched and has not been called."""
-        called = self.native or self.fallback or self.learned
-        return not called and (self.patched or self.why == "over")
+        """Whether its calls are or were counted, and there were none."""
+        return self.is_counted and not (self.native or self.fallback or self.learned)
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,8 @@ class Status:
     driver: str
     """The driver that was found, or why there is none."""
     seams: tuple[Seam, ...]
+    pid: int = field(default_factory=os.getpid)
+    """The process whose calls were counted."""
 
     @property
     def native(self) -> int:
@@ -52,7 +62,8 @@ class Status:
         return sum(seam.fallback for seam in self.seams)
 
     def __str__(self) -> str:
-        lines = [f"turbocql.accel is {'on' if self.on else 'off'}: {self.driver}"]
+        state = "on" if self.on else "off"
+        lines = [f"turbocql.accel is {state}: {self.driver} (process {self.pid})"]
         width = max((len(seam.name) for seam in self.seams), default=0)
         idle = [seam for seam in self.seams if seam.is_idle]
         for seam in self.seams:
@@ -60,8 +71,8 @@ class Status:
                 continue
             said = f"native {seam.native:,}, by the driver {seam.fallback:,}"
             said += f", learned from {seam.learned:,}" if seam.learned else ""
-            counted = seam.patched or seam.why == "over"
-            lines.append(f"  {seam.name:{width}}  {said if counted else seam.why}")
+            said += f"; {seam.why}" if seam.why == ONLY_COUNTED else ""
+            lines.append(f"  {seam.name:{width}}  {said if seam.is_counted else seam.why}")
         if idle:
             said = f"  not called so far: {', '.join(seam.name for seam in idle)}"
             lines += textwrap.wrap(said, 96, subsequent_indent="    ", break_on_hyphens=False)

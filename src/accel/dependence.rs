@@ -1,0 +1,52 @@
+//! Classes of the driver's that a stand-in depends on without standing in one of them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::ffi::{attribute, version};
+
+/// A class, and a function that says whether all that matters of it is as the driver has it.
+pub struct Dependence {
+    class: Py<PyType>,
+    is_usual: Py<PyAny>,
+    /// The version of the class that was looked at last, times two, and 1 if all was as usual.
+    seen: AtomicU64,
+}
+
+impl Dependence {
+    pub fn new(class: Py<PyType>, is_usual: Py<PyAny>) -> Dependence {
+        Dependence { class, is_usual, seen: AtomicU64::new(0) }
+    }
+
+    /// Whether it is as usual; asked anew only when the class has changed.
+    pub fn is_as_usual(&self, py: Python<'_>) -> PyResult<bool> {
+        let (now, seen) = (version::of(self.class.bind(py)), self.seen.load(Ordering::Relaxed));
+        if now != 0 && seen >> 1 == u64::from(now) {
+            return Ok(seen & 1 == 1);
+        }
+        self.look(py)
+    }
+
+    #[cold]
+    fn look(&self, py: Python<'_>) -> PyResult<bool> {
+        let class = self.class.bind(py);
+        // Any look gives it a version, also one at what is not there.
+        let _ = attribute::optional(class, pyo3::intern!(py, "V5"));
+        let before = version::of(class);
+        let asked = self.is_usual.bind(py).call0().and_then(|answer| answer.is_truthy());
+        let is_usual = match asked {
+            Ok(is_usual) => is_usual,
+            Err(error) if error.is_instance_of::<PyException>(py) => false,
+            Err(interrupt) => return Err(interrupt),
+        };
+        // The function is Python code: the class may have changed while it ran.
+        if before == version::of(class) {
+            let seen = u64::from(before) << 1 | u64::from(is_usual);
+            self.seen.store(seen, Ordering::Relaxed);
+        }
+        Ok(is_usual)
+    }
+}

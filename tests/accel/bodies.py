@@ -1,0 +1,326 @@
+"""Bodies of requests: where they are written, and what versions have, as programs change it.
+
+    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.bodies
+
+Run in the environment of either driver. Prints the names of what passed; the first that fails is
+an AssertionError.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from cassandra import ProtocolVersion, protocol
+from cassandra.query import BatchType
+from tests.accel.answers import answer, run
+
+from turbocql import accel
+
+BODIES = ("QueryMessage", "ExecuteMessage", "BatchMessage")
+
+
+def bodies() -> dict[str, accel.Seam]:
+    """What the status says of bodies."""
+    found = {seam.name: seam for seam in accel.status().seams}
+    return {name: found[f"protocol.{name}.send_body"] for name in BODIES}
+
+
+def native() -> int:
+    """Bodies that were written natively, of all kinds of messages."""
+    return sum(seam.native for seam in bodies().values())
+
+
+def messages() -> list[Any]:
+    """One of each kind."""
+    values = [b"value", None, b""]
+    paging = {"fetch_size": 100, "paging_state": b"state", "timestamp": 5}
+    execute = protocol.ExecuteMessage(b"id", values, 1, serial_consistency_level=8, **paging)
+    execute.result_metadata_id = b"metadata"
+    queries = [(True, b"id", values), (False, "text \u20ac", [])]
+    return [
+        protocol.QueryMessage("text \u20ac", 1, **paging),
+        execute,
+        protocol.BatchMessage(BatchType.LOGGED, queries, 6, timestamp=5),
+    ]
+
+
+class Watching:
+    """Keeps each write by itself; one of them fails, if it is to."""
+
+    def __init__(self, failing: int = -1) -> None:
+        self.writes: list[bytes] = []
+        self.failing = failing
+
+    def write(self, data: bytes) -> int:
+        """A write."""
+        if len(self.writes) == self.failing:
+            raise OSError("full")
+        self.writes.append(bytes(data))
+        return len(data)
+
+
+class Buffer(io.BytesIO):
+    """A buffer that watches its writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        """A write."""
+        self.writes.append(bytes(data))
+        return super().write(data)
+
+
+class Derived(io.BytesIO):
+    """A buffer, and nothing more."""
+
+
+def own_write() -> Any:
+    """A buffer whose `write` is its own."""
+    buffer: Any = io.BytesIO()
+    buffer.watching = Watching()
+    buffer.write = buffer.watching.write
+    return buffer
+
+
+def watched(target: Any) -> Any:
+    """What was written to it, write by write where it is known."""
+    if isinstance(target, mock.Mock):
+        return target.mock_calls
+    if hasattr(target, "watching"):
+        return target.watching.writes
+    if hasattr(target, "writes"):
+        return target.writes
+    target.seek(0)
+    return target.read()
+
+
+def bodies_are_written_into_buffers_alone() -> None:
+    targets: list[Callable[[], Any]] = [
+        Watching,
+        lambda: Watching(failing=0),
+        lambda: Watching(failing=3),
+        Buffer,
+        Derived,
+        own_write,
+        mock.Mock,
+        lambda: mock.Mock(spec=io.BytesIO),
+        tempfile.TemporaryFile,
+        object,
+    ]
+
+    def sent(message: Any, target: Any, version: int) -> Any:
+        said = answer(message.send_body, target, version)
+        return said, None if type(target) is object else watched(target)
+
+    def everything() -> list[Any]:
+        return [
+            sent(message, make(), version)
+            for make in targets
+            for message in messages()
+            for version in (3, 4, 5)
+        ]
+
+    plain = everything()
+    assert len(plain[0][1]) > 5, "the driver's single writes"
+    with accel.accelerated():
+        assert everything() == plain
+        for seam in bodies().values():
+            assert (seam.native, seam.fallback) == (0, 3 * len(targets)), seam
+    # A buffer that has been written to, and one that is closed.
+    used, closed = io.BytesIO(b"before and behind"), io.BytesIO()
+    closed.close()
+    for message in messages():
+        used.seek(6)
+        message.send_body(used, 4)
+        wanted = used.getvalue(), used.tell(), answer(message.send_body, closed, 4)
+        with accel.accelerated():
+            used.seek(6)
+            message.send_body(used, 4)
+            assert (used.getvalue(), used.tell()) == wanted[:2]
+            assert native() == 1
+            assert answer(message.send_body, closed, 4) == wanted[2]
+
+
+def a_replaced_buffer_is_no_buffer() -> None:
+    with mock.patch.object(io, "BytesIO", Buffer):
+        plain = [Buffer() for _ in messages()]
+        for message, target in zip(messages(), plain, strict=True):
+            message.send_body(target, 4)
+        with accel.accelerated():
+            for message, target in zip(messages(), plain, strict=True):
+                same = Buffer()
+                message.send_body(same, 4)
+                assert same.writes == target.writes
+
+
+def written() -> list[Any]:
+    """All bodies in all versions, also with what only some versions have."""
+    found = []
+    for version in (3, 4, 5):
+        for keyspace in (None, "ks"):
+            for message in messages():
+                message.keyspace = keyspace
+                out = io.BytesIO()
+                found.append((answer(message.send_body, out, version), out.getvalue()))
+    return found
+
+
+def _is_native(wanted: bool = True) -> bool:
+    before = native()
+    written()
+    return (native() > before) is wanted
+
+
+METHODS = [name for name in vars(ProtocolVersion) if name.startswith(("uses_", "has_"))]
+USED = ("uses_int_query_flags", "uses_prepared_metadata", "uses_keyspace_flag")
+REPLACEMENTS: list[Callable[[Any], Any]] = [
+    lambda usual: classmethod(lambda cls, version: not usual.__func__(cls, version)),
+    lambda usual: staticmethod(lambda version: True),
+    lambda usual: mock.Mock(return_value=False),
+    lambda usual: lambda: None,
+    lambda usual: None,
+]
+
+
+def methods_of_versions_replaced_after() -> None:
+    usual = written()
+    changed = 0
+    assert set(USED) < set(METHODS)
+    for name in METHODS:
+        own = vars(ProtocolVersion)[name]
+        for make in REPLACEMENTS:
+            with mock.patch.object(ProtocolVersion, name, make(own)):
+                plain = written()
+            changed += plain != usual
+            with accel.accelerated():
+                assert written() == usual
+                assert _is_native()
+                for _ in range(2):
+                    with mock.patch.object(ProtocolVersion, name, make(own)):
+                        assert written() == plain, name
+                        assert _is_native(False), name
+                    assert vars(ProtocolVersion)[name] is own
+                    assert written() == usual
+                    assert _is_native()
+    assert changed >= 3 * len(USED)
+
+
+def they_may_be_deleted_and_put_back_otherwise() -> None:
+    usual = written()
+    for name in USED:
+        own, bound = vars(ProtocolVersion)[name], getattr(ProtocolVersion, name)
+        try:
+            delattr(ProtocolVersion, name)
+            plain = written()
+            assert plain != usual
+            setattr(ProtocolVersion, name, own)
+            with accel.accelerated():
+                assert _is_native()
+                delattr(ProtocolVersion, name)
+                assert written() == plain
+                # As programs do that have looked it up to keep it.
+                setattr(ProtocolVersion, name, bound)
+                assert written() == usual
+                assert _is_native()
+                # The function itself is no class method.
+                setattr(ProtocolVersion, name, own.__func__)
+                assert _is_native(False)
+                # Past any watch over assignments.
+                type.__setattr__(ProtocolVersion, name, own)
+                assert _is_native()
+        finally:
+            setattr(ProtocolVersion, name, own)
+
+
+def what_they_compare_with_may_change() -> None:
+    usual = written()
+    with mock.patch.object(ProtocolVersion, "V5", 4):
+        plain = written()
+        assert plain != usual
+    with accel.accelerated():
+        assert _is_native()
+        with mock.patch.object(ProtocolVersion, "V5", 4):
+            assert written() == plain
+        assert written() == usual
+        assert _is_native()
+        # That has no effect on bodies.
+        with mock.patch.object(ProtocolVersion, "MAX_SUPPORTED", 4):
+            assert _is_native()
+    with mock.patch.object(ProtocolVersion, "V5", 4), accel.accelerated():
+        assert written() == plain
+        assert "cassandra.ProtocolVersion.V5" in bodies()["QueryMessage"].why
+
+
+def methods_of_versions_replaced_before() -> None:
+    usual = written()
+    for name in METHODS:
+        own = vars(ProtocolVersion)[name]
+        for make in REPLACEMENTS:
+            with mock.patch.object(ProtocolVersion, name, make(own)):
+                plain = written()
+                accel.accelerate()
+                for seam in bodies().values():
+                    said = f"somebody has replaced cassandra.ProtocolVersion.{name}"
+                    assert (seam.patched, seam.why) == (False, said)
+                assert said in str(accel.status())
+                assert written() == plain
+            # Put back, the driver's own go on until it is accelerated anew.
+            assert written() == usual
+            assert not bodies()["QueryMessage"].patched
+            accel.uninstall()
+            with accel.accelerated():
+                assert written() == usual
+                assert _is_native()
+    cls = type("Mine", (ProtocolVersion,), {})
+    with mock.patch.object(protocol, "ProtocolVersion", cls), accel.accelerated():
+        assert "cassandra.protocol.ProtocolVersion" in bodies()["BatchMessage"].why
+
+
+def versions_replaced_again_and_again() -> None:
+    """CPython gives a class that changes without end no version any more."""
+    usual = written()
+    own = vars(ProtocolVersion)["uses_int_query_flags"]
+    other = REPLACEMENTS[0](own)
+    message = messages()[0]
+
+    def sent() -> bytes:
+        out = io.BytesIO()
+        message.send_body(out, 5)
+        return out.getvalue()
+
+    plain = sent()
+    ProtocolVersion.uses_int_query_flags = other
+    changed = sent()
+    ProtocolVersion.uses_int_query_flags = own
+    assert plain != changed
+    with accel.accelerated():
+        for _ in range(1500):
+            assert sent() == plain
+            ProtocolVersion.uses_int_query_flags = other
+            assert sent() == changed
+            ProtocolVersion.uses_int_query_flags = own
+        assert written() == usual
+        assert _is_native()
+
+
+def main() -> None:
+    checks: list[Callable[[], None]] = [
+        bodies_are_written_into_buffers_alone,
+        a_replaced_buffer_is_no_buffer,
+        methods_of_versions_replaced_after,
+        they_may_be_deleted_and_put_back_otherwise,
+        what_they_compare_with_may_change,
+        methods_of_versions_replaced_before,
+        versions_replaced_again_and_again,
+    ]
+    run(checks)
+
+
+if __name__ == "__main__":
+    main()

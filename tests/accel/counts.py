@@ -1,0 +1,237 @@
+"""What the status counts: simple statements, and processes that were forked.
+
+    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.counts
+
+Run in the environment of either driver. Prints the names of what passed; the first that fails is
+an AssertionError.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from cassandra import cluster, encoder, metadata, query
+from cassandra.cqltypes import Int32Type, ListType
+from cassandra.query import BatchStatement, SimpleStatement
+from tests.accel.answers import answer, run
+from tests.accel.overrides import statement
+
+from turbocql import accel
+
+COUNTED = "query.bind_params"
+
+
+def seams() -> dict[str, accel.Seam]:
+    """What the status says, by name."""
+    return {seam.name: seam for seam in accel.status().seams}
+
+
+def parameters_of_simple_statements_are_counted() -> None:
+    own = query.bind_params
+    assert cluster.bind_params is own
+    insert, params = "INSERT INTO t (a, b) VALUES (%s, %s)", (1, "it's")
+    named, mapping = "UPDATE t SET b = %(b)s WHERE a = %(a)s", {"a": 1, "b": None}
+    cases: list[tuple[Any, ...]] = [
+        (insert, params, encoder.Encoder()),
+        (named, mapping, encoder.Encoder()),
+        (insert, (1,), encoder.Encoder()),
+        (insert, 5, encoder.Encoder()),
+        (insert,),
+        (None, params, encoder.Encoder()),
+    ]
+
+    def asked(function: Callable[..., Any]) -> list[Any]:
+        found = [answer(function, *case) for case in cases]
+        found.append(function(query=insert, params=params, encoder=encoder.Encoder()))
+        found.append(function(insert, params, encoder=encoder.Encoder()))
+        found += [function.__name__, inspect.signature(function), inspect.getdoc(function)]
+        return found
+
+    def batch() -> list[Any]:
+        made = BatchStatement()
+        made.add(insert, params)
+        made.add(SimpleStatement(named), mapping)
+        made.add(SimpleStatement("no parameters"))
+        made.add(statement(Int32Type), (1,))
+        return list(made._statements_and_parameters)
+
+    class Failing:
+        @property
+        def cql_encode_all_types(self) -> Any:
+            raise KeyError("no")
+
+    def failure() -> list[str]:
+        try:
+            cluster.bind_params(insert, params, Failing())
+        except KeyError as error:
+            return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        raise AssertionError
+
+    plain = asked(own), batch(), failure()
+    accel.accelerate()
+    try:
+        assert not seams()[COUNTED].fallback
+        assert COUNTED in str(accel.status()).split("not called so far")[1]
+        assert asked(query.bind_params) == plain[0]
+        assert asked(cluster.bind_params) == plain[0]
+        assert seams()[COUNTED].fallback == 2 * (len(cases) + 2)
+        assert batch() == plain[1]
+        # No frame of ours, either.
+        assert failure() == plain[2]
+        # The driver's own questions about schemas are not the program's.
+        assert metadata.bind_params is own
+        seam = seams()[COUNTED]
+        assert (seam.native, seam.fallback) == (0, 2 * (len(cases) + 2) + 3)
+        assert not seam.patched
+        assert seam.why.startswith("left to the driver")
+        lines = [line for line in str(accel.status()).splitlines() if COUNTED in line]
+        assert len(lines) == 1
+        assert f"by the driver {seam.fallback}; left to the driver" in lines[0]
+        assert accel.status().fallback == sum(each.fallback for each in seams().values())
+        kept = query.bind_params
+    finally:
+        accel.uninstall()
+    assert query.bind_params is own
+    assert cluster.bind_params is own
+    assert asked(kept)[:-3] == plain[0][:-3]
+    seam = seams()[COUNTED]
+    assert (seam.patched, seam.fallback) == (False, 2 * (len(cases) + 2) + 3)
+    assert f"by the driver {seam.fallback}" in str(accel.status())
+    with accel.accelerated():
+        assert not seams()[COUNTED].fallback
+
+
+def a_function_for_parameters_of_the_programs_own_wins() -> None:
+    own = query.bind_params
+
+    def mine(text: str, params: Any, encoder: Any) -> str:
+        return "mine"
+
+    for owner in (query, cluster):
+        with mock.patch.object(owner, "bind_params", mine):
+            with accel.accelerated():
+                assert owner.bind_params is mine
+                told = seams()[COUNTED].why
+                assert ("replaced" in told) == (owner is query)
+            assert owner.bind_params is mine
+        assert query.bind_params is cluster.bind_params is own
+        accel.accelerate()
+        with mock.patch.object(owner, "bind_params", mine):
+            assert owner.bind_params("", (), None) == "mine"
+            accel.uninstall()
+            assert owner.bind_params is mine
+            assert "replaced by somebody" in str(accel.status())
+        # What mock has put back is ours; it is the driver's still.
+        assert owner.bind_params("%s", (1,), encoder.Encoder()) == "1"
+        owner.bind_params = own
+
+
+def in_a_child(work: Callable[[], Any]) -> Any:
+    """What a forked process gives, which says it as JSON."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        try:
+            os.write(writing, json.dumps(work()).encode())
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as source:
+        given = source.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return json.loads(given)
+
+
+def counts() -> dict[str, list[int]]:
+    """All that have counted anything."""
+    called = {name: [s.native, s.fallback, s.learned] for name, s in seams().items()}
+    return {name: numbers for name, numbers in called.items() if any(numbers)}
+
+
+def children_count_for_themselves() -> None:
+    binding = "query.BoundStatement.bind"
+    prepared = statement(ListType.apply_parameters([Int32Type]))
+    rows = ["a", "b"]
+
+    def work(times: int) -> None:
+        for _ in range(times):
+            prepared.bind([[1]])
+            query.named_tuple_factory(rows, [(1, 2)])
+            query.bind_params("%s", (1,), encoder.Encoder())
+
+    accel.accelerate()
+    try:
+        work(5)
+        assert answer(prepared.bind, ["x"]).cls is TypeError
+        before = counts()
+        # The driver tries it once more, to say what is wrong.
+        assert before[binding] == [5, 1, 0]
+        assert before["query.namedtuple"] == [4, 0, 1]
+        assert before[COUNTED] == [0, 5, 0]
+
+        def worked() -> Any:
+            at_first = counts()
+            work(1)
+            return at_first, counts()
+
+        def child() -> Any:
+            at_first = counts()
+            work(2)
+            then = counts()
+            grandchild = in_a_child(worked)
+            again = counts()
+            pids = accel.status().pid == os.getpid(), f"{os.getpid()}" in str(accel.status())
+            accel.uninstall()
+            return at_first, then, grandchild, again == then, pids, counts() == then
+
+        at_first, then, grandchild, *rest = in_a_child(child)
+        assert at_first == {}
+        assert then == {binding: [2, 0, 0], "query.namedtuple": [2, 0, 0], COUNTED: [0, 2, 0]}
+        assert grandchild[0] == {}
+        assert grandchild[1] == {
+            binding: [1, 0, 0],
+            "query.namedtuple": [1, 0, 0],
+            COUNTED: [0, 1, 0],
+        }
+        assert rest == [True, [True, True], True]
+        # Of which the parent knows nothing.
+        assert counts() == before
+        assert accel.status().pid == os.getpid()
+        assert f"(process {os.getpid()})" in str(accel.status()).splitlines()[0]
+    finally:
+        accel.uninstall()
+    # What was counted before its end is the parent's, too.
+    assert counts() == before
+    assert in_a_child(counts) == {}
+    assert counts() == before
+    # A chain of children, as of servers that start themselves anew.
+    with accel.accelerated():
+
+        def chain(left: int) -> Any:
+            work(1)
+            return [counts()[COUNTED][1], *(in_a_child(lambda: chain(left - 1)) if left else ())]
+
+        assert chain(30) == [1] * 31
+
+
+def main() -> None:
+    checks: list[Callable[[], None]] = [
+        parameters_of_simple_statements_are_counted,
+        a_function_for_parameters_of_the_programs_own_wins,
+        children_count_for_themselves,
+    ]
+    run(checks)
+
+
+if __name__ == "__main__":
+    main()
