@@ -136,6 +136,7 @@ _OURS: dict[type[errors.Error], type[Error]] = {
     errors.ConfigError: ProgrammingError,
     errors.CodecError: DataError,
     errors.EncodeError: DataError,
+    errors.RangeError: DataError,
     errors.DecodeError: DataError,
     errors.ConnectError: OperationalError,
     errors.AuthenticationError: OperationalError,

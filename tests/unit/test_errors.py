@@ -25,6 +25,7 @@ STANDARD_BASES: dict[str, tuple[type[Exception], ...]] = {
     "ConfigError": (ValueError,),
     "CodecError": (ValueError,),
     "EncodeError": (TypeError, ValueError),
+    "RangeError": (TypeError, ValueError, OverflowError),
     "DecodeError": (ValueError,),
     "ConnectError": (ConnectionError,),
     "AuthenticationError": (ConnectionError,),
@@ -100,7 +101,7 @@ def test_every_class_is_exported_and_described() -> None:
 @pytest.mark.parametrize("name", sorted(CLASSES))
 def test_bases_of_the_standard_library(name: str) -> None:
     cls = CLASSES[name]
-    standard = (ValueError, TypeError, ConnectionError, TimeoutError)
+    standard = (ValueError, TypeError, OverflowError, ConnectionError, TimeoutError)
     assert {base for base in standard if issubclass(cls, base)} == set(STANDARD_BASES.get(name, ()))
     depth = len([base for base in cls.__mro__ if issubclass(base, errors.Error)])
     assert depth <= 4
