@@ -29,6 +29,7 @@ from . import aio, cluster, codec, errors, policies, protocol, schema, security
 from .bulk import BulkFailure, BulkReport
 from .config import Config
 from .diagnose import Diagnosis, diagnose, diagnosis
+from .errors import Error
 from .policies import (
     Balancing,
     Consistency,
@@ -61,6 +62,7 @@ __all__ = [
     "Date",
     "Diagnosis",
     "Duration",
+    "Error",
     "ExecutionProfile",
     "FrozenMap",
     "LatencyAwareness",

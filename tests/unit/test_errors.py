@@ -89,6 +89,10 @@ def test_the_tree_is_as_drawn() -> None:
     assert {name: own_base(cls) for name, cls in CLASSES.items()} == drawn()
 
 
+def test_the_base_stands_at_the_top_too() -> None:
+    assert turbocql.Error is errors.Error
+
+
 def test_every_class_is_exported_and_described() -> None:
     classes = [cls for cls in vars(errors).values() if inspect.isclass(cls)]
     assert {cls for cls in classes if issubclass(cls, BaseException)} == set(CLASSES.values())
