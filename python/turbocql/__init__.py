@@ -41,7 +41,7 @@ from .policies import (
     Speculation,
 )
 from .rows import AsyncRows, Column, Rows
-from .security import Authenticator, Tls
+from .security import Authenticator, Secret, Tls
 from .session import Session, connect
 from .statements import Batch, Bound, Prepared, Query
 from .types import UNSET, Date, Duration, FrozenMap, Time, Timestamp
@@ -71,6 +71,7 @@ __all__ = [
     "Query",
     "Retry",
     "Rows",
+    "Secret",
     "Session",
     "Speculation",
     "Time",

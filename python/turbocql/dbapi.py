@@ -677,3 +677,6 @@ def connect(
         return Connection(_session.connect(contact_points, config=config, **settings))
     except errors.Error as error:
         _reraise(error)
+    finally:
+        # Tracebacks keep this frame, which has a password in it, perhaps.
+        del contact_points, config, settings
