@@ -90,7 +90,7 @@ impl Marker {
                 if ours.is_ok_and(|ours| ours) {
                     reason = format!("{reason}: {}", cut(&cause.value(py).to_string(), 400));
                 }
-                Failure::caused(py, cql_type, reason, cause)
+                Failure::caused(py, cql_type, reason, cause).beyond_range_if_overflowed(py)
             })?;
             made.cast_into::<PyBytes>().map_err(|other| {
                 let got = describe(&other.into_inner());

@@ -37,8 +37,12 @@ pub fn raise(py: Python<'_>, failure: Failure, way: Way) -> PyErr {
         Failure::Raised(error) => return error,
         Failure::Refused(error, cause) => (error, cause),
     };
-    let arguments =
-        (way == Way::Encode, error.to_string(), error.path.to_string(), error.cql_type.as_str());
+    let kind = match way {
+        Way::Encode if error.out_of_range => "range",
+        Way::Encode => "encode",
+        Way::Decode => "decode",
+    };
+    let arguments = (kind, error.to_string(), error.path.to_string(), error.cql_type.as_str());
     let made = interned::error_from_codec(py).and_then(|make| make.call1(arguments));
     let raised = made.map_or_else(|error| error, PyErr::from_value);
     raised.set_cause(py, cause);

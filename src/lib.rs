@@ -72,6 +72,8 @@ mod _core {
     #[pymodule_export]
     use crate::classes::rows_decoder::{ResultRows, RowsDecoder};
     #[pymodule_export]
+    use crate::classes::secret::Secret;
+    #[pymodule_export]
     use crate::classes::session::{Session, forked};
     #[pymodule_export]
     use crate::ending::ending;

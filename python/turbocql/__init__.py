@@ -29,6 +29,7 @@ from . import aio, cluster, codec, errors, policies, protocol, schema, security
 from .bulk import BulkFailure, BulkReport
 from .config import Config
 from .diagnose import Diagnosis, diagnose, diagnosis
+from .errors import Error
 from .policies import (
     Balancing,
     Consistency,
@@ -40,7 +41,7 @@ from .policies import (
     Speculation,
 )
 from .rows import AsyncRows, Column, Rows
-from .security import Authenticator, Tls
+from .security import Authenticator, Secret, Tls
 from .session import Session, connect
 from .statements import Batch, Bound, Prepared, Query
 from .types import UNSET, Date, Duration, FrozenMap, Time, Timestamp
@@ -61,6 +62,7 @@ __all__ = [
     "Date",
     "Diagnosis",
     "Duration",
+    "Error",
     "ExecutionProfile",
     "FrozenMap",
     "LatencyAwareness",
@@ -69,6 +71,7 @@ __all__ = [
     "Query",
     "Retry",
     "Rows",
+    "Secret",
     "Session",
     "Speculation",
     "Time",

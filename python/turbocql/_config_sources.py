@@ -25,6 +25,7 @@ from urllib.parse import unquote_to_bytes
 from ._checks import check_keyspace, holds_url, shown
 from .config import Config, _point
 from .errors import ConfigError
+from .security import Secret
 
 __all__ = ["from_env", "from_toml", "from_url"]
 
@@ -553,6 +554,8 @@ def _expected(annotation: Any) -> str:
     """What an annotation asks for, in words."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
+        # What becomes a secret is said as the text that it is made of.
+        arguments = tuple(one for one in arguments if typing.get_origin(one) is not Secret)
         by_text = any(map(_is_enum, arguments)) or any(map(_is_list, arguments))
         others = [one for one in arguments if one is not str or not by_text]
         if str in others:

@@ -15,6 +15,7 @@ from .config import Config
 from .errors import ConfigError
 from .policies import Consistency
 from .schema import Schema
+from .security import _unseen
 from .statements import Bound, Prepared, Query, Values
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class Face:
         return self._core.execute(query, None, options)
 
 
+@_unseen
 def configure(contact_points: Any, config: Config | None, settings: dict[str, Any]) -> Config:
     """The configuration that `connect` was given, in either form."""
     if config is not None and not isinstance(config, Config):

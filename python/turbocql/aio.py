@@ -309,7 +309,11 @@ def connect(
         ...     (await session.execute("SELECT release_version FROM system.local")).one()
         Row(release_version='5.0.5')
     """
-    return _Connecting(configure(contact_points, config, dict(settings)))
+    try:
+        return _Connecting(configure(contact_points, config, dict(settings)))
+    finally:
+        # Tracebacks keep this frame, which has a password in it, perhaps.
+        del contact_points, config, settings
 
 
 async def diagnosis(session: AsyncSession | None = None) -> Diagnosis:

@@ -37,7 +37,24 @@ from .policies import (
     _consistency,
     _profile_native,
 )
-from .security import Authenticator, Tls, _check_tls, _native_tls
+from .security import (
+    Authenticator,
+    Secret,
+    Tls,
+    _check_tls,
+    _conceal,
+    _copied,
+    _copied_deep,
+    _holds_nothing,
+    _is_path,
+    _native_tls,
+    _restore,
+    _shown,
+    _state,
+    _unseen,
+    _unseen_init,
+    _unshown,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -48,11 +65,16 @@ RowsAs = Literal["named", "tuple", "dict"]
 """In what shape rows come: named tuples, plain tuples, or dicts by column name."""
 
 
+@_unseen_init
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """A session's settings.
 
-    Raises: `ConfigError` for a value that cannot be, before anything is connected.
+    It can be compared, copied and pickled; with a secret in it, it is pickled only when
+    `pickle_secrets` says so.
+
+    Raises: `ConfigError` for a value that cannot be, before anything is connected; and when a
+        secret would be pickled that is not to be.
     """
 
     contact_points: str | Sequence[str] = ("127.0.0.1",)
@@ -64,8 +86,8 @@ class Config:
     """The keyspace of unqualified table names; letter case matters."""
     user: str | None = None
     """User name, for servers that ask for one. Goes with `password`."""
-    password: str | None = field(default=None, repr=False)
-    """Never shown."""
+    password: str | Secret[str] | None = field(default=None, repr=False)
+    """Never shown: a `str` becomes a [`Secret`][turbocql.security.Secret]."""
     authenticator: Callable[[str], Authenticator] | None = field(default=None, repr=False)
     """In the place of user and password, for servers that ask otherwise: see
     [`Authenticator`][turbocql.security.Authenticator]."""
@@ -132,8 +154,13 @@ class Config:
     """Seconds that a change of the schema waits for the nodes to agree on it."""
     io_threads: int = 1
     """Threads of the network engine. One is right for most programs."""
+    pickle_secrets: bool = False
+    """Whether a pickle of these settings has their secrets in it, in clear: the password, a private
+    key that is no file's name, and an authenticator that is more than the name of a function or
+    class. Without it, settings that hold one are not pickled."""
 
     def __post_init__(self) -> None:
+        _conceal(self, "password")
         points = self.contact_points
         points = (points,) if isinstance(points, str) else points
         if not isinstance(points, Sequence) or not points:
@@ -143,13 +170,9 @@ class Config:
         if self.keyspace is not None:
             check_keyspace(self.keyspace)
         for name in ("user", "password", "application_name", "application_version"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, str) or not value):
-                raise ConfigError(f"{name} must be a non-empty str")
-            if value is not None and not _is_utf8(value):
-                raise ConfigError(f"{name} has characters that UTF-8 does not know")
-            if value is not None and len(value.encode()) > 65_535:
-                raise ConfigError(f"{name} must be 65,535 bytes of UTF-8 at most")
+            fault = _text_fault(getattr(self, name))
+            if fault is not None:
+                raise ConfigError(f"{name} {fault}")
         if (self.user is None) != (self.password is None):
             raise ConfigError("user and password go together: give both or neither")
         if self.authenticator is not None:
@@ -157,6 +180,7 @@ class Config:
                 raise ConfigError("authenticator must be callable")
             if self.user is not None:
                 raise ConfigError("give an authenticator, or user and password, not both")
+            object.__setattr__(self, "authenticator", _unshown(self.authenticator))
         _check_tls(self.tls)
         object.__setattr__(self, "consistency", _consistency("consistency", self.consistency))
         if self.consistency in _SERIAL:
@@ -225,7 +249,7 @@ class Config:
         for name in ("connections_per_node", "connections_per_shard"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1, 1024)
-        for name in ("shard_aware_port", "client_timestamps"):
+        for name in ("shard_aware_port", "client_timestamps", "pickle_secrets"):
             check_flag(name, getattr(self, name))
         if self.local_address is not None:
             _, port = address("local_address", self.local_address)
@@ -243,7 +267,50 @@ class Config:
             address("addresses", reached)
         object.__setattr__(self, "addresses", ReadOnly(self.addresses))
 
+    __copy__ = _copied
+    __deepcopy__ = _copied_deep
+
+    def __getstate__(self) -> dict[str, Any]:
+        tls = self.tls if isinstance(self.tls, Tls) else None
+        secrets = {
+            "a password": self.password is not None,
+            "a private key": tls is not None and not _is_path(tls.key),
+            "an authenticator": not _holds_nothing(self.authenticator),
+        }
+        held = [what for what, is_held in secrets.items() if is_held]
+        if held and not self.pickle_secrets:
+            raise ConfigError(
+                f"a Config with {held[0]} is not pickled, for the pickle would have it in clear."
+                " Another process can read the settings itself, from a profile of a TOML file"
+                " (Config.from_toml) or the environment (Config.from_env); or give"
+                " pickle_secrets=True"
+            )
+        password = self.password
+        return {
+            **_state(self),
+            "password": password.reveal() if isinstance(password, Secret) else password,
+            "tls": self.tls if tls is None else (type(tls), tls._pickled(secrets=True)),
+            "authenticator": _shown(self.authenticator),
+        }
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        password, tls = state.get("password"), state.get("tls")
+        if isinstance(tls, tuple):
+            made: Tls = tls[0].__new__(tls[0])
+            made.__setstate__(tls[1])
+            tls = made
+        _restore(
+            self,
+            {
+                **state,
+                "password": Secret(password) if isinstance(password, str) else password,
+                "tls": tls,
+                "authenticator": _unshown(state.get("authenticator")),
+            },
+        )
+
     @classmethod
+    @_unseen
     def from_url(cls, url: str, **overrides: Unpack[_Overrides]) -> Self:
         """The settings that a URL has: `cql://user:password@host:9042,host/keyspace?setting=value`.
 
@@ -264,6 +331,7 @@ class Config:
         return cls(**_config_sources.from_url(cls, url, overrides))
 
     @classmethod
+    @_unseen
     def from_env(cls, prefix: str = "TURBOCQL_", **overrides: Unpack[_Overrides]) -> Self:
         """The settings that environment variables have.
 
@@ -280,6 +348,7 @@ class Config:
         return cls(**_config_sources.from_env(cls, prefix, overrides))
 
     @classmethod
+    @_unseen
     def from_toml(
         cls,
         path: str | os.PathLike[str],
@@ -313,7 +382,7 @@ class Config:
             "keyspace": self.keyspace,
             "user": self.user,
             "password": self.password,
-            "authenticator": self.authenticator,
+            "authenticator": _shown(self.authenticator),
             "tls": _native_tls(self.tls),
             "profile": _profile_native(base),
             "profiles": [
@@ -353,7 +422,7 @@ class Settings(TypedDict, total=False):
     port: int
     keyspace: str | None
     user: str | None
-    password: str | None
+    password: str | Secret[str] | None
     consistency: Consistency | str
     serial_consistency: Consistency | str | None
     timeout_s: float | None
@@ -383,6 +452,7 @@ class Settings(TypedDict, total=False):
     client_timestamps: bool
     schema_agreement_timeout_s: float
     io_threads: int
+    pickle_secrets: bool
 
 
 class _Overrides(Settings, total=False):
@@ -391,8 +461,18 @@ class _Overrides(Settings, total=False):
     contact_points: str | Sequence[str]
 
 
-def _is_utf8(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+def _text_fault(given: object) -> str | None:
+    """What is wrong with a setting that is text. Said and not raised: the caller's frame, which an
+    error keeps, has the text of no secret.
+    """
+    text = given.reveal() if isinstance(given, Secret) else given
+    if text is None:
+        return None
+    if not isinstance(text, str) or not text:
+        return "must be a non-empty str"
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return "has characters that UTF-8 does not know"
+    return "must be 65,535 bytes of UTF-8 at most" if len(text.encode()) > 65_535 else None
 
 
 def _points(points: Sequence[object], port: int) -> tuple[str, ...]:

@@ -136,6 +136,7 @@ _OURS: dict[type[errors.Error], type[Error]] = {
     errors.ConfigError: ProgrammingError,
     errors.CodecError: DataError,
     errors.EncodeError: DataError,
+    errors.RangeError: DataError,
     errors.DecodeError: DataError,
     errors.ConnectError: OperationalError,
     errors.AuthenticationError: OperationalError,
@@ -676,3 +677,6 @@ def connect(
         return Connection(_session.connect(contact_points, config=config, **settings))
     except errors.Error as error:
         _reraise(error)
+    finally:
+        # Tracebacks keep this frame, which has a password in it, perhaps.
+        del contact_points, config, settings

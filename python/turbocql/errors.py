@@ -5,6 +5,7 @@ Error
 ├── ConfigError                a setting that cannot be (also ValueError)
 ├── CodecError                 a value and its CQL type do not fit (also ValueError)
 │   ├── EncodeError            a Python value that the column cannot take (also TypeError)
+│   │   └── RangeError         a value beyond the range of its type (also OverflowError)
 │   └── DecodeError            bytes that are no value of their type
 ├── ConnectError               no session came about (also ConnectionError)
 │   └── AuthenticationError    the server refused user or password
@@ -56,6 +57,7 @@ __all__ = [
     "NoHostAvailable",
     "Overloaded",
     "ProtocolViolation",
+    "RangeError",
     "RateLimited",
     "ReadFailure",
     "ReadTimeout",
@@ -91,6 +93,14 @@ class CodecError(Error, ValueError):
 
 class EncodeError(CodecError, TypeError):
     """A Python value that its column cannot take. Nothing was sent."""
+
+
+class RangeError(EncodeError, OverflowError):
+    """A number, date, time or duration beyond the range of its CQL type. Nothing was sent.
+
+    `2**31` for an `int`, `1e39` for a `float`, a `decimal` whose exponent takes more than 32 bits,
+    wherever in a value it stands; also a number that a message of the protocol has no room for.
+    """
 
 
 class DecodeError(CodecError):
@@ -288,9 +298,16 @@ _CONNECTING = "connecting"
 """How the engine's messages begin before there is a session."""
 
 
-def from_codec(encoding: bool, message: str, path: str, cql_type: str) -> CodecError:
+_CODEC_KIND: dict[str, type[CodecError]] = {
+    "encode": EncodeError,
+    "range": RangeError,
+    "decode": DecodeError,
+}
+
+
+def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
     """The exception for a value that does not fit. Called by the native core."""
-    error = EncodeError(message) if encoding else DecodeError(message)
+    error = _CODEC_KIND[kind](message)
     error.path = path
     error.cql_type = cql_type
     return error

@@ -1,18 +1,82 @@
-"""Encrypted connections, and how to say who connects."""
+"""Encrypted connections, how to say who connects, and secrets that nothing shows."""
 
 from __future__ import annotations
 
+import copy
+import functools
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from ._checks import holds_url, shown
+from ._core import Secret
 from .errors import ConfigError
 
-__all__ = ["Authenticator", "Tls"]
+__all__ = ["Authenticator", "Secret", "Tls"]
+
+C = TypeVar("C", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
+def _unseen(call: C) -> C:
+    """A function whose exceptions come without its frames.
+
+    Error trackers show the local variables of every frame of a traceback, and where settings are
+    read those are passwords in clear, perhaps in a place that nobody can guess.
+    """
+
+    @functools.wraps(call)
+    def unseen(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except BaseException as error:
+            raise error.with_traceback(None)  # noqa: B904
+        finally:
+            del args, kwargs
+
+    return cast("C", unseen)
+
+
+def _unseen_init(cls: type[T]) -> type[T]:
+    """The same for the `__init__` of a dataclass, which is given all of its fields."""
+    cls.__init__ = _unseen(cls.__init__)  # type: ignore[method-assign]
+    return cls
+
+
+def _conceal(settings: object, name: str) -> None:
+    """Makes a `Secret` of a field that is text or bytes."""
+    if isinstance(getattr(settings, name), (str, bytes)):
+        object.__setattr__(settings, name, Secret(getattr(settings, name)))
+
+
+def _state(settings: object) -> dict[str, Any]:
+    """The fields of a dataclass, and what else a subclass keeps, for copies and pickles."""
+    named = {one.name: getattr(settings, one.name) for one in fields(cast("Any", settings))}
+    return {**getattr(settings, "__dict__", {}), **named}
+
+
+def _restore(settings: T, state: Mapping[str, Any]) -> T:
+    """The same of a new object, whose class is frozen."""
+    for name, value in state.items():
+        object.__setattr__(settings, name, value)
+    return settings
+
+
+def _copied(settings: T) -> T:
+    """What `copy.copy` gives: without pickling, which secrets refuse."""
+    return _restore(type(settings).__new__(type(settings)), _state(settings))
+
+
+def _copied_deep(settings: T, memo: dict[int, Any]) -> T:
+    """What `copy.deepcopy` gives."""
+    made = type(settings).__new__(type(settings))
+    memo[id(settings)] = made
+    return _restore(made, copy.deepcopy(_state(settings), memo))
+
+
+@_unseen_init
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tls:
     """Encrypted connections. `Tls()` trusts what the system trusts and verifies everything.
@@ -30,8 +94,12 @@ class Tls:
     certificate: str | os.PathLike[str] | bytes | None = None
     """The client's own certificate, for servers that ask for one, in PEM, followed by those
     between it and its authority. Goes with `key`."""
-    key: str | os.PathLike[str] | bytes | None = field(default=None, repr=False)
-    """Its private key in PEM (PKCS #8, PKCS #1 or SEC 1), not encrypted. Never shown."""
+    key: str | os.PathLike[str] | bytes | Secret[str] | Secret[bytes] | None = field(
+        default=None, repr=False
+    )
+    """Its private key in PEM (PKCS #8, PKCS #1 or SEC 1), not encrypted: a file, or its content as
+    bytes. Never shown: bytes, and a `str`, which may be a key by mistake, become a
+    [`Secret`][turbocql.security.Secret]. A `pathlib.Path` stays one."""
     verify: bool | Literal["authority"] = True
     """`True`: a node's certificate must come from a trusted authority and be good for the node's
     IP address, for the host name of a contact point, or for one of `names`: nodes tell of each
@@ -43,9 +111,13 @@ class Tls:
     for."""
 
     def __post_init__(self) -> None:
+        _conceal(self, "key")
         for name in ("ca", "certificate", "key"):
             value = getattr(self, name)
-            if value is not None and not isinstance(value, (str, bytes, os.PathLike)):
+            kinds = (
+                (str, bytes, os.PathLike, Secret) if name == "key" else (str, bytes, os.PathLike)
+            )
+            if value is not None and not isinstance(value, kinds):
                 got = type(value).__name__
                 raise ConfigError(f"tls: {name} must be a path or PEM as bytes, got {got}")
         if (self.certificate is None) != (self.key is None):
@@ -74,34 +146,76 @@ class Tls:
             f"Tls(ca={ca}, certificate={certificate}, verify={self.verify!r}, names={self.names!r})"
         )
 
+    __copy__ = _copied
+    __deepcopy__ = _copied_deep
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._pickled(secrets=False)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        key = state.get("key")
+        _restore(self, {**state, "key": Secret(key) if isinstance(key, (str, bytes)) else key})
+
+    def _pickled(self, *, secrets: bool) -> dict[str, Any]:
+        """What a pickle holds: the key only where that is meant, or where it is a file's name."""
+        if not (secrets or _is_path(self.key)):
+            raise ConfigError(
+                "tls: a private key is not pickled: give the path of its file, as a pathlib.Path,"
+                " which can be"
+            )
+        key = self.key.reveal() if isinstance(self.key, Secret) else self.key
+        return {**_state(self), "key": key}
+
     def _native(self) -> dict[str, Any]:
         verify = {True: "full", "authority": "authority", False: "nothing"}
         return {
-            "ca": _pem("ca", self.ca),
-            "certificate": _pem("certificate", self.certificate),
-            "key": _pem("key", self.key),
+            "ca": _pem(self, "ca"),
+            "certificate": _pem(self, "certificate"),
+            "key": _pem(self, "key"),
             "verify": verify[self.verify],
             "names": list(self.names),
         }
 
 
-def _pem(name: str, source: str | os.PathLike[str] | bytes | None) -> bytes | None:
-    if source is None or isinstance(source, bytes):
-        return source
-    path = os.fsdecode(source)
+def _pem(tls: Tls, name: str) -> bytes | Secret[bytes] | None:
+    """The content of a source of PEM; that of a key as a secret."""
+    found = _read_pem(name, getattr(tls, name))
+    if isinstance(found, str):
+        # Raised here: this frame, which the error keeps, has nothing in clear that may be a key.
+        raise ConfigError(f"tls: {name}{found}")
+    return found
+
+
+def _read_pem(
+    name: str, source: str | os.PathLike[str] | bytes | Secret[Any] | None
+) -> bytes | Secret[bytes] | str | None:
+    """The content, or as a `str` what is wrong."""
+    given = source.reveal() if isinstance(source, Secret) else source
+    if given is None:
+        return None
+    if isinstance(given, bytes):
+        return Secret(given) if name == "key" else given
+    path = os.fsdecode(given)
     if "-----BEGIN" in path:
         # It is not shown: it may be the key.
-        raise ConfigError(f"tls: {name} is PEM itself where a path is expected: give it as bytes")
+        return " is PEM itself where a path is expected: give it as bytes"
     try:
-        with open(source, "rb") as file:
-            return file.read()
+        with open(given, "rb") as file:
+            return Secret(file.read()) if name == "key" else file.read()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be a path"
-    # Raised here: the context would show what may be a key. A path that is none but has a dot, as
-    # those of files have, is shown where no key belongs: the letters of PEM have none.
+    # A path that is none but has a dot, as those of files have, is shown where no key belongs: the
+    # letters of PEM have none.
     known = _exists(path) or (name != "key" and "." in path and len(path) < 200)
-    what = f"{path!r}: {reason}" if known and not holds_url(path) else f"<not shown>: {reason}"
-    raise ConfigError(f"tls: {name}: {what}")
+    return f": {path!r}: {reason}" if known and not holds_url(path) else f": <not shown>: {reason}"
+
+
+def _is_path(key: object) -> bool:
+    """Whether what was given for a key is the name of its file, or nothing: no secret."""
+    if isinstance(key, Secret):
+        given = key.reveal()
+        return isinstance(given, str) and _exists(given)
+    return True
 
 
 def _exists(path: str | os.PathLike[str]) -> bool:
@@ -128,6 +242,54 @@ class Authenticator(Protocol):
 
     def accepted(self, token: bytes | None) -> None:
         """The server is content; raise to hang up all the same."""
+
+
+class _Unshown:
+    """A callable whose `repr` shows nothing: that of a partial shows what it is given."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.call = call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return "<authenticator>"
+
+    def __eq__(self, other: object) -> bool:
+        return self.call == (other.call if isinstance(other, _Unshown) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.call)
+
+    def __copy__(self) -> _Unshown:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Unshown:
+        return _Unshown(copy.deepcopy(self.call, memo))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise ConfigError("an authenticator that may hold a secret is not pickled")
+
+
+def _unshown(authenticator: Any) -> Any:
+    """An authenticator as a `Config` keeps it: functions and classes show no more than names."""
+    if authenticator is None or isinstance(authenticator, (FunctionType, type, _Unshown)):
+        return authenticator
+    return _Unshown(authenticator)
+
+
+def _shown(authenticator: Any) -> Any:
+    """The authenticator as it was given."""
+    return authenticator.call if isinstance(authenticator, _Unshown) else authenticator
+
+
+def _holds_nothing(authenticator: Any) -> bool:
+    """Whether a pickle of an authenticator is its name alone: no closure, and no object's state."""
+    named = isinstance(authenticator, (FunctionType, BuiltinFunctionType, type))
+    return authenticator is None or (named and "<" not in authenticator.__qualname__)
 
 
 def _native_tls(tls: Tls | bool | None) -> dict[str, Any] | None:

@@ -267,7 +267,11 @@ def connect(
         ...     session.execute("SELECT release_version FROM system.local").one()
         Row(release_version='5.0.5')
     """
-    configuration = configure(contact_points, config, dict(settings))
+    try:
+        configuration = configure(contact_points, config, dict(settings))
+    finally:
+        # Tracebacks keep this frame, which has a password in it, perhaps.
+        del contact_points, config, settings
     op = _core.connect(configuration._native(), Rows)
     try:
         return Session(op.wait(), configuration)

@@ -14,6 +14,7 @@ use turbocql_engine::{
 };
 
 use super::options::{consistency, page_size, serial_consistency, timeout};
+use super::secret::Secret;
 use crate::ending::Inside;
 
 #[derive(FromPyObject)]
@@ -22,7 +23,7 @@ pub struct ConnectOptions<'py> {
     contact_points: Vec<String>,
     keyspace: Option<String>,
     user: Option<String>,
-    password: Option<String>,
+    password: Option<Py<Secret>>,
     authenticator: Option<Py<PyAny>>,
     tls: Option<TlsOptions>,
     profile: ProfileOptions<'py>,
@@ -57,7 +58,7 @@ type Place = (String, Option<u16>);
 struct TlsOptions {
     ca: Option<Vec<u8>>,
     certificate: Option<Vec<u8>>,
-    key: Option<Vec<u8>>,
+    key: Option<Py<Secret>>,
     verify: String,
     names: Vec<String>,
 }
@@ -150,11 +151,12 @@ impl LatencyOptions {
 }
 
 impl TlsOptions {
-    fn parse(&self) -> PyResult<Tls> {
+    fn parse(&self, py: Python<'_>) -> PyResult<Tls> {
+        let key = self.key.as_ref().map(|key| key.get().bytes(py));
         Ok(Tls {
             authorities: self.ca.clone(),
             certificate: self.certificate.clone(),
-            key: self.key.clone(),
+            key: key.transpose()?,
             verify: match &*self.verify {
                 "full" => Verify::Full,
                 "authority" => Verify::Authority,
@@ -168,6 +170,7 @@ impl TlsOptions {
 
 impl ConnectOptions<'_> {
     pub fn parse(&self, py: Python<'_>) -> PyResult<Config> {
+        let password = self.password.as_ref().map(|password| password.get().text(py));
         let compression = self.compression.as_deref().map(str::parse);
         let authenticator = self.authenticator.as_ref().map(|make| {
             let make: Arc<dyn Authenticate> = Arc::new(PythonAuthenticator(make.clone_ref(py)));
@@ -183,9 +186,9 @@ impl ConnectOptions<'_> {
             contact_points: self.contact_points.clone(),
             keyspace: self.keyspace.clone(),
             user: self.user.clone(),
-            password: self.password.clone(),
+            password: password.transpose()?,
             authenticator,
-            tls: self.tls.as_ref().map(TlsOptions::parse).transpose()?,
+            tls: self.tls.as_ref().map(|tls| tls.parse(py)).transpose()?,
             profile: self.profile.parse()?,
             profiles: profiles.collect::<PyResult<_>>()?,
             connect_timeout: seconds(self.connect_timeout_s)?,

@@ -14,4 +14,5 @@ pub mod options;
 pub mod prepared;
 pub mod row_encoder;
 pub mod rows_decoder;
+pub mod secret;
 pub mod session;

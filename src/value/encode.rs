@@ -116,8 +116,11 @@ pub fn mismatch(plan: &HostPlan, expected: &str, value: &Bound<'_, PyAny>) -> Bo
 /// The value is of the right class, but not one that this type can hold.
 pub fn unfit(plan: &HostPlan, value: &Bound<'_, PyAny>, malformed: Malformed) -> Box<Failure> {
     let cql_type = plan.cql_type();
-    let got = format!("{}: {malformed}", describe(value));
-    Failure::expected(&cql_type, &cql_type, got)
+    let reason = format!("expected {cql_type}, got {}: {malformed}", describe(value));
+    match malformed {
+        Malformed::Range(_) => Failure::out_of_range(cql_type, reason),
+        _ => Failure::refused(cql_type, reason),
+    }
 }
 
 /// The user's own code raised while the value was read.

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyOverflowError, PyRecursionError};
 use pyo3::prelude::*;
 use turbocql_codec::{CodecError, Malformed, Segment};
 
@@ -19,6 +19,12 @@ pub enum Failure {
 impl Failure {
     pub fn refused(cql_type: impl Display, reason: impl Into<String>) -> Box<Failure> {
         Box::new(Failure::Refused(CodecError::new(cql_type, reason), None))
+    }
+
+    /// A value beyond the range of its type.
+    pub fn out_of_range(cql_type: impl Display, reason: impl Into<String>) -> Box<Failure> {
+        let error = CodecError::new(cql_type, reason).beyond_range();
+        Box::new(Failure::Refused(error, None))
     }
 
     /// `expected {expected}, got {got}`.
@@ -52,6 +58,16 @@ impl Failure {
         } else {
             Failure::Raised(cause)
         })
+    }
+
+    /// The same failure, which is about the range of a type when an `OverflowError` caused it.
+    pub fn beyond_range_if_overflowed(mut self: Box<Self>, py: Python<'_>) -> Box<Self> {
+        if let Failure::Refused(error, Some(cause)) = &mut *self
+            && cause.is_instance_of::<PyOverflowError>(py)
+        {
+            error.out_of_range = true;
+        }
+        self
     }
 
     /// The same failure, one step further out.

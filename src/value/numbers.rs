@@ -34,7 +34,13 @@ fn unread(plan: &HostPlan, value: &Bound<'_, PyAny>, expected: &str, error: PyEr
 pub fn out_of_range(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
     let cql_type = plan.cql_type();
     let reason = format!("{} is out of the range of {cql_type}", describe(value));
-    Failure::refused(cql_type, reason)
+    Failure::out_of_range(cql_type, reason)
+}
+
+/// A part of a number raised when it was read: an `OverflowError` says that it is too large.
+#[cold]
+pub fn unread_part(plan: &HostPlan, value: &Bound<'_, PyAny>, error: PyErr) -> Box<Failure> {
+    raised(plan, value, error).beyond_range_if_overflowed(value.py())
 }
 
 /// An exact Python `int`: the value itself, or what its `__index__` gives.
@@ -168,7 +174,7 @@ pub fn encode_decimal(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u
     };
     let scale = i32::try_from(-exponent).map_err(|_| {
         let reason = format!("a decimal's exponent of {exponent} is beyond 32 bits");
-        Failure::refused("decimal", reason)
+        Failure::out_of_range("decimal", reason)
     })?;
     let digits = digits
         .iter()

@@ -413,7 +413,12 @@ impl Numbers<'_, '_> {
                 let cql_type = self.element.cql_type();
                 let array = describe(self.value);
                 let reason = format!("{number:?} in {array} cannot be stored as {cql_type}");
-                return Some(Err(Failure::refused(cql_type, reason).at(|| Segment::Index(i))));
+                let failure = if T::INTEGER || matches!(self.element, Plan::Float) {
+                    Failure::out_of_range(cql_type, reason)
+                } else {
+                    Failure::refused(cql_type, reason)
+                };
+                return Some(Err(failure.at(|| Segment::Index(i))));
             }
         }
         Some(Ok(()))
@@ -422,6 +427,9 @@ impl Numbers<'_, '_> {
 
 /// A number of a typed buffer.
 trait Number: Element + std::fmt::Debug {
+    /// Whether every column of numbers takes this kind, so that only the range can be at fault.
+    const INTEGER: bool;
+
     /// Appends the number as `element` has it; false when it is not one of that type's.
     fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool;
 }
@@ -429,6 +437,8 @@ trait Number: Element + std::fmt::Debug {
 macro_rules! integers {
     ($($kind:ty),*) => {
         $(impl Number for $kind {
+            const INTEGER: bool = true;
+
             #[inline]
             fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool {
                 fn fits<T, U>(number: T, encode: fn(U, &mut Vec<u8>), out: &mut Vec<u8>) -> bool
@@ -462,6 +472,8 @@ integers!(i8, u8, i16, u16, i32, u32, i64, u64);
 macro_rules! floats {
     ($($kind:ty),*) => {
         $(impl Number for $kind {
+            const INTEGER: bool = false;
+
             #[inline]
             fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool {
                 match element {

@@ -8,7 +8,8 @@ use pyo3::types::{
 use turbocql_codec::types::duration::Duration;
 
 use super::encode::{mismatch, raised};
-use super::{Failure, HostPlan, Outcome, foreign, interned, numbers};
+use super::numbers::{self, unread_part};
+use super::{Failure, HostPlan, Outcome, foreign, interned};
 
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
@@ -48,7 +49,7 @@ pub fn days_of(date: &impl PyDateAccess) -> i32 {
 /// instants beyond Python's years, and one that is no time at all.
 fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &str) -> Outcome<T> {
     let number = value.getattr(name).and_then(|number| number.extract::<i64>());
-    let number = number.map_err(|error| raised(plan, value, error))?;
+    let number = number.map_err(|error| unread_part(plan, value, error))?;
     T::try_from(number).map_err(|_| numbers::out_of_range(plan, value))
 }
 
@@ -106,12 +107,14 @@ pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     }
     if value.is_instance(interned::cql_date(py)?)? {
         let days = value.getattr(pyo3::intern!(py, "days"));
-        return days.and_then(|days| days.extract()).map_err(|error| raised(plan, value, error));
+        return days
+            .and_then(|days| days.extract())
+            .map_err(|error| unread_part(plan, value, error));
     }
     if !is_integer(value)? {
         if foreign::is(value, "Date")? {
             let days = foreign::part::<i64>(value, "days_from_epoch");
-            let days = days.map_err(|error| raised(plan, value, error))?;
+            let days = days.map_err(|error| unread_part(plan, value, error))?;
             return i32::try_from(days).map_err(|_| numbers::out_of_range(plan, value));
         }
         return Err(mismatch(plan, "datetime.date, turbocql.Date or the raw int", value));
@@ -138,12 +141,12 @@ pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
         let nanoseconds = value.getattr(pyo3::intern!(py, "nanoseconds"));
         return nanoseconds
             .and_then(|nanoseconds| nanoseconds.extract())
-            .map_err(|error| raised(plan, value, error));
+            .map_err(|error| unread_part(plan, value, error));
     }
     if !is_integer(value)? {
         if foreign::is(value, "Time")? {
             let nanoseconds = foreign::part(value, "nanosecond_time");
-            return nanoseconds.map_err(|error| raised(plan, value, error));
+            return nanoseconds.map_err(|error| unread_part(plan, value, error));
         }
         return Err(mismatch(plan, "datetime.time, turbocql.Time or int nanoseconds", value));
     }
@@ -204,7 +207,7 @@ pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
         let milliseconds = value.getattr(pyo3::intern!(py, "milliseconds"));
         return milliseconds
             .and_then(|milliseconds| milliseconds.extract())
-            .map_err(|error| raised(plan, value, error));
+            .map_err(|error| unread_part(plan, value, error));
     }
     let expected = "datetime, date, turbocql.Timestamp or int milliseconds";
     if is_integer(value)? {
@@ -217,7 +220,7 @@ pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
 fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let offset = value
         .call_method0(pyo3::intern!(value.py(), "utcoffset"))
-        .map_err(|error| raised(plan, value, error))?;
+        .map_err(|error| unread_part(plan, value, error))?;
     // A time zone may say None: the datetime is then as good as naive.
     if offset.is_none() {
         return Ok(0);
@@ -247,7 +250,7 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
         let rest = i64::try_from(total % per_day * 1000);
         return match (days, rest) {
             (Ok(days), Ok(nanoseconds)) => Ok(Duration { months: 0, days, nanoseconds }),
-            _ => Err(Failure::refused("duration", "a timedelta beyond the range of duration")),
+            _ => Err(Failure::out_of_range("duration", "a timedelta beyond the range of duration")),
         };
     }
     if value.is_instance(interned::cql_duration(py)?)? || foreign::is(value, "Duration")? {
@@ -258,7 +261,7 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
                 nanoseconds: value.getattr(pyo3::intern!(py, "nanoseconds"))?.extract()?,
             })
         };
-        return read().map_err(|error| raised(plan, value, error));
+        return read().map_err(|error| unread_part(plan, value, error));
     }
     Err(mismatch(plan, "turbocql.Duration or datetime.timedelta", value))
 }

@@ -474,7 +474,7 @@ def test_errors_of_every_class(
         ("SELECT * FROM nowhere WHERE k = ?", (1,), dbapi.ProgrammingError, errors.InvalidQuery),
         ("CREATE TABLE kv (k int PRIMARY KEY)", (), dbapi.ProgrammingError, errors.AlreadyExists),
         ("INSERT INTO kv (k) VALUES (?)", ("1",), dbapi.DataError, errors.EncodeError),
-        ("INSERT INTO kv (k) VALUES (?)", (2**31,), dbapi.DataError, errors.EncodeError),
+        ("INSERT INTO kv (k) VALUES (?)", (2**31,), dbapi.DataError, errors.RangeError),
         ("SELECT c / 0 FROM wide WHERE p = 0", (), dbapi.DataError, errors.FunctionFailure),
         (
             f"INSERT INTO lists{number} (k, l) VALUES (?, ?)",

@@ -44,7 +44,14 @@ DRIVERS = {
     "cassandra-driver": ROOT / ".venv-cassandra-driver" / "bin" / "python",
     "turbocql": Path(sys.executable),
 }
-MODULES = [turbocql.codec, turbocql.config, turbocql.protocol, turbocql.statements, turbocql.types]
+MODULES = [
+    turbocql.codec,
+    turbocql.config,
+    turbocql.protocol,
+    turbocql.security,
+    turbocql.statements,
+    turbocql.types,
+]
 
 
 @pytest.mark.cassandra

@@ -19,7 +19,9 @@ def test_the_typed_program_runs(points: list[str]) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
+        "port must be an int from 1 to 65535, got 0",
         'column "id": expected int (int or an object with __index__), got str "one"',
+        'column "id": int 2147483648 is out of the range of int',
         "['one', 'number 2000']",
         "('one',)",
     ]

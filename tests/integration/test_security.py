@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import dataclasses
+import pickle
 import subprocess
 import threading
 import time
@@ -12,8 +15,9 @@ from typing import Any, ClassVar
 
 import pytest
 from tests.support.faces import Face
+from tests.support.refusals import in_clear
 
-from turbocql import ConstantSpeculation, Tls, errors
+from turbocql import Config, ConstantSpeculation, Secret, Tls, errors
 from turbocql.testing import Cassandra
 
 VERSION = "SELECT release_version FROM system.local"
@@ -74,6 +78,45 @@ async def test_a_wrong_password(face: Face, cassandra_secure: Cassandra) -> None
     assert "s3cret" not in str(caught.value)
 
 
+async def test_the_server_gets_the_password(face: Face, cassandra_secure: Cassandra) -> None:
+    """In whichever form it is given."""
+    cluster = cassandra_secure
+    tls = Tls(ca=cluster.ca_certificate)
+    config = Config(contact_points=cluster.contact_points, tls=tls, **login(cluster))
+    whole = dataclasses.replace(config, pickle_secrets=True)
+    user, password = cluster.user or "", cluster.password or ""
+    # Each letter percent-encoded.
+    encoded = "".join(f"%{byte:02x}" for byte in password.encode())
+    ways: list[tuple[Any, dict[str, Any]]] = [
+        (None, {"config": config}),
+        (None, {"config": copy.deepcopy(config)}),
+        (None, {"config": pickle.loads(pickle.dumps(whole))}),
+        (f"cql://{user}:{encoded}@{','.join(cluster.contact_points)}", {"tls": tls}),
+        (cluster.contact_points, {"tls": tls, "user": user, "password": Secret(password)}),
+    ]
+    for points, settings in ways:
+        async with face.connect(points, **settings) as client:
+            assert (await client.execute(VERSION)).one() is not None
+            assert client.session.config.password == Secret(password)
+
+
+async def test_the_frames_of_a_refusal_show_no_password(
+    face: Face, cassandra_secure: Cassandra
+) -> None:
+    cluster = cassandra_secure
+    tls = Tls(ca=cluster.ca_certificate)
+    url = f"cql://{cluster.user}:hunter2@{','.join(cluster.contact_points)}"
+    given: list[tuple[Any, dict[str, Any]]] = [
+        (url, {"tls": tls}),
+        (cluster.contact_points, {"tls": tls, "user": cluster.user, "password": "hunter2"}),
+        (None, {"config": Config.from_url(url, tls=tls)}),
+    ]
+    for points, settings in given:
+        with pytest.raises(errors.AuthenticationError) as caught:
+            await face.open(points, **settings)
+        assert in_clear(caught.value) == []
+
+
 async def test_clients_have_certificates_too(face: Face, demanding: Cassandra) -> None:
     ca, certificate, key = (
         demanding.ca_certificate,
@@ -85,6 +128,11 @@ async def test_clients_have_certificates_too(face: Face, demanding: Cassandra) -
     tls = Tls(ca=ca, certificate=certificate, key=key)
     async with face.connect(demanding.contact_points, tls=tls) as client:
         assert (await client.execute(VERSION)).one() is not None
+    assert key is not None
+    for same in (str(key), key.read_bytes(), Secret(key.read_bytes())):
+        tls = Tls(ca=ca, certificate=certificate, key=same)
+        async with face.connect(demanding.contact_points, tls=tls) as client:
+            assert (await client.execute(VERSION)).one() is not None
     with pytest.raises(errors.ConfigError, match="tls"):
         # The key of another certificate.
         await face.open(demanding.contact_points, tls=Tls(ca=ca, certificate=ca, key=key))

@@ -130,6 +130,40 @@ async def test_values_that_do_not_fit_are_not_sent(
         assert tap.count("PREPARE", insert) >= 1
 
 
+async def test_values_beyond_their_range(
+    face: Face, points: list[str], keyspace: str, number: int
+) -> None:
+    """An `OverflowError`, as programs of other drivers expect it, whatever takes the values."""
+    insert = f"INSERT INTO {keyspace}.kv (k, v, w) VALUES (?, ?, ?)"
+    bad: tuple[Any, ...] = (number, "a", 2**31)
+    async with face.connect(points, keyspace=keyspace) as client:
+        prepared = await client.prepare(insert)
+        batch = Batch()
+        batch.add(insert, (number, "a", 1))
+        batch.add(insert, bad)
+        for statement, values in (
+            (insert, bad),
+            (prepared, bad),
+            (insert, {"k": number, "w": 2**31}),
+            (batch, None),
+        ):
+            with pytest.raises(OverflowError) as caught:
+                await client.execute(statement, values)
+            assert type(caught.value) is errors.RangeError
+            assert caught.value.path == 'column "w"'
+            assert str(caught.value).endswith("int 2147483648 is out of the range of int")
+        with pytest.raises(OverflowError):
+            prepared.bind(bad)
+        with pytest.raises(OverflowError):
+            batch.add(prepared, bad)
+        for statement in (insert, prepared):
+            report = await client.execute_many(
+                statement, [bad, (number, "b", 1), bad], raise_failures=False
+            )
+            assert [type(failure.error) for failure in report.failures] == [errors.RangeError] * 2
+            assert report.succeeded == 1
+
+
 async def test_what_is_no_statement(face: Face, points: list[str]) -> None:
     async with face.connect(points) as client:
         for nonsense in (None, 7, b"SELECT", ["SELECT"]):

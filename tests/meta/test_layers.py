@@ -20,9 +20,9 @@ from tests.meta.sources import (
 LAYERS = [
     ["errors", "types"],
     ["_checks"],
+    ["_core"],
     ["policies", "security"],
     ["_options"],
-    ["_core"],
     [
         "_cassandra",
         "_config_sources",
@@ -66,6 +66,7 @@ FACES = {
     "turbocql.codec",
     "turbocql.protocol",
     "turbocql.rows",
+    "turbocql.security",
     "turbocql.session",
     "turbocql.statements",
 }

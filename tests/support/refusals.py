@@ -21,12 +21,34 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__context__
 
 
-def refused(make: Callable[[], object], secret: str = SECRET) -> str:
-    """The message of the `ConfigError`, in which, and behind which, nothing is secret."""
+def in_clear(error: BaseException, secret: str = SECRET) -> list[str]:
+    """The library's frames that an error tracker would show the secret of, with its variable."""
+    found = []
+    for one in chain(error):
+        told = traceback.TracebackException.from_exception(one, capture_locals=True)
+        frames = [frame for frame, _ in traceback.walk_tb(one.__traceback__)]
+        for frame, summary in zip(frames, told.stack, strict=True):
+            # Dataclasses and named tuples are made of text, in no file.
+            made = frame.f_code.co_filename.startswith("<")
+            if not (made or str(frame.f_globals["__name__"]).startswith("turbocql")):
+                continue
+            shown = {**(summary.locals or {}), **{k: str(v) for k, v in frame.f_locals.items()}}
+            place = f"{summary.filename}:{summary.lineno} {summary.name}"
+            found += [f"{place}: {name}" for name, text in shown.items() if secret in text]
+    return found
+
+
+def refused(make: Callable[[], object], secret: str = SECRET, *, frames: bool = True) -> str:
+    """The message of the `ConfigError`, in which, and behind which, nothing is secret.
+
+    `frames` says whether the frames of its traceback count: those of a private function, called
+    by a test, may have everything.
+    """
     with pytest.raises(ConfigError) as caught:
         make()
     said = str(caught.value)
     for one in chain(caught.value):
         shown = "".join(traceback.format_exception_only(type(one), one))
         assert secret not in f"{shown}{one!r}{one.args}{vars(one)}"
+    assert not frames or in_clear(caught.value, secret) == []
     return said

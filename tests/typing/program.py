@@ -23,9 +23,12 @@ from turbocql import (
     Config,
     Consistency,
     ConstantSpeculation,
+    Error,
     ExecutionProfile,
     Query,
     Rows,
+    Secret,
+    Tls,
     errors,
 )
 from turbocql.cluster import Metrics, Node, Replica, Trace
@@ -84,6 +87,23 @@ def settings(point: str) -> Config:
         application_name="typed",
         application_version="1",
     )
+
+
+def secrets(point: str) -> None:
+    """Passwords and keys are given as text, or as a `Secret` already."""
+    secret = Secret("hunter2")
+    assert_type(secret, Secret[str])
+    assert_type(secret.reveal(), str)
+    assert_type(Secret(b"key").reveal(), bytes)
+    config = Config(contact_points=point, user="ann", password="hunter2")
+    assert Config(contact_points=point, user="ann", password=secret) == config
+    if isinstance(config.password, Secret):
+        assert_type(config.password.reveal(), str)
+    Config(tls=Tls(certificate=b"", key=Secret(b"key")), pickle_secrets=True)
+    try:
+        Config(port=0)
+    except Error as error:
+        print(error)
 
 
 def synchronous(config: Config) -> None:
@@ -158,6 +178,11 @@ def synchronous(config: Config) -> None:
             session.execute(insert, ("one", None, None))
         except errors.EncodeError as refused:
             print(refused)
+        try:
+            session.execute(insert, (2**31, None, None))
+        except errors.RangeError as beyond:
+            assert_type(beyond.path, str)
+            print(beyond)
 
 
 async def asynchronous(config: Config) -> None:
@@ -201,6 +226,7 @@ def database_api(point: str) -> None:
 def main(point: str) -> None:
     """All of it."""
     config = settings(point)
+    secrets(point)
     synchronous(config)
     asyncio.run(asynchronous(config))
     database_api(point)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import turbocql
-from turbocql import Config, Consistency, ExecutionProfile
+from turbocql import Config, Consistency, ExecutionProfile, Secret
 from turbocql.config import Settings
 from turbocql.errors import ConfigError
 
@@ -116,7 +116,8 @@ def test_values_that_cannot_be_are_refused_by_name(name: str, values: list[Any])
         {"compression": "snappy", "page_size": 1},
         {"rows": "dict", "timestamps": "naive", "vectors": "numpy"},
         {"keyspace": "App", "application_name": "demo", "io_threads": 256},
-        {"user": "ann", "password": "secret"},
+        {"user": "ann", "password": Secret("secret")},
+        {"pickle_secrets": True},
         {"application_name": "x" * 65_535, "keepalive_interval_s": 0.001},
     ],
     ids=repr,
@@ -180,7 +181,8 @@ def test_a_config_is_fixed_and_can_be_compared_copied_and_pickled() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.port = 1  # type: ignore[misc]
     assert dataclasses.replace(config) == config
-    assert pickle.loads(pickle.dumps(config)) == config
+    whole = dataclasses.replace(config, pickle_secrets=True)
+    assert pickle.loads(pickle.dumps(whole)) == whole
     assert hash(dataclasses.replace(config)) == hash(config)
     assert dataclasses.replace(config, keyspace="b") != config
 

@@ -25,6 +25,7 @@ STANDARD_BASES: dict[str, tuple[type[Exception], ...]] = {
     "ConfigError": (ValueError,),
     "CodecError": (ValueError,),
     "EncodeError": (TypeError, ValueError),
+    "RangeError": (TypeError, ValueError, OverflowError),
     "DecodeError": (ValueError,),
     "ConnectError": (ConnectionError,),
     "AuthenticationError": (ConnectionError,),
@@ -88,6 +89,10 @@ def test_the_tree_is_as_drawn() -> None:
     assert {name: own_base(cls) for name, cls in CLASSES.items()} == drawn()
 
 
+def test_the_base_stands_at_the_top_too() -> None:
+    assert turbocql.Error is errors.Error
+
+
 def test_every_class_is_exported_and_described() -> None:
     classes = [cls for cls in vars(errors).values() if inspect.isclass(cls)]
     assert {cls for cls in classes if issubclass(cls, BaseException)} == set(CLASSES.values())
@@ -100,7 +105,7 @@ def test_every_class_is_exported_and_described() -> None:
 @pytest.mark.parametrize("name", sorted(CLASSES))
 def test_bases_of_the_standard_library(name: str) -> None:
     cls = CLASSES[name]
-    standard = (ValueError, TypeError, ConnectionError, TimeoutError)
+    standard = (ValueError, TypeError, OverflowError, ConnectionError, TimeoutError)
     assert {base for base in standard if issubclass(cls, base)} == set(STANDARD_BASES.get(name, ()))
     depth = len([base for base in cls.__mro__ if issubclass(base, errors.Error)])
     assert depth <= 4

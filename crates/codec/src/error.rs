@@ -20,6 +20,8 @@ pub enum Malformed {
     Count(i32, usize),
     /// What is wrong, for everything that has its own rule.
     Invalid(&'static str),
+    /// A number beyond what the type can hold: what is wrong.
+    Range(&'static str),
 }
 
 impl fmt::Display for Malformed {
@@ -30,7 +32,7 @@ impl fmt::Display for Malformed {
             Malformed::Trailing(n) => write!(f, "{n} bytes left over after the value"),
             Malformed::NegativeLength(n) => write!(f, "a length of {n}"),
             Malformed::Count(n, bytes) => write!(f, "a count of {n} elements in {bytes} bytes"),
-            Malformed::Invalid(what) => f.write_str(what),
+            Malformed::Invalid(what) | Malformed::Range(what) => f.write_str(what),
         }
     }
 }
@@ -46,6 +48,8 @@ pub struct CodecError {
     pub cql_type: String,
     /// The rest of the message, such as `expected text, got int 7`.
     pub reason: String,
+    /// Whether the value is of a class that the type takes, but beyond the type's range.
+    pub out_of_range: bool,
 }
 
 impl CodecError {
@@ -54,7 +58,14 @@ impl CodecError {
             path: Path::default(),
             cql_type: cql_type.to_string(),
             reason: reason.into(),
+            out_of_range: false,
         })
+    }
+
+    /// The same error, about a value beyond its type's range.
+    pub fn beyond_range(mut self: Box<Self>) -> Box<Self> {
+        self.out_of_range = true;
+        self
     }
 
     /// The same error, one step further out.

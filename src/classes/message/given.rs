@@ -12,7 +12,7 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PyMemoryView, PySet,
     PyString, PyTuple,
 };
-use turbocql_codec::message::{Message, MessageError, Version};
+use turbocql_codec::message::{Message, MessageError, Reason, Version};
 
 use crate::ffi::bytes;
 use crate::value::describe::describe;
@@ -76,10 +76,19 @@ impl fmt::Display for At<'_> {
 
 /// The `EncodeError` of a part of a message.
 pub fn refused(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
+    error_of(py, "encode", at, reason)
+}
+
+/// The `RangeError` of a number in a message.
+fn out_of_range(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
+    error_of(py, "range", at, reason)
+}
+
+fn error_of(py: Python<'_>, kind: &str, at: impl fmt::Display, reason: &str) -> PyErr {
     let path = at.to_string();
     let message = if path.is_empty() { reason.to_owned() } else { format!("{path}: {reason}") };
     let made =
-        interned::error_from_codec(py).and_then(|make| make.call1((true, message, path, "")));
+        interned::error_from_codec(py).and_then(|make| make.call1((kind, message, path, "")));
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
@@ -103,9 +112,13 @@ pub fn body<'py>(
     message: &impl Message,
     version: Version,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let size = message
-        .size(version)
-        .map_err(|error: MessageError| refused(py, error.path(), &error.reason.to_string()))?;
+    let size = message.size(version).map_err(|error: MessageError| {
+        let (path, reason) = (error.path(), error.reason.to_string());
+        match error.reason {
+            Reason::Range { .. } => out_of_range(py, path, &reason),
+            _ => refused(py, path, &reason),
+        }
+    })?;
     let body = bytes::build(py, size, |memory| {
         message.write(version, memory);
         true
@@ -205,7 +218,7 @@ pub fn int(given: &Bound<'_, PyAny>, name: &str, least: i64, most: i64) -> PyRes
         Ok(number) if (least..=most).contains(&number) => Ok(number),
         _ => {
             let reason = format!("{name} must be from {least} to {most}, got {}", describe(given));
-            Err(refused(py, At::MESSAGE, &reason))
+            Err(out_of_range(py, At::MESSAGE, &reason))
         }
     }
 }

@@ -11,7 +11,7 @@ pub const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 
 pub fn encode(nanoseconds: i64, out: &mut Vec<u8>) -> Result<(), Malformed> {
     if !(0..NANOSECONDS_PER_DAY).contains(&nanoseconds) {
-        return Err(Malformed::Invalid("nanoseconds outside a day (0 to 86399999999999)"));
+        return Err(Malformed::Range("nanoseconds outside a day (0 to 86399999999999)"));
     }
     out.extend_from_slice(&nanoseconds.to_be_bytes());
     Ok(())

@@ -1,0 +1,148 @@
+//! Text or bytes that nothing shows. It lives here, not in Python, so that no attribute and no
+//! Python frame of the library has the clear text.
+
+use std::borrow::Cow;
+use std::hint::black_box;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
+
+use super::options::config_error;
+use crate::value::describe::type_name;
+
+const SHOWN: &str = "Secret('***')";
+
+/// A password or a key: a `str` or `bytes` that is shown as `Secret('***')` wherever it stands.
+///
+/// `repr`, `str` and formats hide it, and so do the containers, dataclasses, logs and tracebacks that
+/// it is in. `reveal()` gives the value. Two are equal when their values are; comparing takes the
+/// same time wherever they differ. A `str` is not equal to the `Secret` of it.
+///
+/// It can be copied, and not pickled: a pickle has everything in clear.
+///
+/// Raises: `TypeError` for what is neither `str` nor `bytes`; `ConfigError` when it is pickled.
+///
+/// Example:
+///     >>> secret = turbocql.Secret("correct horse")
+///     >>> secret, f"{secret}"
+///     (Secret('***'), "Secret('***')")
+///     >>> secret.reveal()
+///     'correct horse'
+#[pyclass(frozen, name = "Secret", module = "turbocql.security")]
+pub struct Secret {
+    /// An exact `str` or `bytes`.
+    value: Py<PyAny>,
+}
+
+impl Secret {
+    /// The value as UTF-8, or as it is; with lone surrogates as Python writes them out.
+    fn raw<'a>(&'a self, py: Python<'a>) -> PyResult<Cow<'a, [u8]>> {
+        let value = self.value.bind(py);
+        if let Ok(bytes) = value.cast::<PyBytes>() {
+            return Ok(Cow::Borrowed(bytes.as_bytes()));
+        }
+        let text = value.cast::<PyString>()?;
+        if let Ok(text) = text.to_str() {
+            return Ok(Cow::Borrowed(text.as_bytes()));
+        }
+        let encoded = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
+        Ok(Cow::Owned(encoded.extract()?))
+    }
+
+    /// The text, for the engine.
+    pub fn text(&self, py: Python<'_>) -> PyResult<String> {
+        self.value.extract(py)
+    }
+
+    /// The bytes, for the engine.
+    pub fn bytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        Ok(self.raw(py)?.into_owned())
+    }
+
+    fn not_pickled(py: Python<'_>) -> PyErr {
+        config_error(
+            py,
+            "a Secret is not pickled, for the pickle would have it in clear; reveal() gives the value",
+        )
+    }
+}
+
+/// Whether two values are the same, looking at all of both: how long it takes tells nothing.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).fold(0, |all, (a, b)| black_box(all | (a ^ b))) == 0
+}
+
+#[pymethods]
+impl Secret {
+    #[new]
+    #[pyo3(signature = (value, /))]
+    fn new(value: &Bound<'_, PyAny>) -> PyResult<Secret> {
+        let py = value.py();
+        let exact = if let Ok(secret) = value.cast::<Secret>() {
+            secret.get().value.clone_ref(py)
+        } else if value.is_exact_instance_of::<PyString>()
+            || value.is_exact_instance_of::<PyBytes>()
+        {
+            value.clone().unbind()
+        } else if let Ok(text) = value.cast::<PyString>() {
+            // A subclass may show more than a `str` does.
+            let str = py.get_type::<PyString>();
+            str.call_method1("__str__", (text,))?.unbind()
+        } else if let Ok(bytes) = value.cast::<PyBytes>() {
+            PyBytes::new(py, bytes.as_bytes()).into_any().unbind()
+        } else {
+            let reason = format!("a secret is a str or bytes, got {}", type_name(value));
+            return Err(pyo3::exceptions::PyTypeError::new_err(reason));
+        };
+        Ok(Secret { value: exact })
+    }
+
+    /// The value.
+    fn reveal(&self, py: Python<'_>) -> Py<PyAny> {
+        self.value.clone_ref(py)
+    }
+
+    fn __repr__(&self) -> &'static str {
+        SHOWN
+    }
+
+    fn __format__<'py>(&self, spec: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        PyString::new(spec.py(), SHOWN).call_method1("__format__", (spec,))
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, Secret>) -> PyResult<bool> {
+        let kind = |secret: &Secret| secret.value.bind(py).is_instance_of::<PyBytes>();
+        let other = other.get();
+        Ok(kind(self) == kind(other) && same(&self.raw(py)?, &other.raw(py)?))
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.value.bind(py).hash()
+    }
+
+    fn __copy__(secret: Bound<'_, Self>) -> Bound<'_, Self> {
+        secret
+    }
+
+    fn __deepcopy__<'py>(secret: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        secret
+    }
+
+    fn __reduce_ex__(&self, py: Python<'_>, _protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(Secret::not_pickled(py))
+    }
+
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<()> {
+        Err(Secret::not_pickled(py))
+    }
+
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        cls: &Bound<'py, PyType>,
+        kind: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let alias = cls.py().import("types")?.getattr("GenericAlias")?;
+        alias.call1((cls, PyTuple::new(cls.py(), [kind])?))
+    }
+}
