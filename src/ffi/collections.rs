@@ -73,7 +73,7 @@ pub unsafe fn put_items<D: Dialect>(
         match element {
             Plan::Int => put_run::<D, _>(parts, out, |o| as_int(o)),
             Plan::BigInt => put_run::<D, _>(parts, out, |o| as_bigint(o)),
-            Plan::Float => put_run::<D, _>(parts, out, |o| as_float(o)),
+            Plan::Float => put_run::<D, _>(parts, out, |o| as_float::<D>(o)),
             Plan::Double => put_run::<D, _>(parts, out, |o| as_double(o)),
             _ if may_run::<D>(element) => {
                 let held = held(parts);

@@ -57,7 +57,7 @@ pub trait Dialect {
     const NULL: i32;
 
     /// Whether it is that of the package `cassandra`. Arrays with signalling NaNs are turned down
-    /// then: they are numbers of Python's on their way there, which makes them quiet. Values of
+    /// then: drivers convert elements to Python floats, which quiets them, or not. Values of
     /// user-defined types are read by position, or else by attribute.
     const REFERENCE: bool;
 
@@ -156,7 +156,7 @@ pub fn whole<'py, D: Dialect>(
             Plan::Int => fixed(py, as_int(object)),
             Plan::BigInt | Plan::Counter => fixed(py, as_bigint(object)),
             Plan::Double => fixed(py, as_double(object)),
-            Plan::Float => fixed(py, as_float(object)),
+            Plan::Float => fixed(py, as_float::<D>(object)),
             Plan::Boolean => fixed(py, as_boolean(object)),
             Plan::Timestamp => fixed(py, as_timestamp::<D>(object)),
             Plan::Uuid => fixed(py, as_uuid(object)),
@@ -169,7 +169,7 @@ pub fn whole<'py, D: Dialect>(
             Plan::Vector(_) => {
                 numpy::learn(given);
                 let made = sized(plan, given)?;
-                Ok(made.filter(|made| !D::REFERENCE || !is_signalling(plan, made.as_bytes())))
+                Ok(made.filter(|made| !D::REFERENCE || !is_unusual(plan, made.as_bytes())))
             }
             _ => Ok(None),
         }
@@ -237,9 +237,12 @@ pub unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
 }
 
 #[inline(always)]
-pub(super) unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
+pub(super) unsafe fn as_float<D: Dialect>(object: Object) -> Option<[u8; 4]> {
     // SAFETY: the caller's word.
     let wide = unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }?;
+    if D::REFERENCE && KEEPS_SIGNALLING && wide.is_nan() {
+        return None;
+    }
     narrow(wide).map(f32::to_be_bytes)
 }
 
@@ -265,14 +268,20 @@ unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
     unsafe { Borrowed::from_ptr(Python::assume_attached(), object) }
 }
 
-/// Whether there is a signalling NaN among the numbers of a vector of binary32.
-fn is_signalling(plan: &HostPlan, bytes: &[u8]) -> bool {
+/// Whether `struct` writes and reads a signalling NaN of binary32 as one: from CPython 3.14 on. Before,
+/// and here, converting between binary32 and binary64 quiets it.
+pub const KEEPS_SIGNALLING: bool = cfg!(Py_3_14);
+
+/// Whether drivers may write one of the numbers of a vector of binary32 otherwise: a signalling NaN,
+/// which goes through a Python float there; or any NaN, where that has come from a signalling one.
+pub fn is_unusual(plan: &HostPlan, bytes: &[u8]) -> bool {
     let Plan::Vector(vector) = plan else { return false };
     // All are looked at, without a branch, and without putting their bytes into order: many at once.
+    let mask = if KEEPS_SIGNALLING { 0x0000_807f } else { 0x0000_c07f };
     let one = |number: &[u8; 4]| {
         let bytes = u32::from_le_bytes(*number);
-        let (not_quiet, some) = (bytes & 0x0000_c07f == 0x0000_807f, bytes & 0xffff_3f00 != 0);
-        u32::from(not_quiet & some)
+        let (all_ones, some) = (bytes & mask == 0x0000_807f, bytes & 0xffff_7f00 != 0);
+        u32::from(all_ones & some)
     };
     matches!(vector.element, Plan::Float)
         && bytes.as_chunks::<4>().0.iter().fold(0, |any, number| any | one(number)) != 0
@@ -403,7 +412,7 @@ pub(super) unsafe fn put_cell<D: Dialect>(
         match plan {
             Plan::Int => put_fixed_cell(as_int(object), out),
             Plan::BigInt | Plan::Counter => put_fixed_cell(as_bigint(object), out),
-            Plan::Float => put_fixed_cell(as_float(object), out),
+            Plan::Float => put_fixed_cell(as_float::<D>(object), out),
             Plan::Double => put_fixed_cell(as_double(object), out),
             Plan::Boolean => put_fixed_cell(as_boolean(object), out),
             Plan::Timestamp => put_fixed_cell(as_timestamp::<D>(object), out),
@@ -459,7 +468,7 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
                 small(object).and_then(|n| i8::try_from(n).ok()).map(i8::to_be_bytes),
                 out,
             ),
-            Plan::Float => put_fixed(as_float(object), out),
+            Plan::Float => put_fixed(as_float::<D>(object), out),
             Plan::Double => put_fixed(as_double(object), out),
             Plan::Boolean => put_fixed(as_boolean(object), out),
             Plan::Text => put_slice(text(object), out),
@@ -496,12 +505,14 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
             },
             Plan::Vector(vector) => match items(object) {
                 Some(parts) if parts.len() == vector.dimension && vector.width.is_some() => {
+                    let start = out.len();
                     put_bare::<D>(&vector.element, parts, out)
+                        && !(D::REFERENCE && KEEPS_SIGNALLING && is_unusual(plan, &out[start..]))
                 }
                 None if vector.width.is_some() => {
                     let start = out.len();
                     put_vector(vector, object, out)
-                        && !(D::REFERENCE && is_signalling(plan, &out[start..]))
+                        && !(D::REFERENCE && is_unusual(plan, &out[start..]))
                 }
                 _ => false,
             },

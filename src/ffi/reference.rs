@@ -14,6 +14,7 @@ use turbocql_codec::{Plan, types};
 
 use super::decode::{Maker, or_none};
 use super::make;
+use super::quick::KEEPS_SIGNALLING;
 use super::quick_path::QuickPath;
 use crate::value::decode::Choices;
 use crate::value::record::Record;
@@ -117,6 +118,7 @@ impl<'a, 'py> Reference<'a, 'py> {
                     }
                     _ => ptr::null_mut(),
                 },
+                Plan::Float if is_signalling(bytes) => ptr::null_mut(),
                 Plan::Inet => address(bytes),
                 Plan::VarInt => owned(self.varint(bytes)),
                 Plan::Decimal => owned(self.decimal(bytes)),
@@ -199,6 +201,9 @@ impl<'a, 'py> Reference<'a, 'py> {
         }
         let (fours, eights) = (bytes.as_chunks::<4>().0, bytes.as_chunks::<8>().0);
         let made = match &vector.element {
+            Plan::Float if fours.iter().any(|number| is_signalling(number)) => {
+                return ptr::null_mut();
+            }
             Plan::Float => make::floats(py, count, |i| f32::from_be_bytes(fours[i]).into()),
             Plan::Double => make::floats(py, count, |i| f64::from_be_bytes(eights[i])),
             Plan::Int => make::ints(py, count, |i| i32::from_be_bytes(fours[i]).into()),
@@ -207,6 +212,13 @@ impl<'a, 'py> Reference<'a, 'py> {
         };
         made.map_or(ptr::null_mut(), |list| list.into_any().into_ptr())
     }
+}
+
+/// Whether a number of binary32 is a NaN of which drivers may make another one.
+fn is_signalling(bytes: &[u8]) -> bool {
+    let Ok(bytes) = bytes.try_into() else { return false };
+    let bits = u32::from_be_bytes(bytes);
+    KEEPS_SIGNALLING && bits & 0x7fc0_0000 == 0x7f80_0000 && bits & 0x003f_ffff != 0
 }
 
 /// Errors, of which an allocation's is the only one, are seen again by who looks next.
