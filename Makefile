@@ -19,7 +19,7 @@ RIVALS := scylla-driver cassandra-driver acsylla scyllapy
 DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate test check proof build wheels bench instructions jars format format-check lint types docs rust-test python-test clean
+.PHONY: help demo demo-accelerate test check check-pythons proof build wheels bench instructions jars format format-check lint types docs rust-test python-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -55,8 +55,11 @@ proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars ## the co
 
 build: $(BIN)/.built ## compile the native core, optimized, into .venv
 
-wheels: $(BIN)/.dev ## the sdist and a wheel per CPython 3.10 to 3.13 into dist/, each installed and tried; WHEELS_PYTHONS="python3.12" for some
+wheels: $(BIN)/.dev ## the sdist and a wheel per CPython 3.10 to 3.15 into dist/, each installed and tried; WHEELS_PYTHONS="python3.12" for some
 	$(BIN)/python scripts/wheels
+
+check-pythons: prerequisites ## builds for each CPython 3.10 to 3.15 and runs the tests there; PYTHONS="python3.14", GROUPS="unit accel", WAYS="quick" for some; hours
+	scripts/check-pythons
 
 format: $(BIN)/.dev ## rewrite all sources in the project's format
 	cargo fmt --all

@@ -32,8 +32,15 @@ impl Held {
 
     #[inline(always)]
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: an exact `bytes`, alive as long as the reference, at an address of its own.
-        unsafe { contents(self.0.as_ptr()) }
+        // SAFETY: an exact `bytes`, alive as long as the reference, at an address of its own. The two
+        // functions only read it, whoever calls.
+        unsafe {
+            if QuickPath::Encode.is_on() {
+                return contents(self.0.as_ptr());
+            }
+            let length = ffi::PyBytes_Size(self.0.as_ptr()) as usize;
+            std::slice::from_raw_parts(ffi::PyBytes_AsString(self.0.as_ptr()).cast(), length)
+        }
     }
 
     pub fn object<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
@@ -54,30 +61,40 @@ impl Drop for Held {
 /// An exact `bytes`, alive as long as what is returned.
 #[inline(always)]
 unsafe fn contents<'a>(bytes: *mut ffi::PyObject) -> &'a [u8] {
-    // SAFETY: an exact `bytes` has this layout; the two functions only read it, whoever calls.
+    // SAFETY: an exact `bytes` has this layout.
     unsafe {
-        if !QuickPath::Encode.is_on() {
-            let length = ffi::PyBytes_Size(bytes) as usize;
-            return std::slice::from_raw_parts(ffi::PyBytes_AsString(bytes).cast(), length);
-        }
         let bytes = bytes.cast::<ffi::PyBytesObject>();
         let length = (*bytes).ob_base.ob_size as usize;
         std::slice::from_raw_parts((&raw const (*bytes).ob_sval).cast(), length)
     }
 }
 
+/// Serialized bytes that are read by their layout, which has been tried: made by [`Value::of`] alone.
+pub struct Quick(pub Held);
+
 /// A serialized value.
 pub enum Value {
-    Bytes(Held),
+    Bytes(Quick),
+    /// The same, read by functions.
+    Safe(Held),
     Null,
     Unset,
+}
+
+impl Value {
+    #[inline]
+    pub fn of(held: Held) -> Value {
+        if QuickPath::Encode.is_on() { Value::Bytes(Quick(held)) } else { Value::Safe(held) }
+    }
 }
 
 impl AsCell for Value {
     #[inline(always)]
     fn as_cell(&self) -> Cell<'_> {
         match self {
-            Value::Bytes(bytes) => Cell::Value(bytes.as_bytes()),
+            // SAFETY: an exact `bytes`, alive as long as the reference.
+            Value::Bytes(Quick(held)) => Cell::Value(unsafe { contents(held.0.as_ptr()) }),
+            Value::Safe(held) => Cell::Value(held.as_bytes()),
             Value::Null => Cell::Null,
             Value::Unset => Cell::Unset,
         }
@@ -117,7 +134,7 @@ pub fn append_values(
                     return false;
                 }
                 ffi::Py_INCREF(item);
-                Value::Bytes(Held(NonNull::new_unchecked(item)))
+                Value::Bytes(Quick(Held(NonNull::new_unchecked(item))))
             } else if item == ffi::Py_None() {
                 Value::Null
             } else if item == unset.as_ptr() {

@@ -138,7 +138,7 @@ pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
         let object = match i64::try_from(number) {
             // Small ones have but one object each, which Python knows.
             Ok(small) => ffi::PyLong_FromLongLong(small),
-            Err(_) if !QuickPath::BigInts.is_on() => std::ptr::null_mut(),
+            Err(_) if !can_make_large() => std::ptr::null_mut(),
             Err(_) => from_large(number),
         };
         if object.is_null() {
@@ -148,11 +148,21 @@ pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
     }
 }
 
+/// Whether [`from_large`] may be called. It is only called for what is decoded the quick way, which
+/// the tests' switch for the safe way covers.
+#[inline(always)]
+fn can_make_large() -> bool {
+    #[cfg(not(Py_3_14))]
+    return NEW.get().is_some();
+    #[cfg(Py_3_14)]
+    QuickPath::BigInts.is_on()
+}
+
 /// A new `int` of more than 63 bits.
 ///
 /// # Safety
 /// The interpreter's lock is held.
-#[inline]
+#[inline(never)]
 unsafe fn from_large(number: u128) -> *mut ffi::PyObject {
     let count = (128 - number.leading_zeros()).div_ceil(30) as usize;
     // SAFETY: the caller's word.
@@ -224,6 +234,15 @@ pub fn probe_large(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = NEW.look_up() {
         return Ok(Some(missing));
     }
+    let wrong = try_large(py);
+    #[cfg(not(Py_3_14))]
+    if !matches!(wrong, Ok(None)) {
+        NEW.forget();
+    }
+    wrong
+}
+
+fn try_large(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(wrong) = probe_digits(py)? {
         return Ok(Some(wrong));
     }

@@ -39,6 +39,12 @@ impl<F: Copy> Symbol<F> {
         found.is_null().then(|| format!("the interpreter has no {}", self.name.to_string_lossy()))
     }
 
+    /// Has it not used.
+    #[cfg_attr(Py_3_14, expect(dead_code, reason = "there is a public function instead"))]
+    pub fn forget(&self) {
+        self.address.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
     /// The function, where it has been found.
     #[inline(always)]
     pub fn get(&self) -> Option<F> {

@@ -9,7 +9,7 @@ use super::given::{
     At, LONGEST, MOST, Part, check_count, each, exact_bytes, refused, short_text, unexpected,
 };
 pub use crate::ffi::held::Value;
-use crate::ffi::held::{self, Held};
+use crate::ffi::held::{self, Held, Quick};
 use crate::value::interned;
 
 impl Value {
@@ -33,12 +33,12 @@ impl Value {
             let reason = format!("a value of {length} bytes: at most {LONGEST} can be sent");
             return Err(refused(given.py(), at, &reason));
         }
-        Ok(Value::Bytes(Held::new(bytes)))
+        Ok(Value::of(Held::new(bytes)))
     }
 
     fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(match self {
-            Value::Bytes(bytes) => bytes.object(py).into_any(),
+            Value::Bytes(Quick(held)) | Value::Safe(held) => held.object(py).into_any(),
             Value::Null => py.None().into_bound(py),
             Value::Unset => interned::unset(py)?.clone(),
         })
