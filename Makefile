@@ -58,8 +58,8 @@ build: $(BIN)/.built ## compile the native core, optimized, into .venv
 wheels: $(BIN)/.dev ## the sdist and a wheel per CPython 3.10 to 3.15 into dist/, each installed and tried; WHEELS_PYTHONS="python3.12" for some
 	$(BIN)/python scripts/wheels
 
-check-pythons: prerequisites ## builds for each CPython 3.10 to 3.15 and runs the tests there; PYTHONS="python3.14", GROUPS="unit accel", WAYS="quick" for some; hours
-	scripts/check-pythons
+check-pythons: prerequisites ## builds for each CPython 3.10 to 3.15 and runs the tests there; PYTHONS="python3.14", TEST_GROUPS="unit accel", WAYS="quick" for some; hours
+	$(PYTHON) scripts/check-pythons
 
 format: $(BIN)/.dev ## rewrite all sources in the project's format
 	cargo fmt --all
