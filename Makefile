@@ -90,7 +90,7 @@ rust-test: prerequisites
 
 python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
-	TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
+	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
 
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars

@@ -9,7 +9,7 @@ use pyo3::types::PyList;
 use super::quick_path::QuickPath;
 
 /// Has what one probe is shown corrupted: `PATH:WHAT`, for the tests that probes notice it.
-const CORRUPTED: &str = "TURBOCQL_TEST_PROBE";
+const CORRUPTED: &str = "_TURBOCQL_TEST_PROBE";
 
 /// What can be wrong with an object that was read or made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

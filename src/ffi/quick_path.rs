@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 const TESTED: std::ops::RangeInclusive<u8> = 10..=15;
 
 /// Has the interpreter taken for another version: for the tests of the safe way.
-const OTHER_VERSION: &str = "TURBOCQL_TEST_INTERPRETER";
+const OTHER_VERSION: &str = "_TURBOCQL_TEST_INTERPRETER";
 
 macro_rules! quick_paths {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {

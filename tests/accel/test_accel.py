@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SAFE = bool(os.environ.get("TURBOCQL_TEST_INTERPRETER"))
+SAFE = bool(os.environ.get("_TURBOCQL_TEST_INTERPRETER"))
 """Whether the native core runs as on an interpreter that nobody has tested."""
 DRIVERS = ("scylla-driver", "cassandra-driver")
 EARLIER = ("scylla-driver-earlier", "cassandra-driver-earlier")

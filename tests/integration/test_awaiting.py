@@ -396,7 +396,7 @@ def test_handles_that_are_not_as_expected_are_not_used(cassandra: Cassandra) -> 
         "asyncio.run(main())\n"
         "print([name for name, on, _ in _core.quick_paths() if not on])\n"
     )
-    environment = {"TURBOCQL_TEST_INTERPRETER": "", "TURBOCQL_TEST_PROBE": "handles:value"}
+    environment = {"_TURBOCQL_TEST_INTERPRETER": "", "_TURBOCQL_TEST_PROBE": "handles:value"}
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", program, *cassandra.contact_points],
         env={**os.environ, **environment},

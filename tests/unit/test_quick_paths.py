@@ -16,7 +16,7 @@ import turbocql
 from turbocql import _core
 
 PATHS = [path.name for path in turbocql.diagnosis().quick_paths]
-FORCED = os.environ.get("TURBOCQL_TEST_INTERPRETER")
+FORCED = os.environ.get("_TURBOCQL_TEST_INTERPRETER")
 TESTED = {f"3.{minor}" for minor in range(10, 16)}
 
 VALUES = """
@@ -77,7 +77,7 @@ def paths_of(*arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
     """The quick paths of a process of its own, in which all values have been right."""
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", VALUES, *arguments],
-        env={**os.environ, "TURBOCQL_TEST_INTERPRETER": "", **environment},
+        env={**os.environ, "_TURBOCQL_TEST_INTERPRETER": "", **environment},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -96,7 +96,7 @@ def test_all_are_on_where_they_were_tested() -> None:
 
 def test_none_is_on_where_they_were_not_tested() -> None:
     for version in ("3.9", "3.16", "3.99", "4.0", "3.1", "3.130"):
-        found = paths_of(TURBOCQL_TEST_INTERPRETER=version)
+        found = paths_of(_TURBOCQL_TEST_INTERPRETER=version)
         assert [name for name, path in found.items() if path["on"]] == []
         for path in found.values():
             assert path["reason"] == f"tested with CPython 3.10 to 3.15, this is cpython {version}"
@@ -129,7 +129,7 @@ BUILT_ON = {"encode": {"big ints", "serialize"}}
 
 @pytest.mark.parametrize(("name", "fault"), CORRUPTED)
 def test_each_probe_notices_what_is_wrong(name: str, fault: str) -> None:
-    found = paths_of(name, TURBOCQL_TEST_PROBE=f"{name}:{fault}")
+    found = paths_of(name, _TURBOCQL_TEST_PROBE=f"{name}:{fault}")
     off = {name for name, path in found.items() if not path["on"]}
     assert off == {name} | BUILT_ON.get(name, set())
     assert found[name]["reason"]
