@@ -95,6 +95,12 @@ mod _core {
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         let py = module.py();
+        // Before anything is looked up, which is kept for the process.
+        if crate::ffi::interpreter::interpreter(py) != 0 {
+            let reason = "turbocql works in the main interpreter only: native code like it has one \
+                          per process";
+            return Err(pyo3::exceptions::PyImportError::new_err(reason));
+        }
         QuickPath::Coroutines.decide(py, crate::ffi::send::install::<OpAwait>)?;
         crate::ffi::quick::prepare(py)?;
         QuickPath::Serialize.decide(py, crate::ffi::method::install)?;

@@ -13,19 +13,12 @@ import importlib as _importlib
 import os as _os
 from typing import Any as _Any
 
-from . import _core
-
-if _core.interpreter() != 0:
-    raise ImportError(
-        "turbocql works in the main interpreter only: native code like it has one per process"
-    )
-
 # Those with an underscore are the native core's, which looks for them when it first needs one: by
 # then a program may have no file descriptor left, or be at its end.
 from . import _cassandra as _cassandra
+from . import _core, aio, cluster, codec, errors, policies, protocol, schema, security
 from . import _records as _records
 from . import _row_classes as _row_classes
-from . import aio, cluster, codec, errors, policies, protocol, schema, security
 from .bulk import BulkFailure, BulkReport
 from .config import Config
 from .diagnose import Diagnosis, diagnose, diagnosis

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import BuiltinFunctionType, FunctionType
@@ -93,7 +94,7 @@ class Tls:
     system."""
     certificate: str | os.PathLike[str] | bytes | None = None
     """The client's own certificate, for servers that ask for one, in PEM, followed by those
-    between it and its authority. Goes with `key`."""
+    between it and its authority. Goes with `key`. A private key beside them is left out."""
     key: str | os.PathLike[str] | bytes | Secret[str] | Secret[bytes] | None = field(
         default=None, repr=False
     )
@@ -112,6 +113,9 @@ class Tls:
 
     def __post_init__(self) -> None:
         _conceal(self, "key")
+        for name in ("ca", "certificate"):
+            if isinstance(getattr(self, name), bytes):
+                object.__setattr__(self, name, _certificates(getattr(self, name)))
         for name in ("ca", "certificate", "key"):
             value = getattr(self, name)
             kinds = (
@@ -201,13 +205,25 @@ def _read_pem(
         return " is PEM itself where a path is expected: give it as bytes"
     try:
         with open(given, "rb") as file:
-            return Secret(file.read()) if name == "key" else file.read()
+            return Secret(file.read()) if name == "key" else _certificates(file.read())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be a path"
     # A path that is none but has a dot, as those of files have, is shown where no key belongs: the
     # letters of PEM have none.
     known = _exists(path) or (name != "key" and "." in path and len(path) < 200)
     return f": {path!r}: {reason}" if known and not holds_url(path) else f": <not shown>: {reason}"
+
+
+def _certificates(pem: bytes) -> bytes:
+    """PEM without the private key that files of certificates often hold, too: it is no secret."""
+    if b"PRIVATE KEY" not in pem:
+        return pem
+    return b"".join(found.group() + b"\n" for found in _CERTIFICATE.finditer(pem))
+
+
+_CERTIFICATE = re.compile(
+    rb"-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----.*?-----END \1-----", re.DOTALL
+)
 
 
 def _is_path(key: object) -> bool:

@@ -240,6 +240,10 @@ type Sample<'a> = (&'a HostPlan, &'a [u8], &'a CStr);
 
 /// Tries how values are made.
 pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
+    let wrong = probe::classes(py)?;
+    if wrong.is_some() {
+        return Ok(wrong);
+    }
     let late = 253_402_300_799_999_i64.to_be_bytes();
     let list = Plan::List(Box::new(Plan::Text));
     let listed = b"\0\0\0\x03\0\0\0\x01a\xff\xff\xff\xff\0\0\0\x02\xc3\xa9";

@@ -15,13 +15,17 @@ pub fn record<'py>(
     values: &mut Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let class = class.cast::<PyType>()?;
-    // SAFETY: a class that is alive.
-    let tuple =
-        unsafe { ffi::PyType_HasFeature(class.as_type_ptr(), ffi::Py_TPFLAGS_TUPLE_SUBCLASS) != 0 };
+    let quick = QuickPath::Records.is_on();
+    let tuple = if quick {
+        // SAFETY: a class that is alive.
+        unsafe { ffi::PyType_HasFeature(class.as_type_ptr(), ffi::Py_TPFLAGS_TUPLE_SUBCLASS) != 0 }
+    } else {
+        class.is_subclass_of::<PyTuple>()?
+    };
     if !tuple {
         return Err(PyTypeError::new_err("a record is of a subclass of tuple"));
     }
-    if QuickPath::Records.is_on() {
+    if quick {
         return filled(class, values);
     }
     // `__new__` of the class may be anything.
@@ -73,6 +77,10 @@ pub unsafe fn allocate_tuple(
 
 /// Tries how records and instances are made.
 pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
+    let wrong = probe::classes(py)?;
+    if wrong.is_some() {
+        return Ok(wrong);
+    }
     let sample = c"__import__('collections').namedtuple('Sample', ['one', 'other'])";
     let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
     let parts = PyTuple::new(py, ["a", "b"])?;
@@ -91,6 +99,10 @@ pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
         return Ok(Some("a named tuple was made with another hash than a tuple".to_owned()));
     }
     let class = py.eval(c"type('Sample', (), {'__slots__': ('own',)})", None, None)?;
+    let builtin = py.get_type::<pyo3::types::PyMemoryView>();
+    if !has_own_allocation(class.cast::<PyType>()?) || has_own_allocation(&builtin) {
+        return Ok(Some("classes that Python code made are not told from others".to_owned()));
+    }
     let made = bare(class.cast::<PyType>()?)?;
     let expected = class.call0()?;
     set(&made, &PyString::new(py, "own"), parts.as_any())?;
@@ -106,7 +118,7 @@ pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
 #[inline]
 pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let class = class.cast::<PyType>()?;
-    if QuickPath::Records.is_on() {
+    if QuickPath::Records.is_on() && has_own_allocation(class) {
         return bare(class);
     }
     let py = class.py();
@@ -114,12 +126,26 @@ pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     object.getattr(pyo3::intern!(py, "__new__"))?.call1((class,))
 }
 
+/// Whether instances of a class begin as `object.__new__` makes them: not so those of classes that C
+/// code made and that fill in more.
+#[inline]
+pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
+    let class = class.as_type_ptr();
+    // SAFETY: classes that are alive.
+    unsafe {
+        let address = |class: *mut ffi::PyTypeObject| (*class).tp_new.map(|new| new as usize);
+        ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_HEAPTYPE) != 0
+            && ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_HAVE_GC) != 0
+            && address(class) == address(&raw mut ffi::PyBaseObject_Type)
+    }
+}
+
 /// The same, past every call.
 #[inline]
 fn bare<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
-    // SAFETY: a class that Python code made and that has `object.__new__`, of which the callers see
-    // to it; the memory comes zeroed, which for slots means that they are empty.
+    // SAFETY: a class with `object.__new__` (`has_own_allocation`); the memory comes zeroed, which for
+    // slots means that they are empty.
     unsafe {
         let class = class.as_type_ptr();
         let Some(allocate) = (*class).tp_alloc else {

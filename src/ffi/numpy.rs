@@ -5,6 +5,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -88,6 +89,11 @@ fn try_to_learn(given: &Bound<'_, PyAny>) {
         modules.get_item("numpy")
     };
     let Ok(Some(numpy)) = loaded() else { return };
+    // Another thread may be importing it.
+    let whole = ["ndarray", "dtype", "zeros", "__version__"];
+    if !whole.iter().all(|name| numpy.hasattr(*name).unwrap_or(false)) {
+        return;
+    }
     // Whatever it was, the buffer protocol goes on to work.
     let decided = QuickPath::Arrays.decide(py, |_| {
         Ok(match try_layout(&numpy)? {
@@ -98,12 +104,24 @@ fn try_to_learn(given: &Bound<'_, PyAny>) {
             Err(reason) => Some(reason),
         })
     });
-    TRIED.store(decided.is_ok(), Ordering::Relaxed);
+    if let Err(interrupt) = decided {
+        if interrupt.is_instance_of::<PyKeyboardInterrupt>(py) {
+            // SAFETY: the lock is held. It is raised where Python looks for signals next.
+            unsafe { ffi::PyErr_SetInterrupt() };
+        }
+        return;
+    }
+    TRIED.store(true, Ordering::Relaxed);
 }
 
 /// Tries the layout on arrays of which everything is known.
 fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
     let wrong = || Ok(Err("arrays are not laid out as expected".to_owned()));
+    // What is read is part of the interface that NumPy keeps within a major version.
+    let version: String = numpy.getattr("__version__")?.extract()?;
+    if !["1.", "2."].iter().any(|major| version.starts_with(major)) {
+        return Ok(Err(format!("tested with NumPy 1 and 2, this is {version}")));
+    }
     let class = numpy.getattr("ndarray")?.cast_into::<PyType>()?;
     if class.getattr("__basicsize__")?.extract::<usize>()? < size_of::<Array>() {
         return wrong();

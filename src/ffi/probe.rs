@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyType};
 
 use super::quick_path::QuickPath;
 
@@ -113,4 +113,29 @@ fn flip_tracking(object: &Bound<'_, PyAny>) {
 pub fn references<T>(object: &Bound<'_, T>) -> isize {
     // SAFETY: alive, and the lock is held.
     unsafe { ffi::Py_REFCNT(object.as_ptr()) }
+}
+
+/// Why classes do not keep their functions where they are looked for, if so: what CPython itself tells
+/// of them is compared with what is read.
+pub fn classes(py: Python<'_>) -> PyResult<Option<String>> {
+    let samples = [c"type('Sample', (tuple,), {})", c"type('Sample', (), {'__slots__': ('own',)})"];
+    for sample in samples {
+        let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
+        let class = class.as_type_ptr();
+        // SAFETY: a class that is alive, and numbers of slots. What is read is compared, not called.
+        let same = unsafe {
+            let told = |slot| ffi::PyType_GetSlot(class, slot) as usize;
+            let allocate = (*class).tp_alloc.map_or(0, |function| function as usize);
+            let new = (*class).tp_new.map_or(0, |function| function as usize);
+            let flags = ffi::PyType_GetFlags(class);
+            allocate == told(ffi::Py_tp_alloc)
+                && new == told(ffi::Py_tp_new)
+                && ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_HEAPTYPE)
+                    == i32::from(flags & ffi::Py_TPFLAGS_HEAPTYPE != 0)
+        };
+        if !same {
+            return Ok(Some("a class does not have its functions where they should be".to_owned()));
+        }
+    }
+    Ok(None)
 }

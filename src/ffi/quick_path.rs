@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
 
 /// Minor versions of CPython 3 that every quick path was tested with: `make check-pythons`.
@@ -100,22 +100,26 @@ impl QuickPath {
     /// Decides whether it is taken: a probe returns why it is not to be, if so.
     ///
     /// # Errors
-    /// What is no `Exception`, such as a KeyboardInterrupt. Any other error of a probe is a reason
-    /// not to take the path.
+    /// MemoryError, and what is no `Exception`, such as a KeyboardInterrupt. Any other error of a probe
+    /// is a reason not to take the path.
     pub fn decide(
         self,
         py: Python<'_>,
         probe: impl FnOnce(Python<'_>) -> PyResult<Option<String>>,
     ) -> PyResult<bool> {
-        let reason = match unknown_interpreter(py)? {
-            Some(reason) => Some(reason),
-            None => match probe(py) {
-                Ok(reason) => reason,
-                Err(error) if error.is_instance_of::<PyException>(py) => {
-                    Some(format!("the probe failed: {error}"))
-                }
-                Err(error) => return Err(error),
-            },
+        let tried = match unknown_interpreter(py) {
+            Ok(None) => probe(py),
+            known => known,
+        };
+        let reason = match tried {
+            Ok(reason) => reason,
+            Err(error)
+                if error.is_instance_of::<PyException>(py)
+                    && !error.is_instance_of::<PyMemoryError>(py) =>
+            {
+                Some(format!("the probe failed: {error}"))
+            }
+            Err(error) => return Err(error),
         };
         let (state, good) = (&STATES[self as usize], reason.is_none());
         *state.reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
@@ -140,6 +144,11 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
         return Ok(Some(format!(
             "tested with CPython 3.{first} to 3.{last}, this is {implementation} {version}"
         )));
+    }
+    // Layouts may move until there is a release candidate.
+    let level: String = sys.getattr("version_info")?.get_item(3)?.extract()?;
+    if level == "alpha" || level == "beta" {
+        return Ok(Some(format!("tested with releases of CPython, this is {version} {level}")));
     }
     // Builds that other extensions may be shared with, so that only the interpreter itself tells.
     let flags = [
@@ -177,7 +186,11 @@ pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
 #[pyfunction]
 pub fn force_safe(force: bool) {
     FORCED_SAFE.store(force, Ordering::Relaxed);
-    for state in &STATES {
+    for (path, state) in QuickPath::ALL.iter().zip(&STATES) {
+        // Once they are installed, these stay.
+        if matches!(path, QuickPath::Coroutines | QuickPath::Handles | QuickPath::Serialize) {
+            continue;
+        }
         state.on.store(state.probed.load(Ordering::Relaxed) && !force, Ordering::Relaxed);
     }
 }

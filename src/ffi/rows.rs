@@ -305,6 +305,10 @@ fn row<'py>(
 
 /// Tries how pages become rows.
 pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
+    let wrong = probe::classes(py)?;
+    if wrong.is_some() {
+        return Ok(wrong);
+    }
     let sample = c"__import__('collections').namedtuple('Sample', ['one', 'other'])";
     let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
     let parts = [PyString::new(py, "a part of a row"), PyString::new(py, "another part")];

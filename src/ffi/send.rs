@@ -38,9 +38,10 @@ pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
         let awaits = methods.am_await.map_or(0, |function| function as usize);
         let expected = slot(ffi::Py_am_await);
         let read = probe::read(QuickPath::Coroutines, "a class", awaits, expected);
-        if read.is_some() || expected == 0 || methods.am_send.is_some() {
+        if read.is_some() || expected == 0 {
             return Ok(read.or(wrong("am_await")?));
         }
+        // It may be there from an import that something ended later.
         let function: ffi::sendfunc = send::<T>;
         methods.am_send = Some(function);
         if slot(ffi::Py_am_send) != function as usize {

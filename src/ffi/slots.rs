@@ -52,29 +52,34 @@ pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
     if READY.is_known() {
         return Ok(true);
     }
-    QuickPath::Handles.decide(py, |py| {
-        let class = interned::ready(py)?;
-        let missing = READY.find(class, &["_told", "_callback"])?;
-        if missing.is_some() {
-            return Ok(missing);
-        }
-        let parts: [Bound<'_, PyAny>; 2] =
-            [PyList::new(py, [1])?.into_any(), PyList::new(py, [2])?.into_any()];
-        let Some(made) = ready(&parts[0], &parts[1]) else {
-            return Ok(READY.forget("a handle could not be made".to_owned()));
-        };
-        let good = made.getattr("_told")?.is(&parts[0]) && made.getattr("_callback")?.is(&parts[1]);
-        let held = parts.iter().all(|part| probe::references(part) == 2);
-        let expected = make::instance(class)?;
-        for (name, part) in ["_told", "_callback"].into_iter().zip(&parts) {
-            make::set(&expected, &PyString::new(py, name), part)?;
-        }
-        // Each is equal to itself alone.
-        let found = (good, held, made.get_type().is(class), tracked(&made), tracked(&expected));
-        let wrong =
-            probe::read(QuickPath::Handles, "a handle", found, (true, true, true, true, true));
-        Ok(wrong.and_then(|wrong| READY.forget(wrong)))
-    })
+    let known = QuickPath::Handles.decide(py, try_ready);
+    if !matches!(known, Ok(true)) {
+        READY.forget();
+    }
+    known
+}
+
+fn try_ready(py: Python<'_>) -> PyResult<Option<String>> {
+    let class = interned::ready(py)?;
+    let missing = READY.find(class, &["_told", "_callback"])?;
+    if missing.is_some() {
+        return Ok(missing);
+    }
+    let parts: [Bound<'_, PyAny>; 2] =
+        [PyList::new(py, [1])?.into_any(), PyList::new(py, [2])?.into_any()];
+    let Some(made) = ready(&parts[0], &parts[1]) else {
+        return Ok(Some("a handle could not be made".to_owned()));
+    };
+    let good = made.getattr("_told")?.is(&parts[0]) && made.getattr("_callback")?.is(&parts[1]);
+    let held = parts.iter().all(|part| probe::references(part) == 2);
+    let expected = make::instance(class)?;
+    for (name, part) in ["_told", "_callback"].into_iter().zip(&parts) {
+        make::set(&expected, &PyString::new(py, name), part)?;
+    }
+    // Each is equal to itself alone.
+    let found = (good, held, made.get_type().is(class), tracked(&made), tracked(&expected));
+    let wrong = probe::read(QuickPath::Handles, "a handle", found, (true, true, true, true, true));
+    Ok(wrong)
 }
 
 /// Whether the GC tracks an object.
@@ -133,6 +138,20 @@ impl Slotted {
         values: [Bound<'_, PyAny>; N],
         expected: &Bound<'_, PyAny>,
     ) -> PyResult<Option<String>> {
+        let tried = self.try_to_learn(path, names, values, expected);
+        if !matches!(tried, Ok(None)) {
+            self.forget();
+        }
+        tried
+    }
+
+    fn try_to_learn<const N: usize>(
+        &self,
+        path: QuickPath,
+        names: [&str; N],
+        values: [Bound<'_, PyAny>; N],
+        expected: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<String>> {
         let py = expected.py();
         let missing = self.find(expected.get_type().as_any(), &names)?;
         if missing.is_some() {
@@ -147,7 +166,7 @@ impl Slotted {
             )
         };
         let Some(made) = made else {
-            return Ok(self.forget("an instance could not be made".to_owned()));
+            return Ok(Some("an instance could not be made".to_owned()));
         };
         let wrong = probe::made(path, "an instance", &made, expected, false)?;
         for (slot, (name, value)) in names.iter().zip(&values).enumerate() {
@@ -158,24 +177,29 @@ impl Slotted {
                 || !expected.getattr(*name)?.is(borrowed(py, found))
                 || !given.is(value)
             {
-                return Ok(self.forget(format!("{name} was found in another slot")));
+                return Ok(Some(format!("{name} was found in another slot")));
             }
         }
         drop(made);
         if counts != values.each_ref().map(probe::references) {
-            return Ok(self.forget("an instance did not give up what it held".to_owned()));
+            return Ok(Some("an instance did not give up what it held".to_owned()));
         }
-        Ok(wrong.and_then(|wrong| self.forget(wrong)))
+        Ok(wrong)
     }
 
-    /// Takes back that the slots were found; gives the reason on.
-    fn forget(&self, reason: String) -> Option<String> {
+    /// Takes back that the slots were found.
+    fn forget(&self) {
         self.class.store(ptr::null_mut(), Ordering::Release);
-        Some(reason)
     }
 
     fn find(&self, class: &Bound<'_, PyAny>, names: &[&str]) -> PyResult<Option<String>> {
         let py = class.py();
+        // Whatever somebody has put in its place.
+        let plain = class.get_type().is(py.get_type::<PyType>());
+        let known = class.cast::<PyType>().ok().filter(|_| plain && QuickPath::Records.is_on());
+        if !known.is_some_and(|class| make::has_own_allocation(class)) {
+            return Ok(Some("it is no class that Python code made".to_owned()));
+        }
         let size: usize = class.getattr("__basicsize__")?.extract()?;
         let (instance, mark) = (make::instance(class)?, py.get_type::<PyType>());
         for (name, offset) in names.iter().zip(&self.offsets) {

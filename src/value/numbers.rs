@@ -55,7 +55,14 @@ fn exact_int<'py>(
     let index = pyo3::intern!(value.py(), "__index__");
     match value.getattr_opt(index).map_err(|error| raised(plan, value, error))? {
         Some(index) if !value.is_instance_of::<pyo3::types::PyType>() => {
-            let number = index.call0().map_err(|error| unread(plan, value, expected, error))?;
+            // What it raises says nothing of the range: varints have none.
+            let number = index.call0().map_err(|error| {
+                if error.is_instance_of::<PyTypeError>(value.py()) {
+                    mismatch(plan, expected, value)
+                } else {
+                    raised(plan, value, error)
+                }
+            })?;
             if number.is_instance_of::<PyInt>() {
                 Ok(number)
             } else {

@@ -123,7 +123,7 @@ CORRUPTED = [
     *((name, "references") for name in PATHS if name not in {*READ, "encode", "handles"}),
     *((name, "tracking") for name in PATHS if name in TRACKED),
 ]
-BUILT_ON = {"encode": {"big ints", "serialize"}}
+BUILT_ON = {"encode": {"big ints", "serialize"}, "records": {"uuids", "addresses", "times"}}
 """What is not on without another one."""
 
 
@@ -139,7 +139,70 @@ def test_the_safe_way_can_be_forced_and_taken_back() -> None:
     before = _core.quick_paths()
     _core.force_safe(True)
     try:
-        assert not any(on for _, on, _ in _core.quick_paths())
+        installed = {"coroutines", "handles", "serialize"}
+        assert not any(on for name, on, _ in _core.quick_paths() if name not in installed)
     finally:
         _core.force_safe(False)
     assert _core.quick_paths() == before
+
+
+def run_here(program: str) -> None:
+    """Runs a program in a process of its own, with all quick paths there are."""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "_TURBOCQL_TEST_INTERPRETER": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+ONLY_UUIDS = """
+from turbocql import _core
+off = {name for name, on, _ in _core.quick_paths() if not on}
+assert off == {"uuids"}, off
+"""
+
+
+@pytest.mark.parametrize(
+    "replacement",
+    [
+        "lambda *_, **__: None",
+        "lambda *_, **__: True",
+        "lambda *_, **__: memoryview(b'')",
+        "lambda *_, **__: (one for one in ())",
+        "memoryview",
+        "type('Own', (uuid.UUID,), {'__eq__': lambda self, other: 1 / 0, '__hash__': None})",
+        "type('Own', (uuid.UUID,), {'__init__': lambda self, *_: 1 / 0})",
+    ],
+)
+def test_what_somebody_has_put_in_the_place_of_a_class(replacement: str) -> None:
+    """It makes its path be off, whatever it is, and nothing crash."""
+    run_here(f"import uuid\nuuid.UUID = {replacement}\n{ONLY_UUIDS}")
+
+
+def test_a_probe_that_raises_leaves_its_path_off() -> None:
+    """The quick path has the GC not track what it makes."""
+    run_here(
+        "import gc, uuid\nown = uuid.UUID.__eq__\n"
+        "def fail(self, other):\n    raise RuntimeError\n"
+        "uuid.UUID.__eq__ = fail\nimport turbocql.codec\nuuid.UUID.__eq__ = own\n"
+        f"{ONLY_UUIDS}"
+        "assert gc.is_tracked(turbocql.codec.decode('uuid', bytes(16)))\n"
+    )
+
+
+def test_interrupts_and_no_memory_end_an_import_and_not_a_path() -> None:
+    program = (
+        "import uuid\nown, left = uuid.UUID.__eq__, [KeyboardInterrupt, MemoryError]\n"
+        "def fail(self, other):\n    raise left.pop(0)\n"
+        "uuid.UUID.__eq__ = fail\n"
+        "for error in list(left):\n"
+        "    try:\n        import turbocql\n    except error:\n        pass\n"
+        "    else:\n        raise AssertionError(error)\n"
+        "uuid.UUID.__eq__ = own\n"
+        "from turbocql import _core\n"
+        "assert all(on for _, on, _ in _core.quick_paths()), _core.quick_paths()\n"
+    )
+    run_here(program)

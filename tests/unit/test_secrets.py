@@ -419,3 +419,18 @@ def test_a_file_that_is_missing_is_still_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml") as caught:
         Config.from_toml(tmp_path / "none.toml")
     assert isinstance(caught.value.__cause__, FileNotFoundError)
+
+
+def test_a_private_key_beside_a_certificate_is_not_kept() -> None:
+    certificate = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
+    key = b"-----BEGIN PRIVATE KEY-----\n" + SECRET.encode() + b"\n-----END PRIVATE KEY-----"
+    together = b"\n".join((certificate, key, certificate, b""))
+    tls = Tls(certificate=together, key=together, ca=together)
+    assert tls.certificate == tls.ca == certificate + b"\n" + certificate + b"\n"
+    assert isinstance(tls.key, Secret)
+    assert tls.key.reveal() == together
+    assert SECRET not in str(vars(tls))
+    kept = Tls(certificate=together, key=Path("key.pem"))
+    assert SECRET.encode() not in pickle.dumps(kept)
+    # As it was given, where there is nothing to hide.
+    assert Tls(ca=b"anything").ca == b"anything"
