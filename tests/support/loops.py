@@ -39,6 +39,13 @@ class Loop:
             loop.set_exception_handler(lambda _, context: failures.append(context))
             result = loop.run_until_complete(asyncio.wait_for(main, _LIMIT_S))
             left = asyncio.all_tasks(loop)
+            # An asynchronous generator that was left early is closed by a task of the loop's own.
+            closing = {
+                task for task in left if type(task.get_coro()).__name__ == "async_generator_athrow"
+            }
+            if closing:
+                loop.run_until_complete(asyncio.wait(closing))
+            left -= closing
             assert not left, f"tasks were left over: {left}"
         finally:
             _core.force_notifier(False)
