@@ -10,6 +10,7 @@ use turbocql_codec::types::float::narrow;
 
 use super::numpy::{self, Kind};
 use crate::value::HostPlan;
+use crate::value::numbers::KEEPS_SIGNALLING;
 
 /// Writes the numbers of an array as a vector's elements, each checked against its range. False
 /// when the array is turned down: another number of elements, a number out of range, a dtype that
@@ -150,7 +151,9 @@ trait Number<const N: usize>: Copy {
     #[inline(always)]
     fn as_single(self) -> ([u8; 4], bool) {
         let wide = self.as_f64();
-        ((wide as f32).to_be_bytes(), narrow(wide).is_some())
+        // The safe way knows what becomes of a signalling NaN.
+        let good = narrow(wide).is_some() & !(KEEPS_SIGNALLING & wide.is_nan());
+        ((wide as f32).to_be_bytes(), good)
     }
 }
 

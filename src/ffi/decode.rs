@@ -16,6 +16,7 @@ use super::int::from_u128;
 use super::quick_path::QuickPath;
 use super::{probe, slots};
 use crate::value::decode::{Choices, MILLISECONDS_PER_DAY, PYTHON_DAYS};
+use crate::value::numbers::widen;
 use crate::value::temporal::civil_from_days;
 use crate::value::{HostPlan, interned};
 
@@ -81,7 +82,7 @@ impl Maker {
                     Err(_) => ptr::null_mut(),
                 },
                 Plan::Float => match bytes.try_into() {
-                    Ok(bytes) => or_none(ffi::PyFloat_FromDouble(f32::from_be_bytes(bytes).into())),
+                    Ok(bytes) => or_none(ffi::PyFloat_FromDouble(widen(f32::from_be_bytes(bytes)))),
                     Err(_) => ptr::null_mut(),
                 },
                 Plan::Boolean => match bytes {

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDate, PyDateTime, PyTzInfo};
-use turbocql_codec::types::{self, float::narrow};
+use turbocql_codec::types;
 use turbocql_codec::{Plan, wire};
 
 use super::bytes::copy;
@@ -24,6 +24,7 @@ use super::record::{self, put_record};
 use super::util::put_util;
 use super::vector::{put_bare, put_vector, sized};
 use super::{attribute, decode, make, numpy, rows, slots, version};
+use crate::value::numbers::{KEEPS_SIGNALLING, narrow};
 use crate::value::{HostPlan, interned, temporal};
 
 /// Decides which quick paths are on, and looks up what is needed here, so that nothing is imported,
@@ -240,9 +241,6 @@ pub unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
 pub(super) unsafe fn as_float<D: Dialect>(object: Object) -> Option<[u8; 4]> {
     // SAFETY: the caller's word.
     let wide = unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }?;
-    if D::REFERENCE && KEEPS_SIGNALLING && wide.is_nan() {
-        return None;
-    }
     narrow(wide).map(f32::to_be_bytes)
 }
 
@@ -267,10 +265,6 @@ unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
     // SAFETY: the caller's word.
     unsafe { Borrowed::from_ptr(Python::assume_attached(), object) }
 }
-
-/// Whether `struct` writes and reads a signalling NaN of binary32 as one: from CPython 3.14 on. Before,
-/// and here, converting between binary32 and binary64 quiets it.
-pub const KEEPS_SIGNALLING: bool = cfg!(Py_3_14);
 
 /// Whether drivers may write one of the numbers of a vector of binary32 otherwise: a signalling NaN,
 /// which goes through a Python float there; or any NaN, where that has come from a signalling one.

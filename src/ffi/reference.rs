@@ -14,9 +14,9 @@ use turbocql_codec::{Plan, types};
 
 use super::decode::{Maker, or_none};
 use super::make;
-use super::quick::KEEPS_SIGNALLING;
 use super::quick_path::QuickPath;
 use crate::value::decode::Choices;
+use crate::value::numbers::KEEPS_SIGNALLING;
 use crate::value::record::Record;
 use crate::value::{HostPlan, interned};
 

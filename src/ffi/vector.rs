@@ -13,6 +13,7 @@ use super::int::small;
 use super::object::{float, items};
 use super::quick::{Dialect, Object, as_bigint, as_double, as_int, is_none, put, room};
 use crate::value::HostPlan;
+use crate::value::numbers::KEEPS_SIGNALLING;
 use crate::value::record::Record;
 
 /// New `bytes` of a vector of numbers.
@@ -102,6 +103,8 @@ fn narrow_all(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
         for (number, place) in wide.iter().zip(target.as_chunks_mut::<4>().0) {
             let single = *number as f32;
             good &= single.is_finite() | !number.is_finite();
+            // The safe way knows what becomes of a signalling NaN.
+            good &= !(KEEPS_SIGNALLING & number.is_nan());
             *place = single.to_be_bytes().map(MaybeUninit::new);
         }
         good

@@ -14,6 +14,7 @@ use crate::ffi::buffer::fill_array;
 use crate::ffi::decode::Maker;
 use crate::ffi::make;
 
+use super::numbers::widen;
 use super::record::Record;
 use super::temporal::civil_from_days;
 use super::{Failure, HostPlan, Outcome, interned, list_of, room, tuple_of};
@@ -78,7 +79,7 @@ impl<'py> Decoder<'py> {
             Plan::BigInt => int(py, good(plan, types::bigint::decode(bytes))?),
             Plan::Counter => int(py, good(plan, types::counter::decode(bytes))?),
             Plan::VarInt => self.varint(plan, bytes)?,
-            Plan::Float => float(py, good(plan, types::float::decode(bytes))?.into()),
+            Plan::Float => float(py, widen(good(plan, types::float::decode(bytes))?)),
             Plan::Double => float(py, good(plan, types::double::decode(bytes))?),
             Plan::Decimal => self.decimal(plan, bytes)?,
             Plan::Boolean => good(plan, types::boolean::decode(bytes))?
@@ -398,7 +399,7 @@ impl<'py> Decoder<'py> {
         Ok(Some(match element {
             Plan::Float => {
                 let (count, number) = of::<4>(bytes);
-                make::floats(py, count, |i| f32::from_be_bytes(number(i)).into())?
+                make::floats(py, count, |i| widen(f32::from_be_bytes(number(i))))?
             }
             Plan::Double => {
                 let (count, number) = of::<8>(bytes);

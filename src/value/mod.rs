@@ -6,7 +6,7 @@ pub mod encode;
 pub mod failure;
 mod foreign;
 pub mod interned;
-mod numbers;
+pub mod numbers;
 pub mod record;
 pub mod sequence;
 pub mod temporal;

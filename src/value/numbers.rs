@@ -157,7 +157,7 @@ fn other_double(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<f64> {
 #[inline]
 pub fn float(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<f32> {
     let wide = double(plan, value)?;
-    float::narrow(wide).ok_or_else(|| out_of_range(plan, value))
+    narrow(wide).ok_or_else(|| out_of_range(plan, value))
 }
 
 pub fn encode_decimal(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
@@ -192,4 +192,36 @@ pub fn encode_decimal(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u
     super::room(out, digits.len() / 2 + super::SMALL)?;
     decimal::encode(sign != 0, &digits, scale, out)
         .map_err(|m| super::encode::unfit(plan, value, m))
+}
+
+/// Whether `struct` writes and reads a signalling NaN of binary32 as one, which it does from CPython 3.14
+/// on: drivers in Python do what it does, and so does turbocql. Before, the conversion between binary32
+/// and binary64 quieted it.
+pub const KEEPS_SIGNALLING: bool = cfg!(Py_3_14);
+
+/// A number as binary32; `None` for a finite one beyond its range.
+#[inline(always)]
+pub fn narrow(wide: f64) -> Option<f32> {
+    let single = float::narrow(wide)?;
+    if KEEPS_SIGNALLING && wide.is_nan() {
+        return Some(signalling_as(wide, single));
+    }
+    Some(single)
+}
+
+#[cold]
+fn signalling_as(wide: f64, single: f32) -> f32 {
+    let (signalling, bits) = (wide.to_bits() & 1 << 51 == 0, single.to_bits());
+    // Without any of its other bits it would be infinity.
+    if signalling && bits & 0x003f_ffff != 0 { f32::from_bits(bits & !(1 << 22)) } else { single }
+}
+
+/// A number of binary32 as binary64.
+#[inline(always)]
+pub fn widen(single: f32) -> f64 {
+    let wide = f64::from(single);
+    if KEEPS_SIGNALLING && single.is_nan() && single.to_bits() & 1 << 22 == 0 {
+        return f64::from_bits(wide.to_bits() & !(1 << 51));
+    }
+    wide
 }

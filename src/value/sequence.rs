@@ -7,11 +7,12 @@ use pyo3::types::{
     PyByteArray, PyBytes, PyFrozenSet, PyList, PyMemoryView, PySet, PyString, PyTuple,
 };
 use turbocql_codec::plan::VectorPlan;
-use turbocql_codec::types::{self, float};
+use turbocql_codec::types;
 use turbocql_codec::{Plan, Segment, wire};
 
 use super::describe::{describe, type_name};
 use super::encode::{encode, encode_cell, mismatch, raised, unfit, unless_serious};
+use super::numbers::narrow;
 use super::record::Record;
 use super::{Failure, HostPlan, Outcome, SMALL, copied, interned, room};
 
@@ -477,7 +478,7 @@ macro_rules! floats {
             #[inline]
             fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool {
                 match element {
-                    Plan::Float => float::narrow(self.into())
+                    Plan::Float => narrow(self.into())
                         .map(|number| types::float::encode(number, out))
                         .is_some(),
                     Plan::Double => {
