@@ -29,7 +29,7 @@ from .generate import Generator
 from .mutate import mutated
 from .normal import CONVERSIONS, conversions
 from .routing import routing
-from .rules import RULES
+from .rules import LISTED, RULES
 from .shapes import Shape, every_type
 
 MOST_SHOWN = 20
@@ -122,7 +122,7 @@ def main() -> None:
         "compared": {way: vars(tally) for way, tally in report.tallies.items()},
         "routing": keys,
         "rules": dict(report.rules),
-        "sections": {rule.name: rule.section for rule in RULES},
+        "sections": {rule.name: rule.section for rule in LISTED},
         "reasons": {rule.name: rule.reason for rule in RULES},
         "examples": {rule.name: shown(rule.example.given) for rule in RULES},
         "conversions": {name: [CONVERSIONS[name], conversions[name]] for name in CONVERSIONS},

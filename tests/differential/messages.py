@@ -243,7 +243,9 @@ def compare(kind: str, version: int, case: Case) -> tuple[str, bool]:
         # A rule that makes no difference where it applies is no rule.
         right = isinstance(here, bytes) and not rules
         return ("equal", True) if right else (described, False)
-    if not rules or (rules & REFUSED and not str(here).startswith("EncodeError: ")):
+    if not rules or (
+        rules & REFUSED and not str(here).startswith(("EncodeError: ", "RangeError: "))
+    ):
         return described, False
     case = amended(case, rules)
     here, there = outcome(ours, kind, version, case), outcome(theirs, kind, version, case)

@@ -26,6 +26,8 @@ class Rule:
     """Whether a difference is of this rule. It says no more than it must."""
     example: Case
     """One that it claims."""
+    since: tuple[int, int] = (3, 0)
+    """The first CPython where there is such a difference."""
 
 
 def encoding(cql: str, value: Any) -> Case:

@@ -43,6 +43,14 @@ def _beyond(d: Difference) -> bool:
     return only_we_read(d, "timestamp") and not first <= _number(d.given) < end
 
 
+def _signalling(d: Difference) -> bool:
+    if d.case.way != COMPILED or d.kind != "float" or len(d.given) != 4:
+        return False
+    bits = int.from_bytes(d.given, "big")
+    quiet, rest = bits & 0x0040_0000, bits & 0x003F_FFFF
+    return bits & 0x7F80_0000 == 0x7F80_0000 and not quiet and rest != 0
+
+
 def _no_digits(d: Difference) -> bool:
     return only_we_read(d, "decimal") and len(d.given) == 4 and d.ours == 0
 
@@ -195,6 +203,14 @@ DECODED: Sequence[Rule] = [
         "The reference's compiled reader, which is its default, knows none.",
         _nulls,
         compiled("list<int>", b"\0\0\0\1\xff\xff\xff\xff"),
+    ),
+    Rule(
+        "signalling-nans",
+        GIVEN,
+        "The reference's compiled reader quiets them; its other one does as struct does.",
+        _signalling,
+        compiled("float", b"\x7f\x80\0\1"),
+        since=(3, 14),
     ),
     Rule(
         "bytes-after-a-number",
