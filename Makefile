@@ -86,7 +86,7 @@ docs: $(BIN)/.built .venv-docs/.installed ## the documentation site into build/s
 	.venv-docs/bin/python -m mkdocs build --strict
 
 rust-test: prerequisites
-	cargo test --locked --workspace --exclude turbocql-core
+	cargo test --locked --package turbocql-codec --package turbocql-engine
 
 python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

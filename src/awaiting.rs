@@ -14,11 +14,11 @@ use pyo3::types::{PyDict, PyTraceback};
 
 use crate::bridge::LoopQueue;
 use crate::classes::call::Call;
-use crate::ending::Inside;
 use crate::ffi::send::{Sends, Sent};
 use crate::op::OpState;
 use crate::ready::Burst;
-use crate::value::interned;
+use turbocql_values::ending::Inside;
+use turbocql_values::value::interned;
 
 /// An operation that is awaited, or is going to be.
 #[pyclass(frozen, module = "turbocql._core")]

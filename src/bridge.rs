@@ -15,10 +15,10 @@ use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 use rustix::event::EventfdFlags;
 use turbocql_engine::{Runtime, Wake};
 
-use crate::ending::Inside;
 use crate::op::OpState;
 use crate::ready::{Burst, Fast, call_release_soon};
-use crate::value::interned;
+use turbocql_values::ending::Inside;
+use turbocql_values::value::interned;
 
 /// How many are told in one round of a loop; the rest has the rounds after it. A larger burst of
 /// tasks costs more than its rounds: `asyncio.Semaphore` of CPython 3.11 passes over all that it
@@ -28,13 +28,13 @@ const MOST_TOLD: usize = 64;
 /// What has completed for one event loop.
 pub struct LoopQueue {
     completed: Mutex<Vec<Arc<OpState>>>,
-    way: Way,
+    waker: Waker,
     /// How its tasks are told, where there is a way of ours.
     fast: Option<Fast>,
 }
 
 /// How the loop is woken.
-enum Way {
+enum Waker {
     /// The loop watches it.
     EventFd(OwnedFd),
     /// For loops that cannot watch a file descriptor: a thread of its own asks the loop.
@@ -120,7 +120,7 @@ impl LoopQueue {
             let number = fd.as_raw_fd();
             let queue = LoopQueue {
                 completed: Mutex::default(),
-                way: Way::EventFd(fd),
+                waker: Waker::EventFd(fd),
                 fast: Fast::of(event_loop),
             };
             let drain = Bound::new(py, Drain(Arc::new(queue)))?;
@@ -132,7 +132,7 @@ impl LoopQueue {
         let notifier = Arc::new(Notifier::default());
         let queue = LoopQueue {
             completed: Mutex::default(),
-            way: Way::Notifier(notifier.clone()),
+            waker: Waker::Notifier(notifier.clone()),
             fast: Fast::of(event_loop),
         };
         let drain = Bound::new(py, Drain(Arc::new(queue)))?;
@@ -164,7 +164,7 @@ impl LoopQueue {
     /// task may run for as long as it likes, may run a loop of its own, and may be what the
     /// interpreter waits for when it ends, none of which native frames below it should see.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
-        if let Way::EventFd(fd) = &self.way {
+        if let Waker::EventFd(fd) = &self.waker {
             // Before the swap: a push after it makes the descriptor readable again.
             let _ = rustix::io::read(fd, &mut [0; 8]);
         }
@@ -213,10 +213,10 @@ impl LoopQueue {
 
 impl Wake for LoopQueue {
     fn wake(&self) {
-        match &self.way {
+        match &self.waker {
             // The counter cannot overflow, and a closed loop's descriptor is ours to the end.
-            Way::EventFd(fd) => drop(rustix::io::write(fd, &1u64.to_ne_bytes())),
-            Way::Notifier(notifier) => notifier.ask(),
+            Waker::EventFd(fd) => drop(rustix::io::write(fd, &1u64.to_ne_bytes())),
+            Waker::Notifier(notifier) => notifier.ask(),
         }
     }
 }
@@ -225,7 +225,7 @@ impl Drop for LoopQueue {
     /// The loop has let go: nobody will drain what still waits here.
     fn drop(&mut self) {
         self.take().iter().for_each(|op| op.abandon());
-        if let Way::Notifier(notifier) = &self.way {
+        if let Waker::Notifier(notifier) = &self.waker {
             notifier.end();
         }
     }

@@ -1,18 +1,13 @@
 //! The private native core of the `turbocql` package.
 #![deny(unsafe_code)]
 
-mod accel;
 mod awaiting;
-mod bind;
 mod bridge;
 mod classes;
-mod ending;
 mod error;
 mod ffi;
 mod op;
 mod ready;
-mod row;
-mod value;
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -23,87 +18,89 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// On an interpreter that can run without the GIL, importing it turns the GIL on.
 #[pyo3::pymodule(gil_used = true)]
 mod _core {
-    use crate::ffi::quick_path::QuickPath;
+    use turbocql_values::ffi::quick_path::QuickPath;
 
-    #[pymodule_export]
-    use crate::accel::bind::{BindStandIn, RowPlan};
-    #[pymodule_export]
-    use crate::accel::body::BodyStandIn;
-    #[pymodule_export]
-    use crate::accel::counted::CountedStandIn;
-    #[pymodule_export]
-    use crate::accel::deserialize::DeserializeStandIn;
-    #[pymodule_export]
-    use crate::accel::lazy::LazyRows;
-    #[pymodule_export]
-    use crate::accel::named::NamedStandIn;
-    #[pymodule_export]
-    use crate::accel::result::{ResultPlan, ResultStandIn};
-    #[pymodule_export]
-    use crate::accel::routing::RoutingStandIn;
-    #[pymodule_export]
-    use crate::accel::segment::SegmentStandIn;
-    #[pymodule_export]
-    use crate::accel::serialize::{SerializeStandIn, TypePlan};
-    #[pymodule_export]
-    use crate::accel::timer::TimerStandIn;
-    #[pymodule_export]
-    use crate::accel::{accel_changed, accel_enable};
     #[pymodule_export]
     use crate::awaiting::OpAwait;
     #[pymodule_export]
     use crate::bridge::{Drain, Known, Requests, force_notifier};
     #[pymodule_export]
-    use crate::classes::codec::{Deserializer, Serializer, routing_key, token_of};
-    #[pymodule_export]
-    use crate::classes::cql_type::CqlType_;
-    #[pymodule_export]
     use crate::classes::cursor::Cursor;
-    #[pymodule_export]
-    use crate::classes::message::batch::BatchMessage;
-    #[pymodule_export]
-    use crate::classes::message::{ExecuteMessage, QueryMessage};
     #[pymodule_export]
     use crate::classes::opening::connect;
     #[pymodule_export]
     use crate::classes::prepared::{Bound_, Prepared, Query};
     #[pymodule_export]
-    use crate::classes::row_encoder::{EncodedRow, EncodedRows, RowEncoder};
-    #[pymodule_export]
-    use crate::classes::rows_decoder::{ResultRows, RowsDecoder};
-    #[pymodule_export]
     use crate::classes::secret::Secret;
     #[pymodule_export]
     use crate::classes::session::{Session, forked};
     #[pymodule_export]
-    use crate::ending::ending;
-    #[pymodule_export]
-    use crate::ffi::interpreter::interpreter;
-    #[pymodule_export]
-    use crate::ffi::quick_path::{force_safe, quick_paths};
-    #[pymodule_export]
-    use crate::ffi::reader::ValueReader;
-    #[pymodule_export]
-    use crate::ffi::reference::ReadWays;
-    #[pymodule_export]
-    use crate::ffi::util::accel_values;
-    #[pymodule_export]
     use crate::op::Op;
     #[pymodule_export]
     use crate::ready::release_held;
+    #[pymodule_export]
+    use turbocql_accel::bind::{BindPlan, BindStandIn};
+    #[pymodule_export]
+    use turbocql_accel::body::BodyStandIn;
+    #[pymodule_export]
+    use turbocql_accel::counted::CountedStandIn;
+    #[pymodule_export]
+    use turbocql_accel::deserialize::DeserializeStandIn;
+    #[pymodule_export]
+    use turbocql_accel::ffi::cassandra_util::accel_values;
+    #[pymodule_export]
+    use turbocql_accel::ffi::reference::ReadWays;
+    #[pymodule_export]
+    use turbocql_accel::lazy::LazyRows;
+    #[pymodule_export]
+    use turbocql_accel::named::NamedStandIn;
+    #[pymodule_export]
+    use turbocql_accel::reader::ValueReader;
+    #[pymodule_export]
+    use turbocql_accel::result::{ResultPlan, ResultStandIn};
+    #[pymodule_export]
+    use turbocql_accel::routing::RoutingStandIn;
+    #[pymodule_export]
+    use turbocql_accel::segment::SegmentStandIn;
+    #[pymodule_export]
+    use turbocql_accel::serialize::{SerializeStandIn, TypePlan};
+    #[pymodule_export]
+    use turbocql_accel::timer::TimerStandIn;
+    #[pymodule_export]
+    use turbocql_accel::{accel_changed, accel_enable};
+    #[pymodule_export]
+    use turbocql_values::classes::codec::{Deserializer, Serializer, routing_key, token_of};
+    #[pymodule_export]
+    use turbocql_values::classes::cql_type::CqlType_;
+    #[pymodule_export]
+    use turbocql_values::classes::message::batch_message::BatchMessage;
+    #[pymodule_export]
+    use turbocql_values::classes::message::{ExecuteMessage, QueryMessage};
+    #[pymodule_export]
+    use turbocql_values::classes::row_encoder::{EncodedRow, EncodedRows, RowEncoder};
+    #[pymodule_export]
+    use turbocql_values::classes::rows_decoder::{ResultRows, RowsDecoder};
+    #[pymodule_export]
+    use turbocql_values::ending::ending;
+    #[pymodule_export]
+    use turbocql_values::ffi::interpreter::interpreter;
+    #[pymodule_export]
+    use turbocql_values::ffi::quick_path::{force_safe, quick_paths};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         let py = module.py();
         // Before anything is looked up, which is kept for the process.
-        if crate::ffi::interpreter::interpreter(py) != 0 {
+        if turbocql_values::ffi::interpreter::interpreter(py) != 0 {
             let reason = "turbocql works in the main interpreter only: native code like it has one \
                           per process";
             return Err(pyo3::exceptions::PyImportError::new_err(reason));
         }
         QuickPath::Coroutines.decide(py, crate::ffi::send::install::<OpAwait>)?;
-        crate::ffi::quick::prepare(py)?;
-        QuickPath::Serialize.decide(py, crate::ffi::method::install)?;
+        turbocql_values::ffi::prepare(py)?;
+        turbocql_accel::ffi::prepare(py)?;
+        crate::ffi::handle::prepare(py)?;
+        QuickPath::Serialize.decide(py, turbocql_values::ffi::method::install::<Serializer>)?;
         Ok(())
     }
 

@@ -18,9 +18,9 @@ use turbocql_engine::{
 use crate::awaiting::OpAwait;
 use crate::bridge::LoopQueue;
 use crate::classes::session::{Options, SessionState, given};
-use crate::ending::Inside;
-use crate::error;
+use crate::error::interrupted;
 use crate::ready::Burst;
+use turbocql_values::ending::Inside;
 
 /// What the engine hands over.
 pub enum Arrival {
@@ -125,7 +125,7 @@ impl Sending for OpState {
     }
 
     fn answered(self: Arc<Self>, answer: Option<Result<Response, EngineError>>) {
-        let answer = answer.unwrap_or_else(|| Err(error::interrupted()));
+        let answer = answer.unwrap_or_else(|| Err(interrupted()));
         if let Some(queue) = self.note(answer.map(Arrival::Response)) {
             queue.push(self);
         }
@@ -327,7 +327,7 @@ impl Sink {
 impl Drop for Sink {
     fn drop(&mut self) {
         if let Some(op) = self.0.take() {
-            op.arrive(Err(error::interrupted()));
+            op.arrive(Err(interrupted()));
         }
     }
 }

@@ -11,8 +11,9 @@ use pyo3::types::{PyDict, PyList};
 use turbocql_engine::Runtime;
 
 use crate::bridge::event_loop;
-use crate::ffi::{make, slots};
-use crate::value::interned;
+use crate::ffi::handle;
+use turbocql_values::ffi::make;
+use turbocql_values::value::interned;
 
 /// The way past `call_soon`, for loops that have it.
 pub struct Fast {
@@ -30,7 +31,7 @@ impl Fast {
     pub fn of(event_loop: &Bound<'_, PyAny>) -> Option<Fast> {
         let py = event_loop.py();
         let append = interned::append_ready(py).ok()?.call1((event_loop,)).ok()?;
-        if append.is_none() || !slots::probe_ready(py).ok()? {
+        if append.is_none() || !handle::probe_ready(py).ok()? {
             return None;
         }
         let run = interned::context(py).ok()?.getattr("run").ok()?;
@@ -40,7 +41,7 @@ impl Fast {
 
     /// Has the loop call something in its next round; false where that is not known to work.
     fn call_soon(&self, told: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let Some(ready) = slots::ready(told, callback) else { return Ok(false) };
+        let Some(ready) = handle::ready(told, callback) else { return Ok(false) };
         self.append.bind(told.py()).call1((ready,))?;
         Ok(true)
     }
@@ -150,7 +151,7 @@ fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
     /// Where the function of C's is that such callbacks call, once it is known.
     static WAKEUP: AtomicUsize = AtomicUsize::new(0);
     let py = call.py();
-    let Some((function, task)) = slots::builtin(call) else { return false };
+    let Some((function, task)) = handle::builtin(call) else { return false };
     if !interned::c_task(py).is_ok_and(|class| task.get_type().is(class)) {
         return false;
     }

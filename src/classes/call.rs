@@ -10,14 +10,15 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use turbocql_engine::{BatchKind, RequestOptions};
 
-use super::batch::{BatchStep, Statement};
-use super::options::{CallOptions, config_error};
+use super::options::CallOptions;
 use super::prepared::{Bound_, Prepared, Query};
+use super::send_batch::{BatchStep, Statement};
 use super::session::{ExecuteStep, Options, Plain, Session, SessionState, Then, given, text_of};
 use crate::op::{Arrival, Execution, Next, OpState, Row};
-use crate::row::{RowKind, RowsAs};
-use crate::value::describe::describe;
-use crate::value::interned;
+use turbocql_values::error::config_error;
+use turbocql_values::row::{RowKind, RowsAs};
+use turbocql_values::value::describe::describe;
+use turbocql_values::value::interned;
 
 /// A call of `execute`, as it was given.
 pub struct Call {

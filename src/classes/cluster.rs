@@ -8,9 +8,9 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 use turbocql_engine::{EngineError, Session, Trace};
 
 use super::session::{SessionState, out_of_turn};
-use crate::error;
+use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
-use crate::value::interned;
+use turbocql_values::value::interned;
 
 /// `(host id, address, port, datacenter, rack, connected, enabled, shards, tokens)` of each node.
 pub fn nodes<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyList>> {
@@ -97,7 +97,7 @@ impl Step for Ask {
         arrival: Result<Arrival, EngineError>,
         _: &Arc<OpState>,
     ) -> PyResult<Next> {
-        Ok(Next::Done(match arrival.map_err(|error| error::raise_engine(py, &error))? {
+        Ok(Next::Done(match arrival.map_err(|error| raise_engine(py, &error))? {
             Arrival::Done | Arrival::Trace(None) => py.None(),
             Arrival::Version(version) => PyBytes::new(py, &version).into_any().unbind(),
             Arrival::Trace(Some(trace)) => traced(py, *trace)?.unbind(),

@@ -15,7 +15,7 @@ use turbocql_engine::{
 
 use super::options::{consistency, page_size, serial_consistency, timeout};
 use super::secret::Secret;
-use crate::ending::Inside;
+use turbocql_values::ending::Inside;
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -228,7 +228,7 @@ fn token(value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
     }
     let bytes = value.cast::<PyBytes>().map_err(|_| {
         // Not what it is: it is meant for the server's eyes only.
-        let got = crate::value::describe::type_name(value);
+        let got = turbocql_values::value::describe::type_name(value);
         PyTypeError::new_err(format!("expected bytes or None, got {got}"))
     })?;
     Ok(Some(bytes.as_bytes().to_vec()))

@@ -13,11 +13,12 @@ use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response};
 use super::cluster;
 use super::prepared::describe_columns;
 use super::session::{Options, SessionState, given};
-use crate::ending::Inside;
-use crate::error;
+use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Step};
-use crate::row::{RowKind, RowsAs, Shape};
-use crate::value::interned;
+use turbocql_values::ending::Inside;
+use turbocql_values::error;
+use turbocql_values::row::{RowKind, RowsAs, Shape};
+use turbocql_values::value::interned;
 
 /// What the pages after the first are fetched with.
 pub struct Following {
@@ -300,7 +301,7 @@ impl Step for Advance {
         arrival: Result<Arrival, EngineError>,
         _: &Arc<OpState>,
     ) -> PyResult<Next> {
-        let arrival = arrival.map_err(|error| error::raise_engine(py, &error))?;
+        let arrival = arrival.map_err(|error| raise_engine(py, &error))?;
         let cursor = self.cursor.get();
         let more = match arrival {
             Arrival::Page(Some(response)) => {

@@ -9,10 +9,10 @@ use turbocql_engine::{EngineError, ErrorKind, Runtime};
 
 use super::connecting::ConnectOptions;
 use super::session::{Session, SessionState, Settings, out_of_turn};
-use crate::error;
+use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Step};
-use crate::row::RowKind;
-use crate::value::decode::Choices;
+use turbocql_values::row::RowKind;
+use turbocql_values::value::decode::Choices;
 
 struct ConnectStep {
     /// None once it is a session's.
@@ -44,7 +44,7 @@ impl Step for ConnectStep {
                 if let Some(runtime) = self.runtime.take() {
                     py.detach(|| runtime.shutdown());
                 }
-                return Err(error::raise_engine(py, &error));
+                return Err(raise_engine(py, &error));
             }
         };
         let runtime = self.runtime.take().ok_or_else(out_of_turn)?;
@@ -64,7 +64,7 @@ pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op
     }
     let runtime = Runtime::start(engine_config.workers).map_err(|error| {
         let reason = format!("connecting: io_threads={}: {error}", engine_config.workers);
-        error::raise_engine(config.py(), &EngineError::new(ErrorKind::Connect, reason))
+        raise_engine(config.py(), &EngineError::new(ErrorKind::Connect, reason))
     })?;
     let choices = Choices {
         naive_timestamps: options.naive_timestamps,

@@ -7,12 +7,11 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::PyBool;
-use turbocql_engine::{
-    Consistency, EngineError, ErrorKind, PagingState, RequestOptions, SerialConsistency,
-};
+use turbocql_engine::{Consistency, PagingState, RequestOptions, SerialConsistency};
 
-use crate::error;
-use crate::value::describe::describe;
+use crate::error::raise_engine;
+use turbocql_values::error::config_error;
+use turbocql_values::value::describe::describe;
 
 /// What a call may say about its request; absent means the session's setting.
 #[derive(FromPyObject)]
@@ -49,23 +48,18 @@ impl CallOptions<'_> {
     }
 }
 
-/// An option that cannot be.
-pub fn config_error(py: Python<'_>, reason: &str) -> PyErr {
-    error::raise_engine(py, &EngineError::new(ErrorKind::Config, reason))
-}
-
 pub fn consistency(value: &Bound<'_, PyAny>) -> PyResult<Consistency> {
     let name: String = value.extract().map_err(|_| {
         PyTypeError::new_err("consistency must be a turbocql.Consistency or its name")
     })?;
-    name.parse().map_err(|error| error::raise_engine(value.py(), &error))
+    name.parse().map_err(|error| raise_engine(value.py(), &error))
 }
 
 pub fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistency> {
     let name: String = value.extract().map_err(|_| {
         PyTypeError::new_err("serial_consistency must be a turbocql.Consistency or its name")
     })?;
-    name.parse().map_err(|error| error::raise_engine(value.py(), &error))
+    name.parse().map_err(|error| raise_engine(value.py(), &error))
 }
 
 /// Longer timeouts than this, some thirty years, are none.

@@ -6,13 +6,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use turbocql_codec::{Column, RowBuffer, token};
 
+use super::call;
 use super::options::CallOptions;
 use super::session::Options;
-use super::{call, row_encoder};
-use crate::bind::RowPlan;
-use crate::ending::Inside;
-use crate::error::{self, Way};
-use crate::value::interned;
+use turbocql_values::bind::RowPlan;
+use turbocql_values::classes::row_encoder;
+use turbocql_values::ending::Inside;
+use turbocql_values::error::{self, Direction};
+use turbocql_values::value::interned;
 
 /// A statement that the server has prepared.
 #[pyclass(frozen, module = "turbocql._core")]
@@ -26,7 +27,7 @@ pub struct Prepared {
 impl Prepared {
     pub fn new(py: Python<'_>, engine: Arc<turbocql_engine::Prepared>) -> PyResult<Prepared> {
         let plan = RowPlan::new(py, engine.markers().clone(), engine.partition_key())
-            .map_err(|failure| error::raise(py, *failure, Way::Encode))?;
+            .map_err(|failure| error::raise(py, *failure, Direction::Encode))?;
         Ok(Prepared { engine, plan: Arc::new(plan), options: None })
     }
 
@@ -45,7 +46,9 @@ impl Prepared {
         rows: &mut RowBuffer,
     ) -> PyResult<()> {
         let _inside = Inside::nested(py)?;
-        self.plan.encode(values, rows).map_err(|failure| error::raise(py, *failure, Way::Encode))
+        self.plan
+            .encode(values, rows)
+            .map_err(|failure| error::raise(py, *failure, Direction::Encode))
     }
 }
 

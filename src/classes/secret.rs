@@ -7,8 +7,8 @@ use std::hint::black_box;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
 
-use super::options::config_error;
-use crate::value::describe::type_name;
+use turbocql_values::error::config_error;
+use turbocql_values::value::describe::type_name;
 
 const SHOWN: &str = "Secret('***')";
 

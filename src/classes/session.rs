@@ -12,19 +12,21 @@ use turbocql_engine::{
     EngineError, ErrorKind, PageSource, RequestOptions, Response, Runtime, first_word,
 };
 
-use super::bulk::{BulkOptions, BulkStep};
 use super::call::{self, Call, GivenOptions};
 use super::cluster;
 use super::cursor::{Cursor, Following};
-use super::options::{CallOptions, config_error, timeout};
+use super::execute_many::{BulkOptions, BulkStep};
+use super::options::{CallOptions, timeout};
 use super::prepared::{Prepared, Query};
 use crate::awaiting::OpAwait;
-use crate::ending::Inside;
-use crate::error::{self, Way};
+use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Step};
-use crate::row::{RowKind, RowsAs, Shape, Shapes};
-use crate::value::decode::Choices;
-use crate::value::describe::describe;
+use turbocql_values::ending::Inside;
+use turbocql_values::error::config_error;
+use turbocql_values::error::{self, Direction};
+use turbocql_values::row::{RowKind, RowsAs, Shape, Shapes};
+use turbocql_values::value::decode::Choices;
+use turbocql_values::value::describe::describe;
 
 /// Counts forks of this process: a session belongs to the process that opened it.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -33,7 +35,7 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 #[pyfunction]
 pub fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
-    crate::ending::forked();
+    turbocql_values::ending::forked();
 }
 
 pub struct SessionState {
@@ -111,7 +113,7 @@ impl SessionState {
             return Ok(());
         };
         let error = EngineError::new(ErrorKind::Closed, reason);
-        Err(Python::attach(|py| error::raise_engine(py, &error)))
+        Err(Python::attach(|py| raise_engine(py, &error)))
     }
 
     /// Raises when the options name a profile that the session has not.
@@ -137,7 +139,9 @@ impl SessionState {
     }
 
     pub fn shape(&self, py: Python<'_>, columns: &Arc<[Column]>) -> PyResult<Arc<Shape>> {
-        self.shapes.get(py, columns).map_err(|failure| error::raise(py, *failure, Way::Decode))
+        self.shapes
+            .get(py, columns)
+            .map_err(|failure| error::raise(py, *failure, Direction::Decode))
     }
 
     fn cache(&self) -> MutexGuard<'_, LruCache<String, Py<Prepared>>> {
@@ -273,8 +277,7 @@ impl Step for ExecuteStep {
         if plain.is_some() {
             session.follow_keyspace();
         }
-        let Arrival::Response(mut response) =
-            arrival.map_err(|error| error::raise_engine(py, &error))?
+        let Arrival::Response(mut response) = arrival.map_err(|error| raise_engine(py, &error))?
         else {
             return Err(out_of_turn());
         };
@@ -333,8 +336,7 @@ impl Step for PrepareStep {
         arrival: Result<Arrival, EngineError>,
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
-        let Arrival::Prepared(mut prepared) =
-            arrival.map_err(|error| error::raise_engine(py, &error))?
+        let Arrival::Prepared(mut prepared) = arrival.map_err(|error| raise_engine(py, &error))?
         else {
             return Err(out_of_turn());
         };
@@ -596,7 +598,7 @@ pub fn text_of(statement: &Bound<'_, PyAny>) -> PyResult<String> {
             Err(why) => {
                 let reason = format!("a statement must be UTF-8: {}", why.value(statement.py()));
                 let error = EngineError::new(ErrorKind::Encode, reason);
-                Err(error::raise_engine(statement.py(), &error))
+                Err(raise_engine(statement.py(), &error))
             }
         },
         Err(_) => Err(PyTypeError::new_err(format!(

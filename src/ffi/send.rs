@@ -11,8 +11,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::probe;
-use super::quick_path::QuickPath;
+use turbocql_values::ffi::probe;
+use turbocql_values::ffi::quick_path::QuickPath;
 
 /// What a coroutine does when it is run on.
 pub enum Sent {

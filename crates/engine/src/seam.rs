@@ -13,7 +13,7 @@ use scylla::serialize::row::{RowSerializationContext, SerializeRow};
 use scylla::serialize::writers::RowWriter;
 use turbocql_codec::{Cell, Page, RowBuffer, RowRef, wire};
 
-use crate::columns::RecentColumns;
+use crate::descriptions::RecentColumns;
 use crate::error::{EngineError, ErrorKind};
 use crate::session::Response;
 use crate::statement::PagingState;

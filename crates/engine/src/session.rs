@@ -9,9 +9,9 @@ use scylla::statement::unprepared::Statement;
 use turbocql_codec::{Page, RowBuffer};
 
 use crate::attempts::Attempts;
-use crate::columns::RecentColumns;
 use crate::config::Config;
 use crate::connect;
+use crate::descriptions::RecentColumns;
 use crate::effect::Effect;
 use crate::error::{EngineError, ErrorKind, deadline, executing, preparing};
 use crate::prepare::Merge;

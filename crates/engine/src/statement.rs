@@ -12,8 +12,8 @@ use scylla::statement::unprepared::Statement;
 use turbocql_codec::{Column, RowRef};
 
 use crate::attempts::Attempts;
-use crate::columns::{RecentColumns, columns};
 use crate::config::{Consistency, SerialConsistency};
+use crate::descriptions::{RecentColumns, columns};
 use crate::effect::Effect;
 use crate::error::{EngineError, ErrorKind, encoding};
 use crate::profile::Profiles;

@@ -142,19 +142,19 @@ class Plans:
             reader = None
         return self._make(cls, reader, entries)
 
-    def of_statement(self, prepared: Any) -> _core.RowPlan:
+    def of_statement(self, prepared: Any) -> _core.BindPlan:
         """What is known of a prepared statement, made anew and kept by the statement."""
         try:
             return self._of_statement(prepared)
         except Exception:  # the driver's own will say how
-            return _core.RowPlan([], 4, None)
+            return _core.BindPlan([], 4, None)
 
-    def _of_statement(self, prepared: Any) -> _core.RowPlan:
+    def _of_statement(self, prepared: Any) -> _core.BindPlan:
         metadata, version = prepared.column_metadata, prepared.protocol_version
         columns: list[tuple[str, Any, _core.TypePlan | None]] | None = None
         if self._is_usual(prepared):
             columns = [(column.name, column.type, self._make(column.type)) for column in metadata]
-        plan = _core.RowPlan(metadata, version, columns)
+        plan = _core.BindPlan(metadata, version, columns)
         with contextlib.suppress(Exception):
             setattr(prepared, PLAN, plan)
             with self._lock:

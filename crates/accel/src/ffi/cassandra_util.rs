@@ -1,0 +1,132 @@
+//! Values of `cassandra.util`, and what looks like them, to bytes.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use turbocql_codec::Plan;
+use turbocql_codec::types::{self, duration::Duration};
+
+use super::record::attribute;
+use turbocql_values::ffi::collections::put_items;
+use turbocql_values::ffi::dialect::Dialect;
+use turbocql_values::ffi::encode::{put_cell, put_part, room};
+use turbocql_values::ffi::int::small;
+use turbocql_values::ffi::object::items;
+use turbocql_values::value::HostPlan;
+
+type Object = *mut ffi::PyObject;
+
+/// The addresses of `SortedSet` and `OrderedMapSerializedKey`, zero where there are none that are
+/// as known. The classes are kept for ever.
+static SORTED: AtomicUsize = AtomicUsize::new(0);
+static MAP: AtomicUsize = AtomicUsize::new(0);
+
+/// The driver's classes of sets and maps, if these are as known.
+#[pyfunction]
+pub fn accel_values(sorted: Option<Bound<'_, PyAny>>, map: Option<Bound<'_, PyAny>>) {
+    let address = |class: Option<Bound<'_, PyAny>>| class.map_or(0, |it| it.into_ptr() as usize);
+    SORTED.store(address(sorted), Ordering::Relaxed);
+    MAP.store(address(map), Ordering::Relaxed);
+}
+
+/// Appends a value as the package `cassandra` does that is none of Python's own. What is appended
+/// when it is turned down is no value.
+///
+/// # Safety
+/// The object is alive, and the interpreter's lock is held.
+#[cold]
+pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+    // SAFETY: the caller's word, handed on.
+    unsafe {
+        let py = Python::assume_attached();
+        let number = |name: &Bound<'_, PyString>| {
+            attribute(object, name).and_then(|found| small(found.as_ptr()))
+        };
+        let is_a =
+            |class: &AtomicUsize| ffi::Py_TYPE(object) as usize == class.load(Ordering::Relaxed);
+        match plan {
+            Plan::Date => {
+                let days = number(pyo3::intern!(py, "days_from_epoch"));
+                let days = days.and_then(|days| i32::try_from(days).ok());
+                room(out, 4) && days.map(|days| types::date::encode(days, out)).is_some()
+            }
+            Plan::Time => {
+                let time = number(pyo3::intern!(py, "nanosecond_time"));
+                room(out, 8) && time.is_some_and(|time| types::time::encode(time, out).is_ok())
+            }
+            Plan::Duration => {
+                let parts = (
+                    number(pyo3::intern!(py, "months")).and_then(|it| i32::try_from(it).ok()),
+                    number(pyo3::intern!(py, "days")).and_then(|it| i32::try_from(it).ok()),
+                    number(pyo3::intern!(py, "nanoseconds")),
+                );
+                let (Some(months), Some(days), Some(nanoseconds)) = parts else { return false };
+                let value = Duration { months, days, nanoseconds };
+                room(out, 27) && types::duration::encode(value, out).is_ok()
+            }
+            Plan::List(element) | Plan::Set(element) if is_a(&SORTED) => {
+                let Some(kept) = attribute(object, pyo3::intern!(py, "_items")) else {
+                    return false;
+                };
+                let parts = if kept.bind(py).is_exact_instance_of::<PyList>() {
+                    items(kept.as_ptr())
+                } else {
+                    None
+                };
+                parts.is_some_and(|parts| put_items::<D>(element, kept.as_ptr(), parts, out))
+            }
+            Plan::Map(entry) if is_a(&MAP) => put_map::<D>(&entry.0, &entry.1, object, out),
+            _ => false,
+        }
+    }
+}
+
+/// A map is asked for the value of each of its keys, which it finds by the bytes of the key.
+///
+/// # Safety
+/// As for [`put_util`].
+unsafe fn put_map<D: Dialect>(
+    key: &HostPlan,
+    value: &HostPlan,
+    object: Object,
+    out: &mut Vec<u8>,
+) -> bool {
+    // SAFETY: the caller's word, handed on; what is written is held by references of our own.
+    unsafe {
+        let py = Python::assume_attached();
+        let found = (
+            attribute(object, pyo3::intern!(py, "_items")),
+            attribute(object, pyo3::intern!(py, "_index")),
+        );
+        let (Some(pairs), Some(index)) = found else { return false };
+        let (Ok(pairs), Ok(index)) =
+            (pairs.bind(py).cast_exact::<PyList>(), index.bind(py).cast_exact::<PyDict>())
+        else {
+            return false;
+        };
+        let Ok(count) = i32::try_from(pairs.len()) else { return false };
+        if index.len() != pairs.len() || !room(out, 4) {
+            return false;
+        }
+        out.extend_from_slice(&count.to_be_bytes());
+        for (number, pair) in pairs.iter().enumerate() {
+            let Ok(pair) = pair.cast_exact::<PyTuple>() else { return false };
+            let [one, other] = pair.as_slice() else { return false };
+            let start = out.len();
+            if one.is_none() || !put_cell::<D>(key, one.as_ptr(), out) {
+                return false;
+            }
+            let flat = &out[start + 4..];
+            let Ok(flat) = turbocql_values::ffi::bytes::copy(py, flat) else { return false };
+            let place = index.get_item(flat).ok().flatten();
+            if place.and_then(|place| small(place.as_ptr())) != Some(number as i64)
+                || !put_part::<D>(value, other.as_ptr(), out)
+            {
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,25 @@
+//! The only `unsafe` of this crate: functions that stand in for the driver's, and values read and made
+//! as the driver makes them, through CPython's C layouts.
+#![allow(unsafe_code)]
+
+pub mod arrays;
+pub mod attribute;
+pub mod batch_body;
+pub mod call;
+pub mod cassandra_util;
+pub mod dialect;
+pub mod reading;
+pub mod record;
+pub mod reference;
+pub mod version;
+
+use pyo3::prelude::*;
+use turbocql_values::ffi::quick_path::QuickPath;
+
+/// Decides which of the accelerator's own quick paths are on.
+pub fn prepare(py: Python<'_>) -> PyResult<()> {
+    QuickPath::Attributes.decide(py, record::probe_attributes)?;
+    QuickPath::Lookups.decide(py, attribute::probe_lookups)?;
+    QuickPath::Versions.decide(py, version::probe_versions)?;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Rows of named tuple classes.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::ffi::call::{self, StandIn};
+use turbocql_values::ffi::make;
+
+/// Stands in for a class of named tuples that is called with its values.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct NamedStandIn {
+    class: Py<PyAny>,
+    width: usize,
+}
+
+#[pymethods]
+impl NamedStandIn {
+    #[new]
+    fn new(owner: &Bound<'_, PyType>, width: usize) -> PyResult<NamedStandIn> {
+        if !owner.is_subclass_of::<pyo3::types::PyTuple>()? {
+            return Err(PyTypeError::new_err("a record is of a subclass of tuple"));
+        }
+        Ok(NamedStandIn { class: owner.clone().into_any().unbind(), width })
+    }
+
+    /// What is called in the class's place; `doc` begins with its parameters.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, c"Row", doc)
+    }
+}
+
+impl StandIn for NamedStandIn {
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let NamedStandIn { class, width } = this.get();
+        if arguments.len() != *width {
+            return Ok(None);
+        }
+        let mut values: Vec<_> = arguments.iter().map(|value| (**value).clone()).collect();
+        make::record(class.bind(this.py()), &mut values).map(Some)
+    }
+
+    /// The class: it has the message for the wrong number of values.
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        &this.get().class
+    }
+}

@@ -1,0 +1,353 @@
+//! CQL types as Python sees them.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyTuple, PyType};
+use turbocql_codec::cql_type::MAX_PARTS;
+use turbocql_codec::parse::{cql, marshal};
+use turbocql_codec::{CqlType, UdtType};
+
+use crate::ending::Inside;
+use crate::error::{self, Direction};
+use crate::value::describe::describe;
+use crate::value::record::{Classes, compile};
+use crate::value::{HostPlan, interned};
+
+/// A CQL type.
+///
+/// Made from CQL text, from another one, or from a class of `cassandra.cqltypes`; or of parts by
+/// the class methods. Equal to another one that is made of the same parts; `frozen` is a part.
+/// `str()` prints it as CQL, in which a user-defined type is only its name; `definition` adds the
+/// fields, and reads back as the same type.
+///
+/// In text, the fields of a user-defined type follow its name in braces, or its name is a key of
+/// `udts`, as `name` or `keyspace.name`. Text in single quotes is a Java class name.
+///
+/// Raises: `ValueError` for text that is no CQL type and for types that nest deeper than 64 levels
+/// or have more than 65,536 parts; `TypeError` for what is no type.
+#[pyclass(frozen, eq, hash, name = "CqlType", module = "turbocql.codec")]
+pub struct CqlType_ {
+    pub cql_type: CqlType,
+    plan: PyOnceLock<Arc<HostPlan>>,
+}
+
+impl PartialEq for CqlType_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.cql_type == other.cql_type
+    }
+}
+
+impl std::hash::Hash for CqlType_ {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.cql_type.hash(state);
+    }
+}
+
+impl CqlType_ {
+    fn checked(cql_type: CqlType) -> PyResult<CqlType_> {
+        cql_type.check().map_err(PyValueError::new_err)?;
+        Ok(CqlType_ { cql_type, plan: PyOnceLock::new() })
+    }
+
+    /// A type that has been checked before.
+    pub fn new_of(cql_type: &CqlType) -> PyResult<CqlType_> {
+        CqlType_::checked(cql_type.clone())
+    }
+
+    /// The type compiled, once.
+    pub fn plan(&self, py: Python<'_>) -> PyResult<&Arc<HostPlan>> {
+        self.plan.get_or_try_init(py, || compiled(py, &self.cql_type))
+    }
+
+    fn subtypes_of(&self) -> Vec<CqlType> {
+        match &self.cql_type {
+            CqlType::List(t) | CqlType::Set(t) | CqlType::Vector(t, _) | CqlType::Frozen(t) => {
+                vec![(**t).clone()]
+            }
+            CqlType::Map(key, value) => vec![(**key).clone(), (**value).clone()],
+            CqlType::Tuple(types) | CqlType::Composite(types) => types.clone(),
+            CqlType::Udt(udt) => udt.fields.iter().map(|(_, t)| t.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn as_udt(&self) -> Option<&UdtType> {
+        match &self.cql_type {
+            CqlType::Udt(udt) => Some(udt),
+            _ => None,
+        }
+    }
+}
+
+pub fn compiled(py: Python<'_>, cql_type: &CqlType) -> PyResult<Arc<HostPlan>> {
+    compile(py, cql_type, &Classes::default())
+        .map(Arc::new)
+        .map_err(|f| error::raise(py, *f, Direction::Encode))
+}
+
+/// The type that a Python object stands for.
+pub fn object_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, CqlType_>> {
+    if let Ok(known) = given.cast::<CqlType_>() {
+        return Ok(known.clone());
+    }
+    let py = given.py();
+    if let Ok(text) = given.cast::<PyString>() {
+        return Bound::new(py, parse(text, None)?);
+    }
+    if given.is_instance_of::<PyType>() {
+        let made = interned::from_cassandra(py)?.call1((given,))?;
+        return Ok(made.cast_into::<CqlType_>()?);
+    }
+    let reason = format!(
+        "a CQL type is CQL text, a CqlType or a class of cassandra.cqltypes, got {}",
+        describe(given)
+    );
+    Err(PyTypeError::new_err(reason))
+}
+
+fn type_of(given: &Bound<'_, PyAny>) -> PyResult<CqlType> {
+    Ok(object_of(given)?.get().cql_type.clone())
+}
+
+fn all_of(given: &Bound<'_, PyTuple>) -> PyResult<Vec<CqlType>> {
+    let mut types = Vec::new();
+    let mut parts = 0;
+    for cql_type in given {
+        let cql_type = type_of(&cql_type)?;
+        count(&mut parts, &cql_type)?;
+        types.push(cql_type);
+    }
+    Ok(types)
+}
+
+/// Counts the parts of types that one type will be made of, before they have become too many.
+fn count(parts: &mut usize, cql_type: &CqlType) -> PyResult<()> {
+    *parts += cql_type.parts();
+    if *parts < MAX_PARTS {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("the type has more than {MAX_PARTS} parts")))
+}
+
+fn parse(text: &Bound<'_, PyString>, udts: Option<&Bound<'_, PyAny>>) -> PyResult<CqlType_> {
+    let mut raised = None;
+    let mut resolve = |keyspace: &str, name: &str| {
+        let udts = udts?;
+        let whole;
+        let key = if keyspace.is_empty() {
+            name
+        } else {
+            whole = format!("{keyspace}.{name}");
+            &whole
+        };
+        let found = udts.get_item(key).and_then(|found| match found.cast::<PyString>() {
+            // Its own types are looked up in the same place.
+            Ok(text) => Ok(Inside::nested(udts.py()).and_then(|_inside| parse(text, Some(udts)))?),
+            Err(_) => CqlType_::new_of(&type_of(&found)?),
+        });
+        let found = found.and_then(|found| match found.cql_type.thawed() {
+            CqlType::Udt(_) => Ok(found.cql_type.clone()),
+            other => {
+                let reason = format!("udts[{key:?}] is {other}, no user-defined type");
+                Err(PyValueError::new_err(reason))
+            }
+        });
+        found
+            .map_err(|error| {
+                if !error.is_instance_of::<PyKeyError>(text.py()) {
+                    raised = Some(error);
+                }
+            })
+            .ok()
+    };
+    let parsed = cql::parse_with(text.to_str()?, &mut resolve);
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    CqlType_::checked(parsed.map_err(|error| PyValueError::new_err(error.to_string()))?)
+}
+
+#[pymethods]
+impl CqlType_ {
+    #[new]
+    #[pyo3(signature = (cql_type, *, udts=None))]
+    fn new(cql_type: &Bound<'_, PyAny>, udts: Option<&Bound<'_, PyAny>>) -> PyResult<CqlType_> {
+        let _inside = Inside::nested(cql_type.py())?;
+        match cql_type.cast::<PyString>() {
+            Ok(text) => parse(text, udts),
+            Err(_) => CqlType_::checked(type_of(cql_type)?),
+        }
+    }
+
+    /// From a Java class name, as the protocol and the system tables give them.
+    ///
+    /// `ReversedType` is passed over, since it changes no byte; a class that is not known is a
+    /// custom type, whose values are bytes.
+    #[staticmethod]
+    fn from_class_name(class_name: &str) -> PyResult<CqlType_> {
+        let parsed = marshal::parse(class_name);
+        CqlType_::checked(parsed.map_err(|error| PyValueError::new_err(error.to_string()))?)
+    }
+
+    /// `list<element>`.
+    #[staticmethod]
+    fn list_of(element: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
+        CqlType_::checked(CqlType::List(Box::new(type_of(element)?)))
+    }
+
+    /// `set<element>`.
+    #[staticmethod]
+    fn set_of(element: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
+        CqlType_::checked(CqlType::Set(Box::new(type_of(element)?)))
+    }
+
+    /// `map<key, value>`.
+    #[staticmethod]
+    fn map_of(key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
+        CqlType_::checked(CqlType::Map(Box::new(type_of(key)?), Box::new(type_of(value)?)))
+    }
+
+    /// `tuple<component, ...>`.
+    #[staticmethod]
+    #[pyo3(signature = (*components))]
+    fn tuple_of(components: &Bound<'_, PyTuple>) -> PyResult<CqlType_> {
+        let components = all_of(components)?;
+        if components.is_empty() {
+            return Err(PyValueError::new_err("a tuple needs at least one component"));
+        }
+        CqlType_::checked(CqlType::Tuple(components))
+    }
+
+    /// Java's `CompositeType`, of which clustering columns of old tables are made.
+    #[staticmethod]
+    #[pyo3(signature = (*components))]
+    fn composite_of(components: &Bound<'_, PyTuple>) -> PyResult<CqlType_> {
+        let components = all_of(components)?;
+        if components.is_empty() {
+            return Err(PyValueError::new_err("a composite needs at least one component"));
+        }
+        CqlType_::checked(CqlType::Composite(components))
+    }
+
+    /// `vector<element, dimension>`.
+    #[staticmethod]
+    fn vector_of(element: &Bound<'_, PyAny>, dimension: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
+        let reason = || format!("a dimension is 0 to 2147483647, got {}", describe(dimension));
+        let number: i64 = dimension.extract().map_err(|error: PyErr| {
+            if error.is_instance_of::<PyTypeError>(dimension.py()) {
+                PyTypeError::new_err(reason())
+            } else {
+                PyValueError::new_err(reason())
+            }
+        })?;
+        let number = i32::try_from(number).ok().and_then(|number| u32::try_from(number).ok());
+        let number = number.ok_or_else(|| PyValueError::new_err(reason()))?;
+        CqlType_::checked(CqlType::Vector(Box::new(type_of(element)?), number))
+    }
+
+    /// `frozen<inner>`.
+    #[staticmethod]
+    fn frozen(inner: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
+        CqlType_::checked(CqlType::Frozen(Box::new(type_of(inner)?)))
+    }
+
+    /// A user-defined type: its name, and the name and type of each field, in their order.
+    #[staticmethod]
+    #[pyo3(signature = (name, fields, *, keyspace=""))]
+    fn udt(name: &str, fields: &Bound<'_, PyAny>, keyspace: &str) -> PyResult<CqlType_> {
+        let mut of = Vec::new();
+        let mut parts = 0;
+        let pairs = match fields.getattr_opt(pyo3::intern!(fields.py(), "items"))? {
+            Some(items) => items.call0()?,
+            None => fields.clone(),
+        };
+        for pair in pairs.try_iter()? {
+            let (field, cql_type) = pair?.extract::<(String, Bound<'_, PyAny>)>()?;
+            let cql_type = type_of(&cql_type)?;
+            count(&mut parts, &cql_type)?;
+            of.push((field, cql_type));
+        }
+        let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
+        CqlType_::checked(CqlType::Udt(Arc::new(UdtType { keyspace, name, fields: of })))
+    }
+
+    /// What it is: `int`, `list`, `frozen`, `udt`, ...; `custom` where only a Java class knows.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match &self.cql_type {
+            CqlType::List(_) => "list",
+            CqlType::Set(_) => "set",
+            CqlType::Map(..) => "map",
+            CqlType::Tuple(_) => "tuple",
+            CqlType::Composite(_) => "composite",
+            CqlType::Udt(_) => "udt",
+            CqlType::Vector(..) => "vector",
+            CqlType::Frozen(_) => "frozen",
+            CqlType::Custom(_) => "custom",
+            simple => simple.keyword().unwrap_or_default(),
+        }
+    }
+
+    /// The types it is made of: of elements, key and value, components, fields, what is frozen.
+    #[getter]
+    fn subtypes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let parts = self.subtypes_of().into_iter().map(CqlType_::checked);
+        PyTuple::new(py, parts.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Elements of a vector; None of other types.
+    #[getter]
+    fn dimension(&self) -> Option<u32> {
+        match &self.cql_type {
+            CqlType::Vector(_, dimension) => Some(*dimension),
+            _ => None,
+        }
+    }
+
+    /// The keyspace of a user-defined type, empty where it is not known; None of other types.
+    #[getter]
+    fn keyspace(&self) -> Option<&str> {
+        self.as_udt().map(|udt| udt.keyspace.as_str())
+    }
+
+    /// The name of a user-defined type; None of other types.
+    #[getter]
+    fn name(&self) -> Option<&str> {
+        self.as_udt().map(|udt| udt.name.as_str())
+    }
+
+    /// The field names of a user-defined type; of other types there are none.
+    #[getter]
+    fn field_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let fields = self.as_udt().map(|udt| udt.fields.as_slice()).unwrap_or_default();
+        PyTuple::new(py, fields.iter().map(|(name, _)| name))
+    }
+
+    /// As Java writes it: `org.apache.cassandra.db.marshal.Int32Type`.
+    #[getter]
+    fn class_name(&self) -> String {
+        self.cql_type.class_name()
+    }
+
+    /// As CQL, with the fields of user-defined types in braces: text that gives this type again.
+    #[getter]
+    fn definition(&self) -> String {
+        self.cql_type.definition()
+    }
+
+    fn __str__(&self) -> String {
+        self.cql_type.to_string()
+    }
+
+    fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<String> {
+        let definition = PyString::new(py, &self.definition());
+        Ok(format!("CqlType({})", definition.repr()?.to_str()?))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (String,))> {
+        Ok((py.get_type::<CqlType_>(), (self.definition(),)))
+    }
+}

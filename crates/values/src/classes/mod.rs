@@ -1,0 +1,7 @@
+//! The public classes of `turbocql.codec` and `turbocql.protocol`.
+
+pub mod codec;
+pub mod cql_type;
+pub mod message;
+pub mod row_encoder;
+pub mod rows_decoder;

@@ -1,0 +1,55 @@
+//! Failures as the exceptions of `turbocql.errors`, which is written in Python.
+
+use std::panic::AssertUnwindSafe;
+
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+
+use crate::value::{Failure, interned};
+
+/// Which way a value was going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Encode,
+    Decode,
+}
+
+/// Calls what makes Python objects. pyo3 panics where Python has no memory for one: that is a
+/// `MemoryError` here.
+pub fn guarded<T>(call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
+        let said = payload.downcast_ref::<&str>().copied();
+        let said = said.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        if said.is_some_and(|said| OUT_OF_MEMORY.iter().any(|words| said.contains(words))) {
+            return Err(PyMemoryError::new_err(()));
+        }
+        std::panic::resume_unwind(payload)
+    })
+}
+
+/// What pyo3 says when a new object is null.
+const OUT_OF_MEMORY: [&str; 2] = ["PyObject pointer is null", "Python API call failed"];
+
+/// The exception for a value that does not fit.
+pub fn raise(py: Python<'_>, failure: Failure, direction: Direction) -> PyErr {
+    let (error, cause) = match failure {
+        Failure::Raised(error) => return error,
+        Failure::Refused(error, cause) => (error, cause),
+    };
+    let kind = match direction {
+        Direction::Encode if error.out_of_range => "range",
+        Direction::Encode => "encode",
+        Direction::Decode => "decode",
+    };
+    let arguments = (kind, error.to_string(), error.path.to_string(), error.cql_type.as_str());
+    let made = interned::error_from_codec(py).and_then(|make| make.call1(arguments));
+    let raised = made.map_or_else(|error| error, PyErr::from_value);
+    raised.set_cause(py, cause);
+    raised
+}
+
+/// A `ConfigError`: an option or a setting that is not possible.
+pub fn config_error(py: Python<'_>, reason: &str) -> PyErr {
+    let made = interned::config_error(py).and_then(|class| class.call1((reason,)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}

@@ -1,0 +1,51 @@
+//! The only `unsafe` of this crate: CPython's objects read and made through their C layouts.
+//!
+//! Each quick path here has a safe one beside it in [`value`](crate::value), which runs for values
+//! that a quick path does not take, on interpreters that [`quick_path`] does not know, and when
+//! [`quick_path::force_safe`] asks for it. The tests run both.
+#![allow(unsafe_code)]
+
+pub mod buffer;
+pub mod bytes;
+pub mod collections;
+mod decimal;
+pub mod decode;
+pub mod dialect;
+pub mod encode;
+pub mod held;
+pub mod int;
+pub mod interpreter;
+pub mod make;
+pub mod method;
+mod numpy;
+pub mod object;
+pub mod probe;
+pub mod quick_path;
+pub mod rows;
+pub mod scalar;
+pub mod slots;
+pub mod symbol;
+mod vector;
+
+use pyo3::prelude::*;
+use pyo3::types::PyTzInfo;
+use quick_path::QuickPath;
+
+/// Decides which quick paths are on, and looks up what is needed here, so that nothing is imported,
+/// by Python code, in between.
+pub fn prepare(py: Python<'_>) -> PyResult<()> {
+    PyTzInfo::utc(py)?;
+    QuickPath::Encode.decide(py, |py| {
+        let wrong = int::probe_digits(py)?;
+        if wrong.is_some() { Ok(wrong) } else { object::probe_objects(py) }
+    })?;
+    QuickPath::Sets.decide(py, collections::probe_sets)?;
+    QuickPath::Decimals.decide(py, decimal::probe)?;
+    // Tried when the first array comes.
+    QuickPath::Arrays.decide(py, |_| Ok(None))?;
+    QuickPath::BigInts.decide(py, int::probe_large)?;
+    QuickPath::Records.decide(py, make::probe_records)?;
+    QuickPath::Rows.decide(py, rows::probe_rows)?;
+    QuickPath::Decode.decide(py, decode::probe_decode)?;
+    slots::probe(py)
+}

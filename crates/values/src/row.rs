@@ -1,0 +1,256 @@
+//! A page's cells to rows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use turbocql_codec::{Column, Page, Segment, page};
+
+use crate::error::{self, config_error};
+use crate::ffi::rows::{self, Stopped};
+use crate::value::decode::{Choices, Decoder};
+use crate::value::failure::not_the_end;
+use crate::value::record::{Classes, compile, record_class};
+use crate::value::{Failure, HostPlan, Outcome, interned, is_atomic};
+
+/// The plan and the name of each column.
+pub fn compile_all(
+    py: Python<'_>,
+    columns: &[Column],
+    classes: &Classes,
+) -> Outcome<(Vec<HostPlan>, Vec<Py<PyString>>)> {
+    let plans = columns.iter().map(|column| compile(py, &column.cql_type, classes));
+    let plans = plans.collect::<Outcome<_>>()?;
+    let names = columns.iter().map(|column| PyString::new(py, &column.name).unbind()).collect();
+    Ok((plans, names))
+}
+
+/// In what shape rows come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowKind {
+    #[default]
+    Named,
+    Tuple,
+    Dict,
+}
+
+impl RowKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            RowKind::Named => "named",
+            RowKind::Tuple => "tuple",
+            RowKind::Dict => "dict",
+        }
+    }
+
+    pub fn parse(py: Python<'_>, name: &str) -> PyResult<RowKind> {
+        match name {
+            "named" => Ok(RowKind::Named),
+            "tuple" => Ok(RowKind::Tuple),
+            "dict" => Ok(RowKind::Dict),
+            _ => {
+                let reason = format!("rows must be 'named', 'tuple' or 'dict', got {name:?}");
+                Err(config_error(py, &reason))
+            }
+        }
+    }
+}
+
+/// In what shape rows come, and what they are made into then.
+#[derive(Default)]
+pub struct RowsAs {
+    pub kind: RowKind,
+    /// A class or factory of the user's, called with the values by name.
+    pub made: Option<Py<PyAny>>,
+}
+
+impl RowsAs {
+    pub fn clone_ref(&self, py: Python<'_>) -> RowsAs {
+        RowsAs { kind: self.kind, made: self.made.as_ref().map(|made| made.clone_ref(py)) }
+    }
+}
+
+impl From<RowKind> for RowsAs {
+    fn from(kind: RowKind) -> RowsAs {
+        RowsAs { kind, made: None }
+    }
+}
+
+/// What the rows of a result are made of; shared by all results with equal columns.
+pub struct Shape {
+    pub columns: Arc<[Column]>,
+    plans: Vec<HostPlan>,
+    names: Vec<Py<PyString>>,
+    /// Made when rows are asked for as such: of named tuples, and of dicts, a row of nulls.
+    class: PyOnceLock<Py<PyType>>,
+    empty: PyOnceLock<Py<PyDict>>,
+    atomic: bool,
+}
+
+/// Rows as they stand in a frame.
+#[derive(Clone, Copy)]
+pub struct Block<'a> {
+    pub rows: &'a [u8],
+    pub row_count: usize,
+}
+
+impl<'a> From<&'a Page> for Block<'a> {
+    fn from(page: &'a Page) -> Block<'a> {
+        Block { rows: &page.rows, row_count: page.row_count }
+    }
+}
+
+impl Shape {
+    pub fn new(py: Python<'_>, columns: Arc<[Column]>, classes: &Classes) -> Outcome<Shape> {
+        let (plans, names) = compile_all(py, &columns, classes)?;
+        let atomic = plans.iter().all(is_atomic);
+        let (class, empty) = (PyOnceLock::new(), PyOnceLock::new());
+        Ok(Shape { columns, plans, names, class, empty, atomic })
+    }
+
+    fn class(&self, py: Python<'_>) -> PyResult<&Py<PyType>> {
+        self.class.get_or_try_init(py, || {
+            let class = record_class(py, "Row", &self.names)?.into_bound(py);
+            Ok(class.cast_into::<PyType>()?.unbind())
+        })
+    }
+
+    fn empty(&self, py: Python<'_>) -> PyResult<&Py<PyDict>> {
+        self.empty.get_or_try_init(py, || {
+            let empty = PyDict::new(py);
+            for name in &self.names {
+                empty.set_item(name, py.None())?;
+            }
+            Ok(empty.unbind())
+        })
+    }
+
+    /// Decodes the first `limit` rows, or all of them, in one pass.
+    pub fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        block: Block<'_>,
+        limit: usize,
+        rows_as: &RowsAs,
+        choices: Choices,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let Some(made) = &rows_as.made else {
+            return self.decode_as(py, block, limit, rows_as.kind, choices);
+        };
+        let rows = self.decode_as(py, block, limit, RowKind::Tuple, choices)?;
+        let names = PyTuple::new(py, &self.names)?;
+        let make = interned::row_maker(py)?.call1((made, names))?;
+        for (i, row) in rows.iter().enumerate() {
+            // The list is nobody else's.
+            rows.set_item(i, make.call1((row,)).map_err(|error| not_the_end(py, error))?)?;
+        }
+        let conditional = self.columns.iter().any(|column| column.name == "[applied]");
+        if conditional && rows.iter().any(|row| row.is_none()) {
+            // A condition that was met answers without a row.
+            return PyList::new(py, rows.iter().filter(|row| !row.is_none()).collect::<Vec<_>>());
+        }
+        Ok(rows)
+    }
+
+    /// The same, of a kind and made into nothing else.
+    pub fn decode_as<'py>(
+        &self,
+        py: Python<'py>,
+        block: Block<'_>,
+        limit: usize,
+        kind: RowKind,
+        choices: Choices,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let malformed = |m| {
+            error::raise(py, *Failure::malformed("a page of rows", m), error::Direction::Decode)
+        };
+        let mut cells =
+            page::cells(self.plans.len(), block.row_count, block.rows).map_err(malformed)?;
+        let kind = match kind {
+            RowKind::Named => rows::Kind::Named(self.class(py)?.bind(py)),
+            RowKind::Tuple => rows::Kind::Tuple,
+            RowKind::Dict => rows::Kind::Dict(self.empty(py)?.bind(py), &self.names),
+        };
+        let count = block.row_count.min(limit);
+        let decoder = Decoder::new(py, choices);
+        let made = rows::rows(&decoder, &self.plans, &mut cells, count, &kind, self.atomic);
+        let list = made.map_err(|stopped| match stopped {
+            Stopped::Malformed(m) => malformed(m),
+            Stopped::Raised(error) => error,
+            Stopped::Cell(column, failure) => {
+                let name = &self.columns[column].name;
+                let failure = failure.at(|| Segment::Column(name.clone()));
+                error::raise(py, *failure, error::Direction::Decode)
+            }
+        })?;
+        if limit >= block.row_count {
+            cells.finish().map_err(malformed)?;
+        }
+        Ok(list)
+    }
+}
+
+/// Shapes by columns, so that row classes and plans outlive single results.
+#[derive(Default)]
+pub struct Shapes {
+    kept: std::sync::Mutex<HashMap<usize, Arc<Shape>>>,
+    /// What values of user-defined types become.
+    classes: std::sync::Mutex<Arc<Classes>>,
+}
+
+/// Shapes kept at most; beyond, all are dropped and the living ones come back by use.
+const SHAPES: usize = 512;
+
+impl Shapes {
+    /// The shape of these columns. The engine shares one `Arc` among equal results, so the
+    /// address of the columns is the key; the shape kept under it keeps that address taken.
+    pub fn get(&self, py: Python<'_>, columns: &Arc<[Column]>) -> Outcome<Arc<Shape>> {
+        let key = Arc::as_ptr(columns).cast::<Column>() as usize;
+        if let Some(shape) = self.lock().get(&key) {
+            return Ok(shape.clone());
+        }
+        let classes = self.classes();
+        let shape = Arc::new(Shape::new(py, columns.clone(), &classes)?);
+        let mut shapes = self.lock();
+        let full = shapes.len() >= SHAPES;
+        let dropped = if full { std::mem::take(&mut *shapes) } else { HashMap::new() };
+        if Arc::ptr_eq(&classes, &self.classes()) {
+            shapes.insert(key, shape.clone());
+        }
+        // Not before: Python objects go with them.
+        drop(shapes);
+        drop(dropped);
+        Ok(shape)
+    }
+
+    pub fn classes(&self) -> Arc<Classes> {
+        self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Has values of a user-defined type made into `class` from now on; into what they are by
+    /// themselves where there is none.
+    pub fn register(&self, py: Python<'_>, keyspace: &str, name: &str, class: Option<Py<PyAny>>) {
+        let mut known = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut classes = known.clone_ref(py);
+        classes.set(keyspace, name, class);
+        let before = std::mem::replace(&mut *known, Arc::new(classes));
+        drop(known);
+        let dropped = std::mem::take(&mut *self.lock());
+        drop((before, dropped));
+    }
+
+    /// Forgets all classes, and what was made with them.
+    pub fn clear(&self) {
+        let mut known = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let before = std::mem::take(&mut *known);
+        drop(known);
+        let dropped = std::mem::take(&mut *self.lock());
+        drop((before, dropped));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<usize, Arc<Shape>>> {
+        self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

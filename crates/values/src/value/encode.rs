@@ -1,0 +1,456 @@
+//! One Python value to the bytes of one CQL type.
+
+use std::net::IpAddr;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError};
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple,
+    PyType,
+};
+use turbocql_codec::plan::UdtPlan;
+use turbocql_codec::types::{self, inet};
+use turbocql_codec::{Malformed, Plan, Segment, wire};
+
+use crate::ffi;
+
+use super::describe::{cut, describe, describe_key};
+use super::record::{self, Record};
+use super::{
+    Failure, HostPlan, Outcome, SMALL, copied, interned, items_of, numbers, room, sequence,
+    temporal,
+};
+
+/// Appends a part of a value, framed: null for `None`.
+#[inline]
+pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
+    if ffi::encode::cell(plan, value, out) {
+        return Ok(());
+    }
+    // For the length, and for what most values take.
+    room(out, SMALL)?;
+    if value.is_none() {
+        wire::put_i32(out, wire::NULL);
+        return Ok(());
+    }
+    let start = wire::begin_value(out);
+    encode(plan, value, out)?;
+    wire::end_value(out, start).map_err(|m| unfit(plan, value, m))
+}
+
+/// Appends the bytes of a value that is not `None`, without framing.
+#[inline]
+pub fn encode(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
+    encode_as(plan, value, out).map_err(|failure| match *failure {
+        // What raised is the value, wherever it was looked at.
+        Failure::Raised(error) => raised(plan, value, error),
+        Failure::Refused(..) => failure,
+    })
+}
+
+fn encode_as(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
+    match plan {
+        Plan::Ascii => {
+            let text = text(plan, value)?;
+            room(out, text.len())?;
+            types::ascii::encode(text, out).map_err(|m| unfit(plan, value, m))
+        }
+        Plan::Text => {
+            let text = text(plan, value)?;
+            room(out, text.len())?;
+            types::text::encode(text, out);
+            Ok(())
+        }
+        Plan::TinyInt => numbers::integer(plan, value).map(|n| types::tinyint::encode(n, out)),
+        Plan::SmallInt => numbers::integer(plan, value).map(|n| types::smallint::encode(n, out)),
+        Plan::Int => numbers::integer(plan, value).map(|n| types::int::encode(n, out)),
+        Plan::BigInt => numbers::integer(plan, value).map(|n| types::bigint::encode(n, out)),
+        Plan::Counter => numbers::integer(plan, value).map(|n| types::counter::encode(n, out)),
+        Plan::VarInt => numbers::encode_varint(plan, value, out),
+        Plan::Float => numbers::float(plan, value).map(|x| types::float::encode(x, out)),
+        Plan::Double => numbers::double(plan, value).map(|x| types::double::encode(x, out)),
+        Plan::Decimal => numbers::encode_decimal(plan, value, out),
+        Plan::Boolean => numbers::boolean(plan, value).map(|b| types::boolean::encode(b, out)),
+        Plan::Blob | Plan::Custom(_) => encode_bytes(plan, value, out),
+        Plan::Uuid => {
+            types::uuid::encode(&uuid(plan, value)?, out);
+            Ok(())
+        }
+        Plan::TimeUuid => {
+            types::timeuuid::encode(&uuid(plan, value)?, out).map_err(|m| unfit(plan, value, m))
+        }
+        Plan::Inet => {
+            inet::encode(address(plan, value)?, out);
+            Ok(())
+        }
+        Plan::Date => temporal::date(plan, value).map(|days| types::date::encode(days, out)),
+        Plan::Time => types::time::encode(temporal::time(plan, value)?, out)
+            .map_err(|m| unfit(plan, value, m)),
+        Plan::Timestamp => {
+            temporal::timestamp(plan, value).map(|ms| types::timestamp::encode(ms, out))
+        }
+        Plan::Duration => types::duration::encode(temporal::duration(plan, value)?, out)
+            .map_err(|m| unfit(plan, value, m)),
+        Plan::List(element) => sequence::encode_list(plan, element, value, out),
+        Plan::Set(element) => sequence::encode_set(plan, element, value, out),
+        Plan::Map(entry) => encode_map(plan, &entry.0, &entry.1, value, out),
+        Plan::Tuple(components) => encode_tuple(plan, components, value, out),
+        Plan::Udt(udt) => encode_udt(plan, udt, value, out),
+        Plan::Vector(vector) => sequence::encode_vector(plan, vector, value, out),
+        Plan::Composite(components) => encode_composite(plan, components, value, out),
+    }
+}
+
+/// The value is of a class that this type does not take.
+pub fn mismatch(plan: &HostPlan, expected: &str, value: &Bound<'_, PyAny>) -> Box<Failure> {
+    let cql_type = plan.cql_type();
+    if is_unset(value) {
+        let got = "UNSET, which stands for a whole column, not for a part of a value";
+        return Failure::expected(&cql_type, &cql_type, got);
+    }
+    let wanted = format!("{cql_type} ({expected})");
+    Failure::expected(cql_type, wanted, describe(value))
+}
+
+/// The value is of the right class, but not one that this type can hold.
+pub fn unfit(plan: &HostPlan, value: &Bound<'_, PyAny>, malformed: Malformed) -> Box<Failure> {
+    let cql_type = plan.cql_type();
+    let reason = format!("expected {cql_type}, got {}: {malformed}", describe(value));
+    match malformed {
+        Malformed::Range(_) => Failure::out_of_range(cql_type, reason),
+        _ => Failure::refused(cql_type, reason),
+    }
+}
+
+/// The user's own code raised while the value was read.
+pub fn raised(plan: &HostPlan, value: &Bound<'_, PyAny>, error: PyErr) -> Box<Failure> {
+    let cql_type = plan.cql_type();
+    let reason = format!("expected {cql_type}, got {} that cannot be read", describe(value));
+    Failure::caused(value.py(), cql_type, reason, error)
+}
+
+pub fn is_unset(value: &Bound<'_, PyAny>) -> bool {
+    interned::unset(value.py()).is_ok_and(|unset| value.is(unset))
+}
+
+fn text<'a>(plan: &HostPlan, value: &'a Bound<'_, PyAny>) -> Outcome<&'a str> {
+    let text = value.cast::<PyString>().map_err(|_| mismatch(plan, "str", value))?;
+    text.to_str().map_err(|error| {
+        let cql_type = plan.cql_type();
+        let reason = format!("expected {cql_type}, got {}", describe(value));
+        Failure::caused(value.py(), cql_type, reason, error)
+    })
+}
+
+fn encode_bytes(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        room(out, bytes.as_bytes().len())?;
+        types::blob::encode(bytes.as_bytes(), out);
+        return Ok(());
+    }
+    let expected = "bytes, bytearray, memoryview or another bytes-like";
+    let Some(buffer) = bytes_of(value)? else { return Err(mismatch(plan, expected, value)) };
+    let bytes = copied(value.py(), &buffer).map_err(|error| raised(plan, value, error))?;
+    room(out, bytes.len())?;
+    types::blob::encode(&bytes, out);
+    Ok(())
+}
+
+fn uuid(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<[u8; 16]> {
+    let py = value.py();
+    if !value.is_instance(interned::uuid(py)?)? {
+        return Err(mismatch(plan, "uuid.UUID", value));
+    }
+    let number = value
+        .getattr(pyo3::intern!(py, "int"))
+        .and_then(|number| number.extract::<u128>())
+        .map_err(|error| raised(plan, value, error))?;
+    Ok(number.to_be_bytes())
+}
+
+fn address(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<IpAddr> {
+    let py = value.py();
+    let expected = "ipaddress.IPv4Address, ipaddress.IPv6Address or the str of one";
+    if let Ok(text) = value.cast::<PyString>() {
+        return text.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let reason = format!("expected inet, got {}, which is no IP address", describe(value));
+            Failure::refused("inet", reason)
+        });
+    }
+    let four = value.is_instance(interned::ipv4_address(py)?)?;
+    if !four && !value.is_instance(interned::ipv6_address(py)?)? {
+        return Err(mismatch(plan, expected, value));
+    }
+    if !four {
+        let scope = value.getattr_opt(pyo3::intern!(py, "scope_id"))?;
+        if scope.is_some_and(|scope| !scope.is_none()) {
+            let reason = "expected inet, got an IPv6 address with a scope, which inet cannot hold";
+            return Err(Failure::refused("inet", reason));
+        }
+    }
+    // Interfaces are addresses too, by inheritance; their network would be lost.
+    if value.hasattr(pyo3::intern!(py, "network"))? {
+        return Err(mismatch(plan, expected, value));
+    }
+    let packed = value.getattr(pyo3::intern!(py, "packed"))?;
+    let packed = packed.cast::<PyBytes>().map_err(|_| mismatch(plan, expected, value))?;
+    inet::decode(packed.as_bytes()).map_err(|m| unfit(plan, value, m))
+}
+
+fn encode_map(
+    plan: &HostPlan,
+    key_plan: &HostPlan,
+    value_plan: &HostPlan,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let py = value.py();
+    // A list of the entries: the mapping may change while user code runs below.
+    // A subclass of dict may go through its entries in an order of its own: OrderedDict does.
+    let items = if let Ok(dict) = value.cast_exact::<PyDict>() {
+        items_of(dict)?
+    } else if value.is_instance(interned::mapping(py)?)? {
+        let items = value.call_method0(pyo3::intern!(py, "items"));
+        let items = items.map_err(|error| raised(plan, value, error))?;
+        let length = value.len().map_err(|error| raised(plan, value, error))?;
+        sequence::bounded_list(plan, value, &items, length)?
+    } else {
+        return Err(mismatch(plan, "a dict or another mapping", value));
+    };
+    room(out, SMALL)?;
+    let start = types::map::begin(out);
+    for (i, item) in items.iter().enumerate() {
+        let (key, part) = item
+            .extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()
+            .map_err(|error| raised(plan, value, error))?;
+        encode_cell(key_plan, &key, out).map_err(|failure| failure.at(|| Segment::MapKey(i)))?;
+        encode_cell(value_plan, &part, out)
+            .map_err(|failure| failure.at(|| Segment::MapValue(describe_key(&key))))?;
+    }
+    types::map::end(out, start, items.len()).map_err(|m| unfit(plan, value, m))
+}
+
+fn encode_tuple(
+    plan: &HostPlan,
+    components: &[HostPlan],
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let parts = at_most(plan, components.len(), value)?;
+    let count = parts.len();
+    for (i, component) in components.iter().enumerate().take(count) {
+        let part = parts.get(i).ok_or_else(|| sequence::changed(plan, value))?;
+        encode_cell(component, &part, out).map_err(|failure| failure.at(|| Segment::Index(i)))?;
+    }
+    if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
+}
+
+/// The parts of a value of at most so many components.
+fn at_most<'py>(
+    plan: &HostPlan,
+    components: usize,
+    value: &Bound<'py, PyAny>,
+) -> Outcome<sequence::Parts<'py>> {
+    sequence::fixed(plan, value, &|got| {
+        let cql_type = plan.cql_type();
+        let reason = format!("expected {cql_type} of at most {components} components, got {got}");
+        if got <= components { Ok(()) } else { Err(Failure::refused(cql_type, reason)) }
+    })
+}
+
+fn encode_composite(
+    plan: &HostPlan,
+    components: &[HostPlan],
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let parts = at_most(plan, components.len(), value)?;
+    let count = parts.len();
+    for (i, component) in components.iter().enumerate().take(count) {
+        let part = parts.get(i).ok_or_else(|| sequence::changed(plan, value))?;
+        room(out, SMALL)?;
+        let start = types::composite::begin(out);
+        let encoded = if part.is_none() {
+            Err(mismatch(component, "no component of a composite is null", &part))
+        } else {
+            encode(component, &part, out)
+        };
+        encoded
+            .and_then(|()| {
+                types::composite::end(out, start).map_err(|m| unfit(component, &part, m))
+            })
+            .map_err(|failure| failure.at(|| Segment::Index(i)))?;
+    }
+    if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
+}
+
+fn encode_udt(
+    plan: &HostPlan,
+    udt: &UdtPlan<Record>,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Outcome<()> {
+    let py = value.py();
+    let parts = udt_fields(plan, udt, value)?;
+    for ((field, part), name) in udt.fields.iter().zip(&parts).zip(&udt.host.names) {
+        match part {
+            Some(part) => encode_cell(field, part, out).map_err(|failure| {
+                failure.at(|| Segment::Field(name.bind(py).to_string_lossy().into_owned()))
+            })?,
+            None => {
+                room(out, SMALL)?;
+                wire::put_i32(out, wire::NULL);
+            }
+        }
+    }
+    Ok(())
+}
+
+const RECORDS: &str = "a mapping, dataclass, named tuple, tuple or object with its fields";
+
+/// The value of each field, by name where the value has names; `None` where it has none.
+fn udt_fields<'py>(
+    plan: &HostPlan,
+    udt: &UdtPlan<Record>,
+    value: &Bound<'py, PyAny>,
+) -> Outcome<Vec<Option<Bound<'py, PyAny>>>> {
+    let py = value.py();
+    let names = udt.host.names.iter().map(|name| name.bind(py));
+    if let Ok(parts) = value.cast::<PyTuple>() {
+        if value.get_type().is(udt.host.class.bind(py)) {
+            return positional(plan, udt, parts.iter());
+        }
+        // A record of ours, of another class: its attributes need not be called as its fields.
+        if let Some(fields) = record::fields_of(value)? {
+            let named = fields.iter().zip(parts.iter()).collect::<Vec<_>>();
+            return udt_fields(
+                plan,
+                udt,
+                PyDict::from_sequence(PyList::new(py, named)?.as_any())?.as_any(),
+            );
+        }
+        let Some(own) = record::names_of(value)? else {
+            return positional(plan, udt, parts.iter());
+        };
+        let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
+        if let Some(unknown) = first_unknown(own.as_any(), &known)? {
+            return Err(no_field(plan, udt, &describe_key(&unknown)));
+        }
+    }
+    if let Ok(parts) = value.cast::<PyList>() {
+        return positional(plan, udt, parts.iter());
+    }
+    if value.is_instance(interned::mapping(py)?)? {
+        let mut found = 0;
+        let mut parts = Vec::with_capacity(udt.fields.len());
+        for name in names {
+            let present = value.contains(name).map_err(|error| raised(plan, value, error))?;
+            found += usize::from(present);
+            let part = present.then(|| value.get_item(name)).transpose();
+            parts.push(part.map_err(|error| raised(plan, value, error))?);
+        }
+        if found != value.len().map_err(|error| raised(plan, value, error))? {
+            return Err(unknown_fields(plan, udt, value)?);
+        }
+        return Ok(parts);
+    }
+    // Numbers, texts, arrays, classes and modules have attributes, but are no records.
+    let scalar = value.is_instance_of::<PyString>()
+        || value.is_instance_of::<PyBytes>()
+        || value.is_instance_of::<PyInt>()
+        || value.is_instance_of::<PyFloat>()
+        || value.is_instance_of::<PyComplex>()
+        || value.is_instance_of::<PyByteArray>()
+        || value.is_instance_of::<PyType>()
+        || value.is_instance_of::<PyModule>()
+        || value.is_instance(interned::number(py)?)?
+        || value.hasattr(pyo3::intern!(py, "__array__"))?;
+    if scalar {
+        return Err(mismatch(plan, RECORDS, value));
+    }
+    let mut parts = Vec::with_capacity(udt.fields.len());
+    let dataclass = record::is_dataclass(value)?;
+    for name in names {
+        let there = !dataclass || record::is_field(value, name)?;
+        let part = if there { value.getattr_opt(name)? } else { None };
+        // A property that fails, or a slot that was never filled, is no field that is missing.
+        if there && part.is_none() && value.get_type().hasattr(name)? {
+            let reason =
+                format!("the value of its attribute {} cannot be read", describe_key(name));
+            return Err(Failure::refused(plan.cql_type(), reason));
+        }
+        parts.push(part);
+    }
+    if parts.iter().all(Option::is_none) && !udt.fields.is_empty() {
+        return Err(mismatch(plan, RECORDS, value));
+    }
+    Ok(parts)
+}
+
+fn positional<'py>(
+    plan: &HostPlan,
+    udt: &UdtPlan<Record>,
+    parts: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
+) -> Outcome<Vec<Option<Bound<'py, PyAny>>>> {
+    if parts.len() > udt.fields.len() {
+        let (expected, got) = (udt.fields.len(), parts.len());
+        let cql_type = plan.cql_type();
+        let reason = format!("expected {cql_type} of at most {expected} fields, got {got}");
+        return Err(Failure::refused(cql_type, reason));
+    }
+    let mut parts: Vec<_> = parts.map(Some).collect();
+    parts.resize(udt.fields.len(), None);
+    Ok(parts)
+}
+
+fn unknown_fields(
+    plan: &HostPlan,
+    udt: &UdtPlan<Record>,
+    value: &Bound<'_, PyAny>,
+) -> Outcome<Box<Failure>> {
+    let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
+    let unknown = first_unknown(value, &known)?;
+    let unknown = unknown.map_or_else(|| "a key".to_owned(), |key| describe_key(&key));
+    Ok(no_field(plan, udt, &unknown))
+}
+
+fn no_field(plan: &HostPlan, udt: &UdtPlan<Record>, unknown: &str) -> Box<Failure> {
+    let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
+    let (cql_type, known) = (plan.cql_type(), cut(&known.join(", "), 1000));
+    let reason = format!("{cql_type} has no field {unknown}; its fields are {known}");
+    Failure::refused(cql_type, reason)
+}
+
+/// The first key of a mapping that is none of the known ones, among one more than there are of
+/// these: a mapping may go on for ever.
+pub fn first_unknown<'py>(
+    mapping: &Bound<'py, PyAny>,
+    known: &[&str],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    for key in mapping.try_iter()?.take(known.len() + 1) {
+        let key = key?;
+        let name = key.cast::<PyString>().ok();
+        if !name.is_some_and(|name| known.iter().any(|known| *name == **known)) {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
+/// The one-dimensional buffer of unsigned bytes that an object has; what is no matter of the object
+/// (`KeyboardInterrupt`, `MemoryError`, ...) is raised.
+pub fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyBuffer<u8>>> {
+    match PyBuffer::<u8>::get(value) {
+        Ok(buffer) => Ok(Some(buffer).filter(|buffer| buffer.dimensions() == 1)),
+        Err(error) => unless_serious(value.py(), error),
+    }
+}
+
+/// Nothing, for an error that only says that a value is not of the kind that was tried.
+pub fn unless_serious<T>(py: Python<'_>, error: PyErr) -> PyResult<Option<T>> {
+    let of_the_value = error.is_instance_of::<PyException>(py)
+        && !error.is_instance_of::<PyMemoryError>(py)
+        && !error.is_instance_of::<PyRecursionError>(py);
+    if of_the_value { Ok(None) } else { Err(error) }
+}

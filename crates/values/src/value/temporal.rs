@@ -1,0 +1,279 @@
+//! Python's dates and times to CQL's, in integer arithmetic.
+
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyInt, PyTime, PyTimeAccess,
+    PyTzInfo, PyTzInfoAccess,
+};
+use turbocql_codec::types::duration::Duration;
+
+use super::encode::{mismatch, raised};
+use super::numbers::{self, unread_part};
+use super::{Failure, HostPlan, Outcome, foreign, interned};
+
+const MILLISECONDS_PER_DAY: i64 = 86_400_000;
+const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
+
+/// Days from 1970-01-01 to a day of the proleptic Gregorian calendar.
+pub fn days_from_civil(year: i32, month: u8, day: u8) -> i32 {
+    // Years begin in March here, so that the leap day is the last one.
+    let (month, day) = (i32::from(month), i32::from(day));
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// Year, month and day of a number of days since 1970-01-01.
+pub fn civil_from_days(days: i64) -> (i64, u8, u8) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month as u8, day as u8)
+}
+
+pub fn days_of(date: &impl PyDateAccess) -> i32 {
+    days_from_civil(date.get_year(), date.get_month(), date.get_day())
+}
+
+/// What an attribute of a subclass says. Its C fields need not be what it stands for: pandas has
+/// instants beyond Python's years, and one that is no time at all.
+fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &str) -> Outcome<T> {
+    let number = value.getattr(name).and_then(|number| number.extract::<i64>());
+    let number = number.map_err(|error| unread_part(plan, value, error))?;
+    T::try_from(number).map_err(|_| numbers::out_of_range(plan, value))
+}
+
+/// Days since 1970-01-01 of a subclass of `date` or `datetime`.
+fn days_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
+    let year: i32 = attribute(plan, value, "year")?;
+    let (month, day) = (attribute(plan, value, "month")?, attribute(plan, value, "day")?);
+    // Microseconds of years further away do not fit 64 bits.
+    let calendar = (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !(-200_000..200_000).contains(&year) || !calendar {
+        return Err(numbers::out_of_range(plan, value));
+    }
+    let days = days_from_civil(year, month, day);
+    // The 31st of a short month is a day of the next one.
+    if civil_from_days(days.into()) != (year.into(), month, day) {
+        return Err(numbers::out_of_range(plan, value));
+    }
+    Ok(days)
+}
+
+/// Nanoseconds since midnight of a subclass of `time` or `datetime`.
+fn clock_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
+    let [hour, minute, second, microsecond]: [u32; 4] = [
+        attribute(plan, value, "hour")?,
+        attribute(plan, value, "minute")?,
+        attribute(plan, value, "second")?,
+        attribute(plan, value, "microsecond")?,
+    ];
+    if hour > 23 || minute > 59 || second > 59 || microsecond > 999_999 {
+        return Err(numbers::out_of_range(plan, value));
+    }
+    let seconds = (i64::from(hour) * 60 + i64::from(minute)) * 60 + i64::from(second);
+    Ok(seconds * 1_000_000_000 + i64::from(microsecond) * 1000)
+}
+
+/// Whether the value counts as a raw number: a bool is none.
+fn is_integer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if value.is_instance_of::<PyBool>() {
+        return Ok(false);
+    }
+    Ok(value.is_instance_of::<PyInt>() || value.hasattr(pyo3::intern!(value.py(), "__index__"))?)
+}
+
+/// Days since 1970-01-01.
+pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
+    let py = value.py();
+    if value.is_instance_of::<PyDateTime>() {
+        return Err(mismatch(plan, "datetime.date; of a datetime pass its .date()", value));
+    }
+    if let Ok(date) = value.cast_exact::<PyDate>() {
+        return Ok(days_of(date));
+    }
+    if value.is_instance_of::<PyDate>() {
+        return days_by_attributes(plan, value);
+    }
+    if value.is_instance(interned::cql_date(py)?)? {
+        let days = value.getattr(pyo3::intern!(py, "days"));
+        return days
+            .and_then(|days| days.extract())
+            .map_err(|error| unread_part(plan, value, error));
+    }
+    if !is_integer(value)? {
+        if foreign::is(value, "Date")? {
+            let days = foreign::part::<i64>(value, "days_from_epoch");
+            let days = days.map_err(|error| unread_part(plan, value, error))?;
+            return i32::try_from(days).map_err(|_| numbers::out_of_range(plan, value));
+        }
+        return Err(mismatch(plan, "datetime.date, turbocql.Date or the raw int", value));
+    }
+    let raw: u32 = numbers::integer(plan, value)?;
+    Ok((raw ^ (1 << 31)) as i32)
+}
+
+/// Nanoseconds since midnight; the caller checks their range.
+pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
+    let py = value.py();
+    if let Ok(time) = value.cast::<PyTime>() {
+        if time.get_tzinfo().is_some() {
+            return Err(mismatch(plan, "a datetime.time without a time zone", value));
+        }
+        if !value.is_exact_instance_of::<PyTime>() {
+            return clock_by_attributes(plan, value);
+        }
+        let seconds = (i64::from(time.get_hour()) * 60 + i64::from(time.get_minute())) * 60
+            + i64::from(time.get_second());
+        return Ok(seconds * 1_000_000_000 + i64::from(time.get_microsecond()) * 1000);
+    }
+    if value.is_instance(interned::cql_time(py)?)? {
+        let nanoseconds = value.getattr(pyo3::intern!(py, "nanoseconds"));
+        return nanoseconds
+            .and_then(|nanoseconds| nanoseconds.extract())
+            .map_err(|error| unread_part(plan, value, error));
+    }
+    if !is_integer(value)? {
+        if foreign::is(value, "Time")? {
+            let nanoseconds = foreign::part(value, "nanosecond_time");
+            return nanoseconds.map_err(|error| unread_part(plan, value, error));
+        }
+        return Err(mismatch(plan, "datetime.time, turbocql.Time or int nanoseconds", value));
+    }
+    numbers::integer(plan, value)
+}
+
+/// The same of an exact `datetime` without a time zone, or in UTC.
+#[inline]
+pub fn exact_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
+    let zone = datetime.get_tzinfo();
+    if zone.is_some_and(|zone| !PyTzInfo::utc(datetime.py()).is_ok_and(|utc| zone.is(&*utc))) {
+        return None;
+    }
+    let seconds = (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute())) * 60
+        + i64::from(datetime.get_second());
+    let milliseconds = i64::from(datetime.get_microsecond() / 1000);
+    Some(i64::from(days_of(datetime)) * MILLISECONDS_PER_DAY + seconds * 1000 + milliseconds)
+}
+
+/// Milliseconds since 1970-01-01T00:00:00Z. What a datetime has below a millisecond is dropped.
+pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
+    let py = value.py();
+    if let Ok(datetime) = value.cast::<PyDateTime>() {
+        let microseconds = if value.is_exact_instance_of::<PyDateTime>() {
+            let seconds = (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute()))
+                * 60
+                + i64::from(datetime.get_second());
+            i64::from(days_of(datetime)) * MICROSECONDS_PER_DAY
+                + seconds * 1_000_000
+                + i64::from(datetime.get_microsecond())
+        } else {
+            i64::from(days_by_attributes(plan, value)?) * MICROSECONDS_PER_DAY
+                + clock_by_attributes(plan, value)? / 1000
+        };
+        let offset = match datetime.get_tzinfo() {
+            None => 0,
+            Some(zone) if zone.is(&*PyTzInfo::utc(py)?) => 0,
+            Some(_) => utc_offset(plan, value)?,
+        };
+        return Ok((microseconds - offset).div_euclid(1000));
+    }
+    if let Ok(date) = value.cast::<PyDate>() {
+        let exact = value.is_exact_instance_of::<PyDate>();
+        let days = if exact { days_of(date) } else { days_by_attributes(plan, value)? };
+        return Ok(i64::from(days) * MILLISECONDS_PER_DAY);
+    }
+    if value.is_instance(interned::cql_timestamp(py)?)? {
+        let milliseconds = value.getattr(pyo3::intern!(py, "milliseconds"));
+        return milliseconds
+            .and_then(|milliseconds| milliseconds.extract())
+            .map_err(|error| unread_part(plan, value, error));
+    }
+    let expected = "datetime, date, turbocql.Timestamp or int milliseconds";
+    if is_integer(value)? {
+        return numbers::integer(plan, value);
+    }
+    Err(mismatch(plan, expected, value))
+}
+
+/// The offset from UTC of an aware datetime, in microseconds.
+fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
+    let offset = value
+        .call_method0(pyo3::intern!(value.py(), "utcoffset"))
+        .map_err(|error| unread_part(plan, value, error))?;
+    // A time zone may say None: the datetime is then as good as naive.
+    if offset.is_none() {
+        return Ok(0);
+    }
+    let delta = offset.cast::<PyDelta>().map_err(|error| raised(plan, value, error.into()))?;
+    let seconds = i64::from(delta.get_days()) * 86_400 + i64::from(delta.get_seconds());
+    // As datetime itself has it; a subclass may say anything.
+    if !(-86_400 < seconds && seconds < 86_400) {
+        return Err(mismatch(plan, "an offset from UTC of less than a day", value));
+    }
+    Ok(seconds * 1_000_000 + i64::from(delta.get_microseconds()))
+}
+
+/// A `timedelta` becomes whole days and the rest in nanoseconds, both of its sign.
+pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> {
+    let py = value.py();
+    if let Ok(delta) = value.cast::<PyDelta>() {
+        if !value.is_exact_instance_of::<PyDelta>() {
+            check_delta(plan, value, delta)?;
+        }
+        // A timedelta of 999,999,999 days is 8.64e19 microseconds: beyond 64 bits.
+        let total = (i128::from(delta.get_days()) * 86_400 + i128::from(delta.get_seconds()))
+            * 1_000_000
+            + i128::from(delta.get_microseconds());
+        let per_day = i128::from(MICROSECONDS_PER_DAY);
+        let days = i32::try_from(total / per_day);
+        let rest = i64::try_from(total % per_day * 1000);
+        return match (days, rest) {
+            (Ok(days), Ok(nanoseconds)) => Ok(Duration { months: 0, days, nanoseconds }),
+            _ => Err(Failure::out_of_range("duration", "a timedelta beyond the range of duration")),
+        };
+    }
+    if value.is_instance(interned::cql_duration(py)?)? || foreign::is(value, "Duration")? {
+        let read = || {
+            Ok(Duration {
+                months: value.getattr(pyo3::intern!(py, "months"))?.extract()?,
+                days: value.getattr(pyo3::intern!(py, "days"))?.extract()?,
+                nanoseconds: value.getattr(pyo3::intern!(py, "nanoseconds"))?.extract()?,
+            })
+        };
+        return read().map_err(|error| unread_part(plan, value, error));
+    }
+    Err(mismatch(plan, "turbocql.Duration or datetime.timedelta", value))
+}
+
+/// Refuses a subclass of `timedelta` that is more than a `timedelta` tells: pandas has nanoseconds
+/// and longer spans, others have months.
+fn check_delta(
+    plan: &HostPlan,
+    value: &Bound<'_, PyAny>,
+    delta: &Bound<'_, PyDelta>,
+) -> Outcome<()> {
+    let py = value.py();
+    let (days, seconds) = (delta.get_days(), delta.get_seconds());
+    let plain = PyDelta::new(py, days, seconds, delta.get_microseconds(), false)?;
+    let mut same = value.eq(plain)?;
+    for name in ["years", "months"] {
+        if let Some(part) = value.getattr_opt(name)? {
+            same = same && !part.is_truthy()?;
+        }
+    }
+    if same {
+        return Ok(());
+    }
+    Err(mismatch(plan, "a timedelta without years, months or nanoseconds", value))
+}

@@ -1,0 +1,235 @@
+//! `execute_many`: rows are encoded here, arena by arena; the engine keeps the window full.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList};
+use turbocql_codec::RowBuffer;
+use turbocql_engine::{Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, Response, RowNumbers};
+
+use super::cursor::Cursor;
+use super::prepared::Prepared;
+use super::session::{Options, SchemaChange, SessionState, given};
+use crate::error::{interrupted, raise_engine};
+use crate::op::{Arrival, Next, OpState, Step};
+use turbocql_values::value::interned;
+
+/// An arena ends with the row that makes it as large as one of these.
+const ARENA_ROWS: usize = 512;
+const ARENA_BYTES: usize = 1 << 20;
+/// Or with the one that took it so long: an event loop has other things to do.
+const ARENA_TIME: Duration = Duration::from_millis(5);
+
+/// What the caller asked of `execute_many`.
+#[derive(Clone)]
+pub struct BulkOptions {
+    pub request: Options,
+    pub concurrency: usize,
+    /// More failed rows than this end it.
+    pub max_failures: usize,
+    /// Whether what each row is answered with is kept.
+    pub keep_results: bool,
+}
+
+pub struct BulkStep {
+    session: Arc<SessionState>,
+    prepared: Py<Prepared>,
+    rows: Py<PyIterator>,
+    bulk: Bulk,
+    max_failures: usize,
+    /// Rows that have failed, here or on their way.
+    failures: Arc<AtomicUsize>,
+    /// Set for a statement that changes the schema.
+    _schema: Option<SchemaChange>,
+    next_row: u64,
+    /// Rows that could not be encoded, and why.
+    unfit: Vec<(u64, PyErr)>,
+    /// What the iterable raised, or what stopped the encoding.
+    raised: Option<PyErr>,
+    ended: bool,
+}
+
+struct Events(Arc<OpState>);
+
+impl BulkEvents for Events {
+    fn wants_more(&self) {
+        self.0.arrive(Ok(Arrival::WantsMore));
+    }
+
+    fn done(self: Box<Self>, outcome: BulkOutcome) {
+        self.0.arrive(Ok(Arrival::Bulk(outcome)));
+    }
+}
+
+impl Drop for Events {
+    /// After an outcome this changes nothing; without one, nothing else would come.
+    fn drop(&mut self) {
+        self.0.arrive(Err(interrupted()));
+    }
+}
+
+impl BulkStep {
+    /// Starts the window and hands it the first arena.
+    pub fn start(
+        py: Python<'_>,
+        session: Arc<SessionState>,
+        prepared: Py<Prepared>,
+        rows: Py<PyIterator>,
+        options: &BulkOptions,
+        op: &Arc<OpState>,
+    ) -> BulkStep {
+        let failures = Arc::<AtomicUsize>::default();
+        let plan = BulkPlan {
+            prepared: prepared.get().engine.clone(),
+            options: given(&options.request).clone(),
+            concurrency: options.concurrency,
+            max_failures: options.max_failures,
+            failures: failures.clone(),
+            keep_results: options.keep_results,
+        };
+        let events = Box::new(Events(op.clone()));
+        let bulk = Bulk::start(&session.runtime, session.engine.clone(), plan, events);
+        let mut step = BulkStep {
+            _schema: session.changing(prepared.get().engine.text()),
+            session,
+            prepared,
+            rows,
+            bulk,
+            max_failures: options.max_failures,
+            failures,
+            next_row: 0,
+            unfit: Vec::new(),
+            raised: None,
+            ended: false,
+        };
+        step.feed(py, op);
+        step
+    }
+
+    /// Encodes the next arena and hands it over. One without a row that could be encoded asks for
+    /// the next itself.
+    fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
+        if self.ended {
+            return;
+        }
+        let begun = Instant::now();
+        let mut arena = RowBuffer::with_capacity(16 * 1024, ARENA_ROWS);
+        let mut numbers = Vec::with_capacity(ARENA_ROWS);
+        for _ in 0..ARENA_ROWS {
+            match self.rows.bind(py).clone().next() {
+                None => self.ended = true,
+                Some(Err(error)) => {
+                    self.raised = Some(error);
+                    self.ended = true;
+                }
+                Some(Ok(row)) => self.encode(py, &row, &mut arena, &mut numbers),
+            }
+            if self.ended || arena.byte_len() >= ARENA_BYTES || begun.elapsed() >= ARENA_TIME {
+                break;
+            }
+        }
+        if let Err(interrupt) = py.check_signals() {
+            self.raised = Some(interrupt);
+            self.ended = true;
+        }
+        let empty = arena.is_empty();
+        if !empty {
+            self.bulk.push(arena, RowNumbers::Each(numbers));
+        }
+        if self.ended {
+            self.bulk.finish();
+        } else if empty {
+            op.arrive(Ok(Arrival::WantsMore));
+        }
+    }
+
+    fn encode(
+        &mut self,
+        py: Python<'_>,
+        row: &Bound<'_, PyAny>,
+        arena: &mut RowBuffer,
+        numbers: &mut Vec<u64>,
+    ) {
+        let number = self.next_row;
+        self.next_row += 1;
+        match self.prepared.get().append(py, Some(row), arena) {
+            Ok(()) => numbers.push(number),
+            Err(error) if error.is_instance_of::<pyo3::exceptions::PyException>(py) => {
+                self.unfit.push((number, error));
+                let before = self.failures.fetch_add(1, Ordering::Relaxed);
+                self.ended |= before >= self.max_failures;
+            }
+            Err(interrupt) => {
+                self.raised = Some(interrupt);
+                self.ended = true;
+            }
+        }
+    }
+
+    /// What the rows were answered with, by their numbers; none when it was not to be kept.
+    fn results<'py>(
+        &self,
+        py: Python<'py>,
+        kept: Option<Vec<(u64, Response)>>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let Some(mut kept) = kept else { return Ok(None) };
+        kept.sort_unstable_by_key(|(row, _)| *row);
+        let results = PyList::empty(py);
+        for (row, response) in kept {
+            let rows = self.session.row_kind.into();
+            results.append((row, Cursor::make(py, &self.session, rows, response, None)?))?;
+        }
+        Ok(Some(results))
+    }
+
+    /// The report, made in Python: `(rows read, succeeded, failures, stopped, raised, results)`.
+    fn report(&mut self, py: Python<'_>, outcome: BulkOutcome) -> PyResult<Next> {
+        let stopped = self.failures.load(Ordering::Relaxed) > self.max_failures;
+        let mut failed = std::mem::take(&mut self.unfit);
+        failed.extend(outcome.failed.iter().map(|(row, error)| (*row, raise_engine(py, error))));
+        failed.sort_unstable_by_key(|(row, _)| *row);
+        let failures = PyList::empty(py);
+        for (row, error) in failed {
+            failures.append((row, error.into_value(py)))?;
+        }
+        let raised = self.raised.take().map(|error| error.into_value(py));
+        let results = self.results(py, outcome.results)?;
+        let arguments = (self.next_row, outcome.succeeded, failures, stopped, raised, results);
+        Ok(Next::Done(interned::bulk_report(py)?.call1(arguments)?.unbind()))
+    }
+}
+
+impl Drop for BulkStep {
+    /// Given up half way: the window ends with what is in flight.
+    fn drop(&mut self) {
+        self.bulk.abort();
+    }
+}
+
+impl Step for BulkStep {
+    fn arrived(
+        mut self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        match arrival.map_err(|error| raise_engine(py, &error))? {
+            Arrival::Bulk(outcome) => self.report(py, outcome),
+            _ => {
+                match self.session.check_open() {
+                    Ok(()) => self.feed(py, op),
+                    // What is on its way is waited for: its rows have to be accounted for.
+                    Err(closed) if self.session.is_closed() => {
+                        self.raised.get_or_insert(closed);
+                        self.ended = true;
+                        self.bulk.finish();
+                    }
+                    Err(forked) => return Err(forked),
+                }
+                Ok(Next::Again(self))
+            }
+        }
+    }
+}
