@@ -1,10 +1,11 @@
-//! Failures of the engine as the exceptions of `turbocql.errors`, which is written in Python.
+//! Converts errors of the engine to the exceptions of the Python module `turbocql.errors`.
 
 use pyo3::prelude::*;
 use turbocql_engine::{Detail, EngineError, ErrorKind};
-use turbocql_values::value::interned;
+use turbocql_values::python;
 
-/// The exception for a failure of the engine.
+/// Makes the exception for an error of the engine. Returns the error of the conversion if that
+/// fails.
 pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
     let details = pyo3::types::PyDict::new(py);
     let filled: PyResult<()> = error.details.iter().try_for_each(|(key, detail)| match detail {
@@ -22,13 +23,12 @@ pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
         error.may_have_applied,
         details,
     );
-    let made = filled
-        .and_then(|()| interned::error_from_engine(py))
-        .and_then(|make| make.call1(arguments));
+    let made =
+        filled.and_then(|()| python::error_from_engine(py)).and_then(|make| make.call1(arguments));
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// The kinds by the names that `turbocql.errors` knows them by.
+/// The name of a kind of error in `turbocql.errors`.
 fn name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Config => "config",
@@ -45,7 +45,7 @@ fn name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// An operation whose task ended without a result: the session was closed under it.
+/// The error of an operation that ended without a result, because the session was closed.
 pub fn interrupted() -> EngineError {
-    EngineError::new(ErrorKind::Closed, "the session was closed while the request was under way")
+    EngineError::new(ErrorKind::Closed, "the session was closed while the request was in flight")
 }

@@ -1,19 +1,17 @@
 //! The private native core of the `turbocql` package.
 #![deny(unsafe_code)]
 
-mod awaiting;
-mod bridge;
 mod classes;
 mod error;
 mod ffi;
 mod op;
-mod ready;
+mod options;
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The native half of turbocql; private, may change at any time.
+/// The native core of turbocql. It is private and may change at any time.
 ///
 /// On an interpreter that can run without the GIL, importing it turns the GIL on.
 #[pyo3::pymodule(gil_used = true)]
@@ -21,15 +19,13 @@ mod _core {
     use turbocql_values::ffi::quick_path::QuickPath;
 
     #[pymodule_export]
-    use crate::awaiting::OpAwait;
-    #[pymodule_export]
-    use crate::bridge::{Drain, Known, Requests, force_notifier};
-    #[pymodule_export]
     use crate::classes::cursor::Cursor;
     #[pymodule_export]
     use crate::classes::opening::connect;
     #[pymodule_export]
     use crate::classes::prepared::{Bound_, Prepared, Query};
+    #[pymodule_export]
+    use crate::classes::row_iteration::{AsyncRowIterator, RowIterator, RowStep};
     #[pymodule_export]
     use crate::classes::secret::Secret;
     #[pymodule_export]
@@ -37,37 +33,43 @@ mod _core {
     #[pymodule_export]
     use crate::op::Op;
     #[pymodule_export]
-    use crate::ready::release_held;
+    use crate::op::awaiting::OpAwait;
     #[pymodule_export]
-    use turbocql_accel::bind::{BindPlan, BindStandIn};
+    use crate::op::bridge::{Drain, Known, Requests, force_notifier};
     #[pymodule_export]
-    use turbocql_accel::body::BodyStandIn;
+    use crate::op::ready::release_held;
     #[pymodule_export]
-    use turbocql_accel::counted::CountedStandIn;
-    #[pymodule_export]
-    use turbocql_accel::deserialize::DeserializeStandIn;
+    use crate::options::check_batch_options;
     #[pymodule_export]
     use turbocql_accel::ffi::cassandra_util::accel_values;
     #[pymodule_export]
-    use turbocql_accel::ffi::reference::ReadWays;
-    #[pymodule_export]
-    use turbocql_accel::lazy::LazyRows;
-    #[pymodule_export]
-    use turbocql_accel::named::NamedStandIn;
-    #[pymodule_export]
     use turbocql_accel::reader::ValueReader;
     #[pymodule_export]
-    use turbocql_accel::result::{ResultPlan, ResultStandIn};
+    use turbocql_accel::scalars::ReadWays;
     #[pymodule_export]
-    use turbocql_accel::routing::RoutingStandIn;
+    use turbocql_accel::stand_ins::bind::{BindPlan, BindStandIn};
     #[pymodule_export]
-    use turbocql_accel::segment::SegmentStandIn;
+    use turbocql_accel::stand_ins::body::BodyStandIn;
     #[pymodule_export]
-    use turbocql_accel::serialize::{SerializeStandIn, TypePlan};
+    use turbocql_accel::stand_ins::counted::CountedStandIn;
     #[pymodule_export]
-    use turbocql_accel::timer::TimerStandIn;
+    use turbocql_accel::stand_ins::deserialize::DeserializeStandIn;
     #[pymodule_export]
-    use turbocql_accel::{accel_changed, accel_enable};
+    use turbocql_accel::stand_ins::lazy::LazyRows;
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::named::NamedStandIn;
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::result::{ResultPlan, ResultStandIn};
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::routing::RoutingStandIn;
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::segment::SegmentStandIn;
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::serialize::{SerializeStandIn, TypePlan};
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::timer::TimerStandIn;
+    #[pymodule_export]
+    use turbocql_accel::switch::{accel_changed, accel_enable};
     #[pymodule_export]
     use turbocql_values::classes::codec::{Deserializer, Serializer, routing_key, token_of};
     #[pymodule_export]
@@ -90,13 +92,16 @@ mod _core {
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         let py = module.py();
-        // Before anything is looked up, which is kept for the process.
+        // Checked first: the objects that are looked up below are kept for the whole process.
         if turbocql_values::ffi::interpreter::interpreter(py) != 0 {
-            let reason = "turbocql works in the main interpreter only: native code like it has one \
-                          per process";
+            let reason = "turbocql works in the main interpreter only: its native code supports \
+                          one interpreter per process";
             return Err(pyo3::exceptions::PyImportError::new_err(reason));
         }
-        QuickPath::Coroutines.decide(py, crate::ffi::send::install::<OpAwait>)?;
+        QuickPath::Coroutines.decide(py, |py| {
+            let wrong = crate::ffi::send::install::<OpAwait>(py)?;
+            if wrong.is_some() { Ok(wrong) } else { crate::ffi::send::install::<RowStep>(py) }
+        })?;
         turbocql_values::ffi::prepare(py)?;
         turbocql_accel::ffi::prepare(py)?;
         crate::ffi::handle::prepare(py)?;
@@ -110,7 +115,7 @@ mod _core {
     const ENGINE_VERSION: &str = turbocql_engine::ENGINE_VERSION;
     #[pymodule_export]
     const TLS_BACKEND: &str = turbocql_engine::TLS_BACKEND;
-    /// How it was compiled: `release` is what wheels have.
+    /// The build profile: `debug` or `release`. Wheels are built with `release`.
     #[pymodule_export]
     const BUILD_PROFILE: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
     #[pymodule_export]

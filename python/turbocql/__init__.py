@@ -13,8 +13,8 @@ import importlib as _importlib
 import os as _os
 from typing import Any as _Any
 
-# Those with an underscore are the native core's, which looks for them when it first needs one: by
-# then a program may have no file descriptor left, or be at its end.
+# The native core looks up `_cassandra`, `_records` and `_row_classes` when it first needs them. By
+# then the process may have no file descriptor left, or may be exiting: they are imported here.
 from . import _cassandra as _cassandra
 from . import _core, aio, cluster, codec, errors, policies, protocol, schema, security
 from . import _records as _records
@@ -89,8 +89,8 @@ __version__: str = _core.VERSION
 
 
 def accelerate() -> None:
-    """Has programs on cassandra-driver or scylla-driver use the codec: see `turbocql.accel`."""
-    # Not before somebody asks: most programs do without.
+    """Makes cassandra-driver and scylla-driver use turbocql's codec: see `turbocql.accel`."""
+    # Imported only on request: most programs do not use it.
     _importlib.import_module(".accel", __name__).accelerate()
 
 
@@ -100,9 +100,10 @@ def __getattr__(name: str) -> _Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# Threads that are still at work when the interpreter ends must not be in native code by then.
+# A thread that runs native code while the interpreter ends can abort the process. This handler lets
+# threads finish their native calls and delays new ones.
 _atexit.register(_core.ending)
 
-# The engine's thread does not live on in a forked child: sessions must notice.
+# The engine's I/O thread does not exist in a forked child, so sessions must detect a fork.
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_core.forked)

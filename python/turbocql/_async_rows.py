@@ -1,4 +1,4 @@
-"""Rows that come asynchronously, for `execute_many`."""
+"""Asynchronous iterables of rows, for `execute_many`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .bulk import BulkReport, _report
 __all__ = ["from_async"]
 
 CHUNK = 1024
-"""Rows of an asynchronous iterable that are sent together."""
+"""The maximum number of rows of an asynchronous iterable that are sent together."""
 
 
 async def from_async(
@@ -19,10 +19,10 @@ async def from_async(
     send: Callable[[list[Any], int], Coroutine[Any, Any, BulkReport]],
     max_failures: int,
 ) -> BulkReport:
-    """What became of rows that come asynchronously.
+    """Sends the rows of an asynchronous iterable in chunks, and reports their outcome.
 
-    While some are sent, the next are waited for: at most twice `CHUNK` are held. `send` gets rows
-    and how many of them may fail.
+    While one chunk is sent, the next is read: at most twice `CHUNK` rows are held. `send` takes a
+    chunk and the number of its rows that may fail.
     """
     source = rows.__aiter__()
     reader = _Reader(source)
@@ -34,23 +34,24 @@ async def from_async(
             if whole.stopped:
                 break
     finally:
-        # What it ended with by itself is the source's own; what we end it with is not.
+        # An exception that has already ended the reader is the source's. The `CancelledError` that
+        # the next line causes is not, so it is not reported.
         own = reading.done()
         reading.cancel()
         (outcome,) = await asyncio.gather(reading, return_exceptions=True)
         if hasattr(source, "aclose"):
             await source.aclose()
     if whole.rows == 0:
-        # The statement and the options are looked at all the same.
+        # Without rows, an empty chunk is sent, so that the statement and options are still checked.
         whole.add(await send([], max_failures))
     raised = outcome if own and isinstance(outcome, BaseException) else None
-    # Rows that were read and not sent count as read.
+    # Rows that were read but not sent count as read.
     read = whole.rows + len(reader.rows)
     return _report(read, whole.succeeded, whole.failures, whole.stopped, raised, whole.results)
 
 
 class _Reader:
-    """Rows that have come and were not taken yet."""
+    """Reads rows from the source and keeps them until they are taken."""
 
     def __init__(self, source: AsyncIterator[Any]) -> None:
         self.rows: list[Any] = []
@@ -72,7 +73,7 @@ class _Reader:
             self._has_rows.set()
 
     async def take(self) -> list[Any]:
-        """What has come, as soon as anything has; nothing at the end."""
+        """Waits for at least one row and returns all that were read; an empty list at the end."""
         await self._has_rows.wait()
         taken, self.rows = self.rows, []
         if not self._ended:
@@ -82,7 +83,7 @@ class _Reader:
 
 
 class _Whole:
-    """Reports of chunks, put together."""
+    """The reports of the chunks, merged into one."""
 
     def __init__(self, max_failures: int) -> None:
         self._max_failures = max_failures

@@ -1,6 +1,6 @@
-"""Types as the package `cassandra` has them (scylla-driver, cassandra-driver).
+"""Reads the type classes of the package `cassandra` (scylla-driver, cassandra-driver).
 
-Nothing here imports that package: whoever has one of its classes has it loaded.
+Nothing here imports that package. A caller that has one of its classes has loaded it already.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _GENERIC = {
     "FrozenType": "FrozenType.apply_parameters([ListType.apply_parameters([Int32Type])])",
     "ReversedType": "ReversedType.apply_parameters([Int32Type])",
 }
-"""Classes with parameters, and how each may be given some."""
+"""Classes with parameters, each with an example of how to apply them."""
 OPAQUE = {"ColumnToCollectionType", "DynamicCompositeType", "_UnrecognizedType"}
-"""Classes that hand bytes through."""
+"""Classes whose values are bytes, passed through unchanged."""
 
 
 def scalar(kind: str) -> str | None:
@@ -59,7 +59,7 @@ _OWN_BYTES = ("serialize", "serialize_safe", "to_binary")
 
 
 class ColumnDescription(NamedTuple):
-    """What an encryption policy is asked about; equal to the reference driver's `ColDesc`."""
+    """The column that an encryption policy is asked about. Equal to scylla-driver's `ColDesc`."""
 
     ks: str
     table: str
@@ -67,14 +67,16 @@ class ColumnDescription(NamedTuple):
 
 
 def stock_class(cls: type[Any]) -> type[Any] | None:
-    """The class of `cassandra.cqltypes` that `cls` is or is derived from."""
+    """The class of `cassandra.cqltypes` that `cls` is, or is derived from; `None` for others."""
     module = sys.modules.get("cassandra.cqltypes")
     stock = (base for base in cls.__mro__ if getattr(module, base.__name__, None) is base)
     return next(stock, None)
 
 
 def is_stock(cls: type[Any]) -> bool:
-    """Whether values of `cls` become bytes as the class of `cassandra.cqltypes` under it says."""
+    """Whether `cls` serializes values as the class of `cassandra.cqltypes` does that it is derived
+    from. The same must hold for the types that `cls` is made of.
+    """
     stock = stock_class(cls)
     if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *OPAQUE}:
         return False
@@ -84,13 +86,13 @@ def is_stock(cls: type[Any]) -> bool:
 
 
 def _function(cls: type[Any], name: str) -> Any:
-    """What `cls.name` calls: class methods are a new object at each look."""
+    """The function that `cls.name` calls. Each access to a class method makes a new object."""
     found = getattr(cls, name, None)
     return getattr(found, "__func__", found)
 
 
 def parts_of(cls: Any) -> tuple[type[Any], ...]:
-    """The types that a class of `cassandra.cqltypes` is made of."""
+    """The element or field types of a class of `cassandra.cqltypes`."""
     if getattr(cls, "subtype", None) is not None:
         return (cls.subtype,)
     return tuple(getattr(cls, "subtypes", None) or ())
@@ -103,13 +105,13 @@ def _has_parameters(cls: Any, kind: str) -> bool:
 
 
 def cql_type(cls: Any) -> _core.CqlType:
-    """The type that a class of `cassandra.cqltypes` stands for.
+    """The CQL type of a class of `cassandra.cqltypes`.
 
-    Raises: `TypeError` for a class that is none, that has no parameters where its values need them,
-        or that makes bytes in a way of its own.
+    Raises: `TypeError` for a class that is not a CQL type, that lacks the parameters its values
+        need, or that serializes values by its own code.
     """
     stock = stock_class(cls)
-    # Other classes, such as Decimal, have names in that module as well.
+    # That module also contains classes that are not types, such as Decimal.
     if stock is None or not hasattr(cls, "cass_parameterized_type"):
         raise TypeError(
             f"a CQL type is CQL text, a CqlType or a class of cassandra.cqltypes, got {cls!r}"
@@ -117,11 +119,11 @@ def cql_type(cls: Any) -> _core.CqlType:
     kind = stock.__name__
     if kind in _GENERIC and not _has_parameters(cls, kind):
         raise TypeError(
-            f"{cls!r} has no parameters, which say what its values are made of: "
+            f"{cls!r} has no parameters, which define the types of its elements or fields: "
             f"give for example {_GENERIC[kind]}"
         )
     if not is_stock(cls):
-        raise TypeError(f"{cls!r} makes bytes in a way of its own, which only Python knows")
+        raise TypeError(f"{cls!r} serializes values by Python code of its own")
     if kind in _SCALARS:
         return _core.CqlType(_SCALARS[kind])
     if kind in OPAQUE:

@@ -1,4 +1,4 @@
-"""Settings and options, checked as soon as they are given."""
+"""Checks of settings and options, made as soon as they are passed."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _LONGEST = 100
-"""Characters of a text that an error shows: a key is longer."""
+"""The length in characters of the longest text that an error shows. A key is longer."""
 
 
 def holds_url(text: str) -> bool:
-    """Whether a text may be a URL, or a part of one: there is a password in it, most likely."""
+    """Whether a text may be a URL or a part of one, which most likely contains a password."""
     return "@" in text or "://" in text
 
 
 def shown(value: object) -> str:
-    """A setting as an error may show it: nothing that may be a URL, a key or a table."""
+    """Formats a setting for an error, without showing a possible URL, key or table."""
     if value is None or isinstance(value, (float, Enum)):
         return repr(value)
-    # Python refuses to write out ints of thousands of digits.
+    # Python refuses to convert an int of thousands of digits to text.
     if isinstance(value, int) and value.bit_length() < 4000:
         return repr(value)
     text = shown_place(value) if isinstance(value, str) else None
@@ -47,8 +47,9 @@ def shown(value: object) -> str:
 
 
 def shown_place(text: str) -> str | None:
-    """A text as an error may show it, or `None`: what stands where a port belongs and has no
-    digits is a password, most likely, as in `user:password`.
+    """Formats a host or an address for an error; `None` for a text that may hold a password.
+
+    Anything but digits in the place of a port is most likely a password, as in `user:password`.
     """
     plain = re.fullmatch(r"[^:\[\]]*(:[0-9]*)?|[0-9A-Fa-f:.\[\]]*", text)
     return repr(text) if plain and len(text) <= _LONGEST and not holds_url(text) else None
@@ -82,7 +83,7 @@ def check_flag(name: str, value: object) -> None:
 
 
 def address(name: str, place: object) -> tuple[str, int | None]:
-    """An IP address and perhaps a port, of `1.2.3.4`, `1.2.3.4:9042`, `::1` or `[::1]:9042`."""
+    """Parses an IP address and an optional port: `1.2.3.4:9042`, `1.2.3.4`, `[::1]:9042`, `::1`."""
     refused = ConfigError(
         f"{name}: expected an IP address like '10.0.0.1', '10.0.0.1:9042' or '[::1]:9042', got"
         f" {shown(place)}"
@@ -93,7 +94,7 @@ def address(name: str, place: object) -> tuple[str, int | None]:
         r"\[(?P<v6>[^\]]+)\](:(?P<p6>[0-9]{1,9}))?|(?P<v4>[^:]+)(:(?P<p4>[0-9]{1,9}))?", place
     )
     host: str | None = None
-    # Not raised within: the context would show the text.
+    # The error is raised outside this block, because its `__context__` would show the text.
     with suppress(ValueError):
         host = str(ip_address(split["v6"] or split["v4"]) if split else IPv6Address(place))
     port = None if split is None else split["p6"] or split["p4"]
@@ -103,7 +104,7 @@ def address(name: str, place: object) -> tuple[str, int | None]:
 
 
 def check_keyspace(name: object) -> None:
-    """Raises `ConfigError` unless `name` can be a keyspace's."""
+    """Raises `ConfigError` unless `name` can be the name of a keyspace."""
     if not isinstance(name, str) or not name:
         raise ConfigError("keyspace must be a non-empty str")
     if not re.fullmatch(r"\w{1,48}", name, re.ASCII):
@@ -113,12 +114,12 @@ def check_keyspace(name: object) -> None:
 
 
 class ReadOnly(dict[K, V]):
-    """A `dict` that stays as it is, and is one for `dataclasses.asdict`, `pickle` and `==`."""
+    """A `dict` that cannot be changed, but works with `dataclasses.asdict`, `pickle` and `==`."""
 
     __slots__ = ()
 
     def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
-        raise TypeError("settings cannot be changed: make others with dataclasses.replace")
+        raise TypeError("settings cannot be changed: make new ones with dataclasses.replace")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse

@@ -1,8 +1,9 @@
-"""Settings from elsewhere: a URL, the environment, a file.
+"""Reads settings from a URL, the environment or a TOML file.
 
-Text becomes a value by the annotation of the field that it is for, so a new field of `Config` can
-be given everywhere at once. Whatever fails here is a `ConfigError` that shows no secret. Exceptions
-are made outside of `except` blocks where what was caught may hold one: `__context__` keeps it.
+Text is converted to a value by the annotation of its field, so a new field of `Config` works with
+every source at once. Every failure here is a `ConfigError` that shows no secret. If a caught
+exception may contain a secret, the `ConfigError` is raised outside the `except` block. Inside the
+block, its `__context__` would keep the caught exception.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ from .security import Secret
 __all__ = ["from_env", "from_toml", "from_url"]
 
 _OTHERS = frozenset({"TURBOCQL_CACHE_DIR"})
-"""Variables that are not settings of a session: `turbocql.testing` reads them."""
+"""Environment variables that are not settings of a session. `turbocql.testing` reads them."""
 
 _UNFIT: Any = object()
-"""In the place of a value that could not be made."""
+"""Returned in place of a value that cannot be converted."""
 
 
 def from_url(owner: type[Config], url: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """What `Config.from_url` makes a `Config` of."""
+    """The settings from which `Config.from_url` makes a `Config`."""
     settings = {**_url_settings(owner, url, "the URL"), **overrides}
     _still_encrypted("the URL", url, settings)
     return _with_hosts("the URL", settings)
 
 
 def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """What `Config.from_env` makes a `Config` of."""
+    """The settings from which `Config.from_env` makes a `Config`."""
     if not isinstance(prefix, str) or not re.fullmatch(r"\w+", prefix, re.ASCII):
-        # Not shown: it may be a URL.
+        # The prefix is not shown, because it may be a URL with a password.
         raise ConfigError("prefix must be a str of letters, digits and underscores")
     url_name, fields = f"{prefix}URL", _fields(owner)
     names = {f"{prefix}{name.upper()}": name for name in fields}
@@ -60,7 +61,7 @@ def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) 
                 f"unknown environment variable {variable}; known are {_listed(known)}"
             )
         if not text:
-            raise ConfigError(f"{variable} is empty: give it a value, or unset it")
+            raise ConfigError(f"{variable} is empty: set a value, or unset the variable")
         field = fields[names[variable]]
         _check_text(variable, field, "in the environment")
         settings[names[variable]] = _convert(variable, field.text, text, field.shown)
@@ -75,13 +76,13 @@ def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) 
 def from_toml(
     owner: type[Config], path: str | os.PathLike[str], profile: str, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What `Config.from_toml` makes a `Config` of."""
+    """The settings from which `Config.from_toml` makes a `Config`."""
     file = os.fsdecode(path)
     document = _toml(file)
     for key, table in document.items():
         if not isinstance(table, dict):
             raise ConfigError(
-                f"{file}: {key} stands outside of any table; settings stand in one table per"
+                f"{file}: {key} stands outside of any table; settings belong in one table per"
                 f" profile, such as [{profile}]"
             )
     if profile not in document:
@@ -94,8 +95,10 @@ def from_toml(
 
 
 def _url_settings(owner: type[Config], url: object, said: str) -> dict[str, Any]:
-    """The settings that a URL has. A password may stand anywhere in one that is malformed, so
-    errors show positions and known names before they show text.
+    """The settings in a URL. `said` is the name of the URL in errors.
+
+    In a malformed URL the password may be in any place, so errors show positions and known names
+    instead of text.
     """
     if not isinstance(url, str):
         raise ConfigError(f"{said} must be a str, got {type(url).__name__}")
@@ -125,7 +128,7 @@ def _url_settings(owner: type[Config], url: object, said: str) -> dict[str, Any]
         settings["contact_points"] = _hosts(said, hosts)
     if path:
         if "/" in path:
-            raise ConfigError(f"{said}: expected one keyspace behind the hosts, got more parts")
+            raise ConfigError(f"{said}: expected only one keyspace after the hosts, got more parts")
         settings["keyspace"] = _keyspace(f"{said}: the keyspace", path)
     parts = [part for part in re.split("[&;]", query) if part]
     return _query_settings(said, fields, parts, settings)
@@ -134,14 +137,14 @@ def _url_settings(owner: type[Config], url: object, said: str) -> dict[str, Any]
 def _query_settings(
     said: str, fields: Mapping[str, _Field], parts: Sequence[str], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """What is in the query, added to `settings`."""
+    """Adds the settings in the URL's query to `settings`."""
     pairs = [part.partition("=") for part in parts]
-    # What follows an `&` that should have been encoded is a part of the password still.
+    # If a password has an unencoded `&`, the parts after it still belong to the password.
     may_show = all(name not in fields or fields[name].shown for name, _, _ in pairs)
     for number, (encoded, equals, text) in enumerate(pairs, 1):
         name = _decoded(f"{said}: the name of parameter {number}", encoded)
         if name not in fields:
-            # Not shown: behind a `?` in a password that is the rest of it.
+            # The name is not shown: after an unencoded `?` in a password it is part of it.
             known = [one for one, field in fields.items() if field.text is not None]
             meant = difflib.get_close_matches(name.lower(), known, 1)
             guess = f", perhaps {meant[0]} is meant" if meant else ""
@@ -160,7 +163,7 @@ def _query_settings(
 
 
 def _encrypted(said: str, fields: Mapping[str, _Field]) -> dict[str, Any]:
-    """The settings that `cqls` stands for."""
+    """The settings that the scheme `cqls` implies."""
     if "tls" not in fields:
         raise ConfigError(
             f"{said} begins with cqls://, and encryption is not supported: use cql://"
@@ -175,7 +178,7 @@ def _keyspace(said: str, text: str) -> str:
     except ConfigError:
         keyspace = ""
     if not keyspace:
-        # Not shown: of a URL without `@` it may be a part of the password.
+        # The keyspace is not shown: in a URL without `@` it may be part of the password.
         raise ConfigError(f"{said} must be 1 to 48 letters, digits and underscores")
     return keyspace
 
@@ -189,7 +192,7 @@ def _hosts(said: str, text: str) -> tuple[str, ...]:
         except ConfigError:
             host = ""
         if not host:
-            # Not shown: of a URL without `@` this is the user and the password.
+            # The host is not shown: in a URL without `@` it may be the user and the password.
             raise ConfigError(
                 f"{said}: host {number} must be a host, host:port or [ipv6]:port, with a port from"
                 " 1 to 65535"
@@ -199,16 +202,18 @@ def _hosts(said: str, text: str) -> tuple[str, ...]:
 
 
 def _still_encrypted(said: str, url: object, settings: Mapping[str, Any]) -> None:
-    """Raises `ConfigError` where a URL that asks for encryption would not get it."""
+    """Raises `ConfigError` if the URL requires encryption and the settings turn it off."""
     asked = isinstance(url, str) and url.strip().lower().startswith("cqls://")
     if asked and settings.get("tls") in (None, False):
-        raise ConfigError(f"{said} begins with cqls://, and tls turns encryption off: give one")
+        raise ConfigError(
+            f"{said} begins with cqls://, but tls turns encryption off: use cql:// or leave out tls"
+        )
 
 
 def _with_hosts(said: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Raises `ConfigError` for a URL whose hosts nobody has given.
+    """Raises `ConfigError` if neither the URL nor another source names a host.
 
-    Most likely they were lost on the way; the default would be this machine.
+    The hosts were most likely left out by mistake, and the default would be this machine.
     """
     if "contact_points" not in settings:
         raise ConfigError(f"{said} names no host")
@@ -216,7 +221,7 @@ def _with_hosts(said: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decoded(said: str, text: str) -> str:
-    """Text without its percent-encoding; a `+` is a plus."""
+    """Removes percent-encoding; a `+` stays a plus."""
     decoded = _unquoted(text)
     if decoded is None:
         raise ConfigError(f"{said} must be percent-encoded UTF-8, each % as %25")
@@ -262,7 +267,7 @@ def _toml(file: str) -> dict[str, Any]:
     except RecursionError:
         why = "it is nested too deeply"
     except ValueError as error:
-        # The exception itself has the whole document with it.
+        # The exception contains the whole document, so only its text is used.
         why = str(error)
     raise ConfigError(f"{file} is no TOML: {why}")
 
@@ -282,11 +287,11 @@ def _toml_library() -> Any:
 class _Field(typing.NamedTuple):
     annotation: Any
     text: Any
-    """The part of the annotation that a text can give; `None` where that is nothing."""
+    """The part of the annotation that text can be converted to; `None` if there is none."""
     in_file: bool
-    """Whether a file can give it."""
+    """Whether the field can be set in a file."""
     shown: bool
-    """Whether its value may be in a message: what a repr leaves out is a secret."""
+    """Whether errors may show its value. Fields that the repr leaves out are secrets."""
 
 
 def _fields(owner: type[Any]) -> dict[str, _Field]:
@@ -296,7 +301,7 @@ def _fields(owner: type[Any]) -> dict[str, _Field]:
             annotation=hints[field.name],
             text=_of_text(hints[field.name]),
             in_file=any(_is_table(one) or _of_text(one) for one in _members(hints[field.name])),
-            # A key may stand where a table should.
+            # A private key may have been written in place of the table.
             shown=field.repr and field.name != "tls",
         )
         for field in dataclasses.fields(owner)
@@ -305,7 +310,7 @@ def _fields(owner: type[Any]) -> dict[str, _Field]:
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
-    """What a union is of; anything else alone."""
+    """The members of a union; any other annotation by itself."""
     union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return typing.get_args(annotation) if union else (annotation,)
 
@@ -317,7 +322,7 @@ def _is_table(annotation: Any) -> bool:
 
 
 def _of_text(annotation: Any) -> Any:
-    """The members of an annotation that a text can give, as one; `None` where there are none."""
+    """The members of an annotation that text can be converted to, as a union; `None` if none."""
     members = [
         one
         for one in _members(annotation)
@@ -334,7 +339,7 @@ def _of_text(annotation: Any) -> Any:
 
 
 def _check_text(name: str, field: _Field, where: str) -> None:
-    """Raises `ConfigError` for a field that no text can give."""
+    """Raises `ConfigError` for a field that cannot be set by text."""
     if field.text is None:
         how = "a file or the program" if field.in_file else "the program"
         raise ConfigError(f"{name} cannot be given {where}: use {how}")
@@ -343,7 +348,7 @@ def _check_text(name: str, field: _Field, where: str) -> None:
 def _table_settings(
     said: str, path: str, owner: type[Any], table: Mapping[str, Any], may_show: bool = True
 ) -> dict[str, Any]:
-    """A table's values as those of a dataclass's fields."""
+    """Converts the values of a table to those of a dataclass's fields."""
     fields, settings = _fields(owner), {}
     for key, value in table.items():
         if key not in fields:
@@ -358,13 +363,13 @@ def _table_settings(
 
 
 def _convert(name: str, annotation: Any, text_or_value: Any, may_show: bool = True) -> Any:
-    """Text, or a value of a file, as what the annotation of its field asks for.
+    """Converts text, or a value from a file, to the type that the field's annotation requires.
 
-    Text is read as what it spells: `true`, `5`, `lz4`, `none`, `a,b` for a list. Whether a value of
-    the right type can be is for `Config` to say. `name` says in errors where it came from;
-    `may_show` whether they may show it.
+    Text is written like `true`, `5`, `lz4`, `none`, or `a,b` for a list. `Config` checks whether a
+    value of the right type is valid. `name` is the value's origin in errors. `may_show` is whether
+    errors may show the value.
 
-    Raises: `ConfigError`.
+    Raises: `ConfigError` for a value that does not fit the annotation.
     """
     value = _read(name, annotation, text_or_value, may_show)
     if value is _UNFIT:
@@ -374,7 +379,7 @@ def _convert(name: str, annotation: Any, text_or_value: Any, may_show: bool = Tr
 
 
 def _read(name: str, annotation: Any, value: Any, may_show: bool) -> Any:
-    """As `_convert`, but `_UNFIT` for what does not fit."""
+    """Like `_convert`, but returns `_UNFIT` for a value that does not fit."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is Any:
         return value
@@ -413,7 +418,8 @@ def _read(name: str, annotation: Any, value: Any, may_show: bool) -> Any:
 
 def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -> Any:
     enums, lists = map(_is_enum, members), map(_is_list, members)
-    # Beside an enum `str` is for its names, beside a list for one without commas.
+    # In a union with an enum, `str` is for the enum's names. In a union with a list, it is for a
+    # list of one item.
     others = [one for one in members if one is not types.NoneType]
     if any(enums) or any(lists):
         others = [one for one in others if one is not str]
@@ -422,7 +428,7 @@ def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -
         return None
     tables: list[Any] = [one for one in others if dataclasses.is_dataclass(one)]
     if isinstance(value, Mapping) and len(tables) > 1:
-        # Which of several kinds of table it is, its keys say.
+        # The keys of the table decide which dataclass it belongs to.
         others = [one for one in tables if value.keys() <= _fields(one).keys()]
         if not others:
             known = "; or ".join(_listed(_fields(one)) for one in tables)
@@ -447,14 +453,14 @@ def _read_items(
         return _UNFIT
     of = arguments[0] if arguments else Any
     read = [_convert(f"{name}[{i}]", of, item, may_show) for i, item in enumerate(items)]
-    # A Config is compared and hashed: sequences are tuples where they may be.
+    # A Config is compared and hashed, so sequences become tuples if the annotation allows it.
     if issubclass(kind, typing.AbstractSet):
         return frozenset(read)
     return read if kind is list else tuple(read)
 
 
 def _read_dataclass(name: str, kind: Any, table: Mapping[str, Any], may_show: bool) -> Any:
-    # The name begins with where the table is: in messages that comes first.
+    # The name begins with the location of the table, which errors show first.
     where, colon, path = name.rpartition(": ")
     settings = _table_settings(where + colon, f"{path}.", kind, table, may_show)
     for field in dataclasses.fields(kind):
@@ -482,7 +488,7 @@ def _read_bool(value: Any) -> Any:
 def _read_int(value: Any) -> Any:
     if not _is_text(value):
         return value if isinstance(value, int) and not isinstance(value, bool) else _UNFIT
-    # Python would take underscores too, and refuse thousands of digits in words of its own.
+    # `int` alone would also accept underscores, and refuse thousands of digits with its own error.
     return int(value) if re.fullmatch("[+-]?[0-9]{1,40}", value) else _UNFIT
 
 
@@ -537,7 +543,7 @@ def _is_path_class(kind: Any) -> bool:
 
 
 def _same(value: Any, choices: Sequence[Any]) -> Any:
-    """The choice that a value is; `True` is not 1."""
+    """The choice that is equal to the value and of the same type, so `True` is not 1."""
     return next((one for one in choices if one == value and type(one) is type(value)), _UNFIT)
 
 
@@ -551,10 +557,10 @@ _WORDS: dict[Any, str] = {
 
 
 def _expected(annotation: Any) -> str:
-    """What an annotation asks for, in words."""
+    """Describes in words the values that an annotation accepts."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        # What becomes a secret is said as the text that it is made of.
+        # A secret is described by the text from which it is made.
         arguments = tuple(one for one in arguments if typing.get_origin(one) is not Secret)
         by_text = any(map(_is_enum, arguments)) or any(map(_is_list, arguments))
         others = [one for one in arguments if one is not str or not by_text]

@@ -1,4 +1,4 @@
-"""What a diagnosis consists of, and how it is found out: what both faces have in common."""
+"""The contents of a diagnosis and the steps to collect it, shared by both APIs."""
 
 from __future__ import annotations
 
@@ -26,117 +26,118 @@ __all__ = [
 ]
 
 TIMEOUT_S = 10.0
-"""Seconds that one question to a server may take."""
+"""The limit for one query to a server, in seconds."""
 
 _ROUNDS = 8
-"""How often a cluster is asked for its nodes, until one and the same of them has told of all."""
+"""The limit on rounds of queries for the cluster's nodes, until the answers are complete."""
 
 Answer: TypeAlias = "tuple[list[dict[str, Any]], str | None] | Error"
-"""Rows and who sent them, or why there are none."""
+"""The rows and the address of the node that sent them, or the error."""
 
 
 @dataclass(frozen=True)
 class NodeDiagnosis:
-    """A node, as the cluster tells of it."""
+    """A node, as the system tables describe it."""
 
     address: str
-    """`address:port` for clients; the port where the server tells it."""
+    """The address for clients, as `address:port`, or without the port if the server has none."""
     datacenter: str | None
     rack: str | None
     version: str | None
     host_id: str | None
     schema_version: str | None
-    """Nodes that agree on the schema have the same."""
+    """The version of the node's schema, equal for nodes that agree on the schema."""
 
 
 @dataclass(frozen=True)
 class SessionDiagnosis:
-    """A session, and the cluster that it is connected to."""
+    """A session and its cluster."""
 
     closed: bool
     contact_points: tuple[str, ...]
     keyspace: str | None
     user_given: bool
-    """Whether it has shown a user and password; they are not told."""
+    """Whether a user and password are configured. The diagnosis does not contain them."""
     compression: str | None
     in_flight: int
-    """Requests on their way when the question was put."""
+    """The requests in flight when the diagnosis began."""
     prepared: int
-    """Statements kept prepared for texts."""
+    """The number of prepared statements in the session's cache."""
     cluster_name: str | None
     server_version: str | None
     partitioner: str | None
     nodes: tuple[NodeDiagnosis, ...]
-    """The cluster's nodes by their address. Empty when nobody could be asked."""
+    """The cluster's nodes, sorted by address. Empty when no server could be queried."""
     notes: tuple[str, ...]
-    """What could not be found out, and why."""
+    """The information that could not be collected, with reasons."""
 
 
 @dataclass(frozen=True)
 class QuickPath:
-    """A part of the native core that depends on the layouts of an interpreter's own objects.
+    """A part of the native core that depends on the memory layouts of the interpreter's objects.
 
-    It is on for the interpreters that it was tested with, when it has passed a probe. Where it is
-    off, values and results are the same and take longer.
+    A quick path is on for interpreters that it was tested with, if it has passed a probe. When it
+    is off, values and results are the same, but take longer.
     """
 
     name: str
     on: bool
     reason: str | None
-    """Why it is off."""
+    """The reason why it is off."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What there is to know about this installation. `str()` of it is a page of text.
+    """A description of this installation and, on request, of a session. `str()` is a page of text.
 
-    It has no secrets: neither passwords nor values of environment variables. What cannot be told is
-    `None`.
+    It contains no secrets: neither passwords nor values of environment variables. Unknown values
+    are `None`.
     """
 
     turbocql: str
-    """Version."""
+    """The version of turbocql."""
     folder: str
-    """Where the package is."""
+    """The folder of the package."""
     core: str
-    """File name of the native core, which says what it was built for."""
+    """The file name of the native core, which names the platform that it was built for."""
     core_version: str
     core_profile: str
-    """How the native core was compiled, such as `release`."""
+    """The build profile of the native core, such as `release`."""
     core_allocator: str
-    """Where its memory comes from."""
+    """The memory allocator of the native core."""
     quick_paths: tuple[QuickPath, ...]
-    """Which parts of the native core read and make this interpreter's objects directly. `arrays`
-    and `handles` are probed when they are first used, and count as on until then."""
+    """The parts of the native core that read and make this interpreter's objects directly.
+    `arrays` and `handles` are probed at first use, and are reported as on until then."""
     engine: str
-    """Name and version of the network engine."""
+    """The name and version of the network engine."""
     tls_backend: str
-    """What encrypts connections."""
+    """The TLS library."""
     compressions: tuple[str, ...]
-    """What `compression` may be."""
+    """The values that the setting `compression` accepts."""
     python: str
-    """Implementation and version."""
+    """The implementation and version of Python."""
     python_build: str
-    """The compiler, and what is known about how the interpreter was optimized."""
+    """The compiler and the known build options of the interpreter."""
     python_pgo: bool | None
     """Whether the interpreter was built with profile-guided optimization."""
     platform: str
     libc: str | None
-    """Name and version."""
+    """The name and version of the C library."""
     cpus: int
-    """Processors that this process may use."""
+    """The number of processors that this process may use."""
     event_loop: str | None
-    """The loop that runs in this thread, if one does."""
+    """The event loop that runs in this thread, if any."""
     woken_by: str | None
-    """How the native core wakes that loop, `eventfd` or `thread`; known once a request of the
-    asynchronous face was awaited there."""
+    """How the native core wakes that loop: `eventfd` or `thread`. `None` unless
+    `turbocql.aio.diagnosis` has queried a session there."""
     numpy: str | None
-    """Version that is installed."""
+    """The installed version of NumPy."""
     uvloop: str | None
-    """Version that is installed."""
+    """The installed version of uvloop."""
     accelerate: str
-    """What `turbocql.accelerate()` does in this process."""
+    """The state of `turbocql.accelerate()` in this process."""
     session: SessionDiagnosis | None
+    """The session and its cluster, if a session was passed."""
 
     def __str__(self) -> str:
         lines = [*_table(_about(self))]
@@ -146,11 +147,11 @@ class Diagnosis:
 
 
 Steps: TypeAlias = Generator[str, Answer, Diagnosis]
-"""Yields statements, is sent answers, returns the diagnosis."""
+"""A generator that yields statements, receives their answers and returns the diagnosis."""
 
 
 def steps(session: Face | None, asynchronous: bool) -> Steps:
-    """Finds out everything; whoever runs it asks the server."""
+    """Collects the diagnosis. The caller executes the statements that this yields."""
     asked = None if session is None else (yield from _session_steps(session))
     loop = _running_loop()
     told = asynchronous and asked is not None and bool(asked.nodes)
@@ -222,8 +223,10 @@ def _first_local(notes: list[str]) -> Generator[str, Answer, dict[str, Any]]:
 
 
 def _nodes(notes: list[str]) -> Generator[str, Answer, tuple[NodeDiagnosis, ...]]:
-    """All nodes. Each tells of itself in one table and of the others in another one, and the two
-    questions may go to different nodes: so they are put until the answers make a whole.
+    """Collects all nodes.
+
+    A node describes itself in one table and the other nodes in another one. The two queries may go
+    to different nodes, so they are repeated until the answers cover every node.
     """
     nodes: dict[str, NodeDiagnosis] = {}
     told_itself: set[str | None] = set()
@@ -237,14 +240,15 @@ def _nodes(notes: list[str]) -> Generator[str, Answer, tuple[NodeDiagnosis, ...]
         told_itself.add(_keep(nodes, answer))
         answer = yield f"SELECT * FROM {peers}"
         if isinstance(answer, InvalidQuery) and peers == "system.peers_v2":
-            # ScyllaDB, and Cassandra before 4.0, have only the older one.
+            # ScyllaDB and Cassandra before 4.0 have only the older table.
             peers = "system.peers"
             answer = yield f"SELECT * FROM {peers}"
         if isinstance(answer, Error):
             notes.append(f"{peers}: {answer}")
             break
         told_others.add(_keep(nodes, answer))
-        # Whoever tells of all others leaves out itself only, and so does another one.
+        # A node's table of others lacks only that node. Its description of itself, or the table of
+        # a second node, completes the list.
         if len(told_others) > 1 or told_itself & told_others:
             break
     else:
@@ -255,7 +259,7 @@ def _nodes(notes: list[str]) -> Generator[str, Answer, tuple[NodeDiagnosis, ...]
 def _keep(
     nodes: dict[str, NodeDiagnosis], answer: tuple[list[dict[str, Any]], str | None]
 ) -> str | None:
-    """Adds the nodes of an answer, and says who has given it."""
+    """Adds the nodes of an answer, and returns the address of the node that sent it."""
     rows, coordinator = answer
     for row in rows:
         node = _node(row, coordinator)
@@ -270,7 +274,7 @@ def _node(row: dict[str, Any], coordinator: str | None) -> NodeDiagnosis:
     address = text("native_address") or text("rpc_address") or text("peer")
     port = text("native_port")
     if row.get("key") == "local" and coordinator:
-        # It does not tell its port; but it has answered there.
+        # `system.local` may have no port, but the node has answered at this address.
         where = coordinator
     elif port and address:
         where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
@@ -335,7 +339,7 @@ def _cpus() -> int:
 
 
 def _running_loop() -> Any:
-    """The loop that runs in this thread. Where asyncio was not imported none does."""
+    """The event loop that runs in this thread. If asyncio was not imported, none runs."""
     asyncio = sys.modules.get("asyncio")
     try:
         return None if asyncio is None else asyncio.get_running_loop()
@@ -356,7 +360,7 @@ def _woken_by(loop: Any) -> str | None:
 
 
 def _accelerate() -> str:
-    # Whoever has not asked for it has not loaded it either.
+    # The accelerator is loaded only when it is requested.
     accel = sys.modules.get("turbocql.accel")
     if accel is None:
         return "off"

@@ -1,4 +1,4 @@
-"""What the sync and the async session have in common: how calls become native operations."""
+"""The base class of both kinds of session, which turns calls into native operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from . import _core
 from ._checks import check_int
-from ._options import ExecuteOptions, StatementOptions, pack
+from ._options import ExecuteOptions, StatementOptions
 from ._schema_read import PAGE_SIZE
 from .cluster import Metrics, Node, Replica, _metrics, _node
 from .config import Config
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Face:
-    """Starts operations; the faces say how to end them."""
+    """Starts native operations; each session class waits for them in its own way."""
 
     __slots__ = ("_config", "_core", "_schema")
 
@@ -31,7 +31,7 @@ class Face:
         self._core = core
         self._config = config
         self._schema: Schema | None = None
-        """As it was read last. Whole schemas take each other's place, so it needs no lock."""
+        """The schema that was read last. It is replaced as a whole, so it needs no lock."""
 
     @property
     def config(self) -> Config:
@@ -50,48 +50,48 @@ class Face:
 
     @property
     def in_flight(self) -> int:
-        """What is on its way: requests, and each `execute_many` as one."""
+        """The number of requests in flight; each `execute_many` counts as one."""
         return self._core.in_flight
 
     @property
     def prepared(self) -> tuple[Prepared, ...]:
-        """The statements kept prepared, the most recently used first: at most
+        """The cached prepared statements, the most recently used first: at most
         `Config.prepared_cache_size`.
         """
         return tuple(self._core.prepared)
 
     def forget_prepared(self) -> None:
-        """Forgets the statements kept prepared: each is prepared anew when it is next used.
+        """Empties the cache of prepared statements: each is prepared again at its next use.
 
-        The session does so by itself when it changes the schema, and the server says when it has
-        forgotten one.
+        The session does so by itself when it changes the schema. The server reports statements that
+        it has forgotten: no call is needed for those.
         """
         self._core.forget_prepared()
 
     @property
     def cluster_name(self) -> str:
-        """What the cluster calls itself."""
+        """The name of the cluster."""
         return self._core.cluster_name
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes of the cluster, by address, as the session knows them now."""
+        """The nodes of the cluster that the session knows now, sorted by address."""
         return tuple(_node(entry) for entry in self._core.nodes())
 
     def replicas(self, bound: Bound) -> tuple[Replica, ...]:
-        """Where the rows are that a bound statement is about.
+        """Returns the replicas of the partition that a bound statement is for.
 
         Raises: `ConfigError` when the statement does not bind the whole partition key.
         """
         if not isinstance(bound, Bound):
             got = type(bound).__name__
-            raise TypeError(f"replicas are those of a Bound, of Prepared.bind(values); got {got}")
+            raise TypeError(f"replicas are those of a Bound, from Prepared.bind(values); got {got}")
         token, columns = bound.token, bound.prepared.markers
         if token is None or not columns:
             raise ConfigError(f"{bound!r} does not bind the whole partition key")
         nodes = {node.host_id: node for node in self.nodes}
         found = self._core.replicas(columns[0][0], columns[0][1], token)
-        # A node may have left between the two looks.
+        # A node may have left the cluster between the two calls.
         places = [(nodes.get(UUID(bytes=host_id)), shard) for host_id, shard in found]
         return tuple(
             Replica(node, None if node.shards is None else shard)
@@ -100,25 +100,25 @@ class Face:
         )
 
     def metrics(self) -> Metrics:
-        """What the engine has counted since the session was opened."""
+        """Returns the engine's counters since the session was opened."""
         return _metrics(self._core.metrics())
 
     def register_type(
         self, name: str, made: Callable[..., Any] | None, *, keyspace: str | None = None
     ) -> None:
-        """Has values of a user-defined type made into objects of a class when they are read.
+        """Makes values of a user-defined type into objects of a class when they are read.
 
-        `name` is the type's, as the schema has it. Dataclasses, named tuples and classes of attrs,
-        msgspec and pydantic get the fields by their names, any other callable as keyword
-        arguments; `None` goes back to named tuples. Where a value has to be hashable, in a set or
-        as a key of a map, and the object is not, the named tuple stays. Objects of such classes
-        are written without being registered.
+        `name` is the name of the type, as in the schema. Dataclasses, named tuples and classes of
+        attrs, msgspec and pydantic get the fields by name; any other callable gets them as keyword
+        arguments. `None` restores named tuples. In a set or as a key of a map a value must be
+        hashable: where the object is not, the named tuple is kept. To write objects of such
+        classes, no registration is needed.
 
-        Raises: `ConfigError` without a keyspace when the session uses none.
+        Raises: `ConfigError` when neither the call nor the session has a keyspace.
         """
         keyspace = self.keyspace if keyspace is None else keyspace
         if keyspace is None:
-            raise ConfigError(f"the type {name!r}: give its keyspace, for the session uses none")
+            raise ConfigError(f"the type {name!r} needs a keyspace: the session uses none")
         if made is not None and not callable(made):
             raise TypeError(f"expected a class or another callable, got {made!r}")
         self._core.register_type(keyspace, name, made)
@@ -138,9 +138,8 @@ class Face:
         **options: Unpack[StatementOptions],
     ) -> _core.Op:
         self._check_many(concurrency, max_failures)
-        packed = pack(**options)
         return self._core.execute_many(
-            statement, rows, concurrency, max_failures, bool(results), packed
+            statement, rows, concurrency, max_failures, bool(results), options
         )
 
     @staticmethod
@@ -149,7 +148,7 @@ class Face:
         check_int("max_failures", max_failures, 0, 2**31 - 1)
 
     def _look(self, query: str) -> _core.Op:
-        """Begins a query of the system's tables: rows as dicts, from whichever node is asked."""
+        """Starts a query of system tables, which any node may answer; rows come as dicts."""
         options = ExecuteOptions(
             consistency=Consistency.LOCAL_ONE, page_size=PAGE_SIZE, idempotent=True, rows="dict"
         )
@@ -158,16 +157,16 @@ class Face:
 
 @_unseen
 def configure(contact_points: Any, config: Config | None, settings: dict[str, Any]) -> Config:
-    """The configuration that `connect` was given, in either form."""
+    """The configuration for `connect`, from a `Config` or from single settings."""
     if config is not None and not isinstance(config, Config):
-        # Not shown: a URL in its place has a password in it, most likely.
+        # The value is not shown: it may be a URL, which most likely contains a password.
         raise ConfigError(
-            f"config must be a Config, got {type(config).__name__}; a URL is the first argument, or"
-            " for Config.from_url(url)"
+            f"config must be a Config, got {type(config).__name__}; pass a URL as the first"
+            " argument, or to Config.from_url(url)"
         )
     if config is not None:
         if contact_points is not None or settings:
-            raise ConfigError("give a Config or single settings, not both")
+            raise ConfigError("pass a Config or single settings, not both")
         return config
     is_url = isinstance(contact_points, str) and "://" in contact_points
     if contact_points is not None and not is_url:

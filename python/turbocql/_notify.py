@@ -1,4 +1,7 @@
-"""What is particular to event loops: which go the fast way; waking those without descriptors."""
+"""Waking tasks, and waking event loops.
+
+asyncio's own loop has a quick path. A thread wakes a loop that cannot watch a file descriptor.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from typing import Any
 from . import _core
 
 C_TASK: Any = asyncio.Task
-"""The class of tasks, as asyncio's own loop makes them."""
+"""The class of the tasks that asyncio's own loop makes."""
 
 
 class Ready:
-    """In the place of an `asyncio.Handle`: what the loop calls in its next round.
+    """A callback in the loop's ready queue, in the place of an `asyncio.Handle`.
 
     Made by the native core.
     """
@@ -29,7 +32,7 @@ class Ready:
     _source_traceback = None
 
     def _run(self) -> None:
-        """Tells a task. What a handle of asyncio's catches does not end the loop here either."""
+        """Runs the callback. As in `asyncio.Handle`, its errors do not end the loop."""
         try:
             self._told()
         except (SystemExit, KeyboardInterrupt):
@@ -45,22 +48,22 @@ class Ready:
 
 
 class _NoLoop:
-    """Of a future that nobody waits for."""
+    """The event loop of `DONE`, which needs none."""
 
     def get_debug(self) -> bool:
-        """As futures ask."""
+        """Called by `asyncio.Future`."""
         return False
 
 
 DONE: Any = asyncio.Future(loop=_NoLoop())  # type: ignore[arg-type]
-"""What tasks are told by: done, without a result."""
+"""The completed future that is passed to the wakeup callbacks of tasks. Its result is `None`."""
 DONE.set_result(None)
 
 
 def tell(burst: list[Any]) -> None:
-    """Tells tasks that what they wait for is there, each in its context, from the last one on.
+    """Wakes tasks whose operations have completed, each in its context, from the end of the list.
 
-    Called by the loop, as the next is.
+    Called by the event loop, as is `tell_rest`.
     """
     take = burst.pop
     while burst:
@@ -69,7 +72,7 @@ def tell(burst: list[Any]) -> None:
 
 
 def tell_rest(burst: list[Any]) -> None:
-    """The same for those that are left: after an interrupt, or where one runs the loop itself."""
+    """Wakes the tasks that are left after a KeyboardInterrupt or under a nested event loop."""
     if burst:
         try:
             asyncio.get_running_loop().call_soon(tell_rest, burst)
@@ -78,7 +81,7 @@ def tell_rest(burst: list[Any]) -> None:
 
 
 def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None] | None:
-    """Appends to what asyncio's own loop runs in its next round; None for any other loop.
+    """Returns what appends to the ready queue of asyncio's own loop; `None` for any other loop.
 
     Called by the native core.
     """
@@ -95,12 +98,12 @@ _with_thread: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
 
 def has_thread(event_loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a loop is woken by a thread of ours."""
+    """Whether a thread started here wakes the loop."""
     return event_loop in _with_thread
 
 
 def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:
-    """Starts the thread that wakes `event_loop` whenever it is asked to, until the loop is gone.
+    """Starts a thread that wakes `event_loop` once per request, until the loop is gone.
 
     Called by the native core.
     """
@@ -118,5 +121,5 @@ def _run(reference: weakref.ref[asyncio.AbstractEventLoop], requests: _core.Requ
                 event_loop.call_soon_threadsafe(drain)
             except RuntimeError:
                 requests.forget()
-        # Nothing here may keep the loop or its queue alive while waiting.
+        # While it waits, the thread must not keep the loop or its queue alive.
         del event_loop, drain

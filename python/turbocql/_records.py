@@ -18,20 +18,21 @@ DATACLASS_FIELD: Any = vars(dataclasses)["_FIELD"]
 def field_names(names: tuple[str, ...]) -> list[str]:
     """Names that a named tuple accepts, one for each column or field.
 
-    A name that is accepted as it is stays. In others, what is no letter, digit or underscore
-    becomes an underscore, and underscores at the ends go. A name that is then empty, begins with a
-    digit, is a keyword, or stands there already becomes `field_N`, N counting from 0.
+    Names that a named tuple accepts are unchanged. In other names, each run of characters that are
+    not letters, digits or underscores becomes an underscore, and underscores at both ends are
+    removed. If the name is then empty, begins with a digit, is a keyword or is already used, it
+    becomes `field_N`. N is its position, counted from 0.
     """
     fields: list[str | None] = [None] * len(names)
     taken = set()
-    # Those that need no change come first: no other may take their name.
+    # Names that need no change are assigned first, so that no changed name can take them.
     for i, name in enumerate(names):
         if _accepted(name) and name not in taken:
             fields[i] = name
             taken.add(name)
     for i, name in enumerate(names):
         if fields[i] is None:
-            # Python takes names for equal when they are in this form.
+            # Python compares identifiers in this normal form.
             field = re.sub(r"\W+", "_", normalize("NFKC", name)).strip("_")
             if not _accepted(field) or field in taken:
                 field = f"field_{i}"
@@ -49,7 +50,7 @@ def _accepted(name: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def record_class(name: str, names: tuple[str, ...]) -> type[Any]:
-    """The named tuple class for these columns or fields; the same one each time."""
+    """The named tuple class for these columns or fields. Classes are cached."""
     class_name = re.sub(r"\W+", "_", name).strip("_")
     if not class_name.isidentifier() or iskeyword(class_name):
         class_name = "Record"
@@ -58,7 +59,7 @@ def record_class(name: str, names: tuple[str, ...]) -> type[Any]:
 
 
 def _with_origin(made: Any, name: str, names: tuple[str, ...]) -> type[Any]:
-    """Says on the class what it was made of, by which its records are pickled."""
+    """Stores on the class the names that it was made of, so that its records can be pickled."""
     made.__module__ = "turbocql.records"
     made.__reduce__ = _reduce
     made._turbocql_made_of = (name, names)

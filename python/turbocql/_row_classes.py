@@ -1,4 +1,4 @@
-"""Rows, and values of user-defined types, made into classes of the user's."""
+"""Makes objects of the user's classes from rows and from values of user-defined types."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from ._records import DATACLASS_FIELD
 __all__ = ["field_names", "row_maker"]
 
 APPLIED = "[applied]"
-"""The column by which a lightweight transaction tells whether it was applied."""
+"""The result column that shows whether a lightweight transaction was applied."""
 
 
 def row_maker(made: Callable[..., Any], names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], Any]:
-    """What makes an object of a tuple of values with these names.
+    """Returns a function that makes an object from a tuple of values with these names.
 
     Dataclasses, named tuples, and classes of attrs, msgspec and pydantic get the values by the
-    names of their fields. Every name has to be a field, and every field without a default has to
-    be among the names. Any other callable is called with the values as keyword arguments.
+    names of their fields. Every name must be a field, unless a pydantic model allows extra fields.
+    Every field without a default must be among the names. Any other callable is called with the
+    values as keyword arguments.
 
-    Raises: `TypeError` where names and fields do not fit.
+    Raises: `TypeError` when the names do not match the fields.
     """
     if not isinstance(made, type):
-        # Not kept: it may hold on to anything, and be equal to another one.
+        # Not cached: a callable may keep other objects alive, and may be equal to another one.
         return _make_maker(made, names)
     key = (id(made), names)
     kept = _kept.get(key)
@@ -42,7 +43,8 @@ def row_maker(made: Callable[..., Any], names: tuple[str, ...]) -> Callable[[tup
 
 _MOST = 128
 _kept: dict[tuple[int, tuple[str, ...]], tuple[type, Callable[[tuple[Any, ...]], Any]]] = {}
-"""Makers by class and columns; a class is kept alive, so that no other one has its number."""
+"""Makers by the class's `id` and the columns. The cache keeps the class alive, so that no other
+class can get the same `id`."""
 
 
 def _make_maker(
@@ -52,7 +54,7 @@ def _make_maker(
         return _conditional(made, names)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise TypeError(f"{_called(made)}: two columns are called {twice!r}; name them apart by AS")
+        raise TypeError(f"{_called(made)}: two columns are called {twice!r}; rename one with AS")
     fields = _fields(made)
     if fields is None:
         return _by_keyword(made, names)
@@ -80,12 +82,17 @@ def _make_maker(
 def _conditional(
     made: Callable[..., Any], names: tuple[str, ...]
 ) -> Callable[[tuple[Any, ...]], Any]:
-    """Rows of a lightweight transaction: the row that was there, or `None` when it was applied."""
+    """A maker for rows of a lightweight transaction, without the column `[applied]`.
+
+    The row of a transaction that was not applied becomes an object. The row of one that was applied
+    becomes `None`: Cassandra sends `[applied]` alone, and ScyllaDB the other columns too.
+    """
+    applied = names.index(APPLIED)
     others = tuple(i for i, name in enumerate(names) if name != APPLIED)
     if not others:
         return lambda row: None
     make = _make_maker(made, tuple(names[i] for i in others))
-    return lambda row: make(tuple(row[i] for i in others))
+    return lambda row: None if row[applied] else make(tuple(row[i] for i in others))
 
 
 _ARGUMENT: Any = vars(dataclasses)["_FIELD_INITVAR"]
@@ -95,7 +102,7 @@ _ARGUMENT: Any = vars(dataclasses)["_FIELD_INITVAR"]
 class _Field:
     name: str
     argument: str
-    """What the class's constructor calls it."""
+    """The name of the constructor's argument."""
     required: bool
 
 
@@ -106,7 +113,7 @@ def _fields(made: Any) -> list[_Field] | None:
     if issubclass(made, tuple) and hasattr(made, "_fields"):
         defaults = getattr(made, "_field_defaults", {})
         return [_Field(name, name, name not in defaults) for name in made._fields]
-    # Before dataclasses: pydantic's models may be told by both.
+    # Checked before dataclasses, because some classes of pydantic pass both checks.
     if isinstance(getattr(made, "model_fields", None), dict):
         return _pydantic_fields(made)
     if dataclasses.is_dataclass(made):
@@ -117,7 +124,7 @@ def _fields(made: Any) -> list[_Field] | None:
                 field.name,
                 field.default is missing and field.default_factory is missing,
             )
-            # Arguments of `__init__` alone (`InitVar`) are not among `dataclasses.fields`.
+            # `dataclasses.fields` leaves out `InitVar`s, which `__init__` takes as arguments.
             for field in members
             if field.init and field._field_type in (DATACLASS_FIELD, _ARGUMENT)
         ]
@@ -132,7 +139,7 @@ def _fields(made: Any) -> list[_Field] | None:
             for field in made.__attrs_attrs__
             if field.init
         ]
-    # The class of such classes has it too.
+    # The metaclass of msgspec's classes has this attribute too, but not as a tuple.
     if isinstance(getattr(made, "__struct_fields__", None), tuple):
         return _msgspec_fields(made)
     return None
@@ -141,7 +148,7 @@ def _fields(made: Any) -> list[_Field] | None:
 def _pydantic_fields(made: Any) -> list[_Field]:
     fields = []
     for name, field in made.model_fields.items():
-        # A model that does not allow names beside aliases is made by its aliases.
+        # A model that does not accept field names beside aliases must be called with its aliases.
         config = made.model_config
         by_name = config.get("populate_by_name") or config.get("validate_by_name")
         choices = getattr(field.validation_alias, "choices", [field.validation_alias])
@@ -157,8 +164,10 @@ def _msgspec_fields(made: Any) -> list[_Field]:
 
 
 def field_names(made: type) -> frozenset[str] | None:
-    """By what names objects of a class have their fields: dataclasses, and classes of attrs,
-    msgspec and pydantic; `None` for other classes. Called by the native core.
+    """The attribute names of the fields that objects of a class have.
+
+    For dataclasses, and classes of attrs, msgspec and pydantic; `None` for other classes. The
+    native core calls this.
     """
     kept = _kept_names.get(id(made))
     if kept is not None and kept[0] is made:
@@ -171,12 +180,12 @@ def field_names(made: type) -> frozenset[str] | None:
 
 
 _kept_names: dict[int, tuple[type, frozenset[str] | None]] = {}
-"""Names of fields by class, which is kept alive as above."""
+"""Field names by the class's `id`. The cache keeps the class alive, as above."""
 
 
 def _field_names(made: Any) -> frozenset[str] | None:
     if dataclasses.is_dataclass(made):
-        # Also those that the constructor does not take.
+        # Includes the fields that the constructor does not take.
         return frozenset(field.name for field in dataclasses.fields(made))
     if hasattr(made, "__attrs_attrs__"):
         return frozenset(field.name for field in made.__attrs_attrs__)
@@ -187,12 +196,12 @@ def _field_names(made: Any) -> frozenset[str] | None:
 
 
 def _takes_more(made: Any) -> bool:
-    """Whether a model of pydantic's takes what is none of its fields."""
+    """Whether a pydantic model accepts values that are not among its fields."""
     return getattr(made, "model_config", {}).get("extra") == "allow"
 
 
 def _is_in_order(made: Any, fields: Sequence[_Field]) -> bool:
-    """Whether the constructor takes the fields, all of them and nothing else, in their order."""
+    """Whether the constructor takes exactly the fields, in their order."""
     try:
         parameters = list(inspect.signature(made).parameters.values())
     except (TypeError, ValueError):
@@ -203,7 +212,7 @@ def _is_in_order(made: Any, fields: Sequence[_Field]) -> bool:
 
 
 def _order(fields: Sequence[_Field], names: tuple[str, ...]) -> list[int] | None:
-    """Where each of the first fields is among the names, when they alone are given."""
+    """The position of each leading field among the names; `None` if the names are other fields."""
     first = [field.name for field in fields[: len(names)]]
     return [names.index(name) for name in first] if set(first) == set(names) else None
 
@@ -220,7 +229,7 @@ def _by_position(made: Callable[..., Any], order: list[int]) -> Callable[[tuple[
 def _by_keyword(
     made: Callable[..., Any], names: tuple[str, ...]
 ) -> Callable[[tuple[Any, ...]], Any]:
-    # What a converter of a field raises is the user's, and goes on as it is.
+    # An exception raised by the user's converter or constructor passes through unchanged.
     return lambda row: made(**dict(zip(names, row, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""CQL that makes what a schema holds: names and texts in quotes, one statement for each thing."""
+"""Writes the `CREATE` statements for the objects of a schema, with quoted names and texts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ keyspaces limit materialized mbean mbeans modify nan norecursive not null of on 
 rename replace revoke schema select set table to token truncate unlogged unset update use using view
 where with
 """
-# Of any server: a word too many costs a pair of quotes.
+# The reserved words of all servers. A word that one server does not reserve only gets quotes.
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 _SCALAR_WORDS = """
 ascii bigint blob boolean counter date decimal double duration empty float inet int smallint text
@@ -48,15 +48,15 @@ set ttl tuple vector writetime
 """
 _SCALARS = frozenset(_SCALAR_WORDS.split())
 _NO_TYPE_NAMES = _SCALARS | frozenset(_OTHER_WORDS.split())
-"""What is a name anywhere but where a type is named."""
+"""Words that need no quotes as other names, and need them as the name of a type."""
 _WORD = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'|\w+')
 _PART = r'(?:"((?:[^"]|"")+)"|(\w+))'
 _NEVER_SET = {"extensions"}
-"""Options that a server reports and does not take, or takes and forgets."""
+"""Options that a server reports and does not accept, or accepts and ignores."""
 _OBSOLETE = {"read_repair_chance", "dclocal_read_repair_chance"}
-"""Still reported where `read_repair` has replaced them."""
+"""Options that servers still report although `read_repair` has replaced them."""
 _QUOTED = {"ascii", "text", "varchar", "inet", "date", "time", "timestamp"}
-"""Types whose values stand in quotes."""
+"""Types whose values are written in quotes."""
 _PLAIN = {
     *("tinyint", "smallint", "int", "bigint", "varint", "float", "double", "decimal"),
     *("boolean", "uuid", "timeuuid", "duration"),
@@ -64,25 +64,28 @@ _PLAIN = {
 
 
 def name(given: str) -> str:
-    """A name as CQL, in quotes where it needs them."""
+    """A name as CQL, in quotes if it needs them."""
     if re.fullmatch(r"[a-z][a-z0-9_]*", given) and given not in _RESERVED:
         return given
     return '"' + given.replace('"', '""') + '"'
 
 
 def type_name(given: str) -> str:
-    """A name as CQL where a type or a function is named: other words need quotes there too."""
+    """The name of a type or function as CQL. More words need quotes there than in other places."""
     written = name(given)
     return f'"{written}"' if written in _NO_TYPE_NAMES else written
 
 
 def written_type(cql_type: str) -> str:
-    """A type as CQL that servers read: they write some names of user-defined types bare."""
+    """A type as CQL that servers accept.
+
+    Servers write the names of some user-defined types without the quotes that they require.
+    """
     parts, end, before = [], 0, ""
     for match in _WORD.finditer(cql_type):
         between, word = cql_type[end : match.start()], match[0]
         end = match.end()
-        # Scalars are never frozen: what is called so there is a user-defined type.
+        # Scalars are never frozen, so a scalar's name within `frozen<>` is a user-defined type.
         stands_for_itself = word in _SCALARS and not (before == "frozen" and between == "<")
         alone = cql_type[end : end + 1] != "<"
         quoted = alone and word in _NO_TYPE_NAMES and not stands_for_itself
@@ -92,12 +95,12 @@ def written_type(cql_type: str) -> str:
 
 
 def qualified(keyspace: str, given: str) -> str:
-    """A name with its keyspace, as CQL."""
+    """A name qualified by its keyspace, as CQL."""
     return f"{name(keyspace)}.{name(given)}"
 
 
 def split_qualified(given: str) -> tuple[str, str] | None:
-    """Keyspace and name of what is written as in CQL; none where it is no such thing."""
+    """Splits a qualified name, written as in CQL, into keyspace and name; `None` for other text."""
     match = re.fullmatch(rf"{_PART}\.{_PART}", given)
     if match is None:
         return None
@@ -110,7 +113,7 @@ def _part(quoted: str | None, plain: str) -> str:
 
 
 def text(given: str) -> str:
-    """A text as CQL."""
+    """A text as a CQL literal."""
     return "'" + given.replace("'", "''") + "'"
 
 
@@ -138,7 +141,7 @@ def _with(settings: list[str]) -> str:
 
 
 def create_keyspace(keyspace: Keyspace) -> str:
-    """The keyspace alone."""
+    """The statement for the keyspace, without its contents."""
     return (
         f"CREATE KEYSPACE {name(keyspace.name)}"
         f" WITH replication = {_option(keyspace.replication)}"
@@ -173,7 +176,7 @@ def _clustering_order(owner: Table | View) -> list[str]:
 
 
 def create_table(table: Table) -> str:
-    """The table without its indexes and triggers."""
+    """The statement for the table, without its indexes and triggers."""
     lines = [*map(_column, table.columns.values()), f"PRIMARY KEY ({_primary_key(table)})"]
     settings = ["COMPACT STORAGE"] if table.compact_storage else []
     settings += _clustering_order(table)
@@ -184,9 +187,9 @@ def create_table(table: Table) -> str:
 
 
 def create_view(view: View) -> str:
-    """The materialized view."""
+    """The statement for the materialized view."""
     columns = "*" if view.include_all_columns else ", ".join(map(name, view.columns))
-    # A view takes its time to live from the rows of its table.
+    # The rows of a view have the time to live of the base table's rows.
     settings = _clustering_order(view) + _settings(view.options, {"default_time_to_live"})
     return (
         f"CREATE MATERIALIZED VIEW {qualified(view.keyspace, view.name)} AS\n"
@@ -198,7 +201,7 @@ def create_view(view: View) -> str:
 
 
 def create_index(index: Index) -> str:
-    """The index."""
+    """The statement for the index."""
     custom = "" if index.class_name is None else "CUSTOM "
     using = "" if index.class_name is None else f" USING {text(index.class_name)}"
     options = f" WITH OPTIONS = {_option(index.options)}" if index.options else ""
@@ -209,9 +212,9 @@ def create_index(index: Index) -> str:
 
 def _target(target: str) -> str:
     if target.startswith("{"):
-        import json  # for the few who have them
+        import json  # imported here, because few schemas have such indexes
 
-        # ScyllaDB: an index within each partition.
+        # A local index of ScyllaDB, which indexes each partition by itself.
         local = json.loads(target)
         partition = ", ".join(map(name, local["pk"]))
         return ", ".join([f"({partition})", *map(name, local["ck"])])
@@ -223,13 +226,13 @@ def _target(target: str) -> str:
 
 
 def create_trigger(table: Table, trigger: str) -> str:
-    """A trigger of the table."""
+    """The statement for a trigger of the table."""
     where, using = qualified(table.keyspace, table.name), text(table.triggers[trigger])
     return f"CREATE TRIGGER {name(trigger)} ON {where} USING {using};"
 
 
 def create_type(user_type: UserType) -> str:
-    """The user-defined type."""
+    """The statement for the user-defined type."""
     fields = ",\n    ".join(
         f"{name(field)} {written_type(kind)}" for field, kind in user_type.fields.items()
     )
@@ -238,13 +241,16 @@ def create_type(user_type: UserType) -> str:
 
 
 def _not_frozen(cql_type: str) -> str:
-    """A type as functions name it: frozen it is anyway, and servers refuse to be told."""
+    """A type as functions declare it, without `frozen`.
+
+    Arguments and results are frozen anyway, and servers refuse the word there.
+    """
     written = written_type(cql_type)
     return written[7:-1] if written.startswith("frozen<") else written
 
 
 def create_function(function: Function) -> str:
-    """The user-defined function."""
+    """The statement for the user-defined function."""
     arguments = ", ".join(
         f"{name(argument)} {_not_frozen(kind)}"
         for argument, kind in zip(function.argument_names, function.argument_types, strict=True)
@@ -262,7 +268,7 @@ def create_function(function: Function) -> str:
 
 
 def create_aggregate(aggregate: Aggregate) -> str:
-    """The user-defined aggregate."""
+    """The statement for the user-defined aggregate."""
     arguments = ", ".join(map(_not_frozen, aggregate.argument_types))
     lines = [
         f"CREATE AGGREGATE {name(aggregate.keyspace)}.{type_name(aggregate.name)}({arguments})",
@@ -277,9 +283,10 @@ def create_aggregate(aggregate: Aggregate) -> str:
 
 
 def mask_call(keyspace: str, function: str, arguments: Iterable[tuple[str, str | None]]) -> str:
-    """The call that masks a column: its arguments as type and value, none for null.
+    """The function call that masks a column. An argument is a type and a value, `None` for null.
 
-    Values of collections and the like come as the hexadecimal digits of their bytes, and stay so.
+    The server reports values of collections and similar types as the hexadecimal digits of their
+    bytes. They are written as blobs of these digits.
     """
     values = []
     for kind, value in arguments:
@@ -293,7 +300,7 @@ def mask_call(keyspace: str, function: str, arguments: Iterable[tuple[str, str |
 
 
 def by_dependency(types: Mapping[str, UserType]) -> list[UserType]:
-    """The types, each behind those that its fields are made of."""
+    """The types in an order in which each one follows the types that its fields use."""
     ordered: dict[str, UserType] = {}
     begun: set[str] = set()
 
@@ -314,10 +321,10 @@ def by_dependency(types: Mapping[str, UserType]) -> list[UserType]:
 
 
 def keyspace_statements(keyspace: Keyspace) -> list[str]:
-    """The keyspace and all that is in it, in an order that a server takes."""
+    """The statements for the keyspace and its contents, in an order that servers accept."""
     statements = [create_keyspace(keyspace)]
     statements += map(create_type, by_dependency(keyspace.types))
-    # Tables may be masked by functions.
+    # Functions come before tables, because columns may be masked by them.
     statements += map(create_function, keyspace.functions.values())
     statements += map(create_aggregate, keyspace.aggregates.values())
     for table in keyspace.tables.values():

@@ -1,5 +1,6 @@
-"""The schema read from the tables in which servers keep it. Knows no session: what is to be asked
-goes out as texts, what was answered comes back as rows.
+"""Makes a `Schema` from the rows of the server's schema tables.
+
+This module uses no session. It yields queries as text, and the caller passes back their rows.
 """
 
 from __future__ import annotations
@@ -27,26 +28,26 @@ __all__ = ["PAGE_SIZE", "Answer", "Row", "SchemaReading", "make_schema"]
 
 Row: TypeAlias = dict[str, Any]
 Answer: TypeAlias = "list[Row] | InvalidQuery"
-"""The rows of a query, or the server's word that it cannot be asked."""
+"""The rows of a query, or the server's error that the query is invalid."""
 
 PAGE_SIZE = 2000
 
 _VERSION = "SELECT schema_version FROM system.local"
 _NEEDED = ("keyspaces", "tables", "columns")
 _OTHERS = ("views", "indexes", "triggers", "types", "functions", "aggregates", "column_masks")
-"""Those that some servers do not have."""
+"""Tables that some servers do not have."""
 _VIRTUAL = ("keyspaces", "tables", "columns")
 _SOURCES = {
     "version": _VERSION,
     **{name: f"SELECT * FROM system_schema.{name}" for name in (*_NEEDED, *_OTHERS)},
-    # Of ScyllaDB alone.
+    # Only ScyllaDB has this table.
     "scylla": "SELECT keyspace_name FROM system_schema.scylla_tables LIMIT 1",
     **{f"virtual_{name}": f"SELECT * FROM system_virtual_schema.{name}" for name in _VIRTUAL},
 }
 
 _MAX_READINGS = 20
 
-# What of a row of `tables` or `views` is no option.
+# The columns of `tables` and `views` that are not options.
 _NO_OPTIONS = {
     *("keyspace_name", "table_name", "view_name", "id", "flags"),
     *("base_table_id", "base_table_name", "where_clause", "include_all_columns"),
@@ -54,10 +55,10 @@ _NO_OPTIONS = {
 
 
 class SchemaReading:
-    """A reading under way: as long as there are `queries`, `take` wants their answers.
+    """A reading in progress. While `queries` is not empty, pass the answers to `take`.
 
-    The tables are read until two readings in a row are the same. One alone may have seen a part
-    of a change: a server writes its tables one after the other, and says the new version last.
+    The tables are read until two consecutive readings are equal. A single reading may contain part
+    of a change, because a server writes its tables one after another and the new version last.
     """
 
     def __init__(self, known: Schema | None, refresh: bool) -> None:
@@ -68,16 +69,16 @@ class SchemaReading:
 
     @property
     def queries(self) -> list[str]:
-        """What to ask next; nothing when the schema is there."""
+        """The next queries to execute; empty when the schema is complete."""
         if self._read is not None:
             return []
         return [_VERSION] if self._known is not None else list(_SOURCES.values())
 
     def take(self, answers: Sequence[Answer]) -> None:
-        """Goes on with the answers to the queries.
+        """Takes the answers to the queries, in their order.
 
-        Raises: `InvalidQuery` when the server lacks a table that all of them have; `RequestError`
-            when the schema changes all the time.
+        Raises: `InvalidQuery` when the server lacks a table that all servers have; `RequestError`
+            when none of 20 readings was equal to the one before it.
         """
         if self._known is not None:
             if _version(answers[0]) == self._known.version:
@@ -97,7 +98,7 @@ class SchemaReading:
             )
 
     def result(self) -> Schema:
-        """What was read, once there is nothing more to ask."""
+        """The schema, once `queries` is empty."""
         assert self._read is not None
         return self._read
 
@@ -116,10 +117,9 @@ def _version(answer: Answer) -> UUID:
 
 
 def make_schema(answers: dict[str, Answer]) -> Schema:
-    """The schema that the rows of these tables say, each under its name.
+    """Makes a schema from the answers, each under the name of its table.
 
-    Raises: `InvalidQuery` where the answer for a table is that there is none, if all servers
-        have it.
+    Raises: `InvalidQuery` when that is the answer for a table that all servers have.
     """
     needed = {name: _rows(answers[name]) for name in ("version", *_NEEDED)}
     tables = {
@@ -142,7 +142,7 @@ _Grouped: TypeAlias = "dict[str, list[Row]]"
 
 
 def _by_keyspace(rows: Iterable[Row], *order: str) -> _Grouped:
-    """The rows of each keyspace, in the order of these columns."""
+    """Groups rows by keyspace, sorted by the columns `order`."""
     groups: _Grouped = defaultdict(list)
     for row in sorted(rows, key=lambda row: [row[column] for column in order]):
         groups[row["keyspace_name"]].append(row)
@@ -215,7 +215,7 @@ def _virtual_keyspaces(tables: dict[str, list[Row]]) -> Iterable[Keyspace]:
 
 
 def _columns(rows: list[Row], masks: list[Row]) -> list[TableColumn]:
-    """Partition key, clustering key, static columns, others; these two by name."""
+    """The columns: partition key, clustering key, static, others; the last two sorted by name."""
     kinds = {"partition_key": 0, "clustering": 1, "static": 2}
     masked = {row["column_name"]: _mask(row) for row in masks}
     rows = sorted(
@@ -255,9 +255,10 @@ def _mask(row: Row) -> str:
 
 
 def _without_hidden(columns: list[TableColumn], flags: set[str]) -> list[TableColumn]:
-    """The columns of a table with compact storage that statements can name."""
+    """The columns that statements can name, for a table with compact storage."""
     if not flags & {"compound", "dense", "super"}:
-        # What was declared is kept as static; the columns of the old protocol are beside it.
+        # The server stores the declared columns as static ones. The others are hidden columns of
+        # the old protocol.
         return [
             TableColumn(
                 one.name,
@@ -292,7 +293,7 @@ def _table(
     row: Row, columns: list[Row], masks: list[Row], indexes: list[Row], triggers: list[Row]
 ) -> Table:
     found, flags = _columns(columns, masks), set(row.get("flags") or ())
-    # Those of virtual tables are not kept.
+    # Virtual tables have no flags, and no compact storage.
     compact = row.get("flags") is not None and (
         "compound" not in flags or bool(flags & {"dense", "super"})
     )
@@ -315,7 +316,7 @@ _Kept: TypeAlias = "dict[tuple[str, str], str]"
 
 
 def _kept_in_views(tables: Iterable[Table]) -> _Kept:
-    """Indexes by their table and the view that ScyllaDB keeps them in."""
+    """Index names by table and by the view in which ScyllaDB stores the index."""
     return {(table.name, f"{index}_index"): index for table in tables for index in table.indexes}
 
 

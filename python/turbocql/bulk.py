@@ -1,4 +1,4 @@
-"""What became of the rows of an `execute_many`."""
+"""The outcome of an `execute_many`."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ __all__ = ["BulkFailure", "BulkReport"]
 
 @dataclass(frozen=True)
 class BulkFailure:
-    """A row that failed."""
+    """A row that failed, and its error."""
 
     row: int
-    """Its number, from 0, in the order in which the iterable gave it."""
+    """The row's number, from 0, in the order of the iterable."""
     error: Exception
 
 
 @dataclass(frozen=True)
 class BulkReport:
-    """What became of the rows."""
+    """The outcome of an `execute_many`: counts, failures and, on request, results."""
 
     rows: int
-    """Rows read from the iterable."""
+    """The number of rows read from the iterable."""
     succeeded: int
     failures: list[BulkFailure] = field(default_factory=list)
-    """Rows that failed, by number."""
+    """The rows that failed, in order of their numbers."""
     stopped: bool = False
-    """Whether too many failures, or an error of the iterable, ended it early. Rows that were
-    read but are in neither count were not sent."""
+    """Whether it ended early, because too many rows failed or the iterable raised an error. Rows
+    that were read but neither succeeded nor failed were not sent."""
     results: list[Any] | None = None
-    """With `results=True`, the `Rows` (or `AsyncRows`) of each row, by number; `None` for a row
-    that failed or was not sent."""
+    """With `results=True`, the `Rows` (or `AsyncRows`) of each row, indexed by its number; `None`
+    for a row that failed or was not sent."""
 
     def raise_for_failures(self) -> None:
-        """Raises `BulkError` when a row failed."""
+        """Raises `BulkError` if a row failed. The first failure is its cause."""
         if self.failures:
             first = self.failures[0]
             sent = "stopped early: " if self.stopped else ""

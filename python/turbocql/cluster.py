@@ -1,4 +1,4 @@
-"""The cluster as the driver sees it: nodes, replicas, traces of requests, counts."""
+"""The cluster as the driver sees it: nodes, replicas, request traces and metrics."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ class Node:
 
     host_id: UUID
     address: IPv4Address | IPv6Address
-    """Where it is connected to."""
+    """The address that the driver connects to."""
     port: int
     datacenter: str | None
     rack: str | None
     connected: bool
-    """Whether a connection to it is open: the driver's notion of being up."""
+    """Whether a connection to the node is open. The driver considers such a node to be up."""
     enabled: bool
-    """Whether connections to it are wanted; not for nodes outside of an allow-list."""
+    """Whether the driver connects to the node; `False` for nodes outside an allow-list."""
     shards: int | None
-    """ScyllaDB's shards; `None` for a node that has none, or that was not connected to yet."""
+    """The number of shards on ScyllaDB; `None` without shards, or before the first connection."""
     tokens: tuple[int, ...]
-    """The tokens that it owns, in rising order."""
+    """The tokens that the node owns, in ascending order."""
 
 
 @dataclass(frozen=True)
 class Replica:
-    """Where a row is."""
+    """A replica of a row: a node and, on ScyllaDB, a shard."""
 
     node: Node
     shard: int | None
-    """On ScyllaDB, the shard."""
+    """The shard on ScyllaDB; otherwise `None`."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class TraceEvent:
     """A step of a traced request."""
 
     id: UUID
-    """A time-based UUID: when it happened."""
+    """A time-based UUID, which contains the time of the event."""
     activity: str | None
     source: IPv4Address | IPv6Address | None
-    """The node where it happened."""
+    """The node where the event happened."""
     source_elapsed_us: int | None
     """Microseconds since that node began to work on the request."""
     thread: str | None
@@ -59,24 +59,26 @@ class TraceEvent:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a request was made of, as the server recorded it."""
+    """The trace of a request: its steps, as the server recorded them."""
 
     request: str | None
     command: str | None
     client: IPv4Address | IPv6Address | None
     coordinator: IPv4Address | IPv6Address | None
     started_at: datetime | None
-    """Aware, in UTC."""
+    """The time when the request started, as an aware `datetime` in UTC."""
     duration_us: int | None
-    """Microseconds."""
+    """The duration of the request in microseconds."""
     parameters: Mapping[str, str]
     events: tuple[TraceEvent, ...]
 
 
 @dataclass(frozen=True)
 class Latencies:
-    """How long attempts took that succeeded, from sending one to its answer, over the whole time of
-    the session. Those that failed or were given up are not in it, nor those over 65,535 ms.
+    """Latencies of the successful attempts since the session was opened.
+
+    The latency of an attempt is the time from sending it to receiving its answer. Attempts that
+    failed, were abandoned or took more than 65,535 ms are not included.
 
     Units: whole milliseconds, rounded down.
     """
@@ -88,28 +90,28 @@ class Latencies:
 
 @dataclass(frozen=True)
 class Metrics:
-    """What the engine has counted since the session was opened."""
+    """The engine's counts since the session was opened."""
 
     requests: int
-    """What was sent to a node to be executed: each attempt, each page, each row of an
-    `execute_many`, and what speculation, `schema`, `use_keyspace` and `trace` send. Not preparing,
-    connecting, and following the cluster."""
+    """Requests sent to a node for execution. Each attempt, each page and each row of an
+    `execute_many` counts, and so do requests by speculation, `schema`, `use_keyspace` and `trace`.
+    Requests to prepare, to connect and to follow the cluster do not count."""
     failures: int
-    """Attempts that a node answered with an error, or whose connection was lost; some are followed
-    by a retry that succeeds. Not those that were given up, by `timeout_s` or because speculation
-    had another answer first."""
+    """Attempts that a node answered with an error, or whose connection was lost, even if a retry
+    succeeded. Attempts abandoned after `timeout_s`, or because a speculative request was answered
+    first, do not count."""
     retries: int
-    """Decisions to send again after a failure, also when no node was left to send to. Not decisions
-    against it, and not speculation."""
+    """Decisions to retry after a failure, even if no node was left to send to. Decisions against a
+    retry and speculative requests do not count."""
     timeouts: int
-    """Requests that were given up after `timeout_s`, each one whatever its attempts. Not
-    preparing."""
+    """Requests abandoned after `timeout_s`. A request counts once, whatever the number of its
+    attempts. Requests to prepare do not count."""
     connections: int
-    """Open at the moment, without the one that listens to the cluster."""
+    """Connections open now, without the one that receives the cluster's events."""
     connection_timeouts: int
     """Connections that could not be opened in time."""
     latency: Latencies | None
-    """`None` before the first answer."""
+    """The latencies of requests; `None` before the first answer."""
 
 
 def _node(entry: tuple[Any, ...]) -> Node:

@@ -1,7 +1,7 @@
-"""CQL values to bytes and back, without a server.
+"""Converts CQL values to bytes and back, without a server.
 
 A type is CQL text, a [`CqlType`][turbocql.codec.CqlType], or a class of `cassandra.cqltypes`. In
-text, a user-defined type brings its fields in braces: `frozen<address{street text, zip int}>`.
+text, the fields of a user-defined type are in braces: `frozen<address{street text, zip int}>`.
 
 Source: native_protocol_v5.spec, section 6.
 """
@@ -42,15 +42,15 @@ __all__ = [
 ]
 
 TypeLike: TypeAlias = str | CqlType | type[Any]
-"""What stands for a CQL type: CQL text, a `CqlType`, a class of `cassandra.cqltypes`."""
+"""A CQL type: CQL text, a `CqlType`, or a class of `cassandra.cqltypes`."""
 
 
 _KEPT = 4096
-"""Characters of a type's text from which on what is made of it is not kept: memory."""
+"""Types whose text has this many characters or more are not cached, to limit memory."""
 
 
 def _is_kept(cql_type: object) -> TypeGuard[str | CqlType]:
-    # No subclass of str, which may have an equality of its own.
+    # Not a subclass of str, because it may define its own equality.
     return type(cql_type) is str and len(cql_type) < _KEPT
 
 
@@ -67,10 +67,10 @@ def _deserializer(
 
 
 def find_serializer(cql_type: TypeLike) -> Serializer:
-    """The serializer of a type; for text and `CqlType`, the one made before.
+    """The serializer of a type. For type text of less than 4,096 characters it is cached.
 
-    Raises: `ValueError` for text that is no CQL type; `TypeError` for what is no type, and for a
-        class of `cassandra.cqltypes` without the parameters that it needs.
+    Raises: `ValueError` for text that is not a CQL type; `TypeError` for an object that is not a
+        type, and for a class of `cassandra.cqltypes` without the parameters that it needs.
 
     Example:
         >>> find_serializer("vector<float, 2>").serialize([1.0, -2.0]).hex(" ", 4)
@@ -82,7 +82,7 @@ def find_serializer(cql_type: TypeLike) -> Serializer:
 
 
 def make_serializers(cql_types: Iterable[TypeLike]) -> list[Serializer]:
-    r"""A serializer for each type.
+    r"""The serializer of each type, as by `find_serializer`.
 
     Example:
         >>> [s.serialize(7) for s in make_serializers(["tinyint", "smallint"])]
@@ -94,13 +94,13 @@ def make_serializers(cql_types: Iterable[TypeLike]) -> list[Serializer]:
 def find_deserializer(
     cql_type: TypeLike, *, naive_timestamps: bool = False, numpy_vectors: bool = False
 ) -> Deserializer:
-    r"""The deserializer of a type; for text and `CqlType`, the one made before.
+    r"""The deserializer of a type. For type text of less than 4,096 characters it is cached.
 
-    With `naive_timestamps`, a `timestamp` has no time zone, and means UTC. With `numpy_vectors`,
-    vectors of float, double, int and bigint are NumPy arrays.
+    With `naive_timestamps`, a `timestamp` becomes a naive `datetime` in UTC. With `numpy_vectors`,
+    vectors of float, double, int and bigint become NumPy arrays.
 
-    Raises: `ValueError` for text that is no CQL type; `TypeError` for what is no type, and for a
-        class of `cassandra.cqltypes` without the parameters that it needs.
+    Raises: `ValueError` for text that is not a CQL type; `TypeError` for an object that is not a
+        type, and for a class of `cassandra.cqltypes` without the parameters that it needs.
 
     Example:
         >>> find_deserializer("varint").deserialize(b"\x01\x00")
@@ -114,7 +114,7 @@ def find_deserializer(
 def make_deserializers(
     cql_types: Iterable[TypeLike], *, naive_timestamps: bool = False, numpy_vectors: bool = False
 ) -> list[Deserializer]:
-    """A deserializer for each type.
+    """The deserializer of each type, as by `find_deserializer`.
 
     Example:
         >>> text, number = make_deserializers(["text", "int"])
@@ -128,10 +128,10 @@ def make_deserializers(
 
 
 def encode(cql_type: TypeLike, value: Any) -> bytes:
-    """The bytes of a value that is not `None`, as they stand on the wire.
+    """Encodes a value that is not `None` to its bytes on the wire, without their length.
 
     Raises: `EncodeError` for a value that the type cannot take; `ValueError` for text that is
-        no CQL type.
+        not a CQL type.
 
     Example:
         >>> encode("list<smallint>", [1, None]).hex(" ", -4)
@@ -143,12 +143,13 @@ def encode(cql_type: TypeLike, value: Any) -> bytes:
 def decode(
     cql_type: TypeLike, data: Any, *, naive_timestamps: bool = False, numpy_vectors: bool = False
 ) -> Any:
-    """The value of these bytes.
+    """Decodes the bytes of a value, without their length.
 
-    Nulls: `None` is `None`, and so are zero bytes for types of which no value has zero bytes.
+    Nulls: `None` decodes to `None`. Zero bytes decode to `None` for types that have no value of
+        zero bytes.
 
-    Raises: `DecodeError` for bytes that are no value of the type; `ValueError` for text that is
-        no CQL type.
+    Raises: `DecodeError` for bytes that are not a value of the type; `ValueError` for text that is
+        not a CQL type.
 
     Example:
         >>> decode("map<text, int>", bytes.fromhex("00000001 00000001 61 00000004 00000007"))

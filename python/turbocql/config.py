@@ -1,4 +1,4 @@
-"""How to connect: every setting of a session, checked as soon as it is given."""
+"""How to connect: every setting of a session, checked as soon as it is passed."""
 
 from __future__ import annotations
 
@@ -62,102 +62,103 @@ if TYPE_CHECKING:
 __all__ = ["Config", "RowsAs", "Settings"]
 
 RowsAs = Literal["named", "tuple", "dict"]
-"""In what shape rows come: named tuples, plain tuples, or dicts by column name."""
+"""The form of rows: named tuples, plain tuples, or dicts by column name."""
 
 
 @_unseen_init
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """A session's settings.
+    """The settings of a session.
 
-    It can be compared, copied and pickled; with a secret in it, it is pickled only when
-    `pickle_secrets` says so.
+    It can be compared, copied and pickled. With a secret in it, it is pickled only if
+    `pickle_secrets` is true.
 
-    Raises: `ConfigError` for a value that cannot be, before anything is connected; and when a
-        secret would be pickled that is not to be.
+    Raises: `ConfigError` for an invalid value, before anything is connected; also when a pickle
+        would contain a secret and `pickle_secrets` is false.
     """
 
     contact_points: str | Sequence[str] = ("127.0.0.1",)
-    """Nodes to ask first: `host`, `host:port`, `[ipv6]:port`, one or several. One that is down
-    does no harm while another answers."""
+    """The nodes to contact first: `host`, `host:port` or `[ipv6]:port`, one or several. A node that
+    is down does no harm while another one answers."""
     port: int = 9042
-    """The port of contact points that name none."""
+    """The port of the contact points that name no port."""
     keyspace: str | None = None
     """The keyspace of unqualified table names; letter case matters."""
     user: str | None = None
-    """User name, for servers that ask for one. Goes with `password`."""
+    """The user name, for servers that require one. Goes with `password`."""
     password: str | Secret[str] | None = field(default=None, repr=False)
-    """Never shown: a `str` becomes a [`Secret`][turbocql.security.Secret]."""
+    """The password. It is never shown: a `str` becomes a [`Secret`][turbocql.security.Secret]."""
     authenticator: Callable[[str], Authenticator] | None = field(default=None, repr=False)
-    """In the place of user and password, for servers that ask otherwise: see
+    """Replaces user and password, for servers with another kind of authentication: see
     [`Authenticator`][turbocql.security.Authenticator]."""
     tls: Tls | bool | None = None
-    """How connections are encrypted; `True` for `Tls()`."""
+    """How connections are encrypted: `True` for `Tls()`, `None` for no encryption."""
     consistency: Consistency | str = Consistency.LOCAL_QUORUM
-    """Of requests that say nothing else."""
+    """The consistency of requests that set no other."""
     serial_consistency: Consistency | str | None = Consistency.LOCAL_SERIAL
-    """Of the Paxos phase of lightweight transactions: `SERIAL` or `LOCAL_SERIAL`. Sent with
-    statements that have conditions, and with batches.
+    """The consistency of the Paxos phase of lightweight transactions: `SERIAL` or `LOCAL_SERIAL`.
+    Sent with conditional statements, and with batches.
     """
     timeout_s: float | None = 30.0
-    """Seconds after which a request, with all its retries, is given up; `None` for never."""
+    """Seconds until a request, with all its retries, times out; `None` for never."""
     retry: Retry = "default"
-    """When a request that failed is sent again: see [`Retry`][turbocql.policies.Retry]."""
+    """When a failed request is sent again: see [`Retry`][turbocql.policies.Retry]."""
     speculation: Speculation | None = None
-    """When a slow idempotent request is sent to one more node."""
+    """When a slow idempotent request is sent to one more node; `None` for never."""
     balancing: Balancing = field(default_factory=Balancing)
-    """Which nodes requests go to."""
+    """Which nodes requests are sent to."""
     profiles: Mapping[str, ExecutionProfile] = field(default_factory=dict, hash=False)
-    """Further choices of the kind above, by names that requests can give."""
+    """Execution profiles by name. When a request selects one, its fields that are not `None`
+    replace the settings of the same names."""
     connect_timeout_s: float = 30.0
-    """Seconds after which connecting is given up."""
+    """Seconds until connecting times out."""
     compression: Literal["lz4", "snappy"] | None = None
-    """Of frames, both ways."""
+    """The compression of frames in both directions; `None` for none."""
     page_size: int = 5000
     """Rows per page of a result."""
     rows: RowsAs = "named"
-    """In what shape rows come."""
+    """The form of rows: named tuples, plain tuples, or dicts by column name."""
     timestamps: Literal["aware", "naive"] = "aware"
-    """`timestamp` values as `datetime` with the time zone UTC, or without any."""
+    """`timestamp` values as `datetime` with the time zone UTC, or without a time zone."""
     vectors: Literal["list", "numpy"] = "list"
     """Vectors of float, double, int and bigint as lists, or as NumPy arrays."""
     prepared_cache_size: int = 1000
-    """Statements kept prepared for texts that are executed with values."""
+    """The maximum number of cached prepared statements, of texts that are executed with values."""
     application_name: str | None = None
-    """Told to the server."""
+    """The name of the application, sent to the server."""
     application_version: str | None = None
-    """Told to the server."""
+    """The version of the application, sent to the server."""
     connections_per_node: int | None = None
-    """Connections kept to each node. Without a number, one to each shard of ScyllaDB, and one to a
-    node of Cassandra."""
+    """The number of connections to each node. Without a number, there is one to each shard of
+    ScyllaDB, and one to each node of Cassandra."""
     connections_per_shard: int | None = None
-    """Connections kept to each shard; to a node without shards, so many altogether."""
+    """The number of connections to each shard; for a node without shards, to the node."""
     shard_aware_port: bool = True
-    """Whether ScyllaDB's port that lets clients choose the shard is used; not through a proxy that
-    changes source ports."""
+    """Whether to use ScyllaDB's port on which clients choose the shard. It does not work through a
+    proxy that changes source ports."""
     keepalive_interval_s: float = 10.0
-    """Seconds between two questions whether an idle connection is alive."""
+    """Seconds between two keepalive requests on an idle connection."""
     keepalive_timeout_s: float = 10.0
-    """Seconds without an answer to them after which a connection is given up."""
+    """Seconds without an answer to a keepalive request after which a connection is closed."""
     tcp_keepalive_s: float | None = None
-    """Seconds between the operating system's own probes; `None` for none."""
+    """Seconds between the operating system's own TCP keepalive probes; `None` for no probes."""
     local_address: str | None = None
-    """The IP address that connections come from."""
+    """The local IP address of the connections."""
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Where nodes are reached, as `10.0.0.1` or `10.0.0.1:9042`, by the addresses that they tell of
-    themselves, which have no port. Nodes that are not named are reached where they say. Contact
-    points are taken as they are."""
+    """Where nodes are reached. A key is the address that a node announces, without a port; its
+    value is `10.0.0.1` or `10.0.0.1:9042`. A node that is not listed is reached at the address that
+    it announces. Contact points are not translated."""
     client_timestamps: bool = False
-    """Whether writes without a timestamp get one from this client, each above the one before, and
-    not from the server."""
+    """Whether writes without a timestamp get one from this client instead of the server, each later
+    than the one before."""
     schema_agreement_timeout_s: float = 60.0
-    """Seconds that a change of the schema waits for the nodes to agree on it."""
+    """Seconds that a schema statement waits for the nodes to agree on the schema."""
     io_threads: int = 1
     """Threads of the network engine. One is right for most programs."""
     pickle_secrets: bool = False
-    """Whether a pickle of these settings has their secrets in it, in clear: the password, a private
-    key that is no file's name, and an authenticator that is more than the name of a function or
-    class. Without it, settings that hold one are not pickled."""
+    """Whether a pickle of these settings contains their secrets, in clear text. The secrets are the
+    password, a private key that is not a file name, and an authenticator that is more than the name
+    of a function or class. If false, settings with a secret cannot be pickled."""
 
     def __post_init__(self) -> None:
         _conceal(self, "password")
@@ -174,18 +175,18 @@ class Config:
             if fault is not None:
                 raise ConfigError(f"{name} {fault}")
         if (self.user is None) != (self.password is None):
-            raise ConfigError("user and password go together: give both or neither")
+            raise ConfigError("user and password go together: set both or neither")
         if self.authenticator is not None:
             if not callable(self.authenticator):
                 raise ConfigError("authenticator must be callable")
             if self.user is not None:
-                raise ConfigError("give an authenticator, or user and password, not both")
+                raise ConfigError("set an authenticator, or user and password, not both")
             object.__setattr__(self, "authenticator", _unshown(self.authenticator))
         _check_tls(self.tls)
         object.__setattr__(self, "consistency", _consistency("consistency", self.consistency))
         if self.consistency in _SERIAL:
-            # Reads may be serial; a default that every write fails with may not.
-            raise ConfigError("a session's consistency cannot be serial; give it with the request")
+            # Reads may be serial. A default may not, because every write would fail with it.
+            raise ConfigError("a session's consistency cannot be serial; pass it with the request")
         if self.serial_consistency is not None:
             serial = _consistency("serial_consistency", self.serial_consistency)
             if serial not in _SERIAL:
@@ -224,8 +225,8 @@ class Config:
                 )
             if profile.consistency in _SERIAL:
                 raise ConfigError(
-                    f"profile {shown(name)}: a default consistency cannot be serial; name it by"
-                    " request"
+                    f"profile {shown(name)}: a default consistency cannot be serial; pass it"
+                    " with the request"
                 )
         object.__setattr__(self, "profiles", ReadOnly(self.profiles))
 
@@ -236,7 +237,7 @@ class Config:
             "keepalive_timeout_s",
             "schema_agreement_timeout_s",
         ):
-            # Less is none at all by the clocks of the engine.
+            # Less than a millisecond is zero for the engine's clocks.
             check_seconds(name, getattr(self, name), least=0.001)
         if self.tcp_keepalive_s is not None:
             check_seconds("tcp_keepalive_s", self.tcp_keepalive_s)
@@ -245,7 +246,7 @@ class Config:
                     f"tcp_keepalive_s must be at least 1 second, got {self.tcp_keepalive_s!r}"
                 )
         if self.connections_per_node is not None and self.connections_per_shard is not None:
-            raise ConfigError("give connections_per_node or connections_per_shard, not both")
+            raise ConfigError("set connections_per_node or connections_per_shard, not both")
         for name in ("connections_per_node", "connections_per_shard"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1, 1024)
@@ -255,14 +256,14 @@ class Config:
             _, port = address("local_address", self.local_address)
             if port is not None:
                 raise ConfigError(
-                    f"local_address is one without a port, got {shown(self.local_address)}"
+                    f"local_address must be without a port, got {shown(self.local_address)}"
                 )
         if not isinstance(self.addresses, Mapping):
             raise ConfigError("addresses must be a mapping of addresses to addresses")
         for told, reached in self.addresses.items():
             if address("addresses", told)[1] is not None:
                 raise ConfigError(
-                    f"addresses: nodes tell of themselves without a port, got {shown(told)}"
+                    f"addresses: a key must be an address without a port, got {shown(told)}"
                 )
             address("addresses", reached)
         object.__setattr__(self, "addresses", ReadOnly(self.addresses))
@@ -280,9 +281,9 @@ class Config:
         held = [what for what, is_held in secrets.items() if is_held]
         if held and not self.pickle_secrets:
             raise ConfigError(
-                f"a Config with {held[0]} is not pickled, for the pickle would have it in clear."
-                " Another process can read the settings itself, from a profile of a TOML file"
-                " (Config.from_toml) or the environment (Config.from_env); or give"
+                f"a Config with {held[0]} is not pickled: the pickle would contain it in clear"
+                " text. Another process can read the settings itself, from a profile of a TOML file"
+                " (Config.from_toml) or the environment (Config.from_env); or set"
                 " pickle_secrets=True"
             )
         password = self.password
@@ -312,20 +313,20 @@ class Config:
     @classmethod
     @_unseen
     def from_url(cls, url: str, **overrides: Unpack[_Overrides]) -> Self:
-        """The settings that a URL has: `cql://user:password@host:9042,host/keyspace?setting=value`.
+        """Reads settings from a URL: `cql://user:password@host:9042,host/keyspace?setting=value`.
 
-        Every part but a host may be missing. The query takes any field by its name, as text: a
-        number, `true`, one of its words, `none`. What is not a letter or digit is percent-encoded.
-        `overrides` are fields as the constructor takes them; they win.
+        Every part except a host may be missing. The query takes any field by name, as text: a
+        number, `true`, one of the words of the field, or `none`. All characters except letters and
+        digits are percent-encoded. `overrides` are fields as the constructor takes them; they win.
 
-        Raises: `ConfigError` for what cannot be; the password is in no message.
+        Raises: `ConfigError` for an invalid URL or setting; no message contains the password.
 
         Example:
             >>> config = turbocql.Config.from_url("cql://db1,db2:9043/app?timeout_s=5&rows=dict")
             >>> config.contact_points, config.keyspace, config.timeout_s
             (('db1:9042', 'db2:9043'), 'app', 5.0)
         """
-        # Not above: it needs this class.
+        # Not imported at the top, because it imports this module.
         from . import _config_sources
 
         return cls(**_config_sources.from_url(cls, url, overrides))
@@ -333,15 +334,16 @@ class Config:
     @classmethod
     @_unseen
     def from_env(cls, prefix: str = "TURBOCQL_", **overrides: Unpack[_Overrides]) -> Self:
-        """The settings that environment variables have.
+        """Reads settings from environment variables.
 
-        `TURBOCQL_URL` is a URL as of `from_url`; every field has a variable of its own, such as
-        `TURBOCQL_CONTACT_POINTS` (with commas), `TURBOCQL_PASSWORD` and `TURBOCQL_TIMEOUT_S`.
-        A variable of its own wins over the URL, `overrides` win over both. What is set nowhere has
-        its default.
+        `TURBOCQL_URL` is a URL as for `from_url`. Every field has a variable of its own, such as
+        `TURBOCQL_CONTACT_POINTS` (with commas), `TURBOCQL_PASSWORD` and `TURBOCQL_TIMEOUT_S`. A
+        field's own variable wins over the URL; `overrides` win over both. A field that is set
+        nowhere has its default.
 
-        Raises: `ConfigError` for what cannot be, for an empty variable, and for one that begins
-            with the prefix and is none of these; `TURBOCQL_CACHE_DIR` is of `turbocql.testing`.
+        Raises: `ConfigError` for an invalid value, for an empty variable, and for an unknown
+            variable that begins with the prefix. `TURBOCQL_CACHE_DIR` is not an error: it is read
+            by `turbocql.testing`.
         """
         from . import _config_sources
 
@@ -355,20 +357,20 @@ class Config:
         profile: str = "default",
         **overrides: Unpack[_Overrides],
     ) -> Self:
-        """The settings that one table of a TOML file has; its keys are fields' names.
+        """Reads settings from one table of a TOML file; its keys are the names of fields.
 
-        TOML knows no null: `"none"` stands for `None`. Paths inside stay as they are written.
-        `overrides` win over the file. On Python 3.10 it needs the package tomli.
+        TOML has no null: `"none"` stands for `None`. Paths in the file are used as they are
+        written. `overrides` win over the file. Python 3.10 needs the package tomli for this.
 
-        Raises: `ConfigError` for a file that cannot be read, a profile that is not there, and what
-            cannot be.
+        Raises: `ConfigError` for a file that cannot be read, a missing profile, or an invalid
+            value.
         """
         from . import _config_sources
 
         return cls(**_config_sources.from_toml(cls, path, profile, overrides))
 
     def _native(self) -> dict[str, Any]:
-        """What the native core takes."""
+        """Converts the settings for the native core."""
         base = ExecutionProfile(
             consistency=self.consistency,
             serial_consistency=self.serial_consistency,
@@ -415,7 +417,7 @@ class Config:
 
 
 class Settings(TypedDict, total=False):
-    """The fields of [`Config`][turbocql.config.Config] that follow the contact points, as keyword
+    """All fields of [`Config`][turbocql.config.Config] except the contact points, as keyword
     arguments.
     """
 
@@ -462,8 +464,10 @@ class _Overrides(Settings, total=False):
 
 
 def _text_fault(given: object) -> str | None:
-    """What is wrong with a setting that is text. Said and not raised: the caller's frame, which an
-    error keeps, has the text of no secret.
+    """Returns the fault of a text setting, or `None`.
+
+    The caller raises the error: its traceback keeps the caller's frame, which holds no secret in
+    clear text.
     """
     text = given.reveal() if isinstance(given, Secret) else given
     if text is None:
@@ -471,23 +475,23 @@ def _text_fault(given: object) -> str | None:
     if not isinstance(text, str) or not text:
         return "must be a non-empty str"
     if any("\ud800" <= character <= "\udfff" for character in text):
-        return "has characters that UTF-8 does not know"
-    return "must be 65,535 bytes of UTF-8 at most" if len(text.encode()) > 65_535 else None
+        return "has characters that UTF-8 cannot encode"
+    return "must be at most 65,535 bytes of UTF-8" if len(text.encode()) > 65_535 else None
 
 
 def _points(points: Sequence[object], port: int) -> tuple[str, ...]:
     """Contact points with their ports."""
-    # Before anything is shown: commas in a password may have made several of one URL.
+    # This comes before any error that shows a point: commas in a password may have split a URL.
     if any(isinstance(point, str) and holds_url(point) for point in points):
         raise ConfigError(
-            "a contact point must be a str like 'host:9042', without user and password; a URL is"
-            " for connect(url) or Config.from_url(url)"
+            "a contact point must be a str like 'host:9042', without user and password; pass a"
+            " URL to connect(url) or Config.from_url(url)"
         )
     return tuple(_point(point, port, number) for number, point in enumerate(points, 1))
 
 
 def _point(point: object, port: int, number: int = 1) -> str:
-    """`host:port`, in brackets where the host is an IPv6 address."""
+    """Formats `host:port`, with the host in brackets if it is an IPv6 address."""
     if not isinstance(point, str) or not point.strip():
         raise ConfigError(
             f"contact point {number} must be a str like 'host:9042', got {shown(point)}"
@@ -506,7 +510,7 @@ def _point(point: object, port: int, number: int = 1) -> str:
         if colon and not own_port:
             raise ConfigError(f"{said}: the port is missing")
         if re.search(r"[\s,;/\[\]@]", host):
-            raise ConfigError(f"{said}: expected a host name, perhaps with a port")
+            raise ConfigError(f"{said}: expected a host name, optionally with a port")
     if not own_port:
         return f"{host}:{port}"
     if not re.fullmatch("[0-9]{1,5}", own_port) or not 1 <= int(own_port) <= 65_535:
@@ -519,5 +523,5 @@ def _point(point: object, port: int, number: int = 1) -> str:
 def _ipv6(said: str, address: str) -> str:
     with suppress(ValueError):
         return str(IPv6Address(address))
-    # Raised here: the context would show the text.
+    # The error is raised outside the block, because its `__context__` would show the text.
     raise ConfigError(f"{said}: expected an IPv6 address")

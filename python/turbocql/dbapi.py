@@ -1,15 +1,16 @@
-"""The Python Database API 2.0 (PEP 249) over a synchronous session, for tools that ask for one.
+"""The Python Database API 2.0 (PEP 249) over a synchronous session, for tools that require it.
 
-Programs of your own have more from [`turbocql.session`][turbocql.session], to which
-`Connection.session` is the way.
+Your own programs can do more with [`turbocql.session`][turbocql.session]. `Connection.session`
+is the session of a connection.
 
-CQL has no transactions: a write is durable when `execute` returns. It also counts no rows, so
-`Cursor.rowcount` is always -1.
+CQL has no transactions: a write is durable when `execute` returns. CQL also does not count rows,
+so `Cursor.rowcount` is always -1.
 
-Every exception that leaves this module is a class of it and, where one of `turbocql.errors` is
-behind it, of that too: a write that timed out is an `OperationalError` and an
-`errors.WriteTimeout`, with `may_have_applied` and all its other attributes. Connections and modules
-may be shared by threads (`threadsafety` 2), cursors may not.
+Every exception raised by this module is one of its classes. If it comes from an error of
+`turbocql.errors`, it is also an instance of that class. For example, a write that timed out is an
+`OperationalError` and an `errors.WriteTimeout`, with `may_have_applied` and all other attributes.
+
+Threads may share the module and connections (`threadsafety` 2), but not cursors.
 
 Example:
     >>> with turbocql.dbapi.connect("127.0.0.1:9042", keyspace="demo") as connection:
@@ -31,7 +32,7 @@ from . import errors
 from . import session as _session
 from ._checks import shown
 from .config import Config
-from .rows import Rows, _Iteration
+from .rows import Rows
 from .statements import Prepared, Query, Values, _are_values, _has_fields
 
 if TYPE_CHECKING:
@@ -81,18 +82,18 @@ apilevel: Final = "2.0"
 """The version of the Database API."""
 
 threadsafety: Final = 2
-"""Threads may share the module and connections: a session is made for that. A cursor is the place
-in one result, so each thread makes its own."""
+"""Threads may share the module and connections, because sessions are thread-safe. A cursor is a
+position in one result, so each thread makes its own."""
 
 paramstyle: Final = "qmark"
-"""Bind markers are `?`. With a mapping, `:name` markers are taken too."""
+"""Bind markers are `?`. With a mapping as parameters, markers such as `:name` work too."""
 
 
 # Exceptions
 
 
 class Warning(Exception):
-    """Never raised: what the server warns of is in `Rows.warnings` of a session's results."""
+    """Never raised. The server's warnings are in `Rows.warnings` of a session's results."""
 
 
 class Error(errors.Error):
@@ -100,35 +101,35 @@ class Error(errors.Error):
 
 
 class InterfaceError(Error):
-    """Use of what is closed, or a result whose reading was broken off."""
+    """Use of a closed connection or cursor, or a result whose reading was interrupted."""
 
 
 class DatabaseError(Error):
-    """The base of errors that have to do with the database."""
+    """The base of errors that are related to the database."""
 
 
 class DataError(DatabaseError):
-    """A value that does not fit its column, or a function or operation that failed on one."""
+    """A value that does not fit its column, or a function or operation that failed on a value."""
 
 
 class OperationalError(DatabaseError):
-    """No connection, no answer in time, too few replicas, and the like."""
+    """No connection, no answer in time, too few replicas, and similar failures."""
 
 
 class IntegrityError(DatabaseError):
-    """Never raised: CQL has no constraints. A condition that does not hold is a result."""
+    """Never raised. CQL has no constraints, and a condition that does not hold is a result."""
 
 
 class InternalError(DatabaseError):
-    """The server found itself, or a message, in disorder."""
+    """An internal error of the server, or a message that violates the protocol."""
 
 
 class ProgrammingError(DatabaseError):
-    """A statement that is not valid, or not allowed; parameters or settings that cannot be."""
+    """A statement that is not valid or not allowed, or invalid parameters or settings."""
 
 
 class NotSupportedError(DatabaseError):
-    """What CQL does not have."""
+    """An operation that CQL does not support, such as `rollback`."""
 
 
 _OURS: dict[type[errors.Error], type[Error]] = {
@@ -155,7 +156,7 @@ _OURS: dict[type[errors.Error], type[Error]] = {
     errors.WriteTimeout: OperationalError,
     errors.ReadTimeout: OperationalError,
     errors.ReadFailure: OperationalError,
-    # Of operators too: a division by zero is one.
+    # Operators raise it too, for example for a division by zero.
     errors.FunctionFailure: DataError,
     errors.WriteFailure: OperationalError,
     errors.CdcWriteFailure: OperationalError,
@@ -170,8 +171,11 @@ _OURS: dict[type[errors.Error], type[Error]] = {
     errors.BulkError: InterfaceError,
     errors.ClosedError: InterfaceError,
 }
-"""The class that an error is also of. A `BulkError` takes after its first failure; this is for one
-whose iterable raised something foreign."""
+"""The class of PEP 249 for each class of `turbocql.errors`.
+
+A `BulkError` caused by a failed row has the class of that failure. Its entry here is for an
+iterable that raised an exception of another package.
+"""
 
 
 def _class_for(error: errors.Error) -> type[Error]:
@@ -188,7 +192,7 @@ _BOTH: dict[tuple[type[Error], type[errors.Error]], type[Error]] = {}
 
 
 def _both(ours: type[Error], theirs: type[errors.Error]) -> type[Error]:
-    """The class of errors that are caught as either; the same one each time."""
+    """The class derived from both classes, so either `except` catches it. It is cached."""
     if issubclass(ours, theirs):
         return ours
     if (made := _BOTH.get((ours, theirs))) is None:
@@ -199,14 +203,14 @@ def _both(ours: type[Error], theirs: type[errors.Error]) -> type[Error]:
             "__reduce__": _reduce,
             "_turbocql_made_of": (ours, theirs),
         }
-        # Of two threads that make it at once, one is first.
+        # Two threads may make the class at once; `setdefault` keeps the first one.
         cls = cast("type[Error]", type(theirs.__name__, (ours, theirs), members))
         made = _BOTH.setdefault((ours, theirs), cls)
     return made
 
 
 def _reduce(error: Any) -> tuple[Any, ...]:
-    """How errors of both classes are pickled: by what their class is made of."""
+    """Pickles an error of a combined class by the two classes that it is made of."""
     return _load, (*error._turbocql_made_of, error.args), vars(error) or None
 
 
@@ -215,7 +219,7 @@ def _load(ours: type[Error], theirs: type[errors.Error], args: tuple[Any, ...]) 
 
 
 def _reraise(error: errors.Error) -> NoReturn:
-    """Raises an error as one of this module's too, the same in everything else."""
+    """Raises the error as one of this module's classes too, with everything else unchanged."""
     if isinstance(error, Error):
         raise error
     same = _both(_class_for(error), type(error))(*error.args)
@@ -223,7 +227,7 @@ def _reraise(error: errors.Error) -> NoReturn:
     try:
         raise same.with_traceback(error.__traceback__)
     finally:
-        # The original says nothing more, so it is not shown as what this one came from.
+        # The original has no further information, so it is not shown as the cause.
         same.__cause__, same.__context__ = error.__cause__, error.__context__
         same.__suppress_context__ = error.__suppress_context__
 
@@ -233,10 +237,10 @@ def _reraise(error: errors.Error) -> NoReturn:
 
 @final
 class TypeObject:
-    """Equal to the type codes of a group of CQL types.
+    """A type object of PEP 249: it is equal to the type code of every CQL type in its group.
 
-    Type codes, the second item of each column of `Cursor.description`, are CQL types as text, such
-    as `list<int>`.
+    Type codes are CQL types as text, such as `list<int>`. They are the second item of each column
+    in `Cursor.description`.
 
     Example:
         >>> turbocql.dbapi.NUMBER == "int", turbocql.dbapi.COLLECTION == "vector<float, 3>"
@@ -252,7 +256,7 @@ class TypeObject:
     def __eq__(self, other: object) -> bool:
         return _head(other) in self._types if isinstance(other, str) else self is other
 
-    # Equal things would have to hash the same, and one group equals many codes.
+    # Equal objects need equal hashes, and a group is equal to many codes with different hashes.
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
@@ -260,12 +264,12 @@ class TypeObject:
 
 
 def _head(cql_type: str) -> str:
-    """What a CQL type is, without what it is of."""
+    """The kind of a CQL type, without its parameters: `list` for `frozen<list<int>>`."""
     if cql_type.startswith("frozen<"):
         return _head(cql_type[len("frozen<") :])
     if cql_type.startswith("'"):
         return "custom"
-    # Only user-defined types have the name of a keyspace before their own.
+    # Only the names of user-defined types are qualified by a keyspace.
     return "udt" if "." in cql_type.partition("<")[0] else cql_type.partition("<")[0]
 
 
@@ -285,36 +289,36 @@ NUMBER: Final = TypeObject(
 )
 DATETIME: Final = TypeObject("DATETIME", "date", "time", "timestamp", "duration")
 ROWID: Final = TypeObject("ROWID")
-"""Equal to no type code: CQL's rows have no other identity than their primary keys."""
+"""Equal to no type code, because CQL rows have no identity other than their primary keys."""
 BOOLEAN: Final = TypeObject("BOOLEAN", "boolean")
 UUID: Final = TypeObject("UUID", "uuid", "timeuuid")
 INET: Final = TypeObject("INET", "inet")
 COLLECTION: Final = TypeObject("COLLECTION", "list", "set", "map", "tuple", "vector", "udt")
-"""Everything that has parts, user-defined types too."""
+"""All types that have elements or fields, including user-defined types."""
 
 Date = datetime.date
 Time = datetime.time
 Timestamp = datetime.datetime
-"""Naive ones mean UTC, as everywhere in turbocql."""
+"""A naive `datetime` is taken as UTC, as everywhere in turbocql."""
 
 
 def DateFromTicks(ticks: float) -> datetime.date:
-    """The day, in UTC, of a number of seconds since 1970."""
+    """The day in UTC that is `ticks` seconds after 1970-01-01T00:00:00Z."""
     return TimestampFromTicks(ticks).date()
 
 
 def TimeFromTicks(ticks: float) -> datetime.time:
-    """The time of day, in UTC, of a number of seconds since 1970."""
+    """The time of day in UTC that is `ticks` seconds after 1970-01-01T00:00:00Z."""
     return TimestampFromTicks(ticks).time()
 
 
 def TimestampFromTicks(ticks: float) -> datetime.datetime:
-    """The instant, aware and in UTC, of a number of seconds since 1970."""
+    """The aware `datetime` in UTC that is `ticks` seconds after 1970-01-01T00:00:00Z."""
     return datetime.datetime.fromtimestamp(ticks, datetime.timezone.utc)
 
 
 def Binary(data: Buffer) -> bytes:
-    """The bytes of any buffer."""
+    """Copies the bytes of any object with the buffer protocol."""
     return bytes(memoryview(data))
 
 
@@ -322,11 +326,11 @@ def Binary(data: Buffer) -> bytes:
 
 
 class Connection:
-    """A session, as PEP 249 sees it. Made by [`connect`][turbocql.dbapi.connect], or around a
-    session that you have: `Connection(session)`.
+    """A PEP 249 connection over a session.
 
-    Thread-safe. The end of its `with` block closes it, and with it the session. The exceptions of
-    this module are also its attributes.
+    It is made by [`connect`][turbocql.dbapi.connect], or from a session that you have:
+    `Connection(session)`. It is thread-safe. The end of its `with` block closes the connection and
+    the session. The exceptions of this module are also attributes of the connection.
     """
 
     Warning = Warning
@@ -350,13 +354,13 @@ class Connection:
 
     @property
     def session(self) -> _session.Session:
-        """The full driver. What it raises is of `turbocql.errors` alone."""
+        """The session. It raises the errors of `turbocql.errors`, not those of this module."""
         return self._session
 
     def cursor(self) -> Cursor:
-        """A new cursor.
+        """Makes a new cursor.
 
-        Raises: `InterfaceError` after `close`, as everything but `close` does.
+        Raises: `InterfaceError` after `close`, as do all other methods except `close`.
         """
         self._check_open()
         return Cursor(self)
@@ -366,12 +370,15 @@ class Connection:
         self._check_open()
 
     def rollback(self) -> NoReturn:
-        """Raises: `NotSupportedError`: what was written stays."""
+        """Always fails, because CQL has no transactions and writes cannot be undone.
+
+        Raises: `NotSupportedError` in every case.
+        """
         self._check_open()
-        raise NotSupportedError("CQL has no transactions: what was executed cannot be taken back")
+        raise NotSupportedError("CQL has no transactions: executed statements cannot be undone")
 
     def close(self) -> None:
-        """Closes the session, and with it the connection's cursors. Closing twice is harmless."""
+        """Closes the session and the connection's cursors. Closing twice is harmless."""
         try:
             self._session.close()
         except errors.Error as error:
@@ -395,9 +402,9 @@ class Connection:
 
 
 class Cursor:
-    """Executes statements and gives the rows of the last one, as tuples, page by page.
+    """Executes statements and returns the rows of the last one as tuples, page by page.
 
-    For one thread at a time. The end of its `with` block closes it.
+    A cursor must not be used by two threads at once. The end of its `with` block closes it.
     """
 
     __slots__ = ("_closed", "_connection", "_given_back", "_pages", "_rows", "arraysize")
@@ -405,26 +412,26 @@ class Cursor:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.arraysize = 1
-        """How many rows `fetchmany` gives unless told."""
+        """The number of rows that `fetchmany` returns by default."""
         self._closed = False
         self._forget()
 
     def _forget(self) -> None:
         self._rows: Rows[Any] | None = None
-        self._pages: _Iteration | None = None
+        self._pages: Iterator[Any] | None = None
         self._given_back: deque[Any] = deque()
-        """Rows of a fetch that failed at a later page: the next one begins with them."""
+        """Rows of a fetch that failed at a later page. The next fetch returns them first."""
 
     @property
     def connection(self) -> Connection:
-        """The connection that the cursor is of."""
+        """The connection that made the cursor."""
         return self._connection
 
     @property
     def description(self) -> list[tuple[str, str, None, None, None, None, None]] | None:
-        """Name and type code of each column, each with five `None`; `None` without a result.
+        """For each column its name, its type code and five `None`; `None` without a result.
 
-        The type code is the CQL type as text, and equals one of the module's type objects.
+        The type code is the CQL type as text. It is equal to one of the module's type objects.
         """
         if self._rows is None or self._pages is None:
             return None
@@ -435,7 +442,7 @@ class Cursor:
 
     @property
     def rowcount(self) -> int:
-        """Always -1: the server counts neither what it found nor what it changed."""
+        """Always -1, because the server counts neither the rows it found nor those it changed."""
         return -1
 
     @property
@@ -443,16 +450,16 @@ class Cursor:
         """Always `None`."""
 
     def execute(self, operation: str | Query | Prepared, parameters: Values | None = ()) -> Self:
-        """Executes a statement and gives the cursor.
+        """Executes a statement and returns the cursor.
 
-        Without parameters a text is sent as it is; with parameters it is prepared, and kept
-        prepared. They are a sequence, a mapping for markers such as `:name`, or an object with
-        fields as a session takes it, with a value for each marker:
-        [`UNSET`][turbocql.types.UNSET] leaves a column as it is.
+        Without parameters, a text is sent unprepared. With parameters, it is prepared, and the
+        prepared statement is cached. Parameters are a sequence, a mapping for markers such as
+        `:name`, or an object with fields, as for a session. Each marker needs a value;
+        [`UNSET`][turbocql.types.UNSET] leaves the column as it is.
 
-        Raises: `ProgrammingError` for a statement that the server refuses and for parameters too
-            many or too few; `DataError` for a value that its column cannot take. Nothing was
-            executed then. `OperationalError` when the request fails.
+        Raises: `ProgrammingError` for a statement that the server refuses, and for too many or too
+            few parameters; `DataError` for a value that its column cannot take. In these cases
+            nothing was executed. `OperationalError` when the request fails.
 
         Example:
             >>> cursor.execute("SELECT v FROM t WHERE k = :key", {"key": 1}).fetchone()
@@ -466,28 +473,28 @@ class Cursor:
             if parameters is not None or isinstance(operation, Prepared):
                 prepared = self._prepared(operation)
                 _check_parameters(_markers(prepared), () if parameters is None else parameters)
-                # A query has options, which go with it.
+                # A `Query` carries options, so it is passed on instead of its prepared statement.
                 operation = operation if isinstance(operation, Query) else prepared
             rows = session.execute(operation, parameters, rows="tuple")
         except errors.Error as error:
             _reraise(error)
         self._rows = rows
         # A statement without a result has no columns.
-        self._pages = _Iteration(rows) if rows.columns else None
+        self._pages = iter(rows) if rows.columns else None
         return self
 
     def executemany(
         self, operation: str | Query | Prepared, seq_of_parameters: Iterable[Values]
     ) -> Self:
-        """Executes a statement once for each of any number of parameters, many at a time.
+        """Executes a statement once for each item of an iterable, with many requests in flight.
 
-        They may be any iterable, and are executed in no particular order. What the statements
-        return is dropped, so do not ask it whether conditions (`IF NOT EXISTS`) held.
+        The order of execution is not defined. The results are discarded, so this method does not
+        show whether conditions such as `IF NOT EXISTS` held.
 
-        Raises: `ProgrammingError` for parameters too many or too few, which ends it, and for a
-            query. When others failed, an `Error` that is a `turbocql.errors.BulkError` too, of
-            the class of the first failure; every row was tried unless a thousand failed, and its
-            `report` says what became of them.
+        Raises: `ProgrammingError` for a statement with a result, and for too many or too few
+            parameters, which end the execution. When other rows failed, an `Error` of the class of
+            the first failure, which is also a `turbocql.errors.BulkError`. Every row was tried
+            unless more than 1,000 failed; `report` has the outcome.
         """
         self._begin(operation)
         try:
@@ -522,33 +529,33 @@ class Cursor:
         """The next row, or `None` at the end.
 
         Raises: `ProgrammingError` when nothing was executed or the statement has no result;
-            `OperationalError` when a page cannot be had, which the next fetch tries again; no row
-            is lost.
+            `OperationalError` when a page cannot be fetched. The next fetch then tries again, and
+            no row is lost.
         """
         rows = self._fetch(1)
         return rows[0] if rows else None
 
     def fetchmany(self, size: int | None = None) -> list[Any]:
-        """The next `size` rows (`arraysize` unless told), fewer at the end.
+        """The next `size` rows (`arraysize` by default), or fewer at the end.
 
-        Raises: as `fetchone`.
+        Raises: the same errors as `fetchone`.
         """
         if size is None:
             size = self.arraysize
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise ProgrammingError(f"size must be an int of 0 or more, got {shown(size)}")
-        # There are no more rows than that.
+        # `islice` accepts no larger number, and no result has more rows.
         return self._fetch(min(size, sys.maxsize))
 
     def fetchall(self) -> list[Any]:
-        """All further rows of all pages.
+        """All remaining rows of all pages.
 
-        Raises: as `fetchone`.
+        Raises: the same errors as `fetchone`.
         """
         return self._fetch(None)
 
     def _fetch(self, size: int | None) -> list[Any]:
-        """So many rows, or all."""
+        """The next `size` rows, or all remaining ones for `None`."""
         self._check_open()
         pages = self._pages
         if pages is None:
@@ -560,12 +567,8 @@ class Cursor:
         count = len(waiting) if size is None else min(size, len(waiting))
         rows = [waiting.popleft() for _ in range(count)]
         try:
-            while size is None or len(rows) < size:
-                # A step goes to the next page where it must; the rest of the page is taken as one.
-                rows.append(next(pages))
-                rows += islice(pages._page or (), None if size is None else size - len(rows))
-        except StopIteration:
-            pass
+            # When a page cannot be fetched, the rows before it stay in the list.
+            rows.extend(islice(pages, None if size is None else size - len(rows)))
         except BaseException as error:
             waiting.extendleft(reversed(rows))
             if isinstance(error, errors.Error):
@@ -583,15 +586,15 @@ class Cursor:
         return rows[0]
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
-        """Does nothing: the server says what types parameters have."""
+        """Does nothing, because the server reports the types of the parameters."""
         self._check_open()
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Does nothing: values come whole."""
+        """Does nothing, because values are always returned whole."""
         self._check_open()
 
     def close(self) -> None:
-        """Lets go of the result. Closing twice is harmless."""
+        """Closes the cursor and releases its result. Closing twice is harmless."""
         self._closed = True
         self._forget()
 
@@ -618,7 +621,7 @@ def _markers(prepared: Prepared) -> list[str]:
 
 
 def _check_parameters(markers: list[str], parameters: object) -> None:
-    """Raises unless there is a value for each bind marker: a session would leave out the others."""
+    """Raises unless there is a value for each bind marker. A session allows missing values."""
     if not isinstance(parameters, (tuple, list)):
         if isinstance(parameters, Mapping):
             missing = [name for name in markers if name not in parameters]
@@ -629,7 +632,7 @@ def _check_parameters(markers: list[str], parameters: object) -> None:
                 raise ProgrammingError(f"the statement's bind markers are {known}; {trouble}")
             return
         if _has_fields(parameters):
-            # The session refuses one that lacks a field.
+            # The session refuses an object that lacks a field.
             return
         if not _are_values(parameters):
             got = type(parameters).__name__
@@ -637,7 +640,7 @@ def _check_parameters(markers: list[str], parameters: object) -> None:
                 f"parameters must be a sequence, a mapping or an object with fields, got {got}"
             )
     elif markers and set(markers) <= set(_names(parameters)):
-        # A named tuple goes by its names.
+        # The values of a named tuple are bound by name.
         return
     count = len(cast("Sequence[Any]", parameters))
     if count != len(markers):
@@ -647,7 +650,7 @@ def _check_parameters(markers: list[str], parameters: object) -> None:
 
 
 def _names(parameters: object) -> Sequence[str]:
-    """What a named tuple calls its parts, one of turbocql's as the columns are called."""
+    """The field names of a named tuple; the column names if turbocql made its class."""
     made_of = getattr(type(parameters), "_turbocql_made_of", None)
     names: Sequence[str] = made_of[1] if made_of else getattr(type(parameters), "_fields", ())
     return names
@@ -666,11 +669,11 @@ def connect(
     config: Config | None = None,
     **settings: Unpack[Settings],
 ) -> Connection:
-    """Opens a connection, with the same words as [`turbocql.connect`][turbocql.session.connect].
+    """Opens a connection, with the arguments of [`turbocql.connect`][turbocql.session.connect].
 
-    Rows come as tuples whatever `rows` says, which is for `Connection.session`.
+    Cursors return rows as tuples. The setting `rows` applies to `Connection.session` only.
 
-    Raises: `ProgrammingError` for a setting that cannot be, `TypeError` for an unknown one;
+    Raises: `ProgrammingError` for an invalid setting, `TypeError` for an unknown one;
         `OperationalError` when no contact point answers or user and password are refused.
     """
     try:
@@ -678,5 +681,5 @@ def connect(
     except errors.Error as error:
         _reraise(error)
     finally:
-        # Tracebacks keep this frame, which has a password in it, perhaps.
+        # A traceback keeps this frame alive, and its arguments may contain a password.
         del contact_points, config, settings

@@ -1,19 +1,19 @@
-"""What can go wrong, as a tree of exceptions.
+"""The exceptions of turbocql, as a tree.
 
 ```
 Error
-├── ConfigError                a setting that cannot be (also ValueError)
-├── CodecError                 a value and its CQL type do not fit (also ValueError)
+├── ConfigError                an invalid setting (also ValueError)
+├── CodecError                 a value and its CQL type do not match (also ValueError)
 │   ├── EncodeError            a Python value that the column cannot take (also TypeError)
 │   │   └── RangeError         a value beyond the range of its type (also OverflowError)
-│   └── DecodeError            bytes that are no value of their type
-├── ConnectError               no session came about (also ConnectionError)
+│   └── DecodeError            bytes that are not a value of their type
+├── ConnectError               no session could be opened (also ConnectionError)
 │   └── AuthenticationError    the server refused user or password
 ├── RequestError               a request failed
 │   ├── RequestTimeout         the driver's own deadline passed (also TimeoutError)
 │   ├── ConnectionLost         the connection broke under the request (also ConnectionError)
 │   ├── NoHostAvailable        no node could be asked
-│   └── ServerError            the server said so: one class per CQL error code
+│   └── ServerError            the server answered with an error: one class per CQL error code
 │       ├── ServerInternalError, ProtocolViolation, BadCredentials, Unavailable, Overloaded,
 │       ├── IsBootstrapping, TruncateError, WriteTimeout, ReadTimeout, ReadFailure,
 │       ├── FunctionFailure, WriteFailure, CdcWriteFailure, CasWriteUnknown, RateLimited,
@@ -75,18 +75,18 @@ __all__ = [
 
 
 class Error(Exception):
-    """Everything that turbocql raises on its own account."""
+    """The base class of turbocql's exceptions."""
 
 
 class ConfigError(Error, ValueError):
-    """A setting that cannot be."""
+    """An invalid setting or option."""
 
 
 class CodecError(Error, ValueError):
-    """A value and its CQL type do not fit."""
+    """A value and its CQL type do not match."""
 
     path: str = ""
-    """Where: the column, and the way from there to the part at fault; empty at the top."""
+    """The path to the faulty part: its column, then its place in the value; empty at the top."""
     cql_type: str = ""
     """The CQL type at that place."""
 
@@ -98,20 +98,21 @@ class EncodeError(CodecError, TypeError):
 class RangeError(EncodeError, OverflowError):
     """A number, date, time or duration beyond the range of its CQL type. Nothing was sent.
 
-    `2**31` for an `int`, `1e39` for a `float`, a `decimal` whose exponent takes more than 32 bits,
-    wherever in a value it stands; also a number that a message of the protocol has no room for.
+    Examples are `2**31` for an `int`, `1e39` for a `float`, and a `decimal` whose exponent takes
+    more than 32 bits, at any place in a value. Also raised for a number that does not fit its field
+    in a message of the protocol.
     """
 
 
 class DecodeError(CodecError):
-    """Bytes that are no value of their CQL type."""
+    """Bytes that are not a value of their CQL type."""
 
 
 class ConnectError(Error, ConnectionError):
-    """No session came about; the message says what each contact point answered.
+    """No session could be opened; the message says what each contact point answered.
 
-    Where a server answered with an error, or with what cannot be read, that is the `__cause__`: an
-    `InvalidQuery` when there is no such keyspace.
+    When a server answered with an error, or with bytes that cannot be decoded, the `__cause__` is
+    that exception, such as an `InvalidQuery` when there is no such keyspace.
     """
 
 
@@ -123,13 +124,13 @@ class RequestError(Error):
     """A request failed."""
 
     coordinator: str | None = None
-    """The node that was asked last, as `address:port`, where known."""
+    """The node that the request was last sent to, as `address:port`, where known."""
     attempts: int | None = None
     """How many times the request was sent, where known."""
     may_have_applied: bool = False
-    """Whether a write may have taken effect although it failed."""
+    """Whether a write may have taken effect although the request failed."""
     details: Mapping[str, Any] = MappingProxyType({})
-    """What the server added, such as `consistency`, `required` and `received`."""
+    """Further fields of the server's error, such as `consistency`, `required` and `received`."""
 
 
 class RequestTimeout(RequestError, TimeoutError):
@@ -137,7 +138,7 @@ class RequestTimeout(RequestError, TimeoutError):
 
 
 class ConnectionLost(RequestError, ConnectionError):
-    """The connection broke while the request was under way."""
+    """The connection broke while the request was in flight."""
 
 
 class NoHostAvailable(RequestError):
@@ -148,7 +149,7 @@ class ServerError(RequestError):
     """The server answered with an error."""
 
     code: int = -1
-    """The error code of the CQL protocol; -1 where the engine does not tell."""
+    """The error code of the CQL protocol; -1 where the engine does not report it."""
 
 
 class ServerInternalError(ServerError):
@@ -168,7 +169,7 @@ class Unavailable(ServerError):
 
 
 class Overloaded(ServerError):
-    """Code 0x1001: the coordinator has too much to do; nothing was done."""
+    """Code 0x1001: the coordinator is overloaded; nothing was done."""
 
 
 class IsBootstrapping(ServerError):
@@ -188,7 +189,7 @@ class ReadTimeout(ServerError, TimeoutError):
 
 
 class ReadFailure(ServerError):
-    """Code 0x1300: a replica failed at a read."""
+    """Code 0x1300: a replica failed during a read."""
 
 
 class FunctionFailure(ServerError):
@@ -196,15 +197,15 @@ class FunctionFailure(ServerError):
 
 
 class WriteFailure(ServerError):
-    """Code 0x1500: a replica failed at a write, which others may have applied."""
+    """Code 0x1500: a replica failed during a write, which others may have applied."""
 
 
 class CdcWriteFailure(ServerError):
-    """Code 0x1600: the change data capture's space is full."""
+    """Code 0x1600: the space for change data capture is full."""
 
 
 class CasWriteUnknown(ServerError):
-    """Code 0x1700: whether a contended lightweight transaction applied is unknown."""
+    """Code 0x1700: it is unknown whether a contended lightweight transaction was applied."""
 
 
 class CqlSyntaxError(ServerError):
@@ -212,11 +213,11 @@ class CqlSyntaxError(ServerError):
 
 
 class Unauthorized(ServerError):
-    """Code 0x2100: the user may not do that."""
+    """Code 0x2100: the user lacks the permission for the request."""
 
 
 class InvalidQuery(ServerError):
-    """Code 0x2200: the statement is CQL, but not a valid one."""
+    """Code 0x2200: the statement is correct in syntax, but not valid."""
 
 
 class InvalidSchema(ServerError):
@@ -228,7 +229,7 @@ class AlreadyExists(ServerError):
 
 
 class Unprepared(ServerError):
-    """Code 0x2500: the server does not know a prepared statement, even after preparing again."""
+    """Code 0x2500: the server does not know a prepared statement, even when prepared again."""
 
 
 class RateLimited(ServerError):
@@ -236,10 +237,10 @@ class RateLimited(ServerError):
 
 
 class BulkError(Error):
-    """Rows of an `execute_many` failed, or reading the rows did."""
+    """Rows of an `execute_many` failed, or reading the rows failed."""
 
     report: BulkReport
-    """What became of the rows."""
+    """The outcome of the rows."""
 
     @property
     def done(self) -> int:
@@ -295,7 +296,7 @@ _BY_KIND: dict[str, type[Error]] = {
 
 _SYNTAX_ERROR = 0x2000
 _CONNECTING = "connecting"
-"""How the engine's messages begin before there is a session."""
+"""The first word of the engine's messages while a session is being opened."""
 
 
 _CODEC_KIND: dict[str, type[CodecError]] = {
@@ -306,7 +307,7 @@ _CODEC_KIND: dict[str, type[CodecError]] = {
 
 
 def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
-    """The exception for a value that does not fit. Called by the native core."""
+    """Makes the exception for a value and a type that do not match. Called by the native core."""
     error = _CODEC_KIND[kind](message)
     error.path = path
     error.cql_type = cql_type
@@ -314,13 +315,13 @@ def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
 
 
 def in_batch(error: BaseException, number: int) -> None:
-    """Has an error say which statement of a batch it is about. Called by the native core."""
+    """Adds the number of the statement in its batch to an error. Called by the native core."""
     if isinstance(error, CodecError):
         error.args = (f"statement {number} of the batch: {error}",)
 
 
 def _no_session(error: RequestError | DecodeError) -> ConnectError:
-    """What `connect` raises for a failure of one of its requests; to be raised from that."""
+    """Makes the exception that `connect` raises from an error of one of its requests."""
     message = str(error)
     said = message if message.startswith(_CONNECTING) else f"{_CONNECTING}: {message}"
     return ConnectError(said)
@@ -335,18 +336,18 @@ def from_engine(
     may_have_applied: bool,
     details: dict[str, Any],
 ) -> Error:
-    """The exception for a failure of the engine. Called by the native core."""
+    """Makes the exception for a failure of the engine. Called by the native core."""
     if kind == "server":
         if code == _SYNTAX_ERROR and "'%" in message:
             message += "; bind markers are ? or :name"
-        # The engine keeps the code of ScyllaDB's rate limit to itself, but not its details.
+        # The engine reports the details of ScyllaDB's rate limit error, but not its code.
         limited = code is None and "rejected_by_coordinator" in details
         cls = RateLimited if limited else _BY_CODE.get(-1 if code is None else code, ServerError)
         server_error = cls(message)
         server_error.code = -1 if code is None else code
         error: Error = server_error
     elif kind == "authentication" and not message.startswith(_CONNECTING):
-        # A session that is open has lost its connections, and no new one is let in.
+        # An open session has lost its connections, and the server refuses new ones.
         error = NoHostAvailable(message)
     else:
         error = _BY_KIND.get(kind, RequestError)(message)

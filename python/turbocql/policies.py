@@ -1,7 +1,7 @@
-"""Choices that requests are sent under, as plain data: nothing here has code that runs.
+"""Policies for requests, as plain data: a policy runs no code of the user's.
 
-An [`ExecutionProfile`][turbocql.policies.ExecutionProfile] puts some of them under a name, which a
-request then gives.
+An [`ExecutionProfile`][turbocql.policies.ExecutionProfile] groups some of them under a name, by
+which a request selects it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 class Consistency(str, Enum):
     """How many replicas must answer before a request succeeds.
 
-    Wherever one is taken, its name as a `str` is taken too. `SERIAL` and `LOCAL_SERIAL` are for
+    A parameter of this type also takes the name as a `str`. `SERIAL` and `LOCAL_SERIAL` are for
     the Paxos phase of lightweight transactions, and for reads that must see their outcome.
     """
 
@@ -53,28 +53,28 @@ class Consistency(str, Enum):
 _SERIAL = (Consistency.SERIAL, Consistency.LOCAL_SERIAL)
 
 Retry: TypeAlias = Literal["default", "fallthrough", "downgrading"]
-"""When a request that failed is sent again.
+"""When a failed request is sent again.
 
-- `default`: on another node, or the same, where that may help
+- `default`: to another node, or to the same one, where that may help
 - `fallthrough`: never
-- `downgrading`: as `default`, and with a lower consistency where too few replicas answered
+- `downgrading`: like `default`, and with a lower consistency where too few replicas answered
 
-None of them sends again what may have been applied, unless it was declared idempotent; statements
-that only read are so without being declared.
+None of them resends a request that may have been applied, unless it was declared idempotent.
+Statements that only read are idempotent without being declared.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConstantSpeculation:
-    """Sends an idempotent request to one more node each time this long has passed.
+    """Sends an idempotent request to one more node each time `delay_s` has passed.
 
-    The first answer wins. Requests that are not idempotent are never sent twice.
+    The first answer wins. A request that is not idempotent is never sent this way.
     """
 
     delay_s: float
-    """Seconds."""
+    """Seconds before each further request."""
     max_attempts: int = 1
-    """Further requests, at most."""
+    """The maximum number of further requests."""
 
     def __post_init__(self) -> None:
         check_seconds("delay_s", self.delay_s)
@@ -85,14 +85,14 @@ class ConstantSpeculation:
 class PercentileSpeculation:
     """Sends an idempotent request to one more node when it is slower than most.
 
-    How long others took is measured by the session, in whole milliseconds; before there are any
-    measurements, 100 ms are taken.
+    The session measures the latencies of its requests, in whole milliseconds. Before there are any
+    measurements, the delay is 100 ms.
     """
 
     percentile: float = 99.0
-    """Above 0 and below 100."""
+    """The percentile of the latencies after which a request is slow: above 0 and below 100."""
     max_attempts: int = 1
-    """Further requests, at most."""
+    """The maximum number of further requests."""
 
     def __post_init__(self) -> None:
         value = self.percentile
@@ -108,16 +108,16 @@ Speculation: TypeAlias = ConstantSpeculation | PercentileSpeculation
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyAwareness:
-    """When a node is so slow that others are asked before it."""
+    """When a node is so slow that all others are tried before it."""
 
     exclusion_threshold: float = 2.0
-    """So many times slower than the fastest node."""
+    """A node is slow when its average latency is more than this many times the fastest node's."""
     retry_period_s: float = 10.0
-    """Seconds until such a node is tried again."""
+    """Seconds until a slow node is tried again."""
     update_rate_s: float = 0.1
-    """Seconds between two looks at the fastest node's latency."""
+    """Seconds between two updates of the fastest node's latency."""
     minimum_measurements: int = 50
-    """Fewer than these say nothing about a node."""
+    """With fewer measurements than these, the latency of a node is ignored."""
     scale_s: float = 0.1
     """Seconds after which a measurement counts for much less."""
 
@@ -141,27 +141,28 @@ class LatencyAwareness:
 
 @dataclass(frozen=True, kw_only=True)
 class Balancing:
-    """Which node a request goes to first, and which after it.
+    """The order in which nodes are tried for a request.
 
-    Nodes of the preferred rack come first, then those of its datacenter, and within each the
-    replicas of the row before the others.
+    The replicas of the row come first, then the other nodes. Within each of the two groups, nodes
+    of the preferred rack come first, then those of its datacenter.
     """
 
     datacenter: str | None = None
-    """Whose nodes are asked. Without one, nodes of any."""
+    """The preferred datacenter: only its nodes are tried, unless `datacenter_failover` is true.
+    `None` for the nodes of all datacenters."""
     rack: str | None = None
-    """Of that datacenter: asked first."""
+    """The preferred rack of that datacenter: its nodes are tried first."""
     datacenter_failover: bool = False
-    """Whether nodes of other datacenters are asked when none of the preferred one answers."""
+    """Whether nodes of other datacenters are tried when none of the preferred one answers."""
     token_aware: bool = True
-    """Whether replicas of the row are asked first."""
+    """Whether replicas of the row are tried first."""
     shuffle_replicas: bool = True
-    """Whether replicas are asked in a random order, and not always in the same."""
+    """Whether replicas are tried in a random order, and not always in the same order."""
     latency_awareness: LatencyAwareness | None = None
-    """Whether slow nodes are asked last."""
+    """When slow nodes are tried last; `None` for never."""
     allowed: Sequence[str] = ()
-    """IP addresses, with or without a port, of the nodes that may be asked; empty for all. Given
-    for a whole session, others are not even connected to."""
+    """IP addresses, with or without a port, of the nodes that may be tried; empty for all nodes. As
+    a setting of the session, it also keeps the session from connecting to other nodes."""
 
     def __post_init__(self) -> None:
         for name in ("datacenter", "rack"):
@@ -169,7 +170,7 @@ class Balancing:
             if value is not None and (not isinstance(value, str) or not value):
                 raise ConfigError(f"{name} must be a non-empty str, got {shown(value)}")
         if self.rack is not None and self.datacenter is None:
-            raise ConfigError("a rack is one of a datacenter: give the datacenter too")
+            raise ConfigError("a rack needs its datacenter: set datacenter too")
         if self.datacenter_failover and self.datacenter is None:
             raise ConfigError("datacenter_failover needs a datacenter to fail over from")
         for name in ("datacenter_failover", "token_aware", "shuffle_replicas"):
@@ -197,10 +198,10 @@ class Balancing:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionProfile:
-    """Choices under a name: `Config(profiles={"reports": ExecutionProfile(...)})`, and then
+    """Policies under a name: `Config(profiles={"reports": ExecutionProfile(...)})`, and then
     `execute(..., profile="reports")`.
 
-    What is `None` is as the session has it. What a request says itself goes before its profile.
+    A field that is `None` has the session's value. The options of a request win over its profile.
     """
 
     consistency: Consistency | str | None = None
@@ -239,7 +240,7 @@ def _check_retry(value: object) -> None:
 
 
 def _check_speculation(value: object) -> None:
-    """Raises `ConfigError` unless `value` says when to send again."""
+    """Raises `ConfigError` unless `value` is a speculation policy."""
     if not isinstance(value, (ConstantSpeculation, PercentileSpeculation)):
         raise ConfigError(
             "speculation must be a ConstantSpeculation or a PercentileSpeculation, got"
@@ -248,10 +249,10 @@ def _check_speculation(value: object) -> None:
 
 
 def _consistency(name: str, value: object) -> Consistency:
-    """A consistency, or its name in any case."""
+    """Makes a `Consistency` from one, or from its name in any letter case."""
     with suppress(ValueError):
         return Consistency(value.upper() if isinstance(value, str) else value)
-    # Raised here: the context would show what came.
+    # The error is raised outside the block, because its `__context__` would show the value.
     known = ", ".join(level.value for level in Consistency)
     raise ConfigError(f"{name} must be one of {known}, got {shown(value)}")
 
@@ -259,7 +260,7 @@ def _consistency(name: str, value: object) -> Consistency:
 def _profile_native(
     base: ExecutionProfile, profile: ExecutionProfile | None = None
 ) -> dict[str, Any]:
-    """A profile over the session's own, as the native core takes it."""
+    """Merges a profile over the session's own, for the native core."""
 
     def of(name: str) -> Any:
         own = getattr(profile, name, None)

@@ -1,12 +1,12 @@
-"""Bodies of frames, for programs that send and read frames of their own.
+"""Encodes and decodes frame bodies, for programs that send and read frames themselves.
 
-A message holds what a QUERY, EXECUTE or BATCH request says; `encode` gives its body, without the
-frame's header, for version 3, 4 or 5 of the native protocol, in one write. Values come as they
-stand on the wire without their length: as [`turbocql.codec`][turbocql.codec] serializes them.
-What a version cannot express is an `EncodeError` that says so.
+A message holds the contents of a QUERY, EXECUTE or BATCH request. `encode` returns its body,
+without the frame's header, for version 3, 4 or 5 of the native protocol, in one write. Values are
+bytes without their length, as [`turbocql.codec`][turbocql.codec] serializes them. A message that
+a protocol version cannot express causes an `EncodeError`.
 
-[`RowsDecoder`][turbocql.protocol.RowsDecoder] reads the body of a RESULT: the columns' description,
-of which what was read once is kept, and the rows.
+[`RowsDecoder`][turbocql.protocol.RowsDecoder] reads the body of a RESULT: the description of the
+columns, which is cached, and the rows.
 
 Example:
     >>> from turbocql import UNSET

@@ -1,4 +1,4 @@
-"""Results: rows over all pages, the next page fetched ahead of need."""
+"""Query results: the rows of all pages. The next page is fetched while the current one is read."""
 
 from __future__ import annotations
 
@@ -24,36 +24,37 @@ class Column:
     table: str
     name: str
     cql_type: str
-    """As CQL, such as `list<int>`."""
+    """The type as CQL, such as `list<int>`."""
 
 
 class _Result(_core.Cursor, Generic[T]):
-    """What the results of both faces have in common."""
+    """The members that `Rows` and `AsyncRows` share."""
 
     __slots__ = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns; empty for a statement that returns no rows."""
+        """The columns of the result; empty for a statement that returns no rows."""
         return tuple(Column(*column) for column in self._columns)
 
     @property
     def coordinator(self) -> str | None:
-        """The node that answered for the current page, as `address:port`."""
+        """The node that sent the current page, as `address:port`."""
         return self._coordinator
 
     @property
     def warnings(self) -> list[str]:
-        """What the server warned of, over the pages read so far."""
+        """The server's warnings for the pages read so far."""
         return self._warnings
 
     @property
     def paging_state(self) -> bytes | None:
-        """Where the page after the current one begins; `None` when there is none.
+        """The position of the page after the current one; `None` when there is no further page.
 
-        Given to `execute` with the same statement and values, in this session, another one or
-        another process, the result goes on from there. A server trusts what it says, so users of
-        a web site should not be able to change it. What is no paging state is a `RequestError`.
+        To continue there, pass it to `execute` as `paging_state`, with the same statement and
+        values. This works in the same session, in another session and in another process.
+        Servers trust the paging state, so users of a web site must not be able to change it.
+        Bytes that are not a paging state cause a `RequestError`.
         """
         return self._paging_state
 
@@ -68,8 +69,10 @@ class _Result(_core.Cursor, Generic[T]):
 
     @property
     def existing(self) -> dict[str, Any] | None:
-        """The values by which a lightweight transaction was not applied, by column; `None` when
-        it was, and for other statements. A `dict` whatever the rows are.
+        """The existing values, by column, when a lightweight transaction was not applied.
+
+        `None` when it was applied, and for other statements. Always a `dict`, even if the rows have
+        another shape.
         """
         if self.applied is not False:
             return None
@@ -79,23 +82,24 @@ class _Result(_core.Cursor, Generic[T]):
 
     @property
     def trace_id(self) -> UUID | None:
-        """By what the server knows the trace of the last page's request, for a statement that was
-        executed with `tracing=True`.
+        """The server's id for the trace of the last page's request.
+
+        `None` unless the statement was executed with `tracing=True`.
         """
         trace_id = self._trace_id
         return None if trace_id is None else UUID(bytes=trace_id)
 
     def one(self) -> T | None:
-        """The first row, or `None` when there is none. Fetches nothing.
+        """The first row, or `None` when there is none. No page is fetched.
 
-        With `row=`, a lightweight transaction that was applied has none.
+        With `row=`, a lightweight transaction that was applied has no row, so this is `None`.
 
-        Raises: `Error` once an iteration has left the first page.
+        Raises: `Error` when an iteration has moved past the first page.
         """
         return cast("T | None", self._first())
 
     def page(self) -> list[T]:
-        """The rows of the current page. Fetches nothing."""
+        """The rows of the current page. No page is fetched."""
         return self._decode()
 
     def __repr__(self) -> str:
@@ -104,31 +108,31 @@ class _Result(_core.Cursor, Generic[T]):
 
 
 class Rows(_Result[T]):
-    """The rows of a result; iterating goes over all pages.
+    """The rows of a result. Iteration with `for` covers all pages.
 
-    While one page is worked on, the next is fetched. Rows that fit one page can be iterated any
-    number of times; of more pages, only one is kept, and a second iteration raises `Error`.
+    The next page is fetched while the current one is processed. A result of one page can be
+    iterated any number of times. A longer result keeps only its current page, so a second iteration
+    raises `Error`.
 
-    An iteration never ends before the last row: a page that could not be fetched is asked for again
-    by the next step, one that could not be decoded is decoded again, and where waiting for one was
-    broken off, the next step raises `Error`.
+    An iteration never ends silently before the last row. When a page cannot be fetched, the step
+    raises, and the next step requests the page again. When a page cannot be decoded, the next step
+    decodes it again. When waiting for a page was interrupted, the next step raises `Error`.
     """
 
     __slots__ = ()
 
     def __iter__(self) -> Iterator[T]:
-        return _Iteration(self)
+        return _core.RowIterator(_SyncPages(self))
 
     def pages(self) -> Iterator[list[T]]:
-        """The rows page by page, the next one being fetched meanwhile."""
-        return _PageIteration(self)
+        """Iterates over the pages, each as a list of rows. The next page is fetched meanwhile."""
+        return _SyncPages(self)
 
     def trace(self) -> Trace | None:
-        """Reads what the server recorded of the request, for a statement that was executed with
-        `tracing=True`; `None` without.
+        """Reads the server's trace of the request; `None` without `tracing=True`.
 
-        The server writes it after the answer: this looks for it for a second, or longer where the
-        server is slow, and gives `None` when it is not complete by then.
+        The server writes the trace after it has answered. This method polls for about a second,
+        longer when the server is slow, and returns `None` when the trace is not complete by then.
         """
         return cast("Trace | None", super()._trace().wait())
 
@@ -145,31 +149,31 @@ class Rows(_Result[T]):
 
 
 class AsyncRows(_Result[T]):
-    """The rows of a result; `async for` goes over all pages.
+    """The rows of a result. Iteration with `async for` covers all pages.
 
-    While one page is worked on, the next is fetched. Rows that fit one page can be iterated any
-    number of times; of more pages, only one is kept, and a second iteration raises `Error`.
+    The next page is fetched while the current one is processed. A result of one page can be
+    iterated any number of times. A longer result keeps only its current page, so a second iteration
+    raises `Error`.
 
-    An iteration never ends before the last row: a page that could not be fetched is asked for again
-    by the next step, one that could not be decoded is decoded again, and where waiting for one was
-    broken off, the next step raises `Error`.
+    An iteration never ends silently before the last row. When a page cannot be fetched, the step
+    raises, and the next step requests the page again. When a page cannot be decoded, the next step
+    decodes it again. When waiting for a page was interrupted, the next step raises `Error`.
     """
 
     __slots__ = ()
 
     def __aiter__(self) -> AsyncIterator[T]:
-        return _AsyncIteration(self)
+        return _core.AsyncRowIterator(_AsyncPages(self))
 
     def pages(self) -> AsyncIterator[list[T]]:
-        """The rows page by page, the next one being fetched meanwhile."""
-        return _AsyncPageIteration(self)
+        """Iterates over the pages, each as a list of rows. The next page is fetched meanwhile."""
+        return _AsyncPages(self)
 
     async def trace(self) -> Trace | None:
-        """Reads what the server recorded of the request, for a statement that was executed with
-        `tracing=True`; `None` without.
+        """Reads the server's trace of the request; `None` without `tracing=True`.
 
-        The server writes it after the answer: this looks for it for a second, or longer where the
-        server is slow, and gives `None` when it is not complete by then.
+        The server writes the trace after it has answered. This method polls for about a second,
+        longer when the server is slow, and returns `None` when the trace is not complete by then.
         """
         return cast("Trace | None", await super()._trace())
 
@@ -186,28 +190,28 @@ class AsyncRows(_Result[T]):
 
 
 class _Pages:
-    """Where an iteration is. No generator: those end with the first error."""
+    """The position of an iteration. Not a generator: a generator ends at its first error."""
 
     __slots__ = ("_advancing", "_interrupted", "_number", "_page", "_rows")
 
     def __init__(self, rows: _Result[Any]) -> None:
         self._rows = rows
-        self._page: Iterator[Any] | None = None
-        """What is left of the page; none before it is decoded, and of one that could not be."""
+        self._page: list[Any] | None = None
+        """The rows of the current page until they are taken; `None` until the page is decoded."""
         self._number = 0
         self._advancing = False
-        """Whether the next page is to be fetched."""
+        """Whether the next page is still to be fetched."""
         self._interrupted = False
 
     def _begin(self) -> None:
-        """The first page, or the next one."""
+        """Decodes the current page and begins to fetch the one after it."""
         self._page = None
         self._rows._check_page(self._number)
         self._rows._prefetch()
-        self._page = iter(self._rows._decode())
+        self._page = self._rows._decode()
 
     def _has_more(self) -> bool:
-        """Whether there is a page to fetch, behind one of which all rows were given."""
+        """Whether another page must be fetched, once all rows of the current one were returned."""
         if not self._advancing:
             if not self._rows._leave(self._number):
                 return False
@@ -215,26 +219,25 @@ class _Pages:
             self._advancing = True
         if self._interrupted:
             raise errors.Error(
-                "waiting for the next page was broken off, or somebody else waits for it: rows may"
-                " be missing from here on; execute the statement again"
+                "waiting for the next page was interrupted, or another caller is waiting for it:"
+                " rows may be missing from here on; execute the statement again"
             )
         self._interrupted = True
         return True
 
     def _is_to_begin(self) -> bool:
-        """Whether the current page is still to be decoded: the first, or one that failed."""
+        """Whether the current page must still be decoded: the first page, or one that failed."""
         return self._page is None and not self._advancing
 
     def _take(self) -> list[Any]:
-        """The whole current page."""
+        """The rows of the current page."""
         if self._page is None:
             self._begin()
-        taken = list(self._page or ())
-        self._page = iter(())
+        taken, self._page = self._page or [], []
         return taken
 
     def _failed(self) -> None:
-        """The page could not be fetched, which is said: it is tried again."""
+        """Records that the fetch raised an error to the caller. The next step tries again."""
         self._interrupted = False
 
     def _fetched(self, more: bool) -> bool:
@@ -242,15 +245,15 @@ class _Pages:
         if more:
             self._begin()
         else:
-            self._page = iter(())
+            self._page = []
         return more
 
 
-class _PagesInTurn(_Pages):
+class _SyncPages(_Pages):
     __slots__ = ()
 
     def _turn(self) -> bool:
-        """Goes to the next page; `False` when there is none."""
+        """Moves to the next page; `False` when there is none."""
         if not self._has_more():
             return False
         try:
@@ -260,41 +263,27 @@ class _PagesInTurn(_Pages):
             raise
         return self._fetched(more)
 
-
-class _Iteration(_PagesInTurn):
-    __slots__ = ()
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        if self._is_to_begin():
-            self._begin()
-        while True:
-            if not self._advancing:
-                for row in self._page or ():
-                    return row
-            if not self._turn():
-                raise StopIteration
-
-
-class _PageIteration(_PagesInTurn):
-    __slots__ = ()
+    def next_page(self) -> list[Any] | None:
+        """The rows of the next page; `None` at the end. The native core calls it."""
+        if not self._is_to_begin() and not self._turn():
+            return None
+        return self._take()
 
     def __iter__(self) -> Iterator[list[Any]]:
         return self
 
     def __next__(self) -> list[Any]:
-        if not self._is_to_begin() and not self._turn():
+        page = self.next_page()
+        if page is None:
             raise StopIteration
-        return self._take()
+        return page
 
 
-class _AsyncPagesInTurn(_Pages):
+class _AsyncPages(_Pages):
     __slots__ = ()
 
     async def _turn(self) -> bool:
-        """Goes to the next page; `False` when there is none."""
+        """Moves to the next page; `False` when there is none."""
         if not self._has_more():
             return False
         try:
@@ -304,31 +293,17 @@ class _AsyncPagesInTurn(_Pages):
             raise
         return self._fetched(more)
 
-
-class _AsyncIteration(_AsyncPagesInTurn):
-    __slots__ = ()
-
-    def __aiter__(self) -> AsyncIterator[Any]:
-        return self
-
-    async def __anext__(self) -> Any:
-        if self._is_to_begin():
-            self._begin()
-        while True:
-            if not self._advancing:
-                for row in self._page or ():
-                    return row
-            if not await self._turn():
-                raise StopAsyncIteration
-
-
-class _AsyncPageIteration(_AsyncPagesInTurn):
-    __slots__ = ()
+    async def next_page(self) -> list[Any] | None:
+        """The rows of the next page; `None` at the end. The native core calls it."""
+        if not self._is_to_begin() and not await self._turn():
+            return None
+        return self._take()
 
     def __aiter__(self) -> AsyncIterator[list[Any]]:
         return self
 
     async def __anext__(self) -> list[Any]:
-        if not self._is_to_begin() and not await self._turn():
+        page = await self.next_page()
+        if page is None:
             raise StopAsyncIteration
-        return self._take()
+        return page

@@ -1,11 +1,11 @@
-"""The keyspaces, tables, types and functions of a cluster as plain data, and the CQL to make them.
+"""The keyspaces, tables, types and functions of a cluster as plain data, and as CQL statements.
 
-[`Session.schema`][turbocql.session.Session.schema] reads it from the server. Everything here is
-read-only and can be compared, copied and pickled. Comparing leaves out the ids of tables and the
-version of the schema: what is dropped and made again is equal to what it was.
+[`Session.schema`][turbocql.session.Session.schema] reads the schema from the server. All objects
+are read-only and can be compared, copied and pickled. Comparisons ignore the ids of tables and
+the version of the schema. So a table that is dropped and created again is equal to the old one.
 
-Types are CQL text as the server writes it, such as `frozen<list<int>>`; also those that the driver
-knows nothing of.
+Types are CQL text as the server writes it, such as `frozen<list<int>>`. This includes types that
+the driver does not know.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class _Plain:
-    """Makes the mappings of a dataclass read-only, and undoes it for pickling and copying."""
+    """Makes the mappings of a dataclass read-only. Pickling and copying use plain `dict`s."""
 
     def __post_init__(self) -> None:
         for each in dataclasses.fields(self):  # type: ignore[arg-type]
@@ -65,14 +65,14 @@ def _plain(value: Any) -> Any:
 
 
 def _look_up(what: str, name: str, among: Mapping[str, T], where: str = "") -> T:
-    """The one of that name, or a `KeyError` that says which names are near."""
+    """The item with that name, or a `KeyError` that lists similar names."""
     try:
         return among[name]
     except KeyError:
         from difflib import get_close_matches
 
         near = get_close_matches(name, among)
-        # Letter case alone is the likeliest mistake of all.
+        # Wrong letter case is the most likely mistake.
         near += [one for one in among if one.lower() == name.lower() and one not in near]
         hint = f"; near: {', '.join(near)}" if near else ""
         raise KeyError(f"no {what} {name!r}{where}{hint}") from None
@@ -84,12 +84,12 @@ class TableColumn(_Plain):
 
     name: str
     cql_type: str
-    """As CQL, such as `list<int>`."""
+    """The type as CQL, such as `list<int>`."""
     kind: Literal["partition_key", "clustering", "static", "regular"]
     clustering_order: Literal["asc", "desc"] | None = None
-    """Of a clustering column."""
+    """The order of a clustering column; `None` for other columns."""
     mask: str | None = None
-    """The call that hides the column's values from who may not see them, as CQL."""
+    """The masking function call, as CQL, that hides the values from users who may not see them."""
 
 
 @dataclass(frozen=True)
@@ -100,16 +100,16 @@ class Index(_Plain):
     table: str
     name: str
     kind: str
-    """As the server says: `COMPOSITES`, `KEYS` or `CUSTOM`."""
+    """The kind as the server reports it: `COMPOSITES`, `KEYS` or `CUSTOM`."""
     target: str
-    """What is indexed, as the server says: a column, or `keys(column)` and the like."""
+    """The indexed target as the server reports it: a column, `keys(column)` and similar."""
     class_name: str | None = None
-    """Who does the indexing, such as `sai`; none for the server's first kind of indexes."""
+    """The index implementation, such as `sai`; `None` for the server's built-in kind of index."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Those beside target and class."""
+    """The options without target and class."""
 
     def as_cql(self) -> str:
-        """The statement that makes it."""
+        """The `CREATE` statement."""
         return cql.create_index(self)
 
 
@@ -124,11 +124,11 @@ class UserType(_Plain):
 
     @property
     def fields(self) -> dict[str, str]:
-        """The type of each field, in order."""
+        """The type of each field by name, in the order of the fields."""
         return dict(zip(self.field_names, self.field_types, strict=True))
 
     def as_cql(self) -> str:
-        """The statement that makes it."""
+        """The `CREATE` statement."""
         return cql.create_type(self)
 
 
@@ -144,15 +144,16 @@ class Function(_Plain):
     language: str
     body: str
     called_on_null_input: bool
-    """Or else it is null where one of its arguments is."""
+    """Whether it is called with null arguments. If not, it returns null when an argument is null.
+    """
 
     @property
     def signature(self) -> str:
-        """Name and types of arguments, by which functions of one name differ: `f(int, text)`."""
+        """Name and argument types, which identify one function of that name: `f(int, text)`."""
         return f"{self.name}({', '.join(self.argument_types)})"
 
     def as_cql(self) -> str:
-        """The statement that makes it."""
+        """The `CREATE` statement."""
         return cql.create_function(self)
 
 
@@ -168,48 +169,48 @@ class Aggregate(_Plain):
     return_type: str
     final_function: str | None = None
     initial_condition: str | None = None
-    """As CQL."""
+    """The initial state, as CQL."""
 
     @property
     def signature(self) -> str:
-        """Name and types of arguments, by which aggregates of one name differ: `sum(int)`."""
+        """Name and argument types, which identify one aggregate of that name: `sum(int)`."""
         return f"{self.name}({', '.join(self.argument_types)})"
 
     def as_cql(self) -> str:
-        """The statement that makes it."""
+        """The `CREATE` statement."""
         return cql.create_aggregate(self)
 
 
 @dataclass(frozen=True, repr=False)
 class _Columns(_Plain):
-    """What tables and views have in common."""
+    """The attributes that tables and views share."""
 
     keyspace: str
     name: str
     id: UUID | None = field(compare=False)
-    """None for virtual tables."""
+    """The server's id; `None` for virtual tables."""
     columns: Mapping[str, TableColumn]
-    """By name: the partition key, the clustering key, static columns, and the others."""
+    """The columns by name: partition key, clustering key, static columns, then all others."""
     partition_key: tuple[TableColumn, ...]
     clustering_key: tuple[TableColumn, ...]
     options: Mapping[str, Any]
-    """What follows `WITH`, as the server reports it: `comment`, `compaction`, `gc_grace_seconds`
-    and so on. What the server has no value for is not there."""
+    """The options after `WITH`, as the server reports them: `comment`, `compaction`,
+    `gc_grace_seconds` and so on. Options for which the server reports no value are left out."""
 
     @property
     def primary_key(self) -> tuple[TableColumn, ...]:
-        """Partition key and clustering key."""
+        """The columns of the partition key, then those of the clustering key."""
         return self.partition_key + self.clustering_key
 
     @property
     def static_columns(self) -> tuple[TableColumn, ...]:
-        """The columns with one value for each partition."""
+        """The static columns, which have one value per partition."""
         return tuple(column for column in self.columns.values() if column.kind == "static")
 
     def column(self, name: str) -> TableColumn:
-        """The column of that name.
+        """The column with that name. Letter case matters.
 
-        Raises: `KeyError` that names those near, when there is none.
+        Raises: `KeyError`, with a list of similar names, when there is no such column.
         """
         return _look_up("column", name, self.columns, f" in {self.keyspace}.{self.name}")
 
@@ -223,20 +224,21 @@ class Table(_Columns):
     """A table."""
 
     flags: frozenset[str] = frozenset()
-    """As the server says, such as `counter` and `compound`."""
+    """The table's flags as the server reports them, such as `counter` and `compound`."""
     compact_storage: bool = False
-    """Whether it was made `WITH COMPACT STORAGE`. Columns that the server hides are left out."""
+    """Whether the table was created `WITH COMPACT STORAGE`. `columns` then leaves out the columns
+    that the server hides."""
     indexes: Mapping[str, Index] = field(default_factory=dict)
     triggers: Mapping[str, str] = field(default_factory=dict)
-    """The Java class of each trigger."""
+    """The Java class of each trigger, by the trigger's name."""
 
     @property
     def is_counter(self) -> bool:
-        """Whether its values are counters."""
+        """Whether it is a counter table."""
         return "counter" in self.flags
 
     def as_cql(self) -> str:
-        """The statement that makes it, without its indexes and triggers."""
+        """The `CREATE TABLE` statement, without indexes and triggers."""
         return cql.create_table(self)
 
 
@@ -245,54 +247,56 @@ class View(_Columns):
     """A materialized view."""
 
     base_table: str
-    """In the same keyspace."""
+    """The name of the base table, which is in the same keyspace."""
     where_clause: str
-    """Which rows it shows, as CQL."""
+    """The condition that selects the rows of the view, as CQL."""
     include_all_columns: bool
-    """Whether it was made with `SELECT *`."""
+    """Whether the view was created with `SELECT *`."""
     index: str | None = None
-    """ScyllaDB: the index of the base table that is kept in it, and makes it."""
+    """On ScyllaDB: the index of the base table that is stored in this view. Creating the index
+    creates the view."""
 
     def as_cql(self) -> str:
-        """The statement that makes it."""
+        """The `CREATE` statement."""
         return cql.create_view(self)
 
 
 @dataclass(frozen=True, repr=False)
 class Keyspace(_Plain):
-    """A keyspace and what is in it."""
+    """A keyspace and its contents."""
 
     name: str
     replication: Mapping[str, str]
-    """`class`, and what it needs to know. Empty for virtual keyspaces."""
+    """The replication `class` and its options. Empty for virtual keyspaces."""
     durable_writes: bool
     virtual: bool
-    """Whether its tables are views of a node's state, kept nowhere."""
+    """Whether its tables are virtual: they show a node's state, and are not stored."""
     tables: Mapping[str, Table]
     views: Mapping[str, View]
     types: Mapping[str, UserType]
     functions: Mapping[str, Function]
-    """By signature, such as `f(int, text)`."""
+    """The functions by signature, such as `f(int, text)`."""
     aggregates: Mapping[str, Aggregate]
-    """By signature."""
+    """The aggregates by signature."""
 
     def table(self, name: str) -> Table:
-        """The table of that name; letter case matters.
+        """The table with that name. Letter case matters.
 
-        Raises: `KeyError` that names those near, when there is none.
+        Raises: `KeyError`, with a list of similar names, when there is no such table.
         """
         return _look_up("table", name, self.tables, f" in keyspace {self.name}")
 
     def statements(self) -> list[str]:
-        """The statements that make the keyspace and all that is in it, in a working order.
+        """The statements that create the keyspace and its contents, in an executable order.
 
-        What was dropped from a table is not in them, nor are `extensions`, which servers report
-        and do not take. Those of system keyspaces are for reading: no server takes them.
+        They leave out columns that were dropped from a table. They also leave out the option
+        `extensions`, which servers report and do not accept. The statements of system keyspaces
+        are for reading only, because no server accepts them.
         """
         return cql.keyspace_statements(self)
 
     def as_cql(self) -> str:
-        """The statements as one text, a line between them."""
+        """The statements as one text, separated by empty lines."""
         return "\n\n".join(self.statements())
 
     def __repr__(self) -> str:
@@ -303,24 +307,24 @@ class Keyspace(_Plain):
 
 @dataclass(frozen=True, repr=False)
 class Schema(_Plain):
-    """All keyspaces, those of the system among them, at one moment."""
+    """All keyspaces of a cluster at one moment, including the system keyspaces."""
 
     version: UUID = field(compare=False)
-    """Changes with every change of the schema."""
+    """The server's version of the schema, which changes with every change of the schema."""
     keyspaces: Mapping[str, Keyspace]
 
     def keyspace(self, name: str) -> Keyspace:
-        """The keyspace of that name; letter case matters.
+        """The keyspace with that name. Letter case matters.
 
-        Raises: `KeyError` that names those near, when there is none.
+        Raises: `KeyError`, with a list of similar names, when there is no such keyspace.
         """
         return _look_up("keyspace", name, self.keyspaces)
 
     def table(self, name: str) -> Table:
-        """The table of a name with its keyspace, written as in CQL: `app.docs`, `app."Docs"`.
+        """The table with a qualified name, written as in CQL: `app.docs`, `app."Docs"`.
 
-        Raises: `KeyError` when there is none; it names those near. `ValueError` for what is no
-            such name.
+        Raises: `KeyError`, with a list of similar names, when there is no such table or keyspace;
+            `ValueError` when `name` is not of this form.
         """
         parts = cql.split_qualified(name)
         if parts is None:

@@ -1,4 +1,4 @@
-"""Encrypted connections, how to say who connects, and secrets that nothing shows."""
+"""Encryption of connections, authentication, and secrets that are never shown."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 def _unseen(call: C) -> C:
-    """A function whose exceptions come without its frames.
+    """Wraps a function so that its exceptions come without its frames.
 
-    Error trackers show the local variables of every frame of a traceback, and where settings are
-    read those are passwords in clear, perhaps in a place that nobody can guess.
+    Error trackers record the local variables of every frame of a traceback. Where settings are
+    read, those variables hold passwords in clear text, in places that cannot be predicted.
     """
 
     @functools.wraps(call)
@@ -41,37 +41,37 @@ def _unseen(call: C) -> C:
 
 
 def _unseen_init(cls: type[T]) -> type[T]:
-    """The same for the `__init__` of a dataclass, which is given all of its fields."""
+    """Does the same for the `__init__` of a dataclass, whose arguments are all of its fields."""
     cls.__init__ = _unseen(cls.__init__)  # type: ignore[method-assign]
     return cls
 
 
 def _conceal(settings: object, name: str) -> None:
-    """Makes a `Secret` of a field that is text or bytes."""
+    """Replaces a field that is text or bytes by a `Secret`."""
     if isinstance(getattr(settings, name), (str, bytes)):
         object.__setattr__(settings, name, Secret(getattr(settings, name)))
 
 
 def _state(settings: object) -> dict[str, Any]:
-    """The fields of a dataclass, and what else a subclass keeps, for copies and pickles."""
+    """The fields of a dataclass and a subclass's further attributes, for copies and pickles."""
     named = {one.name: getattr(settings, one.name) for one in fields(cast("Any", settings))}
     return {**getattr(settings, "__dict__", {}), **named}
 
 
 def _restore(settings: T, state: Mapping[str, Any]) -> T:
-    """The same of a new object, whose class is frozen."""
+    """Sets such a state on a new object, although its class is frozen."""
     for name, value in state.items():
         object.__setattr__(settings, name, value)
     return settings
 
 
 def _copied(settings: T) -> T:
-    """What `copy.copy` gives: without pickling, which secrets refuse."""
+    """Implements `copy.copy` without pickling, which secrets refuse."""
     return _restore(type(settings).__new__(type(settings)), _state(settings))
 
 
 def _copied_deep(settings: T, memo: dict[int, Any]) -> T:
-    """What `copy.deepcopy` gives."""
+    """Implements `copy.deepcopy`."""
     made = type(settings).__new__(type(settings))
     memo[id(settings)] = made
     return _restore(made, copy.deepcopy(_state(settings), memo))
@@ -80,12 +80,12 @@ def _copied_deep(settings: T, memo: dict[int, Any]) -> T:
 @_unseen_init
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tls:
-    """Encrypted connections. `Tls()` trusts what the system trusts and verifies everything.
+    """Encryption of connections. `Tls()` trusts what the system trusts and verifies everything.
 
-    Files are read when the session connects. TLS 1.2 and 1.3 are spoken. A certificate needs a
-    subject alternative name; the common name alone is not looked at.
+    Files are read when the session connects. TLS 1.2 and 1.3 are supported. A certificate needs a
+    subject alternative name; the common name is not checked.
 
-    Raises: `ConfigError` for a setting that cannot be; when connecting, for a file that cannot be
+    Raises: `ConfigError` for an invalid setting; when connecting, also for a file that cannot be
         read or that holds no certificate or key.
     """
 
@@ -93,22 +93,24 @@ class Tls:
     """Certificates to trust, in PEM: a file, or its content as bytes. `None` trusts those of the
     system."""
     certificate: str | os.PathLike[str] | bytes | None = None
-    """The client's own certificate, for servers that ask for one, in PEM, followed by those
-    between it and its authority. Goes with `key`. A private key beside them is left out."""
+    """The client's own certificate in PEM, for servers that request one, followed by the
+    intermediate certificates: a file, or its content as bytes. Goes with `key`. A private key in
+    the same PEM is left out."""
     key: str | os.PathLike[str] | bytes | Secret[str] | Secret[bytes] | None = field(
         default=None, repr=False
     )
-    """Its private key in PEM (PKCS #8, PKCS #1 or SEC 1), not encrypted: a file, or its content as
-    bytes. Never shown: bytes, and a `str`, which may be a key by mistake, become a
-    [`Secret`][turbocql.security.Secret]. A `pathlib.Path` stays one."""
+    """The private key of `certificate` in PEM (PKCS #8, PKCS #1 or SEC 1), not encrypted: a file,
+    or its content as bytes. It is never shown: bytes become a
+    [`Secret`][turbocql.security.Secret], and so does a `str`, which may be a key by mistake. A
+    `pathlib.Path` stays one."""
     verify: bool | Literal["authority"] = True
-    """`True`: a node's certificate must come from a trusted authority and be good for the node's
-    IP address, for the host name of a contact point, or for one of `names`: nodes tell of each
-    other by address only. `"authority"`: it must come from a trusted authority, whatever name is
-    in it. `False`: any certificate will do, which protects from nobody who can answer in the
-    node's place."""
+    """`True`: a node's certificate must come from a trusted authority and be valid for the node's
+    IP address, for the host name of a contact point, or for one of `names`. Any of these is
+    enough, because nodes announce each other by address only. `"authority"`: the certificate must
+    come from a trusted authority, but its names are not checked. `False`: any certificate is
+    accepted, which does not protect against an attacker who can answer in the node's place."""
     names: Sequence[str] = ()
-    """Host names, besides those of the contact points, that a node's certificate may be good
+    """Host names, besides those of the contact points, that a node's certificate may be valid
     for."""
 
     def __post_init__(self) -> None:
@@ -125,7 +127,7 @@ class Tls:
                 got = type(value).__name__
                 raise ConfigError(f"tls: {name} must be a path or PEM as bytes, got {got}")
         if (self.certificate is None) != (self.key is None):
-            raise ConfigError("tls: certificate and key go together: give both or neither")
+            raise ConfigError("tls: certificate and key go together: set both or neither")
         if not isinstance(self.verify, bool) and self.verify != "authority":
             raise ConfigError(
                 f"tls: verify must be True, 'authority' or False, got {shown(self.verify)}"
@@ -142,7 +144,7 @@ class Tls:
         def said(source: str | os.PathLike[str] | bytes | None) -> str:
             if isinstance(source, bytes):
                 return f"<{len(source)} bytes>"
-            # What is no file may be the content of one, given as text: a key, say.
+            # A text that names no file may be the content of one, such as a key.
             return repr(source) if source is None or _exists(source) else "<not shown>"
 
         ca, certificate = said(self.ca), said(self.certificate)
@@ -161,11 +163,11 @@ class Tls:
         _restore(self, {**state, "key": Secret(key) if isinstance(key, (str, bytes)) else key})
 
     def _pickled(self, *, secrets: bool) -> dict[str, Any]:
-        """What a pickle holds: the key only where that is meant, or where it is a file's name."""
+        """The state for a pickle; refused if it has a key in clear and `secrets` is false."""
         if not (secrets or _is_path(self.key)):
             raise ConfigError(
-                "tls: a private key is not pickled: give the path of its file, as a pathlib.Path,"
-                " which can be"
+                "tls: a private key is not pickled: give the path of its file as a pathlib.Path,"
+                " which can be pickled"
             )
         key = self.key.reveal() if isinstance(self.key, Secret) else self.key
         return {**_state(self), "key": key}
@@ -182,10 +184,10 @@ class Tls:
 
 
 def _pem(tls: Tls, name: str) -> bytes | Secret[bytes] | None:
-    """The content of a source of PEM; that of a key as a secret."""
+    """Returns the content of a PEM source; that of a key as a `Secret`."""
     found = _read_pem(name, getattr(tls, name))
     if isinstance(found, str):
-        # Raised here: this frame, which the error keeps, has nothing in clear that may be a key.
+        # Raised here because the traceback keeps this frame, which holds no key in clear text.
         raise ConfigError(f"tls: {name}{found}")
     return found
 
@@ -193,7 +195,7 @@ def _pem(tls: Tls, name: str) -> bytes | Secret[bytes] | None:
 def _read_pem(
     name: str, source: str | os.PathLike[str] | bytes | Secret[Any] | None
 ) -> bytes | Secret[bytes] | str | None:
-    """The content, or as a `str` what is wrong."""
+    """Returns the content, or the fault as a `str`."""
     given = source.reveal() if isinstance(source, Secret) else source
     if given is None:
         return None
@@ -201,21 +203,21 @@ def _read_pem(
         return Secret(given) if name == "key" else given
     path = os.fsdecode(given)
     if "-----BEGIN" in path:
-        # It is not shown: it may be the key.
+        # The text is not shown: it may be the key.
         return " is PEM itself where a path is expected: give it as bytes"
     try:
         with open(given, "rb") as file:
             return Secret(file.read()) if name == "key" else _certificates(file.read())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be a path"
-    # A path that is none but has a dot, as those of files have, is shown where no key belongs: the
-    # letters of PEM have none.
+    # A path that does not exist is shown only if it is not for a key and has a dot. The names of
+    # files have dots; the Base64 text of PEM has none.
     known = _exists(path) or (name != "key" and "." in path and len(path) < 200)
     return f": {path!r}: {reason}" if known and not holds_url(path) else f": <not shown>: {reason}"
 
 
 def _certificates(pem: bytes) -> bytes:
-    """PEM without the private key that files of certificates often hold, too: it is no secret."""
+    """Drops the private key that files of certificates often hold too: the rest is no secret."""
     if b"PRIVATE KEY" not in pem:
         return pem
     return b"".join(found.group() + b"\n" for found in _CERTIFICATE.finditer(pem))
@@ -227,7 +229,7 @@ _CERTIFICATE = re.compile(
 
 
 def _is_path(key: object) -> bool:
-    """Whether what was given for a key is the name of its file, or nothing: no secret."""
+    """Whether a setting for a key holds no secret: the name of its file, or `None`."""
     if isinstance(key, Secret):
         given = key.reveal()
         return isinstance(given, str) and _exists(given)
@@ -242,26 +244,26 @@ def _exists(path: str | os.PathLike[str]) -> bool:
 
 
 class Authenticator(Protocol):
-    """One connection's conversation with a server that asks who connects.
+    """The client's side of the authentication of one connection.
 
-    `Config(authenticator=...)` takes a callable that is called for every new connection with the
-    authenticator class that the server names, and gives such an object. Its methods run on threads
-    of their own, several of them at a time for several connections; what they raise fails the
+    `Config(authenticator=...)` takes a callable that returns such an object. It is called for every
+    new connection, with the authenticator class that the server names. The methods run on threads
+    of their own, several at a time for several connections. An exception in one of them fails the
     connection.
     """
 
     def first(self) -> bytes | None:
-        """What the client says first."""
+        """Returns the client's first message."""
 
     def answer(self, challenge: bytes | None) -> bytes | None:
-        """The answer to a challenge of the server's."""
+        """Returns the answer to a challenge of the server."""
 
     def accepted(self, token: bytes | None) -> None:
-        """The server is content; raise to hang up all the same."""
+        """Called when the server accepts the client. Raise an exception to fail the connection."""
 
 
 class _Unshown:
-    """A callable whose `repr` shows nothing: that of a partial shows what it is given."""
+    """A callable whose `repr` shows nothing: that of a partial shows its arguments."""
 
     __slots__ = ("call",)
 
@@ -291,31 +293,31 @@ class _Unshown:
 
 
 def _unshown(authenticator: Any) -> Any:
-    """An authenticator as a `Config` keeps it: functions and classes show no more than names."""
+    """Wraps an authenticator, unless it is a function or a class, whose `repr` shows names only."""
     if authenticator is None or isinstance(authenticator, (FunctionType, type, _Unshown)):
         return authenticator
     return _Unshown(authenticator)
 
 
 def _shown(authenticator: Any) -> Any:
-    """The authenticator as it was given."""
+    """Returns the authenticator that `_unshown` may have wrapped."""
     return authenticator.call if isinstance(authenticator, _Unshown) else authenticator
 
 
 def _holds_nothing(authenticator: Any) -> bool:
-    """Whether a pickle of an authenticator is its name alone: no closure, and no object's state."""
+    """Whether an authenticator is pickled by name alone, without a closure or an object's state."""
     named = isinstance(authenticator, (FunctionType, BuiltinFunctionType, type))
     return authenticator is None or (named and "<" not in authenticator.__qualname__)
 
 
 def _native_tls(tls: Tls | bool | None) -> dict[str, Any] | None:
-    """What the native core takes."""
+    """Converts the setting `tls` for the native core."""
     if tls is None or tls is False:
         return None
     return (Tls() if tls is True else tls)._native()
 
 
 def _check_tls(tls: object) -> None:
-    """Raises `ConfigError` unless `tls` says whether and how connections are encrypted."""
+    """Raises `ConfigError` unless `tls` is a `Tls`, a bool or `None`."""
     if not isinstance(tls, (Tls, bool, type(None))):
         raise ConfigError(f"tls must be a Tls, True or None, got {type(tls).__name__}")

@@ -1,7 +1,7 @@
-"""The synchronous face: every method blocks until its result is there.
+"""The synchronous API: every method blocks until its result is there.
 
-Blocking calls release the interpreter, answer Ctrl-C, and may be made from any number of threads
-at once. The asynchronous twin is [`turbocql.aio`][turbocql.aio].
+Blocking calls release the GIL, respond to Ctrl-C, and may be made from any number of threads at
+once. The asynchronous twin is [`turbocql.aio`][turbocql.aio].
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ T = TypeVar("T")
 
 
 class Session(Face):
-    """An open session with a cluster. Made by [`connect`][turbocql.session.connect].
+    """An open session with a cluster, made by [`connect`][turbocql.session.connect].
 
-    Thread-safe. As a context manager it closes itself.
+    It is thread-safe. As a context manager, it closes itself at the end of the block.
     """
 
     __slots__ = ()
@@ -89,20 +89,23 @@ class Session(Face):
         values: Values | None = None,
         **options: Unpack[ExecuteOptions],
     ) -> Rows[Any]:
-        """Sends a statement or a batch and gives its result.
+        """Sends a statement or a batch and returns its result.
 
-        A text that comes with values is prepared behind the scenes and kept prepared. Values by
-        name may leave names out: those columns stay as they are ([`UNSET`][turbocql.types.UNSET]).
-        Options that are not given are the statement's, then the profile's, then the session's:
-        `consistency`, `serial_consistency` (sent with conditional statements only, unless given
-        here), `timeout_s`, `page_size`, `timestamp`, `idempotent`, `tracing`, `profile`,
-        `paging_state`, and what rows are to be: `rows` or `row`.
+        A text with values is prepared automatically, and its prepared statement is cached. Values
+        by name may leave names out: the columns of those names stay unchanged
+        ([`UNSET`][turbocql.types.UNSET]).
 
-        `row` makes each row an object: a dataclass, a named tuple, or a class of attrs, msgspec or
+        The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`, `timestamp`,
+        `idempotent`, `tracing`, `profile`, `paging_state`, and `rows` or `row` for the form of the
+        rows. An option that is not passed comes from the statement, else from the profile, else
+        from the session. `serial_consistency` is sent with conditional statements and batches only,
+        unless it is passed here.
+
+        `row` makes each row an object. A dataclass, a named tuple, or a class of attrs, msgspec or
         pydantic gets the values by the names of its fields; any other callable gets them as
-        keyword arguments. `profile` is one of `Config.profiles`. `paging_state` is where a result
-        goes on: see [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing` has the
-        server record what it does.
+        keyword arguments. `profile` is a name in `Config.profiles`. `paging_state` continues a
+        result: see [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing` makes the
+        server record how it executes the request.
 
         Units: `timeout_s` in seconds (`math.inf` for no limit); `timestamp` in microseconds
         since 1970.
@@ -119,7 +122,7 @@ class Session(Face):
         return cast("Rows[Any]", op.wait())
 
     def prepare(self, statement: str) -> Prepared:
-        """Has the server prepare a statement, unless that was done before.
+        """Prepares a statement on the server, unless it is in the session's cache.
 
         Raises: `ServerError` when the server refuses it.
         """
@@ -142,14 +145,14 @@ class Session(Face):
         idempotent: bool | None = None,
         profile: str | None = None,
     ) -> BulkReport:
-        """Sends a statement once for each row of values, `concurrency` of them at a time.
+        """Sends a statement once for each row of values, up to `concurrency` at a time.
 
-        The rows may be any iterable, however long: a few hundred are held at a time. Every row is
-        tried, unless more than `max_failures` fail; with 0, the first failure ends it. What the
-        statements return is dropped, unless `results` asks for it: all of it is then in memory.
+        The rows may be any iterable of any length: a few hundred rows are held at a time. Every row
+        is tried, unless more than `max_failures` fail; with 0, the first failure stops the rest.
+        Results are dropped, unless `results` is true: then all of them are kept in memory.
 
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
-            raised; its `report` says what became of the rows. `ServerError` when the statement
+            raised; its `report` has the outcome of the rows. `ServerError` when the statement
             cannot be prepared.
         """
         op = self._execute_many(
@@ -170,39 +173,39 @@ class Session(Face):
         return report
 
     def refresh_nodes(self) -> None:
-        """Reads anew which nodes are in the cluster, and how keyspaces are replicated.
+        """Reads the nodes of the cluster and the replication of the keyspaces again.
 
-        The session does so by itself when the cluster tells of a change, and once a minute.
+        The session does so by itself when the cluster reports a change, and once a minute.
         """
         self._core.refresh().wait()
 
     def await_schema_agreement(self, *, timeout_s: float = 60.0) -> UUID:
-        """Waits until all nodes that are up have the same schema, and gives its version.
+        """Waits until all nodes that are up have the same schema, and returns its version.
 
-        Statements that change the schema wait for it by themselves.
+        Statements that change the schema wait for this agreement by themselves.
 
-        Raises: `RequestTimeout` when they do not agree within `timeout_s` seconds.
+        Raises: `RequestTimeout` when the nodes do not agree within `timeout_s` seconds.
         """
         return UUID(bytes=self._core.agreement(timeout_s).wait())
 
     def use_keyspace(self, name: str) -> None:
         """Makes `name` the keyspace of unqualified table names; letter case matters.
 
-        Raises: `ConfigError` for what cannot be the name of a keyspace; `InvalidQuery` when there
-            is no such keyspace, and the session stays in its own.
+        Raises: `ConfigError` when `name` cannot be the name of a keyspace; `InvalidQuery` when
+            there is no such keyspace: the session then keeps its own.
         """
         check_keyspace(name)
         self.execute(f'USE "{name}"')
 
     def schema(self, *, refresh: bool = False) -> Schema:
-        """Gives the keyspaces, tables, types and functions that there are.
+        """Returns the keyspaces, tables, types and functions of the cluster.
 
-        They are read once and kept; each call asks one node for the schema's version, and all is
-        read anew when that has changed, or with `refresh`. A schema is never half of one and half
-        of another, whatever others change in the meantime.
+        They are read once and cached. Each call asks one node for the version of the schema, and
+        reads everything again if the version has changed, or with `refresh`. The result is never
+        half of one schema and half of another, whatever other clients change in the meantime.
 
-        Raises: `RequestError` when a request fails, or when the schema is never the same for long
-            enough to be read; `ClosedError` after `close`.
+        Raises: `RequestError` when a request fails, or when the schema never stays the same for
+            long enough to be read; `ClosedError` after `close`.
 
         Example:
             >>> schema = session.schema()
@@ -216,7 +219,7 @@ class Session(Face):
         return self._schema
 
     def _ask(self, queries: Sequence[str]) -> list[Answer]:
-        """The rows of each query, or the error of one that the server does not know how to do."""
+        """Returns the rows of each query, or the `InvalidQuery` of one that the server refuses."""
         answers: list[Answer] = []
         for op in [self._look(query) for query in queries]:
             try:
@@ -227,10 +230,10 @@ class Session(Face):
         return answers
 
     def close(self, *, timeout_s: float = 10.0) -> None:
-        """Takes no further requests, waits for those under way, and disconnects.
+        """Refuses further requests, waits for those in flight, and disconnects.
 
-        What is still under way after `timeout_s` seconds is given up; with 0, at once. Closing
-        twice is harmless.
+        Requests that are still in flight after `timeout_s` seconds are canceled; with 0, all of
+        them at once. Closing twice is harmless.
         """
         self._core.close(timeout_s).wait()
 
@@ -254,13 +257,14 @@ def connect(
 ) -> Session:
     """Opens a session.
 
-    Settings are the fields of [`Config`][turbocql.config.Config], given one by one or as a
-    `config`. In the place of contact points a URL is taken, as of
-    [`Config.from_url`][turbocql.config.Config.from_url]; settings beside it win.
+    Settings are the fields of [`Config`][turbocql.config.Config], passed one by one or as a
+    `config`. `contact_points` may also be a URL, as for
+    [`Config.from_url`][turbocql.config.Config.from_url]; settings passed beside the URL win.
 
-    Raises: `ConfigError` for a setting that cannot be, `TypeError` for an unknown one, both at
-        once; `ConnectError` when no session comes about, because no contact point answers, say, or
-        because there is no such keyspace; `AuthenticationError` when user or password are refused.
+    Raises: `ConfigError` for an invalid setting and `TypeError` for an unknown one, before
+        anything is connected; `ConnectError` when no session can be opened, for example because no
+        contact point answers or there is no such keyspace; `AuthenticationError` when the user or
+        the password is refused.
 
     Example:
         >>> with turbocql.connect("127.0.0.1:9042", keyspace="demo") as session:
@@ -270,7 +274,7 @@ def connect(
     try:
         configuration = configure(contact_points, config, dict(settings))
     finally:
-        # Tracebacks keep this frame, which has a password in it, perhaps.
+        # Tracebacks keep this frame, and its arguments may contain a password.
         del contact_points, config, settings
     op = _core.connect(configuration._native(), Rows)
     try:

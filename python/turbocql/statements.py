@@ -1,14 +1,17 @@
-"""Statements: text, prepared, bound, and batches of them."""
+"""Statements: text, prepared statements, bound statements, and batches of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, cast, get_args
 
-from ._core import Bound, Prepared, Query
-from ._options import StatementOptions, pack
+from ._core import Bound, Prepared, Query, check_batch_options
 from .errors import ConfigError
-from .policies import Consistency
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import BatchOptions
 
 __all__ = ["Batch", "BatchKind", "Bound", "Prepared", "Query", "Statement", "Values"]
 
@@ -30,23 +33,23 @@ class _Model(Protocol):
 
 
 Values: TypeAlias = Sequence[Any] | Mapping[str, Any] | _Dataclass | _Attrs | _Struct | _Model
-"""Values of bind markers: by position, or by name. The fields of an object of a dataclass, or of a
-class of attrs, msgspec or pydantic, are values by name."""
+"""The values of bind markers, by position or by name. Fields of an object are values by name when
+its class is a dataclass, or a class of attrs, msgspec or pydantic."""
 
 Statement: TypeAlias = str | Query | Prepared | Bound
-"""What `execute` takes, besides a batch."""
+"""A statement that `execute` takes; it takes a batch too."""
 
 BatchKind: TypeAlias = Literal["logged", "unlogged", "counter"]
 
 
 class Batch:
-    """Statements that are sent, and with `logged` applied, as one.
+    """Statements that are sent as one request and, with `logged`, applied as one.
 
-    `kind` is `logged`, `unlogged` or `counter`, in any case. Options are those of
-    [`execute`][turbocql.session.Session.execute], which go before these. `timestamp` is that of
-    every statement that has none of its own (`USING TIMESTAMP`).
+    `kind` is `logged`, `unlogged` or `counter`, in any letter case. The options are those of
+    [`execute`][turbocql.session.Session.execute]; options passed there win over these. `timestamp`
+    applies to every statement without a timestamp of its own (`USING TIMESTAMP`).
 
-    Raises: `ConfigError` or `TypeError` for an option that cannot be.
+    Raises: `ConfigError` or `TypeError` for an invalid option.
 
     Example:
         >>> batch = Batch("unlogged")
@@ -61,31 +64,15 @@ class Batch:
     def __init__(
         self,
         kind: BatchKind | str = "logged",
-        *,
-        consistency: Consistency | str | None = None,
-        serial_consistency: Consistency | str | None = None,
-        timeout_s: float | None = None,
-        timestamp: int | None = None,
-        idempotent: bool | None = None,
-        tracing: bool | None = None,
-        profile: str | None = None,
+        **options: Unpack[BatchOptions],
     ) -> None:
         known = kind.lower() if isinstance(kind, str) else kind
         if known not in get_args(BatchKind):
             raise ConfigError(f"a batch is 'logged', 'unlogged' or 'counter', got {kind!r}")
         self._kind = cast(BatchKind, known)
-        options = StatementOptions(
-            consistency=consistency,
-            serial_consistency=serial_consistency,
-            timeout_s=timeout_s,
-            timestamp=timestamp,
-            idempotent=idempotent,
-            tracing=tracing,
-            profile=profile,
-        )
-        # Refuses what cannot be an option now, and not when the batch is sent.
-        Query("", **options)
-        self._options = pack(**options)
+        # Checked now, and not only when the batch is sent.
+        check_batch_options(options)
+        self._options = options
         self._entries: list[tuple[Statement, Values | None]] = []
 
     @property
@@ -96,22 +83,22 @@ class Batch:
     def add(self, statement: Statement, values: Values | None = None) -> None:
         """Adds a statement and its values.
 
-        Values of a prepared statement are encoded now; those of a text when the batch is sent,
-        for which the text is prepared. Options are the batch's: what the statement is executed
-        with alone does not count here.
+        Values of a prepared statement are encoded now. Values of a text are encoded when the batch
+        is sent, because the text is prepared then. The batch's options apply: those of the
+        statement itself are ignored.
 
-        Raises: `EncodeError` for a value that its column cannot take; `TypeError` for what is no
-            statement, and for values that are none, such as a single number or text; `ConfigError`
-            for a statement that has a timestamp, which only `USING TIMESTAMP` can give it in a
-            batch.
+        Raises: `EncodeError` for a value that its column cannot take; `TypeError` for an object
+            that is not a statement, or for values in no accepted form, such as a single number or
+            text; `ConfigError` for a statement with the option `timestamp`: in a batch, only
+            `USING TIMESTAMP` sets the timestamp of one statement.
         """
         if isinstance(statement, (Query, Prepared, Bound)) and statement._timestamp is not None:
             raise ConfigError(
-                "a statement in a batch cannot have the option timestamp: give it to the Batch, or"
+                "a statement in a batch cannot have the option timestamp: pass it to the Batch, or"
                 " write USING TIMESTAMP"
             )
         if isinstance(statement, Query):
-            # Options are the batch's: a statement within one has none of its own.
+            # A statement in a batch has no options of its own: the batch's apply.
             statement = statement.text
         if isinstance(statement, Prepared):
             self._entries.append((statement.bind(values), None))
@@ -137,7 +124,7 @@ class Batch:
 
 
 def _are_values(given: object) -> bool:
-    """Whether a session would look for values in it: what it refuses in any case is none."""
+    """Whether a session may take values from an object; `False` if it refuses it in any case."""
     if isinstance(given, (tuple, list, Mapping)) or _has_fields(given):
         return True
     if isinstance(given, (str, bytes, bytearray, memoryview)):
@@ -146,6 +133,9 @@ def _are_values(given: object) -> bool:
 
 
 def _has_fields(given: object) -> bool:
-    """Whether it is an object of a class that says which fields it has, and no sequence."""
+    """Whether an object is of a dataclass, or of a class of attrs, msgspec or pydantic.
+
+    A named tuple is not: it is a sequence.
+    """
     names = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "__pydantic_fields__")
     return any(hasattr(type(given), name) for name in names)

@@ -1,8 +1,8 @@
-"""Python types for CQL values that Python has no type of its own for.
+"""Python types for CQL values that have no equivalent in Python's standard library.
 
-`date` and `timestamp` values within Python's calendar come as `datetime.date` and
-`datetime.datetime`; the ones beyond it come as [`Date`][turbocql.types.Date] and
-[`Timestamp`][turbocql.types.Timestamp], which are exact. `time` and `duration` always come as
+`date` and `timestamp` values in the years 1 to 9999 are read as `datetime.date` and
+`datetime.datetime`. Values outside those years are read as [`Date`][turbocql.types.Date] and
+[`Timestamp`][turbocql.types.Timestamp], which are exact. `time` and `duration` are always read as
 [`Time`][turbocql.types.Time] and [`Duration`][turbocql.types.Duration].
 """
 
@@ -25,7 +25,7 @@ _MILLISECONDS_PER_DAY = 86_400_000
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar."""
+    """Converts days since 1970-01-01 to year, month and day of the Gregorian calendar."""
     era, day_of_era = divmod(days + 719_468, 146_097)
     year_of_era = (
         day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096
@@ -54,9 +54,9 @@ def _whole(name: str, value: object, bits: int) -> int:
 @final
 @dataclass(frozen=True, order=True)
 class Date:
-    """A CQL `date`: a day of the Gregorian calendar, reckoned backwards before its beginning.
+    """A CQL `date`: a day of the proleptic Gregorian calendar.
 
-    Reading gives one only for days outside the years 1 to 9999.
+    Results contain a `Date` only for days outside the years 1 to 9999.
 
     Units: `days` since 1970-01-01, from -2**31 to 2**31 - 1.
     """
@@ -69,11 +69,11 @@ class Date:
 
     @classmethod
     def from_date(cls, date: datetime.date) -> Date:
-        """The same day."""
+        """The `Date` of the same day."""
         return cls(date.toordinal() - _EPOCH_ORDINAL)
 
     def to_date(self) -> datetime.date:
-        """The same day.
+        """The `datetime.date` of the same day.
 
         Raises: `OverflowError` outside the years 1 to 9999.
         """
@@ -84,7 +84,7 @@ class Date:
 
     @property
     def year(self) -> int:
-        """The year; 0 is the one before 1."""
+        """The year. Year 0 is the year before year 1."""
         return _civil(self.days)[0]
 
     @property
@@ -109,10 +109,11 @@ class Date:
 class Time:
     """A CQL `time`: a time of day, exact to the nanosecond.
 
-    Equal to the `datetime.time` without a time zone of the same time, and of its hash.
+    A `Time` is equal to the `datetime.time` of the same time without a time zone, and has the same
+    hash.
 
-    Units: `nanoseconds` since midnight, from 0 to 86,399,999,999,999. Reading may give one
-    outside the day, which a server stores when another program sends it; writing refuses it.
+    Units: `nanoseconds` since midnight, from 0 to 86,399,999,999,999. Values outside the day can be
+        read, because servers store them when another program sends them. They cannot be written.
 
     Example:
         >>> Time.of(8, 12, 54, 123_456_789)
@@ -133,9 +134,9 @@ class Time:
 
     @classmethod
     def of(cls, hour: int, minute: int = 0, second: int = 0, nanosecond: int = 0) -> Time:
-        """From its parts.
+        """Makes a `Time` from hour, minute, second and nanosecond.
 
-        Raises: `ValueError` for a part out of its range.
+        Raises: `ValueError` for a part outside its range.
         """
         datetime.time(hour, minute, second)
         if not 0 <= nanosecond < 1_000_000_000:
@@ -144,19 +145,19 @@ class Time:
 
     @classmethod
     def from_time(cls, time: datetime.time) -> Time:
-        """The same time of day.
+        """The `Time` of the same time of day.
 
-        Raises: `ValueError` for one with a time zone.
+        Raises: `ValueError` when `time` has a time zone.
         """
         if time.tzinfo is not None:
             raise ValueError("a CQL time has no time zone")
         return cls.of(time.hour, time.minute, time.second, time.microsecond * 1000)
 
     def to_time(self) -> datetime.time:
-        """The same time of day.
+        """The `datetime.time` of the same time of day.
 
-        Raises: `ValueError` when there is something below a microsecond, which would be lost, or
-            when it is outside the day.
+        Raises: `ValueError` when the value is not a whole number of microseconds, or is outside the
+            day. Nothing is rounded.
         """
         if not self.within_day:
             raise ValueError(f"{self} is outside a day")
@@ -169,27 +170,27 @@ class Time:
 
     @property
     def within_day(self) -> bool:
-        """Whether it is a time of day."""
+        """Whether the value is a time of day: at least 0 and less than 24 hours."""
         return 0 <= self.nanoseconds < _NANOSECONDS_PER_DAY
 
     @property
     def hour(self) -> int:
-        """0 to 23, within a day."""
+        """The hour: 0 to 23 for a time within the day."""
         return self.nanoseconds // 3_600_000_000_000
 
     @property
     def minute(self) -> int:
-        """0 to 59."""
+        """The minute, 0 to 59."""
         return self.nanoseconds // 60_000_000_000 % 60
 
     @property
     def second(self) -> int:
-        """0 to 59."""
+        """The second, 0 to 59."""
         return self.nanoseconds // 1_000_000_000 % 60
 
     @property
     def nanosecond(self) -> int:
-        """0 to 999,999,999, within the second."""
+        """The nanosecond within the second, 0 to 999,999,999."""
         return self.nanoseconds % 1_000_000_000
 
     def _reckon(self, other: object) -> int | None:
@@ -230,7 +231,7 @@ class Time:
 class Timestamp:
     """A CQL `timestamp`: an instant, exact to the millisecond.
 
-    Reading gives one only for instants outside the years 1 to 9999.
+    Results contain a `Timestamp` only for instants outside the years 1 to 9999.
 
     Units: `milliseconds` since 1970-01-01T00:00:00Z, from -2**63 to 2**63 - 1.
     """
@@ -243,14 +244,17 @@ class Timestamp:
 
     @classmethod
     def from_datetime(cls, instant: datetime.datetime) -> Timestamp:
-        """The same instant, less what it has below a millisecond. Naive ones mean UTC."""
+        """The `Timestamp` of the same instant, rounded down to the millisecond.
+
+        A naive `datetime` is taken as UTC.
+        """
         if instant.utcoffset() is None:
             instant = instant.replace(tzinfo=datetime.timezone.utc)
         since = instant - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
         return cls(since // datetime.timedelta(milliseconds=1))
 
     def to_datetime(self) -> datetime.datetime:
-        """The same instant, aware, in UTC.
+        """The aware `datetime.datetime` of the same instant, in UTC.
 
         Raises: `OverflowError` outside the years 1 to 9999.
         """
@@ -273,12 +277,12 @@ class Timestamp:
 @final
 @dataclass(frozen=True)
 class Duration:
-    """A CQL `duration`: months, days and nanoseconds, which cannot be turned into each other.
+    """A CQL `duration`: months, days and nanoseconds, which cannot be converted into each other.
 
-    A month has no fixed number of days, nor a day one of hours. The server stores durations
-    whose three parts have one sign.
+    A month has no fixed number of days, and a day has no fixed number of hours. Servers store
+    only durations whose three parts have the same sign.
 
-    Units: as the names say; months and days of 32 bits, nanoseconds of 64.
+    Units: `months` and `days` are signed integers of 32 bits, `nanoseconds` of 64 bits.
     """
 
     __slots__ = ("days", "months", "nanoseconds")
@@ -293,16 +297,17 @@ class Duration:
 
     @classmethod
     def from_timedelta(cls, delta: datetime.timedelta) -> Duration:
-        """Whole days, and the rest in nanoseconds, both of the sign of `delta`."""
+        """Splits `delta` into whole days and nanoseconds, both with the sign of `delta`."""
         total = delta // datetime.timedelta(microseconds=1)
         sign = -1 if total < 0 else 1
         days, rest = divmod(abs(total), 86_400_000_000)
         return cls(0, sign * days, sign * rest * 1000)
 
     def to_timedelta(self) -> datetime.timedelta:
-        """Days of 24 hours and microseconds.
+        """Converts to a `timedelta`, with days of 24 hours.
 
-        Raises: `ValueError` when there are months, or something below a microsecond.
+        Raises: `ValueError` when there are months, or when the nanoseconds are not a whole number
+            of microseconds.
         """
         if self.months:
             raise ValueError(f"{self} has months, which have no fixed length")
@@ -322,9 +327,9 @@ class Duration:
 
 @final
 class FrozenMap(Mapping[K, V]):
-    """An immutable mapping that can be hashed: a CQL `map` inside a set or as a map's key.
+    """An immutable, hashable mapping, for a CQL `map` inside a set or as the key of a map.
 
-    Equal to a `dict` of the same entries.
+    A `FrozenMap` is equal to a `dict` with the same entries.
     """
 
     __slots__ = ("_entries",)
@@ -386,7 +391,7 @@ class UnsetType:
 
 
 UNSET: Final = UnsetType()
-"""Stands for a value in a row of bind values: leave what the column holds as it is.
+"""A placeholder for a bind value that leaves the column as it is.
 
-Unlike `None`, which writes a null (a tombstone), it writes nothing.
+`UNSET` writes nothing, whereas `None` writes a null (a tombstone).
 """

@@ -1,4 +1,4 @@
-//! A call of `execute`: kept until it is made, then encoded and sent.
+//! A call of `execute`: its arguments are kept until it begins; then it is encoded and sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,137 +8,36 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
-use turbocql_engine::{BatchKind, RequestOptions};
+use turbocql_engine::BatchKind;
 
-use super::options::CallOptions;
 use super::prepared::{Bound_, Prepared, Query};
 use super::send_batch::{BatchStep, Statement};
-use super::session::{ExecuteStep, Options, Plain, Session, SessionState, Then, given, text_of};
+use super::session::{ExecuteStep, Plain, Session, SessionState, Then, text_of};
+use crate::op::awaiting::Call;
 use crate::op::{Arrival, Execution, Next, OpState, Row};
+use crate::options::{self, Options, Place, given, under};
 use turbocql_values::error::config_error;
+use turbocql_values::python;
 use turbocql_values::row::{RowKind, RowsAs};
 use turbocql_values::value::describe::describe;
-use turbocql_values::value::interned;
 
-/// A call of `execute`, as it was given.
-pub struct Call {
+/// The arguments of a call of `execute`.
+pub struct Execute {
     pub session: Py<Session>,
     pub statement: Py<PyAny>,
     pub values: Option<Py<PyAny>>,
-    pub options: Option<Box<GivenOptions>>,
+    /// Keyword arguments, whose names were checked.
+    pub options: Option<Py<PyDict>>,
 }
 
-/// Options that are not all left to the session.
-#[derive(Default)]
-pub struct GivenOptions {
-    consistency: Option<Py<PyAny>>,
-    serial_consistency: Option<Py<PyAny>>,
-    timeout_s: Option<Py<PyAny>>,
-    page_size: Option<Py<PyAny>>,
-    timestamp: Option<Py<PyAny>>,
-    idempotent: Option<Py<PyAny>>,
-    tracing: Option<Py<PyAny>>,
-    profile: Option<Py<PyAny>>,
-    paging_state: Option<Py<PyAny>>,
-    rows: Option<Py<PyAny>>,
-    /// What each row is made into.
-    row: Option<Py<PyAny>>,
-}
-
-impl GivenOptions {
-    /// Keyword arguments; `None` where there are none. `None` as an option leaves it to the session.
-    pub fn of(keywords: &Bound<'_, PyDict>) -> PyResult<Option<Box<GivenOptions>>> {
-        if keywords.is_empty() {
-            return Ok(None);
-        }
-        let mut given = Box::<GivenOptions>::default();
-        for (name, value) in keywords.iter() {
-            let known = name.extract::<PyBackedStr>().ok();
-            let Some(place) = known.and_then(|name| given.place(&name)) else {
-                let said = name
-                    .repr()
-                    .map_or_else(|_| describe(&name), |said| said.to_string_lossy().into_owned());
-                let names = GivenOptions::NAMES.join(", ");
-                let reason = format!("unknown option {said}; the options are {names}");
-                return Err(PyTypeError::new_err(reason));
-            };
-            *place = if value.is_none() { None } else { Some(value.unbind()) };
-        }
-        Ok(Some(given))
-    }
-
-    const NAMES: [&str; 11] = [
-        "consistency",
-        "serial_consistency",
-        "timeout_s",
-        "page_size",
-        "timestamp",
-        "idempotent",
-        "tracing",
-        "profile",
-        "paging_state",
-        "rows",
-        "row",
-    ];
-
-    fn place(&mut self, name: &str) -> Option<&mut Option<Py<PyAny>>> {
-        Some(match name {
-            "consistency" => &mut self.consistency,
-            "serial_consistency" => &mut self.serial_consistency,
-            "timeout_s" => &mut self.timeout_s,
-            "page_size" => &mut self.page_size,
-            "timestamp" => &mut self.timestamp,
-            "idempotent" => &mut self.idempotent,
-            "tracing" => &mut self.tracing,
-            "profile" => &mut self.profile,
-            "paging_state" => &mut self.paging_state,
-            "rows" => &mut self.rows,
-            "row" => &mut self.row,
-            _ => return None,
-        })
-    }
-
-    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.consistency)?;
-        visit.call(&self.serial_consistency)?;
-        visit.call(&self.timeout_s)?;
-        visit.call(&self.page_size)?;
-        visit.call(&self.timestamp)?;
-        visit.call(&self.idempotent)?;
-        visit.call(&self.tracing)?;
-        visit.call(&self.profile)?;
-        visit.call(&self.paging_state)?;
-        visit.call(&self.rows)?;
-        visit.call(&self.row)
-    }
-
-    /// Those of the request; `None` where all are the session's.
-    fn parse(&self, py: Python<'_>) -> PyResult<Options> {
-        let bind = |option: &Option<Py<PyAny>>| option.as_ref().map(|it| it.bind(py).clone());
-        let options = CallOptions {
-            consistency: bind(&self.consistency),
-            serial_consistency: bind(&self.serial_consistency),
-            timeout_s: bind(&self.timeout_s),
-            page_size: bind(&self.page_size),
-            timestamp: bind(&self.timestamp),
-            idempotent: bind(&self.idempotent),
-            tracing: bind(&self.tracing),
-            profile: bind(&self.profile),
-            paging_state: bind(&self.paging_state),
-        }
-        .parse()?;
-        Ok((options != RequestOptions::default()).then(|| Arc::new(options)))
-    }
-}
-
-impl Call {
-    /// Encodes the values and sends the request.
-    pub fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpState>> {
+impl Call for Execute {
+    /// Encodes the bind values and sends the request.
+    fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpState>> {
         let session = &self.session.get().0;
         let _inside = session.enter(py)?;
         let options = match &self.options {
             None => None,
-            Some(options) => options.parse(py)?,
+            Some(options) => options::parse(Some(options.bind(py)), Place::Execute)?,
         };
         let rows = self.rows_as(py)?;
         let statement = self.statement.bind(py);
@@ -163,7 +62,7 @@ impl Call {
             return Ok(op);
         }
         session.check_profile(py, &options)?;
-        if statement.is_instance(interned::batch(py)?)? {
+        if statement.is_instance(python::batch(py)?)? {
             if self.values.is_some() {
                 return Err(PyTypeError::new_err("a batch has its values already"));
             }
@@ -200,55 +99,47 @@ impl Call {
         Ok(op)
     }
 
-    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.session)?;
         visit.call(&self.statement)?;
         visit.call(&self.values)?;
-        self.options.as_ref().map_or(Ok(()), |options| options.traverse(visit))
+        visit.call(&self.options)
     }
+}
 
+impl Execute {
+    /// Reads the options `rows` and `row`. Without them, rows are of the session's kind.
     fn rows_as(&self, py: Python<'_>) -> PyResult<RowsAs> {
-        let (rows, row) = match &self.options {
-            None => (&None, &None),
-            Some(options) => (&options.rows, &options.row),
+        let Some(options) = &self.options else {
+            return Ok(self.session.get().0.row_kind.into());
         };
-        let Some(row) = row else {
-            return Ok(match rows {
-                None => self.session.get().0.row_kind,
-                Some(rows) => {
-                    let rows = rows.bind(py);
-                    let name = rows.extract::<PyBackedStr>().map_err(|_| {
-                        let got = describe(rows);
-                        let reason = format!("rows must be the name of a kind of rows, got {got}");
-                        PyTypeError::new_err(reason)
-                    })?;
-                    RowKind::parse(py, &name)?
-                }
-            }
-            .into());
+        let option = |name| {
+            let found = options.bind(py).get_item(name)?;
+            Ok::<_, PyErr>(found.filter(|value| !value.is_none()))
+        };
+        let rows = option(pyo3::intern!(py, "rows"))?;
+        let Some(row) = option(pyo3::intern!(py, "row"))? else {
+            let Some(rows) = rows else { return Ok(self.session.get().0.row_kind.into()) };
+            let name = rows.extract::<PyBackedStr>().map_err(|_| {
+                let got = describe(&rows);
+                let reason = format!("rows must be the name of a kind of rows, got {got}");
+                PyTypeError::new_err(reason)
+            })?;
+            return Ok(RowKind::parse(py, &name)?.into());
         };
         if rows.is_some() {
-            return Err(config_error(py, "give rows or row, not both"));
+            return Err(config_error(py, "pass rows or row, not both"));
         }
-        if !row.bind(py).is_callable() {
-            let got = describe(row.bind(py));
+        if !row.is_callable() {
+            let got = describe(&row);
             let reason = format!("row must be a class or another callable, got {got}");
             return Err(PyTypeError::new_err(reason));
         }
-        Ok(RowsAs { kind: RowKind::Tuple, made: Some(row.clone_ref(py)) })
+        Ok(RowsAs { kind: RowKind::Tuple, made: Some(row.unbind()) })
     }
 }
 
-/// Options of a call, over those of its statement.
-pub fn under(call: Options, statement: &Options) -> Options {
-    match (call, statement) {
-        (call, None) => call,
-        (None, Some(statement)) => Some(statement.clone()),
-        (Some(call), Some(statement)) => Some(Arc::new(call.over(statement))),
-    }
-}
-
-/// Encodes the values and sends the request.
+/// Encodes the bind values and sends the request.
 pub fn execute(
     py: Python<'_>,
     session: &Arc<SessionState>,
@@ -262,7 +153,7 @@ pub fn execute(
     Ok(send(session, prepared.engine.clone(), row, options, rows, op))
 }
 
-/// Sends a row for a statement.
+/// Executes a prepared statement with a row of encoded bind values.
 fn send(
     session: &Arc<SessionState>,
     prepared: Arc<turbocql_engine::Prepared>,
@@ -271,7 +162,7 @@ fn send(
     rows: RowsAs,
     op: &Arc<OpState>,
 ) -> Next {
-    // A schema statement has no values.
+    // A schema statement has no bind markers.
     let schema =
         if prepared.markers().is_empty() { session.changing(prepared.text()) } else { None };
     op.execute(Execution { session: session.clone(), prepared, row, options });
@@ -287,10 +178,7 @@ fn execute_batch(
     rows: RowsAs,
 ) -> PyResult<Arc<OpState>> {
     let own: Option<Bound<'_, PyDict>> = batch.getattr(pyo3::intern!(py, "_options"))?.extract()?;
-    let own = match own {
-        None => None,
-        Some(own) => Some(Arc::new(own.extract::<CallOptions<'_>>()?.parse()?)),
-    };
+    let own = options::parse(own.as_ref(), Place::Batch)?;
     if options.as_ref().is_some_and(|given| given.paging.is_some() || given.page_size.is_some()) {
         return Err(config_error(py, "a batch has no pages: leave page_size and paging_state out"));
     }

@@ -1,4 +1,4 @@
-//! What is known of the cluster, and what is asked about it.
+//! The session's view of the cluster as Python objects, and requests about the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use turbocql_engine::{EngineError, Session, Trace};
 use super::session::{SessionState, out_of_turn};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
-use turbocql_values::value::interned;
+use turbocql_values::python;
 
 /// `(host id, address, port, datacenter, rack, connected, enabled, shards, tokens)` of each node.
 pub fn nodes<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyList>> {
@@ -87,7 +87,7 @@ pub fn trace(session: &Arc<SessionState>, id: Option<[u8; 16]>) -> Arc<OpState> 
     op
 }
 
-/// Waits for an answer and gives it as it is.
+/// Waits for one completion and returns its content as a Python object.
 struct Ask;
 
 impl Step for Ask {
@@ -117,7 +117,7 @@ fn traced(py: Python<'_>, trace: Trace) -> PyResult<Bound<'_, PyAny>> {
             event.thread,
         ))?;
     }
-    interned::trace(py)?.call1((
+    python::trace(py)?.call1((
         trace.request,
         trace.command,
         trace.client,

@@ -1,4 +1,4 @@
-//! A session's configuration from Python values, checked already by `turbocql.config.Config`.
+//! Reads a session's configuration from Python values, which `turbocql.config.Config` has checked.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -13,8 +13,8 @@ use turbocql_engine::{
     Speculation, Tls, Verify,
 };
 
-use super::options::{consistency, page_size, serial_consistency, timeout};
 use super::secret::Secret;
+use crate::options::{consistency, page_size, serial_consistency, timeout};
 use turbocql_values::ending::Inside;
 
 #[derive(FromPyObject)]
@@ -50,7 +50,7 @@ pub struct ConnectOptions<'py> {
     pub numpy_vectors: bool,
 }
 
-/// An address and perhaps a port.
+/// An address and an optional port.
 type Place = (String, Option<u16>);
 
 #[derive(FromPyObject)]
@@ -70,8 +70,9 @@ struct ProfileOptions<'py> {
     serial_consistency: Option<Bound<'py, PyAny>>,
     timeout_s: Bound<'py, PyAny>,
     retry: String,
-    /// Seconds of delay or a percentile, and how often.
+    /// The delay in seconds, and the maximum number of further requests.
     constant_speculation: Option<(f64, usize)>,
+    /// The percentile of the latencies, and the maximum number of further requests.
     percentile_speculation: Option<(f64, usize)>,
     datacenter: Option<String>,
     rack: Option<String>,
@@ -101,7 +102,7 @@ fn seconds(seconds: f64) -> PyResult<Duration> {
 }
 
 fn allowed((ip, port): &Place) -> PyResult<Allowed> {
-    let ip: IpAddr = ip.parse().map_err(|_| PyValueError::new_err(format!("no address: {ip}")))?;
+    let ip: IpAddr = ip.parse().map_err(|_| PyValueError::new_err(format!("invalid IP: {ip}")))?;
     Ok(Allowed { ip: ip.to_canonical(), port: *port })
 }
 
@@ -161,7 +162,7 @@ impl TlsOptions {
                 "full" => Verify::Full,
                 "authority" => Verify::Authority,
                 "nothing" => Verify::Nothing,
-                _ => return Err(invalid("way to verify")),
+                _ => return Err(invalid("kind of certificate verification")),
             },
             names: self.names.clone(),
         })
@@ -210,13 +211,15 @@ impl ConnectOptions<'_> {
     }
 }
 
-/// A callable of the user's: called with the server's mechanism, it gives an object with `first`,
-/// `answer` and `accepted`. It runs on threads of its own, never on the I/O thread.
+/// A callable of the user. It is called with the server's mechanism and returns an object with the
+/// methods `first`, `answer` and `accepted`. These calls run on separate threads, never on the I/O
+/// thread.
 struct PythonAuthenticator(Py<PyAny>);
 
+/// The object that a [`PythonAuthenticator`] has returned for one connection.
 struct PythonConversation(Py<PyAny>);
 
-/// What code of the user's raised, in words: errors cross threads and connections as text.
+/// The text for an exception of the user's code. Errors cross threads and connections as text.
 fn told(py: Python<'_>, error: &PyErr) -> String {
     let name = error.get_type(py).name().map(|name| name.to_string());
     format!("the authenticator raised {}: {}", name.unwrap_or_default(), error.value(py))
@@ -227,7 +230,7 @@ fn token(value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
         return Ok(None);
     }
     let bytes = value.cast::<PyBytes>().map_err(|_| {
-        // Not what it is: it is meant for the server's eyes only.
+        // The message shows only the class: the value may be a secret for the server.
         let got = turbocql_values::value::describe::type_name(value);
         PyTypeError::new_err(format!("expected bytes or None, got {got}"))
     })?;

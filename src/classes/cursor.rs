@@ -12,15 +12,16 @@ use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response};
 
 use super::cluster;
 use super::prepared::describe_columns;
-use super::session::{Options, SessionState, given};
+use super::session::SessionState;
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Step};
+use crate::options::{Options, given};
 use turbocql_values::ending::Inside;
 use turbocql_values::error;
-use turbocql_values::row::{RowKind, RowsAs, Shape};
-use turbocql_values::value::interned;
+use turbocql_values::python;
+use turbocql_values::row::{RowKind, RowsAs};
 
-/// What the pages after the first are fetched with.
+/// The source of the pages after the first, and the position of the next page.
 pub struct Following {
     pub source: PageSource,
     pub options: Options,
@@ -28,36 +29,37 @@ pub struct Following {
 }
 
 enum NextPage {
-    /// Not asked for yet.
+    /// Not requested yet.
     Following(Following),
-    /// On its way, and each one after it while the one before is read.
+    /// The pager fetches it, and each later page while the page before it is read.
     Ahead(Arc<Pager>),
-    /// There is none.
+    /// There is no next page.
     End,
 }
 
-/// The current page of a result, and the way to the next. What users see is of a Python class
-/// derived from it.
+/// The current page of a result, and the means to fetch the next one. The result objects that users
+/// get are of Python classes derived from it.
 #[pyclass(frozen, subclass, module = "turbocql._core")]
 pub struct Cursor(Mutex<Option<Current>>);
 
 struct Current {
     session: Arc<SessionState>,
     rows: RowsAs,
-    /// The page and its shape; none when the statement returns no rows.
-    page: Option<(Page, Arc<Shape>)>,
+    /// The undecoded bytes of the frame; rows are decoded on request. `None` if the statement
+    /// returns no rows.
+    page: Option<Page>,
     next: NextPage,
     coordinator: Option<SocketAddr>,
     warnings: Vec<String>,
-    /// Where the page after the current one begins.
+    /// The position of the page after the current one.
     paging_state: Option<PagingState>,
     trace_id: Option<[u8; 16]>,
-    /// Pages that an iteration has left behind.
+    /// The number of pages that iterations have left.
     left: u64,
 }
 
 impl Cursor {
-    /// The result object that users see.
+    /// Makes the result object that users get.
     pub fn make(
         py: Python<'_>,
         session: &Arc<SessionState>,
@@ -65,14 +67,13 @@ impl Cursor {
         mut response: Response,
         following: Option<Following>,
     ) -> PyResult<Py<PyAny>> {
-        let shape = shape_of(py, session, &response)?;
         let rows = session.rows_class.bind(py).call0()?;
         let made = Current {
             session: session.clone(),
             rows: rows_as,
             paging_state: following.as_ref().map(|following| following.next.clone()),
             trace_id: response.tracing_id.take(),
-            page: response.page.zip(shape),
+            page: response.page,
             next: following.map_or(NextPage::End, NextPage::Following),
             coordinator: response.coordinator,
             warnings: response.warnings,
@@ -82,30 +83,33 @@ impl Cursor {
         Ok(rows.unbind())
     }
 
-    /// Never held while Python code may run: whoever waits for it holds the interpreter.
+    /// The lock must not be held while Python code may run: a thread that waits for the lock holds
+    /// the GIL, so both threads would block for ever.
     fn lock(&self) -> MutexGuard<'_, Option<Current>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Calls `work` with the lock held. Returns an error if the object was not made by a session.
     fn with<T>(&self, work: impl FnOnce(&mut Current) -> T) -> PyResult<T> {
         let made = self.lock().as_mut().map(work);
-        made.ok_or_else(|| PyTypeError::new_err("rows are made by a session"))
+        made.ok_or_else(|| PyTypeError::new_err("only a session makes result objects"))
     }
 
-    /// At most `limit` rows of the current page.
+    /// Decodes at most `limit` rows of the current page.
     fn decode<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
-        // A class that rows become may look at rows.
+        // The user's row class may decode rows in turn.
         let _inside = Inside::nested(py)?;
-        let (page, rows, choices) = self.with(|current| {
-            (current.page.clone(), current.rows.clone_ref(py), current.session.choices)
+        let (page, rows, session) = self.with(|current| {
+            (current.page.clone(), current.rows.clone_ref(py), current.session.clone())
         })?;
-        let Some((page, shape)) = page else { return Ok(PyList::empty(py)) };
-        error::guarded(|| shape.decode(py, (&page).into(), limit, &rows, choices))
+        let Some(page) = page else { return Ok(PyList::empty(py)) };
+        let shape = session.shape(py, &page.columns)?;
+        error::guarded(|| shape.decode(py, (&page).into(), limit, &rows, session.choices))
     }
 }
 
 fn misused(py: Python<'_>, reason: &str) -> PyErr {
-    let made = interned::error(py).and_then(|class| class.call1((reason,)));
+    let made = python::error(py).and_then(|class| class.call1((reason,)));
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
@@ -114,7 +118,7 @@ fn overtaken(py: Python<'_>) -> PyErr {
 }
 
 impl Current {
-    /// The pager, started when it is first asked for; none at the end.
+    /// The pager, which is started on first use. `None` if there is no next page.
     fn pager(&mut self) -> Option<Arc<Pager>> {
         let session = &self.session;
         let following = match std::mem::replace(&mut self.next, NextPage::End) {
@@ -137,37 +141,28 @@ impl Current {
     }
 
     /// Makes the page of a response the current one.
-    fn load(&mut self, response: Response, shape: Option<Arc<Shape>>) {
+    fn load(&mut self, response: Response) {
         if response.next.is_none() {
             self.next = NextPage::End;
         }
         self.paging_state = response.next;
         self.trace_id = response.tracing_id.or(self.trace_id);
-        self.page = response.page.zip(shape);
+        self.page = response.page;
         self.coordinator = response.coordinator;
         self.warnings.extend(response.warnings);
     }
 }
 
-/// The shape of a response's rows. Making one runs Python code, so no lock may be held.
-fn shape_of(
-    py: Python<'_>,
-    session: &SessionState,
-    response: &Response,
-) -> PyResult<Option<Arc<Shape>>> {
-    response.page.as_ref().map(|page| session.shape(py, &page.columns)).transpose()
-}
-
 #[pymethods]
 impl Cursor {
-    /// An empty one, to be filled by whoever made it.
+    /// Makes an empty cursor; [`Cursor::make`] fills it.
     #[new]
     fn new() -> Cursor {
         Cursor(Mutex::new(None))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // Held by nobody while the collector runs, or what it guards is in use.
+        // If the lock is held, the value is in use and not garbage, so the GC may skip it.
         match self.0.try_lock() {
             Ok(current) => visit.call(current.as_ref().and_then(|it| it.rows.made.as_ref())),
             Err(_) => Ok(()),
@@ -179,19 +174,19 @@ impl Cursor {
         drop(made);
     }
 
-    /// The rows of the current page, decoded now.
+    /// Decodes and returns the rows of the current page.
     fn _decode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.decode(py, usize::MAX)
     }
 
-    /// The first row of the first page alone.
+    /// The first row of the first page. Decodes no other row. None if there is no row.
     fn _first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self._check_first(py)?;
         let rows = self.decode(py, 1)?;
         if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
     }
 
-    /// Raises once an iteration has left the first page.
+    /// Raises if an iteration has left the first page.
     fn _check_first(&self, py: Python<'_>) -> PyResult<()> {
         if self.with(|current| current.left == 0)? {
             return Ok(());
@@ -199,7 +194,7 @@ impl Cursor {
         Err(misused(py, "the first page of these rows is gone: they were iterated past it"))
     }
 
-    /// Raises where another iteration has left this page behind.
+    /// Raises if another iteration has left this page.
     fn _check_page(&self, py: Python<'_>, page: u64) -> PyResult<()> {
         if page == 0 {
             return self._check_first(py);
@@ -207,8 +202,8 @@ impl Cursor {
         if self.with(|current| current.left == page)? { Ok(()) } else { Err(overtaken(py)) }
     }
 
-    /// Claims the next page for the iteration that is through with `page`: false when there is
-    /// none.
+    /// Claims the next page for the iteration that has finished `page`. Returns false if there is
+    /// no next page. Raises if another iteration has claimed it.
     fn _leave(&self, py: Python<'_>, page: u64) -> PyResult<bool> {
         let left = self.with(|current| {
             if current.left != page {
@@ -225,7 +220,7 @@ impl Cursor {
     #[getter]
     fn _columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let page = self.with(|current| current.page.clone())?;
-        describe_columns(py, page.as_ref().map_or(&[][..], |(page, _)| &page.columns))
+        describe_columns(py, page.as_ref().map_or(&[][..], |page| &page.columns))
     }
 
     #[getter]
@@ -238,43 +233,44 @@ impl Cursor {
         self.with(|current| current.warnings.clone())
     }
 
-    /// Where the page after the current one begins; none at the end.
+    /// The position of the page after the current one; None if there is none.
     #[getter]
     fn _paging_state<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let state = self.with(|current| current.paging_state.clone())?;
         Ok(state.map(|state| PyBytes::new(py, state.as_bytes())))
     }
 
-    /// The 16 bytes by which the server knows the trace of the last page's request.
+    /// The server's id for the trace of the last page's request: 16 bytes, or None.
     #[getter]
     fn _trace_id<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         Ok(self.with(|current| current.trace_id)?.map(|id| PyBytes::new(py, &id)))
     }
 
-    /// Reads the trace: a `turbocql.cluster.Trace`, or none.
+    /// Reads the trace. The result is a `turbocql.cluster.Trace`, or None.
     fn _trace(&self) -> PyResult<Op> {
         let (session, id) = self.with(|current| (current.session.clone(), current.trace_id))?;
         session.check_open()?;
         Ok(Op(cluster::trace(&session, id)))
     }
 
-    /// Names of the columns, and the first row as a tuple, or none.
+    /// The first row of the current page as a tuple; None if there is no row.
     fn _plain_first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _inside = Inside::nested(py)?;
-        let (page, choices) =
-            self.with(|current| (current.page.clone(), current.session.choices))?;
-        let Some((page, shape)) = page else { return Ok(None) };
-        let block = (&page).into();
+        let (page, session) =
+            self.with(|current| (current.page.clone(), current.session.clone()))?;
+        let Some(page) = page else { return Ok(None) };
+        let (shape, block) = (session.shape(py, &page.columns)?, (&page).into());
+        let choices = session.choices;
         let rows = error::guarded(|| shape.decode_as(py, block, 1, RowKind::Tuple, choices))?;
         if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
     }
 
-    /// Begins fetching the next page now, unless that has begun or there is none.
+    /// Begins to fetch the next page, unless the fetch has begun or there is no next page.
     fn _prefetch(&self) -> PyResult<()> {
         self.with(|current| drop(current.pager()))
     }
 
-    /// Moves to the next page: true, or false at the end.
+    /// Moves to the next page. The result is true, or false if there is none.
     fn _advance(this: &Bound<'_, Self>) -> PyResult<Op> {
         let session = this.get().with(|current| current.session.clone())?;
         session.check_open()?;
@@ -305,9 +301,7 @@ impl Step for Advance {
         let cursor = self.cursor.get();
         let more = match arrival {
             Arrival::Page(Some(response)) => {
-                let session = cursor.with(|current| current.session.clone())?;
-                let shape = shape_of(py, &session, &response)?;
-                cursor.with(|current| current.load(response, shape))?;
+                cursor.with(|current| current.load(response))?;
                 true
             }
             _ => {

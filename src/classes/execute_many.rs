@@ -1,4 +1,5 @@
-//! `execute_many`: rows are encoded here, arena by arena; the engine keeps the window full.
+//! `execute_many`: this module encodes rows into arenas. The engine keeps a window of requests in
+//! flight, and requests the next arena when it has room.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,25 +12,26 @@ use turbocql_engine::{Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, Resp
 
 use super::cursor::Cursor;
 use super::prepared::Prepared;
-use super::session::{Options, SchemaChange, SessionState, given};
+use super::session::{SchemaChange, SessionState};
 use crate::error::{interrupted, raise_engine};
 use crate::op::{Arrival, Next, OpState, Step};
-use turbocql_values::value::interned;
+use crate::options::{Options, given};
+use turbocql_values::python;
 
-/// An arena ends with the row that makes it as large as one of these.
+/// The limits of an arena. It ends with the row that reaches one of them.
 const ARENA_ROWS: usize = 512;
 const ARENA_BYTES: usize = 1 << 20;
-/// Or with the one that took it so long: an event loop has other things to do.
+/// The time limit of an arena: an event loop must be able to run other callbacks between two.
 const ARENA_TIME: Duration = Duration::from_millis(5);
 
-/// What the caller asked of `execute_many`.
+/// The options of a call of `execute_many`.
 #[derive(Clone)]
 pub struct BulkOptions {
     pub request: Options,
     pub concurrency: usize,
-    /// More failed rows than this end it.
+    /// `execute_many` stops when more rows than this have failed.
     pub max_failures: usize,
-    /// Whether what each row is answered with is kept.
+    /// Whether the result of each row is kept.
     pub keep_results: bool,
 }
 
@@ -39,18 +41,20 @@ pub struct BulkStep {
     rows: Py<PyIterator>,
     bulk: Bulk,
     max_failures: usize,
-    /// Rows that have failed, here or on their way.
+    /// The number of rows that have failed, when they were encoded or executed.
     failures: Arc<AtomicUsize>,
     /// Set for a statement that changes the schema.
     _schema: Option<SchemaChange>,
     next_row: u64,
-    /// Rows that could not be encoded, and why.
+    /// The numbers of rows that could not be encoded, and the errors.
     unfit: Vec<(u64, PyErr)>,
-    /// What the iterable raised, or what stopped the encoding.
+    /// The exception that the iterable raised, or that stopped the encoding.
     raised: Option<PyErr>,
+    /// Set when no further row is read.
     ended: bool,
 }
 
+/// Passes the events of the window on to the operation.
 struct Events(Arc<OpState>);
 
 impl BulkEvents for Events {
@@ -64,14 +68,15 @@ impl BulkEvents for Events {
 }
 
 impl Drop for Events {
-    /// After an outcome this changes nothing; without one, nothing else would come.
+    /// Completes the operation with an error if the window ended without an outcome. After an
+    /// outcome this has no effect.
     fn drop(&mut self) {
         self.0.arrive(Err(interrupted()));
     }
 }
 
 impl BulkStep {
-    /// Starts the window and hands it the first arena.
+    /// Starts the window and passes it the first arena.
     pub fn start(
         py: Python<'_>,
         session: Arc<SessionState>,
@@ -108,8 +113,8 @@ impl BulkStep {
         step
     }
 
-    /// Encodes the next arena and hands it over. One without a row that could be encoded asks for
-    /// the next itself.
+    /// Encodes the next arena and passes it to the window. If no row of the arena could be encoded,
+    /// it requests the next arena itself, because the window gets none.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
         if self.ended {
             return;
@@ -145,6 +150,7 @@ impl BulkStep {
         }
     }
 
+    /// Encodes the next row into the arena, or records why that failed.
     fn encode(
         &mut self,
         py: Python<'_>,
@@ -168,7 +174,7 @@ impl BulkStep {
         }
     }
 
-    /// What the rows were answered with, by their numbers; none when it was not to be kept.
+    /// The results of the rows, in the order of their numbers; `None` if they were not kept.
     fn results<'py>(
         &self,
         py: Python<'py>,
@@ -184,7 +190,8 @@ impl BulkStep {
         Ok(Some(results))
     }
 
-    /// The report, made in Python: `(rows read, succeeded, failures, stopped, raised, results)`.
+    /// Makes the report by a Python function, which takes `(rows read, succeeded, failures,
+    /// stopped, raised, results)`.
     fn report(&mut self, py: Python<'_>, outcome: BulkOutcome) -> PyResult<Next> {
         let stopped = self.failures.load(Ordering::Relaxed) > self.max_failures;
         let mut failed = std::mem::take(&mut self.unfit);
@@ -197,12 +204,12 @@ impl BulkStep {
         let raised = self.raised.take().map(|error| error.into_value(py));
         let results = self.results(py, outcome.results)?;
         let arguments = (self.next_row, outcome.succeeded, failures, stopped, raised, results);
-        Ok(Next::Done(interned::bulk_report(py)?.call1(arguments)?.unbind()))
+        Ok(Next::Done(python::bulk_report(py)?.call1(arguments)?.unbind()))
     }
 }
 
 impl Drop for BulkStep {
-    /// Given up half way: the window ends with what is in flight.
+    /// Aborts the window with its requests in flight, if the operation was abandoned.
     fn drop(&mut self) {
         self.bulk.abort();
     }
@@ -220,7 +227,7 @@ impl Step for BulkStep {
             _ => {
                 match self.session.check_open() {
                     Ok(()) => self.feed(py, op),
-                    // What is on its way is waited for: its rows have to be accounted for.
+                    // Requests in flight are waited for: the report must account for their rows.
                     Err(closed) if self.session.is_closed() => {
                         self.raised.get_or_insert(closed);
                         self.ended = true;

@@ -1,4 +1,4 @@
-//! The classes that the Python face is built on.
+//! The native classes on which the Python API is built.
 
 pub mod call;
 pub mod cluster;
@@ -6,8 +6,8 @@ pub mod connecting;
 pub mod cursor;
 pub mod execute_many;
 pub mod opening;
-pub mod options;
 pub mod prepared;
+pub mod row_iteration;
 pub mod secret;
 pub mod send_batch;
 pub mod session;

@@ -1,4 +1,4 @@
-//! From a configuration to a session.
+//! Opens sessions.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use super::connecting::ConnectOptions;
 use super::session::{Session, SessionState, Settings, out_of_turn};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Step};
+use turbocql_values::plan::Choices;
 use turbocql_values::row::RowKind;
-use turbocql_values::value::decode::Choices;
 
 struct ConnectStep {
-    /// None once it is a session's.
+    /// `None` once the session owns it.
     runtime: Option<Runtime>,
     settings: Settings,
 }
 
 impl Drop for ConnectStep {
-    /// Given up half way. Code of the user's may be at work there that does not end: it is not waited
-    /// for by whoever has no more interest.
+    /// The connect was abandoned: shut down on another thread, because an authenticator may block
+    /// for ever.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             std::thread::spawn(move || runtime.shutdown());
@@ -53,8 +53,8 @@ impl Step for ConnectStep {
     }
 }
 
-/// Opens a session. `config` is what `turbocql.config.Config` gives; `rows_class` is the class of
-/// results that users see.
+/// Opens a session. `config` is the dict that `turbocql.config.Config` makes. `rows_class` is the
+/// class of the result objects that users get.
 #[pyfunction]
 pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op> {
     let options: ConnectOptions<'_> = config.extract()?;

@@ -1,4 +1,4 @@
-//! Prepared statements, and one bound to its values.
+//! Prepared statements, bound statements, and statement texts with options.
 
 use std::sync::Arc;
 
@@ -6,21 +6,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use turbocql_codec::{Column, RowBuffer, token};
 
-use super::call;
-use super::options::CallOptions;
-use super::session::Options;
+use crate::options::{self, Options, Place, under};
 use turbocql_values::bind::RowPlan;
 use turbocql_values::classes::row_encoder;
 use turbocql_values::ending::Inside;
 use turbocql_values::error::{self, Direction};
-use turbocql_values::value::interned;
 
 /// A statement that the server has prepared.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Prepared {
     pub engine: Arc<turbocql_engine::Prepared>,
     pub plan: Arc<RowPlan>,
-    /// What it is executed with where a call says nothing else.
+    /// The options of its executions; those of a call take precedence.
     pub options: Options,
 }
 
@@ -31,14 +28,14 @@ impl Prepared {
         Ok(Prepared { engine, plan: Arc::new(plan), options: None })
     }
 
-    /// Encodes one row of values.
+    /// Encodes one row of bind values.
     pub fn encode(&self, py: Python<'_>, values: Option<&Bound<'_, PyAny>>) -> PyResult<RowBuffer> {
         let mut row = RowBuffer::with_capacity(64, 1);
         self.append(py, values, &mut row)?;
         Ok(row)
     }
 
-    /// Appends one row of values; on failure the buffer is as it was.
+    /// Encodes one row of bind values and appends it. If that fails, the buffer is unchanged.
     pub fn append(
         &self,
         py: Python<'_>,
@@ -63,7 +60,7 @@ pub fn describe_columns<'py>(py: Python<'py>, columns: &[Column]) -> PyResult<Bo
 
 #[pymethods]
 impl Prepared {
-    /// The statement's text.
+    /// The text of the statement.
     #[getter]
     fn text(&self) -> &str {
         self.engine.text()
@@ -73,31 +70,33 @@ impl Prepared {
         format!("<turbocql.Prepared {:?}>", self.engine.text())
     }
 
-    /// Keyspace, table, name and type of each bind marker.
+    /// The keyspace, table, name and type of each bind marker.
     #[getter]
     fn markers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         describe_columns(py, self.engine.markers())
     }
 
-    /// Keyspace, table, name and type of each column of the result.
+    /// The keyspace, table, name and type of each result column.
     #[getter]
     fn result_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         describe_columns(py, &self.engine.result_columns())
     }
 
-    /// Which bind markers make up the partition key, in its order; none where that is not known.
+    /// The positions of the bind markers that make up the partition key, in the order of the key.
+    /// Empty if they are not known, for example because the statement does not bind the whole key.
     #[getter]
     fn partition_key(&self) -> Vec<usize> {
         self.engine.partition_key().to_vec()
     }
 
-    /// The timestamp among its options.
+    /// The option `timestamp`; None if it is not set.
     #[getter]
     fn _timestamp(&self) -> Option<i64> {
         self.options.as_ref().and_then(|options| options.timestamp)
     }
 
-    /// Encodes the values, by position or by name: the statement with them, to be executed.
+    /// Encodes bind values, by position or by name. Returns the statement with its values, ready to
+    /// be executed.
     #[pyo3(signature = (values=None))]
     fn bind(this: &Bound<'_, Self>, values: Option<&Bound<'_, PyAny>>) -> PyResult<Bound_> {
         let row = this.get().encode(this.py(), values)?;
@@ -105,29 +104,15 @@ impl Prepared {
         Ok(Bound_ { prepared: this.clone().unbind(), row: Arc::new(row), options })
     }
 
-    /// The same statement, executed with these options where a call gives no others.
+    /// Returns the same statement with these options. The options of a call take precedence.
     #[pyo3(signature = (**options))]
-    fn with_options(
-        &self,
-        py: Python<'_>,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Prepared> {
-        let options = call::under(parsed(py, options)?, &self.options);
+    fn with_options(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<Prepared> {
+        let options = under(options::parse(options, Place::Statement)?, &self.options);
         Ok(Prepared { engine: self.engine.clone(), plan: self.plan.clone(), options })
     }
 }
 
-/// Options of a statement by name.
-fn parsed(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
-    let Some(options) = options else { return Ok(None) };
-    let packed = interned::pack(py)?.call((), Some(options))?;
-    if packed.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(Arc::new(packed.extract::<CallOptions<'_>>()?.parse()?)))
-}
-
-/// A text to be executed with options of its own.
+/// A statement text with options for its execution.
 ///
 /// Example:
 ///     >>> from turbocql import Query
@@ -144,17 +129,17 @@ impl Query {
     #[new]
     #[pyo3(signature = (text, /, **options))]
     fn new(text: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Query> {
-        let options = parsed(text.py(), options)?;
+        let options = options::parse(options, Place::Statement)?;
         Ok(Query { text: super::session::text_of(text)?, options })
     }
 
-    /// The statement's text.
+    /// The text of the statement.
     #[getter]
     fn text(&self) -> &str {
         &self.text
     }
 
-    /// The timestamp among its options.
+    /// The option `timestamp`; None if it is not set.
     #[getter]
     fn _timestamp(&self) -> Option<i64> {
         self.options.as_ref().and_then(|options| options.timestamp)
@@ -166,7 +151,7 @@ impl Query {
     }
 }
 
-/// A prepared statement with its values, already encoded.
+/// A prepared statement with its bind values, which are encoded.
 #[pyclass(frozen, name = "Bound", module = "turbocql._core")]
 pub struct Bound_ {
     pub prepared: Py<Prepared>,
@@ -177,7 +162,7 @@ pub struct Bound_ {
 
 #[pymethods]
 impl Bound_ {
-    /// The statement.
+    /// The prepared statement.
     #[getter]
     fn prepared(&self, py: Python<'_>) -> Py<Prepared> {
         self.prepared.clone_ref(py)
@@ -187,27 +172,27 @@ impl Bound_ {
         format!("<turbocql.Bound {:?}>", self.prepared.get().engine.text())
     }
 
-    /// The same, executed with these options where a call gives no others.
+    /// Returns the same bound statement with these options. The options of a call take precedence.
     #[pyo3(signature = (**options))]
     fn with_options(
         &self,
         py: Python<'_>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Bound_> {
-        let options = call::under(parsed(py, options)?, &self.options);
+        let options = under(options::parse(options, Place::Statement)?, &self.options);
         Ok(Bound_ { prepared: self.prepared.clone_ref(py), row: self.row.clone(), options })
     }
 
-    /// The timestamp among its options.
+    /// The option `timestamp`; None if it is not set.
     #[getter]
     fn _timestamp(&self) -> Option<i64> {
         self.options.as_ref().and_then(|options| options.timestamp)
     }
 
-    /// The partition key's bytes, as they are hashed; none where the statement does not bind all
-    /// of it.
+    /// The packed partition key, whose hash is the token; None if the statement does not bind the
+    /// whole key.
     ///
-    /// Raises: `ValueError` for a part of the key that is null or unset.
+    /// Raises: `ValueError` if a part of the key is null or unset.
     #[getter]
     fn routing_key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         match self.row.row(0) {
@@ -216,13 +201,14 @@ impl Bound_ {
         }
     }
 
-    /// The token of the partition key, by which the server finds its rows.
+    /// The Murmur3 token of the partition key, by which the server locates the rows; None if the
+    /// statement does not bind the whole key.
     #[getter]
     fn token(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         Ok(self.routing_key(py)?.map(|key| token::murmur3(key.as_bytes())))
     }
 
-    /// The bytes of each cell; None for null, `UNSET` for unset.
+    /// The bytes of each cell; None for a null, `UNSET` for an unset value.
     #[getter]
     fn cells<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         match self.row.row(0) {

@@ -1,5 +1,5 @@
-//! Text or bytes that nothing shows. It lives here, not in Python, so that no attribute and no
-//! Python frame of the library has the clear text.
+//! Text or bytes that are never displayed. The class is native, so that no attribute and no Python
+//! frame of the library holds the clear text.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -12,15 +12,18 @@ use turbocql_values::value::describe::type_name;
 
 const SHOWN: &str = "Secret('***')";
 
-/// A password or a key: a `str` or `bytes` that is shown as `Secret('***')` wherever it stands.
+/// A password or a key: a `str` or `bytes` value that is always displayed as `Secret('***')`.
 ///
-/// `repr`, `str` and formats hide it, and so do the containers, dataclasses, logs and tracebacks that
-/// it is in. `reveal()` gives the value. Two are equal when their values are; comparing takes the
-/// same time wherever they differ. A `str` is not equal to the `Secret` of it.
+/// `repr`, `str` and format strings hide the value. So do containers, dataclasses, logs and
+/// tracebacks that contain the secret. `reveal()` returns the value. Two secrets are equal if their
+/// values are equal; the time of a comparison does not depend on where the values differ. A `str`
+/// is not equal to a `Secret` of the same text.
 ///
-/// It can be copied, and not pickled: a pickle has everything in clear.
+/// A secret can be copied. It cannot be pickled, because a pickle contains everything in clear
+/// text.
 ///
-/// Raises: `TypeError` for what is neither `str` nor `bytes`; `ConfigError` when it is pickled.
+/// Raises: `TypeError` for a value that is neither `str` nor `bytes`; `ConfigError` when the secret
+///     is pickled.
 ///
 /// Example:
 ///     >>> secret = turbocql.Secret("correct horse")
@@ -35,7 +38,8 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// The value as UTF-8, or as it is; with lone surrogates as Python writes them out.
+    /// The bytes: of `bytes` as they are, of a `str` its UTF-8. Lone surrogates are encoded by
+    /// Python's `surrogatepass`.
     fn raw<'a>(&'a self, py: Python<'a>) -> PyResult<Cow<'a, [u8]>> {
         let value = self.value.bind(py);
         if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -62,12 +66,14 @@ impl Secret {
     fn not_pickled(py: Python<'_>) -> PyErr {
         config_error(
             py,
-            "a Secret is not pickled, for the pickle would have it in clear; reveal() gives the value",
+            "a Secret is not pickled, because the pickle would contain the value in clear text; \
+             reveal() returns the value",
         )
     }
 }
 
-/// Whether two values are the same, looking at all of both: how long it takes tells nothing.
+/// Whether two values are equal. Values of the same length are compared to the end, so the time
+/// does not depend on where they differ.
 fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).fold(0, |all, (a, b)| black_box(all | (a ^ b))) == 0
@@ -86,7 +92,7 @@ impl Secret {
         {
             value.clone().unbind()
         } else if let Ok(text) = value.cast::<PyString>() {
-            // A subclass may show more than a `str` does.
+            // An exact `str` is kept: an instance of a subclass may display or hold more.
             let str = py.get_type::<PyString>();
             str.call_method1("__str__", (text,))?.unbind()
         } else if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -98,7 +104,7 @@ impl Secret {
         Ok(Secret { value: exact })
     }
 
-    /// The value.
+    /// Returns the value.
     fn reveal(&self, py: Python<'_>) -> Py<PyAny> {
         self.value.clone_ref(py)
     }

@@ -10,19 +10,20 @@ use turbocql_engine::{BatchEntry, BatchKind, EngineError};
 
 use super::cursor::Cursor;
 use super::prepared::{Bound_, Prepared};
-use super::session::{Options, SessionState, given, out_of_turn};
+use super::session::{SessionState, out_of_turn};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
+use crate::options::{Options, given};
+use turbocql_values::python;
 use turbocql_values::row::RowsAs;
-use turbocql_values::value::interned;
 
-/// A statement of a batch, as the caller gave it.
+/// A statement of a batch, with its bind values.
 pub enum Statement {
     Bound(Py<Bound_>),
     Prepared(Py<Prepared>, Option<Py<PyAny>>),
-    /// Text without values, sent as it is.
+    /// A text without values, which is sent without being prepared.
     Plain(String),
-    /// Text with values, to be prepared first.
+    /// A text with values, which must be prepared first.
     Text(String, Py<PyAny>),
 }
 
@@ -48,24 +49,24 @@ impl Statement {
     }
 }
 
-/// Sends a batch once its texts are prepared.
+/// Sends a batch when its texts are prepared.
 pub struct BatchStep {
     pub session: Arc<SessionState>,
     pub kind: BatchKind,
     pub statements: Vec<Statement>,
-    /// Its texts, prepared.
+    /// The prepared statements of its texts.
     pub prepared: HashMap<String, Py<Prepared>>,
-    /// When the session's cache was emptied last, before anything was prepared.
+    /// The [`SessionState::epoch`] from before any text was prepared.
     pub epoch: u64,
     pub options: Options,
     pub rows: RowsAs,
-    /// Set once the batch is on its way.
+    /// Set when the batch was sent.
     pub sent: bool,
 }
 
 impl BatchStep {
-    /// Takes what is prepared already out of the cache, which may drop it any time, and gives the
-    /// texts that are not.
+    /// Looks up the texts in the cache, and returns those that are not cached. The statements found
+    /// are kept here, because the cache may drop them at any time.
     pub fn unprepared(&mut self, py: Python<'_>) -> Vec<String> {
         let mut missing = Vec::new();
         for statement in &self.statements {
@@ -81,7 +82,7 @@ impl BatchStep {
         missing
     }
 
-    /// Encodes everything and submits the batch.
+    /// Encodes all bind values and sends the batch.
     pub fn send(&mut self, py: Python<'_>, op: &Arc<OpState>) -> PyResult<()> {
         let mut rows = RowBuffer::with_capacity(0, self.statements.len());
         let mut entries = Vec::with_capacity(self.statements.len());
@@ -119,9 +120,9 @@ impl BatchStep {
     }
 }
 
-/// The error of a statement of a batch, with its number.
+/// Adds the number of the statement in its batch to an error.
 fn in_batch(py: Python<'_>, error: PyErr, number: usize) -> PyErr {
-    let told = interned::error_in_batch(py).and_then(|tell| tell.call1((error.value(py), number)));
+    let told = python::error_in_batch(py).and_then(|tell| tell.call1((error.value(py), number)));
     told.err().unwrap_or(error)
 }
 

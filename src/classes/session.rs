@@ -1,34 +1,32 @@
-//! The session: statements in, results out.
+//! The session: it executes statements, and caches prepared ones.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 use turbocql_codec::Column;
-use turbocql_engine::{
-    EngineError, ErrorKind, PageSource, RequestOptions, Response, Runtime, first_word,
-};
+use turbocql_engine::{EngineError, ErrorKind, PageSource, Response, Runtime, first_word};
 
-use super::call::{self, Call, GivenOptions};
+use super::call::{self, Execute};
 use super::cluster;
 use super::cursor::{Cursor, Following};
 use super::execute_many::{BulkOptions, BulkStep};
-use super::options::{CallOptions, timeout};
 use super::prepared::{Prepared, Query};
-use crate::awaiting::OpAwait;
 use crate::error::raise_engine;
-use crate::op::{Arrival, Next, Op, OpState, Step};
+use crate::op::awaiting::{Call, OpAwait};
+use crate::op::{Arrival, Next, Op, OpState, Origin, Step};
+use crate::options::{self, Options, Place, given, timeout, under};
 use turbocql_values::ending::Inside;
 use turbocql_values::error::config_error;
 use turbocql_values::error::{self, Direction};
+use turbocql_values::plan::Choices;
 use turbocql_values::row::{RowKind, RowsAs, Shape, Shapes};
-use turbocql_values::value::decode::Choices;
 use turbocql_values::value::describe::describe;
 
-/// Counts forks of this process: a session belongs to the process that opened it.
+/// The number of forks, counted in each child. A session belongs to the process that opened it.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Called in the child after a fork.
@@ -44,20 +42,21 @@ pub struct SessionState {
     pub choices: Choices,
     shapes: Shapes,
     prepared: Mutex<LruCache<String, Py<Prepared>>>,
-    /// As many statements are kept at most.
+    /// The maximum number of cached prepared statements.
     cache_size: usize,
-    /// How often the cache was emptied: what was prepared before that does not belong into it.
+    /// How often the cache was emptied. A statement whose preparation began before that is not
+    /// cached.
     emptied: AtomicU64,
     /// The keyspace that the cached statements were prepared in.
     keyspace: Mutex<Option<String>>,
     pub row_kind: RowKind,
-    /// The class of results that users see, derived from [`Cursor`].
+    /// The class of the result objects that users get, derived from [`Cursor`].
     pub rows_class: Py<PyAny>,
     closed: AtomicBool,
     forks: u64,
 }
 
-/// What of a session is settled before it is connected.
+/// The settings of a session that is not connected yet.
 pub struct Settings {
     pub choices: Choices,
     pub row_kind: RowKind,
@@ -67,7 +66,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those of a session of this process.
+    /// Settings of a session that belongs to this process.
     pub fn new(
         choices: Choices,
         row_kind: RowKind,
@@ -92,7 +91,8 @@ impl SessionState {
             engine,
             choices: settings.choices,
             shapes: Shapes::default(),
-            // Not of its size from the beginning: that would be room for all of them.
+            // Without a capacity, which would allocate room for all entries at once. `remember`
+            // keeps the number of entries within `cache_size`.
             prepared: Mutex::new(LruCache::unbounded()),
             cache_size: settings.cache_size,
             emptied: AtomicU64::new(0),
@@ -116,7 +116,7 @@ impl SessionState {
         Err(Python::attach(|py| raise_engine(py, &error)))
     }
 
-    /// Raises when the options name a profile that the session has not.
+    /// Raises if the options name a profile that the session does not have.
     pub fn check_profile(&self, py: Python<'_>, options: &Options) -> PyResult<()> {
         let named = options.as_ref().and_then(|options| options.profile.as_ref());
         match named {
@@ -132,7 +132,7 @@ impl SessionState {
         self.forks == FORKS.load(Ordering::Relaxed) && self.closed.load(Ordering::Acquire)
     }
 
-    /// Begins a call that may run Python code, unless the session is closed.
+    /// Begins a call that may run Python code. Raises if the session is closed.
     pub fn enter(&self, py: Python<'_>) -> PyResult<Inside> {
         self.check_open()?;
         Inside::nested(py)
@@ -148,28 +148,30 @@ impl SessionState {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets all prepared statements.
+    /// Empties the cache of prepared statements.
     fn clear_cache(&self) {
         let mut cache = self.cache();
         self.emptied.fetch_add(1, Ordering::AcqRel);
         let dropped = std::mem::replace(&mut *cache, LruCache::unbounded());
-        // Not before: Python objects go with them.
+        // The statements are dropped after the lock is released: they own Python objects, whose
+        // release may run Python code.
         drop(cache);
         drop(dropped);
     }
 
-    /// The prepared statement of this text, if it is in the cache.
+    /// The prepared statement of this text, if it is cached.
     pub fn cached(&self, py: Python<'_>, text: &str) -> Option<Py<Prepared>> {
         self.cache().get(text).map(|prepared| prepared.clone_ref(py))
     }
 
-    /// When the cache was emptied last, as [`SessionState::remember`] wants to know it.
+    /// How often the cache was emptied, for [`SessionState::remember`].
     pub fn epoch(&self) -> u64 {
         self.emptied.load(Ordering::Acquire)
     }
 
-    /// Puts a statement into the cache, unless that was emptied since `epoch`, when it began to be
-    /// prepared: it may mean something else by now.
+    /// Caches a prepared statement. `epoch` is the [`SessionState::epoch`] at which its preparation
+    /// began. If the cache was emptied since then, the statement is not cached: its text may have
+    /// another meaning now.
     pub fn remember(
         &self,
         py: Python<'_>,
@@ -189,7 +191,8 @@ impl SessionState {
         Ok(prepared)
     }
 
-    /// Forgets prepared statements when a `USE` has changed what their unqualified names mean.
+    /// Empties the cache if a `USE` has changed the keyspace, and so the meaning of unqualified
+    /// names.
     fn follow_keyspace(&self) {
         let now = self.engine.keyspace();
         let mut known = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,19 +204,30 @@ impl SessionState {
         }
     }
 
-    /// For a statement that is about to change the schema, if this one does.
+    /// The guard for a statement that changes the schema; `None` for other statements.
     pub fn changing(self: &Arc<Self>, text: &str) -> Option<SchemaChange> {
         changes_schema(text).then(|| SchemaChange(self.clone()))
     }
 }
 
-/// A schema statement under way. Whatever becomes of it, prepared statements are forgotten: the
-/// server gives the same text the same id, so nothing else would tell that types have changed.
+/// A schema statement in flight. When it ends, with any outcome, the cache of prepared statements
+/// is emptied. The server assigns the same id to the same text, so nothing else would show that
+/// types have changed.
 pub struct SchemaChange(Arc<SessionState>);
 
 impl Drop for SchemaChange {
     fn drop(&mut self) {
         self.0.clear_cache();
+    }
+}
+
+impl Origin for SessionState {
+    fn engine(&self) -> &turbocql_engine::Session {
+        &self.engine
+    }
+
+    fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 }
 
@@ -223,34 +237,26 @@ impl Drop for SessionState {
     }
 }
 
-/// Nothing where a call leaves everything to the session.
-pub type Options = Option<Arc<RequestOptions>>;
-
-/// What they say.
-pub fn given(options: &Options) -> &RequestOptions {
-    static NOTHING: LazyLock<RequestOptions> = LazyLock::new(RequestOptions::default);
-    options.as_deref().unwrap_or_else(|| &NOTHING)
-}
-
 pub struct ExecuteStep {
     pub session: Arc<SessionState>,
-    /// Set for a text that was not prepared.
+    /// Set for a text that was sent without being prepared.
     pub plain: Option<Plain>,
     pub schema: Option<SchemaChange>,
     pub rows: RowsAs,
 }
 
-/// A text that is sent as it is.
+/// A text that is sent without being prepared.
 pub struct Plain {
     pub text: Arc<str>,
     pub options: Options,
-    /// The session's when it was sent.
+    /// The keyspace of the session when the text was sent.
     pub keyspace: Option<String>,
 }
 
 impl Plain {
-    /// What its further pages are fetched with. A statement that names its keyspace goes on after a
-    /// `USE`; of another one the tables would not be the same.
+    /// The source of the pages after the first. After a `USE`, pages of a statement that names its
+    /// keyspace can still be fetched. Another statement would read tables of the new keyspace, so
+    /// its source has the old keyspace, and the pager checks it.
     fn source(self, response: &Response) -> (PageSource, Options) {
         let Plain { text, options, keyspace } = self;
         let keyspace = keyspace.filter(|keyspace| {
@@ -302,7 +308,7 @@ fn changes_schema(text: &str) -> bool {
     is_one_of(text, &["CREATE", "ALTER", "DROP"])
 }
 
-/// A `USE` that is prepared would change the keyspace of one connection only.
+/// Whether the text is a `USE`. A prepared one would change the keyspace of one connection only.
 fn changes_keyspace(text: &str) -> bool {
     is_one_of(text, &["USE"])
 }
@@ -312,11 +318,12 @@ fn is_one_of(text: &str, words: &[&str]) -> bool {
     words.iter().any(|word| word.eq_ignore_ascii_case(first))
 }
 
+/// The error for a completion that a step does not expect.
 pub fn out_of_turn() -> PyErr {
-    pyo3::exceptions::PyRuntimeError::new_err("an arrival out of turn")
+    pyo3::exceptions::PyRuntimeError::new_err("an operation got an unexpected completion")
 }
 
-/// What to do with a statement once it is prepared.
+/// The action that follows the preparation of a statement.
 pub enum Then {
     Return,
     Execute { values: Option<Py<PyAny>>, options: Options, rows: RowsAs },
@@ -380,7 +387,8 @@ impl Then {
 pub struct Session(pub Arc<SessionState>);
 
 impl SessionState {
-    /// Runs `then` with the statement prepared: at once when it is in the cache.
+    /// Runs `then` with the prepared statement: at once if it is cached, otherwise after it was
+    /// prepared.
     pub fn with_prepared(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -405,6 +413,7 @@ impl SessionState {
         Ok(op)
     }
 
+    /// Runs `then` with a prepared statement.
     pub fn start(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -420,7 +429,8 @@ impl SessionState {
 
 #[pymethods]
 impl Session {
-    /// A statement or a batch, sent at once; with keyword arguments.
+    /// Executes a statement or a batch. The request is sent at once, unless the statement must be
+    /// prepared first. `options` are keyword arguments.
     fn execute(
         this: Py<Self>,
         py: Python<'_>,
@@ -428,19 +438,19 @@ impl Session {
         values: Option<Py<PyAny>>,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Op> {
-        let options = GivenOptions::of(options)?;
-        Call { session: this, statement, values, options }.begin(py).map(Op)
+        let options = options::named(options, Place::Execute)?;
+        Execute { session: this, statement, values, options }.begin(py).map(Op)
     }
 
-    /// The same, sent when it is first awaited.
+    /// The coroutine of the same call, which begins when it is first awaited.
     fn call(
         this: Py<Self>,
         statement: Py<PyAny>,
         values: Option<Py<PyAny>>,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<OpAwait> {
-        let options = GivenOptions::of(options)?;
-        Ok(OpAwait::call(Call { session: this, statement, values, options }))
+        let options = options::named(options, Place::Execute)?;
+        Ok(OpAwait::call(Execute { session: this, statement, values, options }))
     }
 
     fn prepare(&self, py: Python<'_>, statement: &Bound<'_, PyAny>) -> PyResult<Op> {
@@ -448,7 +458,7 @@ impl Session {
         self.0.with_prepared(py, text_of(statement)?, Then::Return).map(Op)
     }
 
-    /// Sends one statement for each of many rows of values.
+    /// Executes a statement once for each row of bind values.
     #[allow(clippy::too_many_arguments)]
     fn execute_many(
         &self,
@@ -461,10 +471,7 @@ impl Session {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
-        let request = match options {
-            None => None,
-            Some(options) => Some(Arc::new(options.extract::<CallOptions<'_>>()?.parse()?)),
-        };
+        let request = options::parse(options, Place::Statement)?;
         let rows = rows.try_iter()?.unbind();
         let many = |request: Options| {
             self.0.check_profile(py, &request)?;
@@ -472,11 +479,11 @@ impl Session {
             Ok::<_, PyErr>(Then::Many { rows, options })
         };
         if let Ok(prepared) = statement.cast::<Prepared>() {
-            let then = many(call::under(request, &prepared.get().options))?;
+            let then = many(under(request, &prepared.get().options))?;
             return self.0.start(py, prepared.clone().unbind(), then).map(Op);
         }
         if let Ok(query) = statement.cast::<Query>() {
-            let then = many(call::under(request, &query.get().options))?;
+            let then = many(under(request, &query.get().options))?;
             return self.0.with_prepared(py, query.get().text.clone(), then).map(Op);
         }
         if statement.cast::<super::prepared::Bound_>().is_ok() {
@@ -496,18 +503,18 @@ impl Session {
         self.0.engine.keyspace()
     }
 
-    /// The statements in the cache of prepared ones, the most recently used first.
+    /// The cached prepared statements, the most recently used first.
     #[getter]
     fn prepared(&self, py: Python<'_>) -> Vec<Py<Prepared>> {
         self.0.cache().iter().map(|(_, prepared)| prepared.clone_ref(py)).collect()
     }
 
-    /// Forgets the statements in the cache.
+    /// Empties the cache of prepared statements.
     fn forget_prepared(&self) {
         self.0.clear_cache();
     }
 
-    /// Has values of a user-defined type made into a class of the user's.
+    /// Registers the class for values of a user-defined type. None removes it.
     #[pyo3(signature = (keyspace, name, made))]
     fn register_type(
         &self,
@@ -518,12 +525,13 @@ impl Session {
     ) -> PyResult<()> {
         self.0.check_open()?;
         self.0.shapes.register(py, keyspace, name, made);
-        // A type is registered anew when it has got another field: statements know the old ones.
+        // A type is registered again after a field was added to it. Cached statements have the old
+        // fields.
         self.0.clear_cache();
         Ok(())
     }
 
-    /// Nodes of the cluster, as `turbocql.cluster.Node` takes them.
+    /// The nodes of the cluster, as arguments of `turbocql.cluster.Node`.
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.0.check_open()?;
         cluster::nodes(py, &self.0.engine)
@@ -534,7 +542,7 @@ impl Session {
         self.0.engine.cluster_name()
     }
 
-    /// Host ids and shards of the nodes that have a token's rows.
+    /// The host ids and shards of the replicas of a token.
     fn replicas<'py>(
         &self,
         py: Python<'py>,
@@ -550,27 +558,28 @@ impl Session {
         cluster::metrics(py, &self.0.engine)
     }
 
-    /// Reads anew who is in the cluster.
+    /// Reads the nodes of the cluster again.
     fn refresh(&self) -> PyResult<Op> {
         self.0.check_open()?;
         Ok(Op(cluster::refresh(&self.0)))
     }
 
-    /// Waits until all nodes that are up have the same schema: the 16 bytes of its version.
+    /// Waits until all nodes that are up have the same schema. The result is its version, 16 bytes.
     fn agreement(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
         self.0.check_open()?;
         Ok(Op(cluster::agreement(&self.0, timeout(timeout_s)?)))
     }
 
-    /// Requests on their way.
+    /// The number of requests in flight.
     #[getter]
     fn in_flight(&self) -> usize {
         self.0.runtime.in_flight()
     }
 
-    /// Takes no further requests and waits until those under way have ended, `timeout_s` at most.
+    /// Closes the session. Takes no further requests, and waits for those in flight, up to
+    /// `timeout_s` seconds.
     fn close(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
-        // Zero cancels what is under way.
+        // Zero cancels the requests in flight.
         let limit = match timeout_s.extract::<f64>() {
             Ok(0.0) => Some(std::time::Duration::ZERO),
             _ => timeout(timeout_s)?,
@@ -613,7 +622,7 @@ struct CloseStep {
 }
 
 impl Drop for CloseStep {
-    /// Also when the waiting is interrupted: the session is closed, one way or the other.
+    /// Runs also if the wait was interrupted: the session is closed in any case.
     fn drop(&mut self) {
         self.session.runtime.shutdown();
     }
@@ -628,7 +637,7 @@ impl Step for CloseStep {
     ) -> PyResult<Next> {
         py.detach(|| self.session.runtime.shutdown());
         self.session.clear_cache();
-        // They may hold on to the session.
+        // The registered classes may refer to the session.
         self.session.shapes.clear();
         Ok(Next::Done(py.None()))
     }

@@ -1,4 +1,4 @@
-//! What an event loop runs in its next round, made past `call_soon`.
+//! Makes handles for the ready queue of an event loop, without `call_soon`.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -6,16 +6,20 @@ use pyo3::types::{PyList, PyString};
 use turbocql_values::ffi::quick_path::QuickPath;
 use turbocql_values::ffi::slots::Slotted;
 use turbocql_values::ffi::{make, probe};
-use turbocql_values::value::interned;
+use turbocql_values::python;
 
+/// The slots of `turbocql._notify.Ready`.
 static READY: Slotted = Slotted::new();
 
-/// Handles are tried when the first loop comes.
+/// Turns the quick path on or off by the interpreter alone. [`probe_ready`] probes it when the
+/// first event loop is used.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     QuickPath::Handles.decide(py, |_| Ok(None)).map(drop)
 }
 
-/// The same of what loops run: not before there is a loop, whose modules take long to import.
+/// Probes the handles, unless they have passed the probe before. Returns whether they may be used.
+///
+/// It is not called before there is an event loop, because asyncio's modules take long to import.
 pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
     if READY.is_known() {
         return Ok(true);
@@ -28,7 +32,7 @@ pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
 }
 
 fn try_ready(py: Python<'_>) -> PyResult<Option<String>> {
-    let class = interned::ready(py)?;
+    let class = python::ready(py)?;
     let missing = READY.find(class, &["_told", "_callback"])?;
     if missing.is_some() {
         return Ok(missing);
@@ -44,7 +48,7 @@ fn try_ready(py: Python<'_>) -> PyResult<Option<String>> {
     for (name, part) in ["_told", "_callback"].into_iter().zip(&parts) {
         make::set(&expected, &PyString::new(py, name), part)?;
     }
-    // Each is equal to itself alone.
+    // Handles compare by identity, so their class and GC tracking are compared, not the handles.
     let found = (good, held, made.get_type().is(class), tracked(&made), tracked(&expected));
     let wrong = probe::read(QuickPath::Handles, "a handle", found, (true, true, true, true, true));
     Ok(wrong)
@@ -52,17 +56,25 @@ fn try_ready(py: Python<'_>) -> PyResult<Option<String>> {
 
 /// Whether the GC tracks an object.
 fn tracked(object: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: alive, and the lock is held.
+    // SAFETY: the function needs a live object and the GIL. `object` has a reference to it and
+    // shows that the GIL is held. Tests: integration/test_awaiting.py
+    // (test_handles_that_are_not_as_expected_are_not_used).
     unsafe { ffi::PyObject_GC_IsTracked(object.as_ptr()) != 0 }
 }
 
-/// What asyncio's own loop runs in its next round, and for whom; `None` where there is no memory.
+/// Makes a handle for asyncio's own event loop, which calls `told` in its next round. `callback` is
+/// the callback that error messages name. Returns `None` if there is no memory, or if the slots are
+/// not found.
 pub fn ready<'py>(
     told: &Bound<'py, PyAny>,
     callback: &Bound<'py, PyAny>,
 ) -> Option<Bound<'py, PyAny>> {
-    // SAFETY: two new references for the slots, and the lock is held. It refers to a task, so the
-    // collector has to know it: it was not tracked before, and is whole.
+    // SAFETY: `make` needs an owned reference for each slot that was found, and the GIL. `into_ptr`
+    // makes owned references, `try_ready` finds two slots or forgets the class, and `told` shows
+    // that the GIL is held. `make` returns an owned reference or null. The instance may be tracked:
+    // `make` leaves it untracked, with its slots filled. It must be tracked, because it refers to a
+    // task, which may refer back to it. Tests: integration/test_awaiting.py
+    // (test_tasks_run_on_in_their_own_context).
     unsafe {
         let made = READY.make([told.clone().into_ptr(), callback.clone().into_ptr()]);
         if !made.is_null() {
@@ -72,11 +84,14 @@ pub fn ready<'py>(
     }
 }
 
-/// The address of the function that a builtin calls, and what it is bound to; `None` for other
-/// callables, and for functions that are bound to nothing.
+/// The address of the C function behind a builtin, and the object that the builtin is bound to.
+/// `None` for other callables, and for builtins that are bound to no object.
 pub fn builtin<'a, 'py>(call: &'a Bound<'py, PyAny>) -> Option<(usize, Borrowed<'a, 'py, PyAny>)> {
-    // SAFETY: an object that is alive, and looked into only when it is a builtin of C's; what it is
-    // bound to lives as long.
+    // SAFETY: the two getters need a live builtin function and the GIL. `call` keeps the object
+    // alive and shows that the GIL is held; `PyCFunction_CheckExact` has checked its class.
+    // `bound_to` is borrowed: the builtin keeps it alive, and the `Borrowed` does not outlive
+    // `call` (`'a`). Tests: integration/test_awaiting.py
+    // (test_tasks_of_several_classes_are_told_in_the_order_of_their_answers).
     unsafe {
         if ffi::PyCFunction_CheckExact(call.as_ptr()) == 0 {
             return None;

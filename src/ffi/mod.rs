@@ -1,5 +1,7 @@
-//! The only `unsafe` of the module: slots of classes that pyo3 does not know.
+//! The only `unsafe` code of this crate: cells that the GIL guards, handles for event loops, and
+//! the `am_send` slot of coroutines, which pyo3 does not support.
 #![allow(unsafe_code)]
 
+pub mod gil_cell;
 pub mod handle;
 pub mod send;

@@ -1,7 +1,7 @@
-//! Coroutines that hand over their results as Python's own do: without an exception.
+//! Coroutines that return their results without an exception, as Python's own coroutines do.
 //!
-//! pyo3 knows no `am_send`. Without it a coroutine returns by raising `StopIteration`, which has to
-//! be made, caught and taken apart for every result.
+//! pyo3 does not support the slot `am_send`. Without it, a coroutine returns by raising
+//! `StopIteration`: an exception must be made, caught and unpacked for every result.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,10 +14,10 @@ use pyo3::prelude::*;
 use turbocql_values::ffi::probe;
 use turbocql_values::ffi::quick_path::QuickPath;
 
-/// What a coroutine does when it is run on.
+/// The outcome of resuming a coroutine.
 pub enum Sent {
-    /// It yields itself.
-    Yield,
+    /// An object for the task that drives the coroutine, such as the future that it waits for.
+    Yield(Py<PyAny>),
     Return(Py<PyAny>),
 }
 
@@ -25,12 +25,15 @@ pub trait Sends: PyClass {
     fn send(this: &Bound<'_, Self>) -> PyResult<Sent>;
 }
 
-/// Makes `send` the `am_send` of a class; why it does not, if so.
+/// Sets the `am_send` slot of a class to `send`. Returns the reason if it does not.
 pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
-    let wrong = |what: &str| Ok(Some(format!("{what} is not where it should be in a class")));
-    // SAFETY: a class that pyo3 has made is a heap type, whose asynchronous methods are part of it;
-    // nobody has an instance yet. The slots beside the one that is written are compared with what
-    // CPython itself tells of them, before and after.
+    let wrong = |what: &str| Ok(Some(format!("{what} is not at the expected offset in a class")));
+    // SAFETY: `class` must be a live heap type, which contains the `PyAsyncMethods` that
+    // `tp_as_async` points to. pyo3 makes such types and keeps them for the life of the process;
+    // `py` shows that the GIL is held. No instance uses the slots meanwhile: `init` in lib.rs calls
+    // this while the module is imported. `am_await` is compared with CPython's `PyType_GetSlot`
+    // before the write, and `am_send` after it. Tests: unit/test_quick_paths.py (coroutines),
+    // unit/test_row_iteration.py.
     unsafe {
         let class = T::type_object(py).as_type_ptr();
         let slot = |slot: c_int| ffi::PyType_GetSlot(class, slot) as usize;
@@ -41,7 +44,7 @@ pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
         if read.is_some() || expected == 0 {
             return Ok(read.or(wrong("am_await")?));
         }
-        // It may be there from an import that something ended later.
+        // It may be set already, by an earlier import that failed after this point.
         let function: ffi::sendfunc = send::<T>;
         methods.am_send = Some(function);
         if slot(ffi::Py_am_send) != function as usize {
@@ -53,9 +56,12 @@ pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
     }
 }
 
+/// Resumes a coroutine: the `am_send` of the class of `T`.
+///
 /// # Safety
-/// Called by Python, with its lock held, as `am_send` is: `this` is an instance of the class whose
-/// method this is, and `result` is for the result.
+/// The caller must ensure that the GIL is held, that `this` is a live instance of the class of `T`
+/// or of a class derived from it, and that `result` may be written to. CPython ensures this for
+/// calls of `am_send`.
 unsafe extern "C" fn send<T: Sends>(
     this: *mut ffi::PyObject,
     _value: *mut ffi::PyObject,
@@ -63,10 +69,12 @@ unsafe extern "C" fn send<T: Sends>(
 ) -> ffi::PySendResult {
     let sent = catch_unwind(AssertUnwindSafe(|| {
         Python::attach(|py| {
-            // SAFETY: see above; what has this method is of the class, or of one derived from it.
+            // SAFETY: `this` is a live instance of the class of `T` or of a derived one, by the
+            // `# Safety` section; only these inherit the slot. Tests: unit/test_row_iteration.py,
+            // integration/test_awaiting.py.
             let this = unsafe { Bound::from_borrowed_ptr(py, this).cast_into_unchecked::<T>() };
             match T::send(&this) {
-                Ok(Sent::Yield) => (this.into_ptr(), ffi::PySendResult::PYGEN_NEXT),
+                Ok(Sent::Yield(yielded)) => (yielded.into_ptr(), ffi::PySendResult::PYGEN_NEXT),
                 Ok(Sent::Return(value)) => (value.into_ptr(), ffi::PySendResult::PYGEN_RETURN),
                 Err(error) => {
                     error.restore(py);
@@ -79,7 +87,8 @@ unsafe extern "C" fn send<T: Sends>(
         Python::attach(|py| PyRuntimeError::new_err("a native coroutine panicked").restore(py));
         (std::ptr::null_mut(), ffi::PySendResult::PYGEN_ERROR)
     });
-    // SAFETY: see above.
+    // SAFETY: `result` may be written to, by the `# Safety` section. Tests:
+    // unit/test_row_iteration.py, integration/test_awaiting.py.
     unsafe { *result = value };
     kind
 }

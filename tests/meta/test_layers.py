@@ -20,7 +20,7 @@ from tests.meta.sources import (
 LAYERS = [
     ["errors", "types"],
     ["_checks"],
-    ["_core"],
+    ["_core", "_native_imports"],
     ["policies", "security"],
     ["_options"],
     [
@@ -159,6 +159,44 @@ SOURCES = {crate: "src" if crate == "." else f"{crate}/src" for crate in CRATES}
 def test_crates_are_named_in_their_layer_only(outside: str, crates: list[str]) -> None:
     for path in rust_files(*[SOURCES[crate] for crate in crates]):
         assert not re.search(rf"\b{outside}::", without_comments(path)), path
+
+
+ROOMS = {
+    "crates/values/src": [
+        ["python"],
+        ["failure"],
+        ["binary32", "calendar", "memory", "plan"],
+        ["ending", "error", "traits"],
+        ["ffi"],
+        ["value"],
+        ["row"],
+        ["bind"],
+        ["classes"],
+    ],
+    "crates/accel/src": [
+        ["switch", "types"],
+        ["ffi"],
+        ["scalars"],
+        ["reader"],
+        ["reading"],
+        ["arrays"],
+        ["stand_ins"],
+    ],
+    "src": [["error", "ffi"], ["options"], ["op"], ["classes"]],
+}
+"""The modules of a crate, bottom first: each names only those of earlier lines, and itself."""
+
+
+@pytest.mark.parametrize("source", ROOMS)
+def test_rooms_of_a_crate_are_in_layers(source: str) -> None:
+    level = {name: number for number, names in enumerate(ROOMS[source]) for name in names}
+    for path in rust_files(source):
+        room = path.relative_to(ROOT / source).parts[0].removesuffix(".rs")
+        if room == "lib":
+            continue
+        assert room in level, f"{path}: a new room: say here on which layer it is"
+        for named in re.findall(r"\bcrate::(\w+)", without_comments(path)):
+            assert named == room or level[named] < level[room], f"{path} names crate::{named}"
 
 
 FFI = ("crates/values/src/ffi", "crates/accel/src/ffi", "src/ffi")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -351,6 +352,22 @@ class Exporter:
 
     def __buffer__(self, _flags: int) -> Any:
         return self.export()
+
+
+def test_a_class_with_the_name_of_an_array() -> None:
+    """Its exporter, which runs Python code from Python 3.12 on, empties what is being read."""
+    holder: list[Any] = []
+
+    def export(_: Any, __: int) -> memoryview:
+        holder.clear()
+        gc.collect()
+        return memoryview(array.array("f", [1.0, 2.0]))
+
+    fake: Any = type("array.array", (), {"__buffer__": export})
+    for cql_type in ("list<vector<float, 2>>", "tuple<vector<float, 2>, text>"):
+        holder[:] = [fake(), "a" * 1000]
+        with suppress(EncodeError):
+            encode(cql_type, holder)
 
 
 def test_buffers_of_python_classes() -> None:

@@ -228,3 +228,13 @@ def test_the_answers_of_lightweight_transactions() -> None:
     assert row_maker(Plain, ("[applied]",))((True,)) is None
     made = row_maker(Plain, ("[applied]", "id", "name"))((False, 1, "a"))
     assert made == Plain(1, "a")
+
+
+@pytest.mark.parametrize("names", [("[applied]", "id", "name"), ("id", "name", "[applied]")])
+def test_rows_of_a_transaction(names: tuple[str, ...]) -> None:
+    """ScyllaDB sends the other columns when it was applied, too."""
+    values: dict[str, Any] = {"id": 1, "name": "a"}
+    make = row_maker(Named, names)
+    assert make(tuple({**values, "[applied]": False}[name] for name in names)) == Named(1, "a")
+    assert make(tuple({**values, "[applied]": True}[name] for name in names)) is None
+    assert row_maker(Named, ("[applied]",))((True,)) is None

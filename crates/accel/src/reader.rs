@@ -1,4 +1,5 @@
-//! How bytes become the values that the package `cassandra` makes of them, of all its types.
+//! Trees of readers. A reader describes, for one type, how bytes become the value that the package
+//! `cassandra` makes of them.
 
 use std::sync::Arc;
 
@@ -9,54 +10,56 @@ use pyo3::types::{PyBool, PyDict, PyString, PyTuple, PyType};
 use turbocql_codec::Plan;
 
 use turbocql_values::classes::cql_type::CqlType_;
-use turbocql_values::value::{HostPlan, is_atomic};
+use turbocql_values::plan::HostPlan;
+use turbocql_values::traits::traits;
 
-use crate::ffi::reference::makes;
+use crate::types::{has_drivers_class, makes};
 
-/// How bytes become values, of one type.
+/// How bytes become values of one type.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ValueReader {
     pub kind: Kind,
     pub empty: Empty,
-    /// Types in types.
+    /// How deep types are nested; 1 for a scalar.
     depth: usize,
 }
 
-/// What zero bytes are, where a type does not read them.
+/// What a value of zero bytes becomes.
 pub enum Empty {
+    /// The type decodes zero bytes as it does any others.
     Read,
     None,
-    /// What stands for it.
+    /// This object.
     Object(Py<PyAny>),
 }
 
 pub enum Kind {
-    /// A scalar, or a vector of bare numbers.
+    /// A scalar, or a vector of numbers, which are written without lengths.
     Leaf(Arc<HostPlan>),
     List(Py<ValueReader>),
     Set(Py<ValueReader>, SetClass),
     Map(Box<(Py<ValueReader>, Py<ValueReader>)>, MapClass),
     Tuple(Vec<Py<ValueReader>>),
     Udt(Vec<Py<ValueReader>>, UdtClass),
-    /// So many, of so many bytes each where that is fixed.
+    /// The element, the dimension, and the bytes of an element where its width is fixed.
     Vector(Py<ValueReader>, usize, Option<usize>),
-    /// The same value in another type.
+    /// A type that wraps another, with the same values: frozen or reversed.
     Through(Py<ValueReader>),
-    /// By the driver's class of the type, whose `deserialize` is called.
+    /// Not read natively: `deserialize` of this class of the driver is called.
     Python(Py<PyAny>),
 }
 
 pub struct SetClass {
-    /// Called with a list.
+    /// Called with the list of elements; returns the set.
     pub make: Py<PyAny>,
-    /// The class that keeps elements in order in a list of that name, where calling it does just
-    /// that.
+    /// The driver's `SortedSet`, which keeps its elements sorted in the list `_items`. None where
+    /// calling `make` does anything else.
     pub sorted: Option<Py<PyAny>>,
 }
 
 pub struct MapClass {
     pub class: Py<PyAny>,
-    /// The driver's class of its keys.
+    /// The driver's class of the key type.
     pub key: Py<PyAny>,
 }
 
@@ -66,25 +69,25 @@ pub struct UdtClass {
     pub keyspace: Py<PyAny>,
     pub name: Py<PyAny>,
     pub fields: Vec<Py<PyString>>,
-    /// A class of named tuples that does no more than to be one.
+    /// The named tuple class of the type, if it is exactly as `collections.namedtuple` makes it.
     pub plain: Option<Py<PyAny>>,
 }
 
-/// How deep types may be in one another: the driver's own way ends by Python's limit.
+/// The maximum nesting of types. The driver's own functions end at Python's recursion limit.
 const DEEPEST: usize = 200;
 
 type Given<'py> = Bound<'py, ValueReader>;
 
-/// `empty` is true where a type reads zero bytes, None where they are no value, or else what
-/// stands for them.
+/// In all constructors, `empty` says what a value of zero bytes becomes: True where the type
+/// decodes zero bytes, None for None, or any other object for that object.
 #[pymethods]
 impl ValueReader {
-    /// A scalar, or a vector of bare numbers.
+    /// A scalar, or a vector of numbers, which are written without lengths.
     #[staticmethod]
     fn leaf(cql_type: &Bound<'_, CqlType_>, empty: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
         let plan = cql_type.get().plan(cql_type.py())?;
         if !makes(plan) {
-            return Err(PyValueError::new_err("values of this type are not read natively"));
+            return Err(PyValueError::new_err("there is no native reader for this type"));
         }
         ValueReader::new(Kind::Leaf(plan.clone()), empty)
     }
@@ -94,8 +97,8 @@ impl ValueReader {
         ValueReader::new(Kind::List(element.unbind()), empty)
     }
 
-    /// `make` is called with a list; `sorted` is the class that this gives an instance of, where it
-    /// does no more than to put the list in order.
+    /// `make` is called with the list of elements. `sorted` is the class of its result, where the
+    /// call does no more than sort the list.
     #[staticmethod]
     fn set_of(
         element: Given<'_>,
@@ -106,7 +109,8 @@ impl ValueReader {
         ValueReader::new(Kind::Set(element.unbind(), SetClass { make, sorted }), empty)
     }
 
-    /// Made as an instance of a class that keeps the driver's class of the keys.
+    /// Maps become instances of `owner`, which keep `key_class`, the driver's class of the key
+    /// type.
     #[staticmethod]
     fn map_of(
         key: Given<'_>,
@@ -124,7 +128,8 @@ impl ValueReader {
         ValueReader::new(Kind::Tuple(parts.into_iter().map(Bound::unbind).collect()), empty)
     }
 
-    /// `owner` is the driver's class; `plain` its class of named tuples, if that is no more than one.
+    /// `owner` is the driver's class of the type. `plain` is its named tuple class, if that is
+    /// exactly as `collections.namedtuple` makes it.
     #[staticmethod]
     fn udt(
         owner: Py<PyType>,
@@ -140,12 +145,12 @@ impl ValueReader {
         if let Some(plain) = &udt.plain
             && !plain.bind(empty.py()).cast::<PyType>()?.is_subclass_of::<PyTuple>()?
         {
-            return Err(PyValueError::new_err("a class of named tuples is a subclass of tuple"));
+            return Err(PyValueError::new_err("a named tuple class must be a subclass of tuple"));
         }
         ValueReader::new(Kind::Udt(parts, udt), empty)
     }
 
-    /// Of a type of as many dimensions.
+    /// `cql_type` is the vector's own type: it has the dimension and the width of an element.
     #[staticmethod]
     fn vector_of(
         element: Given<'_>,
@@ -159,28 +164,27 @@ impl ValueReader {
         ValueReader::new(kind, empty)
     }
 
-    /// The same value in another type.
+    /// A type that wraps another, with the same values.
     #[staticmethod]
     fn through(inner: Given<'_>, empty: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
         ValueReader::new(Kind::Through(inner.unbind()), empty)
     }
 
-    /// By the `deserialize` of the driver's class.
+    /// A reader that calls `deserialize` of the driver's class `owner`.
     #[staticmethod]
     fn python(owner: Py<PyAny>, empty: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
         ValueReader::new(Kind::Python(owner), empty)
     }
 
-    /// Of a vector whose elements have no lengths, the bytes of one.
+    /// The bytes of one element, for a vector type whose elements are written without lengths; None
+    /// for all other types.
     #[staticmethod]
     fn element_width(cql_type: &Bound<'_, CqlType_>) -> PyResult<Option<usize>> {
-        Ok(match &**cql_type.get().plan(cql_type.py())? {
-            Plan::Vector(vector) => vector.width,
-            _ => None,
-        })
+        let plan = cql_type.get().plan(cql_type.py())?;
+        Ok(if let Plan::Vector(vector) = &**plan { vector.width } else { None })
     }
 
-    /// Whether it is more than a function of Python's.
+    /// False if it only calls `deserialize` of the driver's class.
     #[getter]
     fn is_native(&self) -> bool {
         !matches!(self.kind, Kind::Python(_))
@@ -231,19 +235,24 @@ impl ValueReader {
         let mut made = ValueReader { kind, empty, depth: 0 };
         made.depth = 1 + made.parts().iter().map(|part| part.get().depth).max().unwrap_or(0);
         if made.depth > DEEPEST {
-            return Err(PyValueError::new_err("types are too deep in one another"));
+            return Err(PyValueError::new_err("types are nested too deep"));
         }
         Ok(made)
     }
 
-    /// Whether no value refers to other objects.
+    /// Whether no value refers to other objects, so that the GC need not track a row of them.
     pub fn is_atomic(&self) -> bool {
-        // Dates and times of the driver's have a dict.
+        // Instances of the driver's Date, Time and Duration have a dict.
         match &self.kind {
-            Kind::Leaf(plan) => {
-                is_atomic(plan) && !matches!(**plan, Plan::Date | Plan::Time | Plan::Duration)
-            }
-            _ => false,
+            Kind::Leaf(plan) => traits(plan).atomic && !has_drivers_class(plan),
+            Kind::List(_)
+            | Kind::Set(..)
+            | Kind::Map(..)
+            | Kind::Tuple(_)
+            | Kind::Udt(..)
+            | Kind::Vector(..)
+            | Kind::Through(_)
+            | Kind::Python(_) => false,
         }
     }
 
@@ -257,14 +266,14 @@ impl ValueReader {
         }
     }
 
-    /// Whether it holds user-defined types.
+    /// Whether it is or contains a user-defined type.
     pub fn has_udts(&self) -> bool {
         let is_one = matches!(self.kind, Kind::Udt(..));
         is_one || self.parts().into_iter().any(|part| part.get().has_udts())
     }
 
-    /// Tells the driver's classes of user-defined types what the user's classes for them are, as
-    /// the driver does whenever it reads a description.
+    /// Sets `mapped_class` of the driver's classes of user-defined types to the classes that the
+    /// user registered. The driver does this whenever it reads the description of columns.
     pub fn register(&self, known: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = known.py();
         for part in self.parts() {

@@ -1,4 +1,4 @@
-//! The tree of CQL types, as a statement's metadata or a piece of CQL text describes it.
+//! CQL types as trees, read from a statement's metadata or from CQL text.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -37,15 +37,16 @@ pub enum CqlType {
     Udt(Arc<UdtType>),
     /// Element type and dimension.
     Vector(Box<CqlType>, u32),
-    /// Java's `CompositeType`, which CQL has no name for.
+    /// Java's `CompositeType`, for which CQL has no name.
     Composite(Vec<CqlType>),
-    /// Changes nothing on the wire; kept so that a parsed type prints back as it was written.
+    /// `frozen<...>` changes nothing on the wire. It is kept so that a parsed type prints as it was
+    /// written.
     Frozen(Box<CqlType>),
-    /// A Java class that CQL has no name for; its values are bytes.
+    /// A Java class for which CQL has no name. Its values are bytes.
     Custom(String),
 }
 
-/// A user-defined type: where it lives, and its fields in declaration order.
+/// A user-defined type: its keyspace and name, and its fields in declaration order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UdtType {
     /// Empty when the type was written without a keyspace.
@@ -54,12 +55,12 @@ pub struct UdtType {
     pub fields: Vec<(String, CqlType)>,
 }
 
-/// How deep types may nest. Cassandra itself refuses far earlier; the bound keeps every recursion
-/// over a type, and over a value of it, within a small stack.
+/// The maximum depth of nested types. Cassandra's own limit is far lower. This one keeps every
+/// recursion over a type, and over a value of it, within a small stack.
 pub const MAX_DEPTH: usize = 64;
 
-/// How many types one type may be made of. Types are trees: a part that stands at many places is
-/// there as often.
+/// The maximum number of types in the tree of one type. A type that occurs several times in the
+/// tree counts each time.
 pub const MAX_PARTS: usize = 65_536;
 
 impl CqlType {
@@ -72,22 +73,23 @@ impl CqlType {
         inner
     }
 
-    /// How many types this one is made of, itself included; no more than [`MAX_PARTS`] + 1 are
-    /// counted.
+    /// The number of types in the tree, this one included. Counting stops at [`MAX_PARTS`] + 1.
     pub fn parts(&self) -> usize {
         let mut seen = 0;
-        // What else may be wrong is not asked here.
+        // Other errors of the type do not matter for the count.
         let _ = self.check_parts(&mut seen, MAX_DEPTH);
         seen
     }
 
-    /// What makes this type unfit to be compiled: too deep, too large, or a vector whose elements
-    /// have no bytes, of which a few bytes could hold any number.
+    /// Refuses types that cannot be compiled. These are types that are too deep or too large, and
+    /// vectors whose elements have zero bytes: a few bytes could hold any number of such elements.
+    /// Keyspace names that a Java class name cannot contain and duplicate field names are refused
+    /// too.
     pub fn check(&self) -> Result<(), String> {
         self.check_parts(&mut 0, MAX_DEPTH)
     }
 
-    /// Stops at the bound: one part may stand at exponentially many places.
+    /// Stops at [`MAX_PARTS`], because the same type can occur exponentially often in the tree.
     fn check_parts(&self, seen: &mut usize, left: usize) -> Result<(), String> {
         let Some(left) = left.checked_sub(1) else {
             return Err(format!("the type nests deeper than {MAX_DEPTH} levels"));
@@ -101,7 +103,7 @@ impl CqlType {
             CqlType::Vector(t, _) => {
                 t.check_parts(seen, left)?;
                 if vector::element_width(t) == Some(0) {
-                    return Err("the elements of a vector cannot be vectors of none".to_owned());
+                    return Err("the elements of a vector cannot be 0 bytes wide".to_owned());
                 }
                 Ok(())
             }
@@ -114,10 +116,10 @@ impl CqlType {
             }
             CqlType::Udt(udt) => {
                 udt.fields.iter().try_for_each(|(_, t)| t.check_parts(seen, left))?;
-                // What Java writes has no way to quote it.
+                // A Java class name has no syntax to quote these characters.
                 let marks = |c: char| matches!(c, '(' | ')' | ',' | ':') || c.is_whitespace();
                 if udt.keyspace.contains(marks) {
-                    return Err(format!("no keyspace can be called {:?}", udt.keyspace));
+                    return Err(format!("{:?} is not a valid keyspace name", udt.keyspace));
                 }
                 let mut names = HashSet::new();
                 match udt.fields.iter().find(|(name, _)| !names.insert(name)) {
@@ -149,15 +151,16 @@ impl CqlType {
         }
     }
 
-    /// As CQL, with the fields of each user-defined type in braces behind its name: what
-    /// [`crate::parse::cql::parse`] reads as this type again.
+    /// The type as CQL, with the fields of each user-defined type in braces after its name.
+    /// [`crate::parse::cql::parse`] reads the text as the same type.
     pub fn definition(&self) -> String {
         Written { cql_type: self, fields: true }.to_string()
     }
 
-    /// The CQL keyword of a type without parameters.
-    pub fn keyword(&self) -> Option<&'static str> {
-        Some(match self {
+    /// The kind of type: the CQL keyword of a type without parts, or `list`, `set`, `map`, `tuple`,
+    /// `composite`, `udt`, `vector`, `frozen`, `custom`.
+    pub fn kind(&self) -> &'static str {
+        match self {
             CqlType::Ascii => "ascii",
             CqlType::Text => "text",
             CqlType::TinyInt => "tinyint",
@@ -178,16 +181,50 @@ impl CqlType {
             CqlType::Time => "time",
             CqlType::Timestamp => "timestamp",
             CqlType::Duration => "duration",
-            CqlType::List(_)
-            | CqlType::Set(_)
-            | CqlType::Map(..)
-            | CqlType::Tuple(_)
-            | CqlType::Composite(_)
-            | CqlType::Udt(_)
-            | CqlType::Vector(..)
-            | CqlType::Frozen(_)
-            | CqlType::Custom(_) => return None,
-        })
+            CqlType::List(_) => "list",
+            CqlType::Set(_) => "set",
+            CqlType::Map(..) => "map",
+            CqlType::Tuple(_) => "tuple",
+            CqlType::Composite(_) => "composite",
+            CqlType::Udt(_) => "udt",
+            CqlType::Vector(..) => "vector",
+            CqlType::Frozen(_) => "frozen",
+            CqlType::Custom(_) => "custom",
+        }
+    }
+
+    /// The types of the parts: elements, key and value, components, fields, or the type in
+    /// `frozen`.
+    pub fn subtypes(&self) -> Vec<&CqlType> {
+        match self {
+            CqlType::List(t) | CqlType::Set(t) | CqlType::Vector(t, _) | CqlType::Frozen(t) => {
+                vec![t]
+            }
+            CqlType::Map(key, value) => vec![key, value],
+            CqlType::Tuple(types) | CqlType::Composite(types) => types.iter().collect(),
+            CqlType::Udt(udt) => udt.fields.iter().map(|(_, t)| t).collect(),
+            CqlType::Ascii
+            | CqlType::Text
+            | CqlType::TinyInt
+            | CqlType::SmallInt
+            | CqlType::Int
+            | CqlType::BigInt
+            | CqlType::Counter
+            | CqlType::VarInt
+            | CqlType::Float
+            | CqlType::Double
+            | CqlType::Decimal
+            | CqlType::Boolean
+            | CqlType::Blob
+            | CqlType::Uuid
+            | CqlType::TimeUuid
+            | CqlType::Inet
+            | CqlType::Date
+            | CqlType::Time
+            | CqlType::Timestamp
+            | CqlType::Duration
+            | CqlType::Custom(_) => Vec::new(),
+        }
     }
 }
 
@@ -200,7 +237,7 @@ impl fmt::Display for CqlType {
 /// A type as CQL text.
 struct Written<'a> {
     cql_type: &'a CqlType,
-    /// Whether user-defined types bring their fields.
+    /// Whether user-defined types are written with their fields.
     fields: bool,
 }
 
@@ -225,7 +262,26 @@ impl fmt::Display for Written<'_> {
                 write!(f, "'{}'", self.cql_type.class_name().replace('\'', "''"))
             }
             CqlType::Custom(class) => write!(f, "'{}'", class.replace('\'', "''")),
-            simple => f.write_str(simple.keyword().unwrap_or_default()),
+            CqlType::Ascii
+            | CqlType::Text
+            | CqlType::TinyInt
+            | CqlType::SmallInt
+            | CqlType::Int
+            | CqlType::BigInt
+            | CqlType::Counter
+            | CqlType::VarInt
+            | CqlType::Float
+            | CqlType::Double
+            | CqlType::Decimal
+            | CqlType::Boolean
+            | CqlType::Blob
+            | CqlType::Uuid
+            | CqlType::TimeUuid
+            | CqlType::Inet
+            | CqlType::Date
+            | CqlType::Time
+            | CqlType::Timestamp
+            | CqlType::Duration => f.write_str(self.cql_type.kind()),
         }
     }
 }
@@ -249,7 +305,7 @@ impl Written<'_> {
     }
 }
 
-/// An identifier where a type stands: also quoted when it would be read as another type.
+/// The name of a user-defined type. It is also quoted if it would be read as a built-in type.
 struct TypeName<'a>(&'a str);
 
 impl fmt::Display for TypeName<'_> {
@@ -262,7 +318,8 @@ impl fmt::Display for TypeName<'_> {
     }
 }
 
-/// An identifier as CQL wants it: quoted unless it is plain lower case.
+/// An identifier in CQL. It is quoted unless it is lower-case ASCII letters, digits and
+/// underscores, and begins with a letter.
 pub struct Identifier<'a>(pub &'a str);
 
 impl fmt::Display for Identifier<'_> {
@@ -328,7 +385,7 @@ mod tests {
         assert!(vector(none.clone(), 5).check().is_err());
         assert!(vector(CqlType::Frozen(Box::new(none.clone())), u32::MAX).check().is_err());
         assert!(vector(vector(none, 3), 3).check().is_err());
-        // These carry their lengths, of one byte at least.
+        // These elements have lengths, of at least one byte each.
         assert_eq!(vector(vector(CqlType::Text, 0), 5).check(), Ok(()));
     }
 }

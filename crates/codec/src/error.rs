@@ -1,26 +1,26 @@
-//! What can go wrong between a value and its bytes.
+//! Errors of encoding and decoding.
 
 use std::fmt;
 
 use crate::path::{Path, Segment};
 
-/// Bytes that are not a value of their type. Small, so that it travels in registers; the caller
-/// who knows the place adds it.
+/// Bytes that are not a value of their type, or a value that the type cannot hold. It is small, so
+/// that it is returned in registers; the caller adds the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// A fixed-width value of the wrong length: expected, got.
     Length(usize, usize),
-    /// A value that needs more bytes than there are: needed, left.
+    /// A value needs more bytes than are left: needed, left.
     Short(usize, usize),
     /// Bytes left over after the value.
     Trailing(usize),
-    /// A length below zero where none may be.
+    /// A negative length where it is not allowed.
     NegativeLength(i32),
-    /// More elements than the bytes could hold: count, bytes.
+    /// More elements than the bytes can hold: count, bytes.
     Count(i32, usize),
-    /// What is wrong, for everything that has its own rule.
+    /// Any other error, with its description.
     Invalid(&'static str),
-    /// A number beyond what the type can hold: what is wrong.
+    /// A number out of the range of the type, with a description.
     Range(&'static str),
 }
 
@@ -39,16 +39,16 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// A value that does not fit its CQL type, or bytes that are no value of it: where, what was
-/// expected, what came.
+/// A value that its CQL type does not take, or bytes that are not a value of the type: the place,
+/// and what was expected and found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodecError {
     pub path: Path,
-    /// The CQL type at the place that failed, as CQL.
+    /// The type at the place that failed, as CQL text.
     pub cql_type: String,
     /// The rest of the message, such as `expected text, got int 7`.
     pub reason: String,
-    /// Whether the value is of a class that the type takes, but beyond the type's range.
+    /// Whether the value is of a class that the type takes, but out of the type's range.
     pub out_of_range: bool,
 }
 
@@ -62,13 +62,13 @@ impl CodecError {
         })
     }
 
-    /// The same error, about a value beyond its type's range.
+    /// The same error, marked as out of range.
     pub fn beyond_range(mut self: Box<Self>) -> Box<Self> {
         self.out_of_range = true;
         self
     }
 
-    /// The same error, one step further out.
+    /// The same error, with one more outer step in its path.
     pub fn at(mut self: Box<Self>, segment: Segment) -> Box<Self> {
         self.path.push_outer(segment);
         self

@@ -1,9 +1,10 @@
-//! CQL values to bytes and back.
+//! Encodes and decodes CQL values.
 //!
 //! This crate knows the wire layout of every CQL type, how cells are framed into rows and pages,
-//! and how partition keys become tokens. It knows neither Python nor the network, so it can be
+//! and how partition keys become tokens. It does not depend on Python or the network, so it can be
 //! fuzzed and measured alone.
 #![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod cql_type;
 pub mod error;

@@ -1,4 +1,4 @@
-//! A page of result rows: the frame's own bytes and what its columns are.
+//! A page of result rows: its columns, and the bytes of the frame.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Column {
     pub cql_type: CqlType,
 }
 
-/// Result rows as they came: nothing is decoded until somebody says into what.
+/// Result rows as received. They are decoded later, when the caller chooses into what.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub columns: Arc<[Column]>,
@@ -30,15 +30,16 @@ pub struct Page {
 impl Page {
     /// The cells of all rows, row after row.
     ///
-    /// A count that the bytes cannot hold is refused here, before anybody allocates for it.
+    /// A count of rows that the bytes cannot hold is refused here, before memory is allocated for
+    /// it.
     pub fn cells(&self) -> Result<PageCells<'_>, Malformed> {
         cells(self.columns.len(), self.row_count, &self.rows)
     }
 }
 
-/// The cells of a page that is given by its parts.
+/// The cells of a page, by the numbers of its columns and rows and its bytes.
 pub fn cells(columns: usize, row_count: usize, rows: &[u8]) -> Result<PageCells<'_>, Malformed> {
-    // Rows of no columns take no bytes, so that their count could be anything.
+    // Rows without columns take no bytes, so the bytes could not limit their count.
     if columns == 0 && row_count > 0 {
         return Err(Malformed::Invalid("rows without columns"));
     }
@@ -61,7 +62,7 @@ impl<'a> PageCells<'a> {
         self.reader.value()
     }
 
-    /// How many bytes are left.
+    /// The number of bytes that are not read yet.
     pub fn remaining(&self) -> usize {
         self.reader.remaining()
     }

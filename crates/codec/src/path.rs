@@ -1,4 +1,4 @@
-//! Where inside a value something went wrong.
+//! The place of an error inside a value.
 
 use std::fmt;
 
@@ -11,23 +11,23 @@ pub enum Segment {
     Column(String),
     /// An element of a list, set, tuple or vector.
     Index(usize),
-    /// The key itself of a map's entry, by its position.
+    /// The key of a map's entry, by the entry's position.
     MapKey(usize),
-    /// The value of a map's entry: its key, rendered.
+    /// The value of a map's entry, by its key as text.
     MapValue(String),
     /// A field of a user-defined type.
     Field(String),
 }
 
-/// The way from a column down to a part of its value.
+/// The path from a row or column to the part of its value that failed.
 ///
-/// Steps are added on the way out of a failed call, innermost first, so that a value that fits
-/// pays nothing for it.
+/// Steps are added as an error is returned from call to call, innermost first. A value without an
+/// error pays nothing for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(Vec<Segment>);
 
 impl Path {
-    /// Adds the step that led to everything recorded so far.
+    /// Adds a step outside those recorded so far.
     pub fn push_outer(&mut self, segment: Segment) {
         self.0.push(segment);
     }
@@ -36,7 +36,7 @@ impl Path {
         self.0.is_empty()
     }
 
-    /// Outermost first.
+    /// The steps, outermost first.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.0.iter().rev()
     }
@@ -51,8 +51,13 @@ impl fmt::Display for Path {
                     let after_row = if i == 0 { "" } else { ", " };
                     write!(f, "{after_row}column \"{name}\"")?;
                 }
-                _ if i == 0 => write!(f, "value{}", Step(segment))?,
-                inner => write!(f, "{}", Step(inner))?,
+                Segment::Index(_)
+                | Segment::MapKey(_)
+                | Segment::MapValue(_)
+                | Segment::Field(_) => {
+                    let root = if i == 0 { "value" } else { "" };
+                    write!(f, "{root}{}", Step(segment))?;
+                }
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A type, compiled for encoding and decoding: one match per cell, no look-up by name.
+//! A type compiled for encoding and decoding. A value costs one match and no look-up by name.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use crate::cql_type::{CqlType, UdtType};
 use crate::error::CodecError;
 use crate::types::vector;
 
-/// What to do with a value of a type.
+/// How to encode and decode values of a type.
 ///
-/// `R` is what the host keeps ready for each user-defined type, such as a record class.
+/// `R` is the host's own data for each user-defined type, such as a record class.
 #[derive(Clone, Debug)]
 pub enum Plan<R> {
     Ascii,
@@ -52,14 +52,14 @@ pub struct UdtPlan<R> {
 pub struct VectorPlan<R> {
     pub element: Plan<R>,
     pub dimension: usize,
-    /// Bytes of an element that stands bare.
+    /// The size of an element in bytes, if elements are written without lengths.
     pub width: Option<usize>,
 }
 
 impl<R> Plan<R> {
-    /// Compiles a type; `host` makes what the host keeps for each user-defined type in it.
+    /// Compiles a type. `host` makes the host's data for each user-defined type in it.
     ///
-    /// Fails for types that [`CqlType::check`] refuses, and when `host` does.
+    /// Fails for types that [`CqlType::check`] refuses, and if `host` fails.
     pub fn compile<E>(
         cql_type: &CqlType,
         host: &mut impl FnMut(&UdtType) -> Result<R, E>,
@@ -126,7 +126,7 @@ impl<R> Plan<R> {
         })
     }
 
-    /// The type again, for messages. `frozen` is gone.
+    /// The type, for messages. It has no `frozen`, which the plan does not keep.
     pub fn cql_type(&self) -> CqlType {
         match self {
             Plan::Ascii => CqlType::Ascii,

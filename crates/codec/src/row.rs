@@ -1,4 +1,4 @@
-//! Encoded rows: cells in one arena, each framed as the protocol frames a bound value.
+//! Encoded rows: cells in one arena, each with a length as the protocol writes bound values.
 
 use std::collections::TryReserveError;
 
@@ -9,11 +9,11 @@ use crate::wire;
 pub enum Cell<'a> {
     Value(&'a [u8]),
     Null,
-    /// Leave what the column holds untouched.
+    /// UNSET: the column keeps its value.
     Unset,
 }
 
-/// What can be read as a cell.
+/// A type that can be read as a cell.
 pub trait AsCell {
     fn as_cell(&self) -> Cell<'_>;
 }
@@ -51,10 +51,9 @@ impl RowBuffer {
         }
     }
 
-    /// Makes room for more bytes and rows.
+    /// Reserves room for more bytes and rows.
     ///
-    /// What is pushed without it grows the memory as `Vec` does, which ends the process where there
-    /// is none.
+    /// Without it, a push grows the `Vec`, which aborts the process if there is no memory.
     #[inline]
     pub fn reserve(&mut self, bytes: usize, rows: usize) -> Result<(), TryReserveError> {
         if self.bytes.capacity() - self.bytes.len() < bytes {
@@ -81,9 +80,9 @@ impl RowBuffer {
         self.open_cells += 1;
     }
 
-    /// Appends a cell whose framing and bytes `write` puts at the end of the arena.
+    /// Appends a cell: `write` appends its length and bytes to the arena.
     ///
-    /// When `write` fails, the arena is as it was before the call.
+    /// If `write` fails, the arena is as it was before the call.
     pub fn push_with<E>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
@@ -108,19 +107,19 @@ impl RowBuffer {
         self.finish_row();
     }
 
-    /// Ends the row that the cells since the last call make up.
+    /// Ends a row, which has the cells written since the last finished row.
     pub fn finish_row(&mut self) {
         self.ends.push((self.bytes.len(), self.open_cells));
         self.open_cells = 0;
     }
 
-    /// Forgets the cells written since the last finished row.
+    /// Removes the cells written since the last finished row.
     pub fn abandon_row(&mut self) {
         self.bytes.truncate(self.ends.last().map_or(0, |&(end, _)| end));
         self.open_cells = 0;
     }
 
-    /// Finished rows.
+    /// The number of finished rows.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -129,7 +128,7 @@ impl RowBuffer {
         self.ends.is_empty()
     }
 
-    /// Bytes in the arena.
+    /// The number of bytes in the arena.
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }
@@ -154,7 +153,7 @@ pub struct RowRef<'a> {
 }
 
 impl<'a> RowRef<'a> {
-    /// The cells as they stand in a request body.
+    /// The cells, encoded as in a request body.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }

@@ -1,20 +1,21 @@
-//! Segments: what frames travel in from protocol version 5 on.
+//! Segments, which carry frames since protocol version 5.
 //!
-//! A segment is a header, a payload of 131,071 bytes at most, and the payload's CRC-32 in
-//! little-endian order. The header is a little-endian number: 17 bits of payload length, in the
-//! compressed format 17 bits of the length before compression, and one bit that says whether the
-//! payload holds whole frames. It is followed by its own CRC-24.
+//! A segment is a header, a payload of at most 131,071 bytes, and the payload's CRC-32 in
+//! little-endian order. The header is a little-endian number of these fields, the lowest bits
+//! first: 17 bits for the length of the payload; in the compressed format, 17 bits for its length
+//! before compression; one bit that is 1 if the payload consists of whole frames. The header's own
+//! CRC-24 follows it.
 
-/// Bytes that a payload has at most.
+/// The maximum size of a payload in bytes.
 pub const MOST: usize = (1 << LENGTH_BITS) - 1;
 
-/// Bytes of the CRC behind a payload.
+/// The size in bytes of the CRC after a payload.
 pub const TRAILER: usize = 4;
 
 const LENGTH_BITS: u32 = 17;
 const CRC24: usize = 3;
 
-/// Which of the two headers a connection uses.
+/// The two formats of headers. A connection uses one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Plain,
@@ -22,7 +23,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Bytes of the header, its CRC among them.
+    /// The size of the header in bytes, with its CRC.
     pub const fn header(self) -> usize {
         self.fields() + CRC24
     }
@@ -35,22 +36,23 @@ impl Format {
     }
 }
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes of the payload as it is sent.
+    /// The size in bytes of the payload as sent.
     pub length: u32,
-    /// Bytes of the payload before compression; 0 where it was not worth it. Compressed format only.
+    /// The size in bytes of the payload before compression; 0 if it is sent uncompressed.
+    /// Compressed format only.
     pub uncompressed: u32,
-    /// Whether the payload holds whole frames, and not a part of a long one.
+    /// Whether the payload consists of whole frames; otherwise it is a part of a long frame.
     pub is_self_contained: bool,
 }
 
 impl Header {
-    /// The header's bytes: as many as the format has, the others are zero.
+    /// The header's bytes. The bytes after [`Format::header`] are zero.
     ///
     /// # Panics
-    /// When a length is above [`MOST`].
+    /// If a length is above [`MOST`].
     pub fn bytes(self, format: Format) -> [u8; 8] {
         assert!(self.length as usize <= MOST && self.uncompressed as usize <= MOST);
         let mut fields = u64::from(self.length);
@@ -65,8 +67,8 @@ impl Header {
         (fields | crc << (8 * width)).to_le_bytes()
     }
 
-    /// Reads a header; `None` when there are not as many bytes as the format has, or their CRC is
-    /// another.
+    /// Parses a header. `None` if the number of bytes is not that of the format, or if the CRC does
+    /// not match.
     pub fn read(format: Format, bytes: &[u8]) -> Option<Header> {
         if bytes.len() != format.header() {
             return None;
@@ -92,7 +94,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// The CRC behind a payload: of four known bytes and the payload.
+/// The CRC after a payload: the CRC-32 of four fixed bytes and the payload.
 pub fn payload_crc(payload: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&[0xfa, 0x2d, 0x55, 0xca]);

@@ -4,7 +4,7 @@ use crate::error::Malformed;
 
 /// Packs the encoded parts of a partition key.
 ///
-/// A key of one part is that part; of several, each part is `[uint16 length][bytes][0]`.
+/// A key of one part is that part. In a key of several parts, each is `[uint16 length][bytes][0]`.
 pub fn routing_key(parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Malformed> {
     if let [only] = parts {
         out.extend_from_slice(only);
@@ -23,8 +23,8 @@ pub fn routing_key(parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Malformed> 
 
 /// The Murmur3 token of a packed partition key, equal to the server's `token()`.
 ///
-/// This is the first half of MurmurHash3 x64 128 with seed 0, with the server's one departure
-/// from it: the bytes of the tail are taken as signed.
+/// This is the first half of MurmurHash3 x64 128 with seed 0, with the server's one difference: the
+/// bytes of the tail are taken as signed.
 pub fn murmur3(key: &[u8]) -> i64 {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
@@ -64,7 +64,7 @@ pub fn murmur3(key: &[u8]) -> i64 {
         k ^ (k >> 33)
     };
     let token = finish(h1).wrapping_add(finish(h2)) as i64;
-    // The smallest token marks the ring's beginning and is no key's.
+    // The smallest token marks the beginning of the ring and is never the token of a key.
     if token == i64::MIN { i64::MAX } else { token }
 }
 
@@ -84,8 +84,8 @@ mod tests {
         assert!(routing_key(&[&long, b""], &mut out).is_err());
     }
 
-    /// Of keys of 0, 1, 2, ... bytes, two thirds of which or more have the sign bit: what scylla-driver's
-    /// two implementations, in C and in Python, both answer.
+    /// The tokens of keys of 0, 1, 2, ... bytes; at least two thirds of the bytes have the sign
+    /// bit. scylla-driver's two implementations, in C and in Python, both return these tokens.
     const TOKENS: [i64; 41] = [
         0,
         -7_299_393_527_204_481_650,

@@ -1,10 +1,10 @@
-//! Bounds-checked bytes: the protocol's integers, values and variable-length integers.
+//! The protocol's integers, values and variable-length integers. All reads check bounds.
 
 use crate::error::Malformed;
 
-/// The length that stands for a null value.
+/// The length of a null value.
 pub const NULL: i32 = -1;
-/// The length that stands for "leave this column alone".
+/// The length of UNSET: the column keeps its value.
 pub const UNSET: i32 = -2;
 
 #[inline]
@@ -15,7 +15,7 @@ pub fn put_i32(out: &mut Vec<u8>, value: i32) {
 /// Appends `[int length][bytes]`.
 ///
 /// # Panics
-/// When the value is longer than `i32::MAX`, which no frame could carry.
+/// If the value is longer than `i32::MAX` bytes, which a frame cannot carry.
 #[inline]
 pub fn put_value(out: &mut Vec<u8>, value: &[u8]) {
     let length = i32::try_from(value.len()).expect("a value longer than a frame");
@@ -24,7 +24,7 @@ pub fn put_value(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Leaves room for a length and says where, for [`end_value`].
+/// Leaves room for a length. Returns its position, for [`end_value`].
 #[inline]
 pub fn begin_value(out: &mut Vec<u8>) -> usize {
     let start = out.len();
@@ -32,7 +32,7 @@ pub fn begin_value(out: &mut Vec<u8>) -> usize {
     start
 }
 
-/// Fills in the length of the bytes appended since [`begin_value`].
+/// Writes the length of the bytes appended since [`begin_value`].
 #[inline]
 pub fn end_value(out: &mut [u8], start: usize) -> Result<(), Malformed> {
     let length = i32::try_from(out.len() - start - 4)
@@ -44,7 +44,7 @@ pub fn end_value(out: &mut [u8], start: usize) -> Result<(), Malformed> {
 /// Appends an unsigned variable-length integer: the number of leading one bits of the first byte
 /// is the number of bytes that follow it.
 pub fn put_unsigned_vint(out: &mut Vec<u8>, value: u64) {
-    // Each byte carries seven payload bits, the ninth (last possible) all eight.
+    // Each byte has seven bits of payload; a ninth, the last possible one, has eight.
     let bits = 64 - (value | 1).leading_zeros() as usize;
     let extra = (bits - 1) / 7;
     let extra = extra.min(8);
@@ -64,13 +64,13 @@ pub fn put_vint(out: &mut Vec<u8>, value: i64) {
     put_unsigned_vint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// The bytes as an array, when there are exactly that many.
+/// The bytes as an array of `N` bytes; an error if there are more or fewer.
 #[inline]
 pub fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Malformed> {
     bytes.try_into().map_err(|_| Malformed::Length(N, bytes.len()))
 }
 
-/// Reads from the front of a slice; never past its end.
+/// Reads from the front of a slice and never past its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
-    /// What has not been read.
+    /// The bytes that are not read yet.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         self.array().map(i32::from_be_bytes)
     }
 
-    /// The next `[int length][bytes]`; any length below zero is null.
+    /// The next `[int length][bytes]`. Any negative length is a null.
     #[inline]
     pub fn value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         let length = self.i32()?;
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
-    /// Fails when anything is left.
+    /// Fails if bytes are left.
     #[inline]
     pub fn finish(self) -> Result<(), Malformed> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed::Trailing(self.rest.len())) }

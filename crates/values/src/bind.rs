@@ -1,4 +1,4 @@
-//! The values of a statement's bind markers to the cells of a row.
+//! Encodes the values of a statement's bind markers as the cells of a row.
 
 use std::sync::Arc;
 
@@ -10,21 +10,24 @@ use pyo3::types::{
 };
 use turbocql_codec::{Column, RowBuffer, Segment};
 
+use crate::failure::{Failure, Outcome};
+use crate::memory::{SMALL, room};
+use crate::plan::Classes;
+use crate::plan::HostPlan;
+use crate::python;
 use crate::row::compile_all;
 use crate::value::describe::{cut, describe, describe_key};
 use crate::value::encode::{encode_cell, first_unknown, is_unset};
 use crate::value::record;
-use crate::value::record::Classes;
 use crate::value::sequence::has_labels;
-use crate::value::{Failure, HostPlan, Outcome, SMALL, interned, room};
 
-/// How the values of one bind marker become bytes.
+/// How the values of one bind marker are encoded.
 pub enum Marker {
-    /// By this crate.
+    /// By the compiled plan of the marker's type.
     Native(HostPlan),
-    /// By the `serialize(value, protocol_version)` of an object of the user's.
+    /// By calling `serialize(value, protocol_version)` of a user's object.
     Python(Py<PyAny>),
-    /// As the inner marker says, and then by the `encrypt(column, data)` of a policy.
+    /// By the inner marker, and then by calling `encrypt(column, data)` of an encryption policy.
     Encrypted { inner: Box<Marker>, encrypt: Py<PyAny>, column: Py<PyAny> },
 }
 
@@ -41,7 +44,7 @@ impl Marker {
         }
     }
 
-    /// Appends the framed bytes of a value, null for `None`.
+    /// Appends the cell of a value: its length and bytes, or null for `None`.
     #[inline]
     fn encode(
         &self,
@@ -71,7 +74,7 @@ impl Marker {
         }
     }
 
-    /// The bytes of a value that is not `None`, for markers that Python code has a part in.
+    /// The bytes of a value that is not `None`, for markers that call Python code.
     fn bytes<'py>(
         &self,
         column: &Column,
@@ -84,9 +87,9 @@ impl Marker {
                 let cql_type = &column.cql_type;
                 let mut reason =
                     format!("expected {cql_type}, got {}: {what} failed", describe(value));
-                // An error of this codec says where inside the value.
+                // The text of a codec error names the place inside the value.
                 let ours =
-                    interned::encode_error(py).and_then(|class| cause.value(py).is_instance(class));
+                    python::encode_error(py).and_then(|class| cause.value(py).is_instance(class));
                 if ours.is_ok_and(|ours| ours) {
                     reason = format!("{reason}: {}", cut(&cause.value(py).to_string(), 400));
                 }
@@ -123,9 +126,9 @@ pub struct RowPlan {
     columns: Arc<[Column]>,
     markers: Vec<Marker>,
     names: Vec<Py<PyString>>,
-    /// The number of different marker names: one name may stand at several markers.
+    /// The number of different marker names: several markers may have the same name.
     distinct: usize,
-    /// Markers that make up the partition key.
+    /// Positions of the markers that make up the partition key.
     partition_key: Vec<usize>,
     protocol_version: u8,
 }
@@ -144,7 +147,7 @@ impl RowPlan {
         Ok(RowPlan::with_markers(py, columns, markers, partition_key, UNSET_SINCE))
     }
 
-    /// With a way of its own for each column.
+    /// A plan with one marker per column, for a protocol version.
     pub fn with_markers(
         py: Python<'_>,
         columns: Arc<[Column]>,
@@ -160,7 +163,7 @@ impl RowPlan {
         RowPlan { columns, markers, names, distinct, partition_key, protocol_version }
     }
 
-    /// The objects of the user's that are kept.
+    /// Visits the user's objects that the markers hold, for the GC.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.markers.iter().try_for_each(|marker| marker.traverse(visit))
     }
@@ -177,7 +180,7 @@ impl RowPlan {
         self.protocol_version
     }
 
-    /// Appends one row; on failure the buffer is as it was.
+    /// Appends one row; on failure the buffer is unchanged.
     pub fn encode(&self, values: Option<&Bound<'_, PyAny>>, rows: &mut RowBuffer) -> Outcome<()> {
         let encoded = match values {
             Some(values) => self.encode_values(values, rows),
@@ -186,7 +189,7 @@ impl RowPlan {
         Self::finish(encoded, rows)
     }
 
-    /// Appends one row of values by position; on failure the buffer is as it was.
+    /// Appends one row of values by position; on failure the buffer is unchanged.
     pub fn encode_cells<'py>(
         &self,
         values: impl Iterator<Item = Outcome<Bound<'py, PyAny>>>,
@@ -227,7 +230,7 @@ impl RowPlan {
         if let Ok(dict) = values.cast_exact::<PyDict>() {
             return self.encode_named(values, dict.len(), |name| dict.get_item(name), rows);
         }
-        if values.is_instance(interned::mapping(py)?)? {
+        if values.is_instance(python::mapping(py)?)? {
             return self.encode_named(values, values.len()?, |name| item_of(values, name), rows);
         }
         if let Some(fields) = record::field_names(values)? {
@@ -254,9 +257,11 @@ impl RowPlan {
         self.encode_positional(items.into_iter(), rows)
     }
 
-    /// Where in a named tuple the value of each column is, when it has all columns among its names:
-    /// their order need not be that of the statement. One that has a column's name at another place,
-    /// and not all of them, is refused: which value is whose cannot be told.
+    /// The position of each column's value in a named tuple that has all columns among its names,
+    /// in any order. `None` for tuples that are bound by position.
+    ///
+    /// A named tuple is refused if it has one column's name at another position than the statement,
+    /// and lacks another column's name. Binding it by name or by position would be a guess.
     fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
         let py = values.py();
         let Some(names) = record::names_of(values)? else { return Ok(None) };
@@ -280,7 +285,7 @@ impl RowPlan {
         let Some(elsewhere) = elsewhere else { return Ok(None) };
         let reason = format!(
             "{} has a value called {:?} at another place than the statement, and not all of the \
-             statement's names: give all of them, or a tuple without names",
+             statement's names: pass one that has all names, or a plain tuple",
             crate::value::describe::type_name(values),
             self.columns[elsewhere].name,
         );
@@ -321,13 +326,14 @@ impl RowPlan {
             let value = get(name.bind(py))?;
             missing += usize::from(value.is_none());
             if value.is_none() && self.partition_key.contains(&i) {
-                // A misspelled name explains more than the value that is missing for it.
+                // For a misspelled name, an error that names the unknown key explains more than one
+                // about the missing value.
                 self.check_names(values)?;
             }
             self.encode_marker(i, value, rows)?;
         }
-        // Nearly always every marker has its value and nothing else is there.
-        // Where something is missing, nothing else is there when all entries have been used.
+        // In the common case every marker has a value, and the mapping has no other entries. If
+        // values are missing, it has no other entries as long as the markers used all entries.
         let found = self.columns.len() - missing;
         let alone = self.distinct == self.columns.len() && found == count;
         if (missing == 0 && count == self.distinct) || alone {
@@ -336,8 +342,8 @@ impl RowPlan {
         self.check_names(values)
     }
 
-    /// The fields of an object, by name. One that is missing is no accident of data as a missing
-    /// key may be: the class does not fit the statement.
+    /// Binds the fields of an object by name. A missing field is an error, unlike a missing key: it
+    /// shows that the class does not fit the statement, and is no accident of the data.
     fn encode_attributes(
         &self,
         values: &Bound<'_, PyAny>,
@@ -349,11 +355,11 @@ impl RowPlan {
             let refuse = |why: &str| {
                 let column = &self.columns[i];
                 let class = crate::value::describe::type_name(values);
-                let reason = format!("{class} has no {why}; UNSET is how to leave it out");
+                let reason = format!("{class} has no {why}; UNSET leaves a column unset");
                 let failure = Failure::refused(&column.cql_type, reason);
                 failure.at(|| Segment::Column(column.name.clone()))
             };
-            // Methods, properties and class variables of that name are no fields.
+            // Methods, properties and class variables of that name are not fields.
             if !fields.contains(name.bind(py))? {
                 return Err(refuse("such field"));
             }
@@ -374,7 +380,7 @@ impl RowPlan {
         Err(Failure::refused("row", reason))
     }
 
-    /// Appends the cell of marker `i`: unset where there is no value.
+    /// Appends the cell of marker `i`, which is unset if there is no value.
     fn encode_marker(
         &self,
         i: usize,
@@ -390,7 +396,7 @@ impl RowPlan {
             if self.protocol_version < UNSET_SINCE {
                 let version = self.protocol_version;
                 let reason = format!(
-                    "got no value, and protocol version {version} cannot leave one unset; \
+                    "got no value: protocol version {version} cannot leave a column unset, version \
                      {UNSET_SINCE} can"
                 );
                 return Err(Failure::refused(&self.columns[i].cql_type, reason).at(column));
@@ -413,12 +419,12 @@ fn no_memory() -> Box<Failure> {
     PyMemoryError::new_err(()).into()
 }
 
-/// The value of a key of any mapping.
+/// The value of a mapping's key, or `None` if the mapping lacks the key.
 fn item_of<'py>(
     mapping: &Bound<'py, PyAny>,
     key: &Bound<'py, PyString>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    // Asked first: a defaultdict, or what stands before one, would make the entry.
+    // `contains` comes first: a defaultdict, or a wrapper of one, would insert the missing entry.
     if !mapping.contains(key)? {
         return Ok(None);
     }

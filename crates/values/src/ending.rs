@@ -1,9 +1,9 @@
-//! The end of the interpreter, survived by threads that are still at work.
+//! Lets the interpreter end while other threads are in native calls, without an abort.
 //!
 //! When the interpreter ends, CPython before 3.14 ends each daemon thread that wants to run Python
-//! code by unwinding it. Native frames below that code do not survive this: the process aborts. So
-//! an exit handler lets threads finish the native call that they are in, and holds up those that
-//! would enter another: most programs have ended by then.
+//! code by unwinding its stack. Native frames do not survive this: the process aborts. So an exit
+//! handler lets threads finish the native call that they are in. Threads that would enter another
+//! call are delayed: most programs have ended before the delay is over.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,36 +12,37 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 
-/// Threads inside native calls that may run Python code.
+/// The number of threads inside native calls that may run Python code.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// How long the exit waits for threads that are inside.
+/// How long the exit handler waits for threads that are inside native calls.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a thread is held up that would enter once the exit has begun. Not for ever: a later
-/// exit handler may wait for what the thread does.
+/// How long a thread is delayed that enters a native call after the exit has begun. The delay is
+/// bounded, because a later exit handler may wait for the thread's work.
 const HOLD_UP: Duration = Duration::from_millis(200);
 
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// Set in the thread in which the interpreter ends: later exit handlers may still use us.
+    /// Set in the thread that ends the interpreter. It is not delayed, because later exit handlers
+    /// may still call turbocql.
     static IS_ENDING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Held while a native call may run Python code.
 pub struct Inside(());
 
-/// How deep calls may stand in one another: encoding a value may run code of the user's, which may
-/// encode a value. Each takes up to 64 levels of native frames, of which Python's own limit of
-/// recursion knows nothing.
+/// How deep native calls may nest: encoding a value may run user code, which may encode a value.
+/// Each call takes up to 64 levels of native frames, which Python's recursion limit does not count.
 const DEEPEST: usize = 32;
 
 impl Inside {
-    /// For calls that user code may make from within another one.
+    /// Enters a native call that user code may make from within another one. More than `DEEPEST`
+    /// nested calls are a `RecursionError`.
     pub fn nested(py: Python<'_>) -> PyResult<Inside> {
         if DEPTH.get() >= DEEPEST {
-            let reason = format!("native calls stand more than {DEEPEST} deep in one another");
+            let reason = format!("native calls are nested more than {DEEPEST} deep");
             return Err(PyRecursionError::new_err(reason));
         }
         Ok(Inside::enter(py))
@@ -49,9 +50,11 @@ impl Inside {
 
     pub fn enter(py: Python<'_>) -> Inside {
         if ENDING.load(Ordering::Acquire) && !IS_ENDING.get() {
+            // A thread that sleeps here is not inside: the exit handler must not wait for it.
             let inside = usize::from(DEPTH.get() > 0);
             INSIDE.fetch_sub(inside, Ordering::AcqRel);
-            // When the interpreter is gone by the end of this, it does not return.
+            // `detach` takes the GIL again after the sleep. If the interpreter has ended by then,
+            // it does not return.
             py.detach(|| std::thread::sleep(HOLD_UP));
             INSIDE.fetch_add(inside, Ordering::AcqRel);
         }
@@ -72,12 +75,12 @@ impl Drop for Inside {
     }
 }
 
-/// In a forked child: the other threads, and what they were in, are not there.
+/// Called in a forked child. The other threads do not exist there, nor do their native calls.
 pub fn forked() {
     INSIDE.store(usize::from(DEPTH.get() > 0), Ordering::Release);
 }
 
-/// Called by `atexit`.
+/// Called by `atexit`: waits up to `PATIENCE` for the native calls of other threads.
 #[pyfunction]
 pub fn ending(py: Python<'_>) {
     IS_ENDING.set(true);

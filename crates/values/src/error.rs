@@ -1,21 +1,22 @@
-//! Failures as the exceptions of `turbocql.errors`, which is written in Python.
+//! Turns failures into the exceptions of `turbocql.errors`, which is written in Python.
 
 use std::panic::AssertUnwindSafe;
 
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
-use crate::value::{Failure, interned};
+use crate::failure::Failure;
+use crate::python;
 
-/// Which way a value was going.
+/// Whether a value was being encoded or decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Encode,
     Decode,
 }
 
-/// Calls what makes Python objects. pyo3 panics where Python has no memory for one: that is a
-/// `MemoryError` here.
+/// Calls a closure that makes Python objects. pyo3 panics if Python has no memory for a new object;
+/// this function turns that panic into a `MemoryError`.
 pub fn guarded<T>(call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
         let said = payload.downcast_ref::<&str>().copied();
@@ -27,10 +28,11 @@ pub fn guarded<T>(call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     })
 }
 
-/// What pyo3 says when a new object is null.
+/// Texts in pyo3's panic messages for a new object that is null.
 const OUT_OF_MEMORY: [&str; 2] = ["PyObject pointer is null", "Python API call failed"];
 
-/// The exception for a value that does not fit.
+/// The exception for a failure: an `EncodeError`, `RangeError` or `DecodeError` for a value that
+/// does not fit its type, or the exception that Python code raised.
 pub fn raise(py: Python<'_>, failure: Failure, direction: Direction) -> PyErr {
     let (error, cause) = match failure {
         Failure::Raised(error) => return error,
@@ -42,14 +44,14 @@ pub fn raise(py: Python<'_>, failure: Failure, direction: Direction) -> PyErr {
         Direction::Decode => "decode",
     };
     let arguments = (kind, error.to_string(), error.path.to_string(), error.cql_type.as_str());
-    let made = interned::error_from_codec(py).and_then(|make| make.call1(arguments));
+    let made = python::error_from_codec(py).and_then(|make| make.call1(arguments));
     let raised = made.map_or_else(|error| error, PyErr::from_value);
     raised.set_cause(py, cause);
     raised
 }
 
-/// A `ConfigError`: an option or a setting that is not possible.
+/// A `ConfigError`, for an option or a setting that is not valid.
 pub fn config_error(py: Python<'_>, reason: &str) -> PyErr {
-    let made = interned::config_error(py).and_then(|class| class.call1((reason,)));
+    let made = python::config_error(py).and_then(|class| class.call1((reason,)));
     made.map_or_else(|error| error, PyErr::from_value)
 }

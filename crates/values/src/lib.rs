@@ -1,13 +1,24 @@
 //! Python values to CQL bytes and back: single values, rows of bind values, pages of results, and
 //! the public classes of `turbocql.codec` and `turbocql.protocol`.
 //!
-//! It knows the codec and CPython. It knows no engine and nothing of cassandra-driver's.
+//! This crate depends on the codec and on CPython. It does not depend on the engine or on
+//! cassandra-driver.
 #![deny(unsafe_code)]
+// A match on an enum, such as a CQL type, must name every variant: after a new type is added, the
+// crate does not compile until each match handles it.
+#![deny(clippy::wildcard_enum_match_arm)]
 
+pub mod binary32;
 pub mod bind;
+pub mod calendar;
 pub mod classes;
 pub mod ending;
 pub mod error;
+pub mod failure;
 pub mod ffi;
+pub mod memory;
+pub mod plan;
+pub mod python;
 pub mod row;
+pub mod traits;
 pub mod value;

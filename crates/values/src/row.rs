@@ -1,4 +1,4 @@
-//! A page's cells to rows.
+//! Decodes the cells of a page to rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,11 +9,15 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use turbocql_codec::{Column, Page, Segment, page};
 
 use crate::error::{self, config_error};
-use crate::ffi::rows::{self, Stopped};
-use crate::value::decode::{Choices, Decoder};
-use crate::value::failure::not_the_end;
-use crate::value::record::{Classes, compile, record_class};
-use crate::value::{Failure, HostPlan, Outcome, interned, is_atomic};
+use crate::failure::not_the_end;
+use crate::failure::{Failure, Outcome};
+use crate::ffi::rows::{self, Stopped, Values};
+use crate::plan::Choices;
+use crate::plan::HostPlan;
+use crate::plan::{Classes, compile, record_class};
+use crate::python;
+use crate::traits::traits;
+use crate::value::decode::Decoder;
 
 /// The plan and the name of each column.
 pub fn compile_all(
@@ -27,7 +31,7 @@ pub fn compile_all(
     Ok((plans, names))
 }
 
-/// In what shape rows come.
+/// The kind of object that a row becomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowKind {
     #[default]
@@ -58,11 +62,11 @@ impl RowKind {
     }
 }
 
-/// In what shape rows come, and what they are made into then.
+/// The kind of object that a row becomes, and the user's class or factory, if there is one.
 #[derive(Default)]
 pub struct RowsAs {
     pub kind: RowKind,
-    /// A class or factory of the user's, called with the values by name.
+    /// The user's class or factory, which is called with the values by name.
     pub made: Option<Py<PyAny>>,
 }
 
@@ -78,18 +82,21 @@ impl From<RowKind> for RowsAs {
     }
 }
 
-/// What the rows of a result are made of; shared by all results with equal columns.
+/// The columns of a result with their plans and names, and the classes of its rows. Results with
+/// the same columns share one shape.
 pub struct Shape {
     pub columns: Arc<[Column]>,
     plans: Vec<HostPlan>,
     names: Vec<Py<PyString>>,
-    /// Made when rows are asked for as such: of named tuples, and of dicts, a row of nulls.
+    /// The named tuple class of the rows. Created on first use.
     class: PyOnceLock<Py<PyType>>,
+    /// A dict row whose values are all None. Created on first use.
     empty: PyOnceLock<Py<PyDict>>,
+    /// Whether no value of a row can form reference cycles.
     atomic: bool,
 }
 
-/// Rows as they stand in a frame.
+/// The encoded rows of a frame.
 #[derive(Clone, Copy)]
 pub struct Block<'a> {
     pub rows: &'a [u8],
@@ -105,7 +112,7 @@ impl<'a> From<&'a Page> for Block<'a> {
 impl Shape {
     pub fn new(py: Python<'_>, columns: Arc<[Column]>, classes: &Classes) -> Outcome<Shape> {
         let (plans, names) = compile_all(py, &columns, classes)?;
-        let atomic = plans.iter().all(is_atomic);
+        let atomic = plans.iter().all(|plan| traits(plan).atomic);
         let (class, empty) = (PyOnceLock::new(), PyOnceLock::new());
         Ok(Shape { columns, plans, names, class, empty, atomic })
     }
@@ -141,20 +148,20 @@ impl Shape {
         };
         let rows = self.decode_as(py, block, limit, RowKind::Tuple, choices)?;
         let names = PyTuple::new(py, &self.names)?;
-        let make = interned::row_maker(py)?.call1((made, names))?;
+        let make = python::row_maker(py)?.call1((made, names))?;
         for (i, row) in rows.iter().enumerate() {
-            // The list is nobody else's.
+            // No other code has a reference to this list yet, so it can be changed in place.
             rows.set_item(i, make.call1((row,)).map_err(|error| not_the_end(py, error))?)?;
         }
         let conditional = self.columns.iter().any(|column| column.name == "[applied]");
         if conditional && rows.iter().any(|row| row.is_none()) {
-            // A condition that was met answers without a row.
+            // The maker returns None for a row with the column `[applied]` alone.
             return PyList::new(py, rows.iter().filter(|row| !row.is_none()).collect::<Vec<_>>());
         }
         Ok(rows)
     }
 
-    /// The same, of a kind and made into nothing else.
+    /// Like [`decode`](Shape::decode), without a class or factory of the user's.
     pub fn decode_as<'py>(
         &self,
         py: Python<'py>,
@@ -174,8 +181,8 @@ impl Shape {
             RowKind::Dict => rows::Kind::Dict(self.empty(py)?.bind(py), &self.names),
         };
         let count = block.row_count.min(limit);
-        let decoder = Decoder::new(py, choices);
-        let made = rows::rows(&decoder, &self.plans, &mut cells, count, &kind, self.atomic);
+        let values = Decoded { decoder: Decoder::new(py, choices), plans: &self.plans };
+        let made = rows::rows(py, &values, &mut cells, count, &kind, self.atomic);
         let list = made.map_err(|stopped| match stopped {
             Stopped::Malformed(m) => malformed(m),
             Stopped::Raised(error) => error,
@@ -192,20 +199,47 @@ impl Shape {
     }
 }
 
-/// Shapes by columns, so that row classes and plans outlive single results.
+/// Decodes the cells of rows by plan: by the quick path first, then by the safe path.
+struct Decoded<'a, 'py> {
+    decoder: Decoder<'py>,
+    plans: &'a [HostPlan],
+}
+
+impl<'py> Values<'py> for Decoded<'_, 'py> {
+    #[inline(always)]
+    fn width(&self) -> usize {
+        self.plans.len()
+    }
+
+    #[inline(always)]
+    fn value(&self, column: usize, cell: Option<&[u8]>) -> Result<Bound<'py, PyAny>, Stopped> {
+        let plan = &self.plans[column];
+        if let (Some(bytes), Some(maker)) = (cell, &self.decoder.maker)
+            && let Some(value) = maker.make(self.decoder.py, plan, bytes)
+        {
+            return Ok(value);
+        }
+        let decoded = self.decoder.cell(plan, cell);
+        decoded.map_err(|failure| Stopped::Cell(column, failure))
+    }
+}
+
+/// A cache of shapes by columns, so that row classes and plans outlive single results.
 #[derive(Default)]
 pub struct Shapes {
     kept: std::sync::Mutex<HashMap<usize, Arc<Shape>>>,
-    /// What values of user-defined types become.
+    /// The user's classes for user-defined types.
     classes: std::sync::Mutex<Arc<Classes>>,
 }
 
-/// Shapes kept at most; beyond, all are dropped and the living ones come back by use.
+/// The maximum number of cached shapes. When it is reached, all are dropped; the ones still in use
+/// are cached again when they are next needed.
 const SHAPES: usize = 512;
 
 impl Shapes {
-    /// The shape of these columns. The engine shares one `Arc` among equal results, so the
-    /// address of the columns is the key; the shape kept under it keeps that address taken.
+    /// The shape of these columns. The engine shares one `Arc` among results with equal columns, so
+    /// the address of the columns is the key. A cached shape holds the `Arc`, so the address cannot
+    /// be reused while the shape is cached.
     pub fn get(&self, py: Python<'_>, columns: &Arc<[Column]>) -> Outcome<Arc<Shape>> {
         let key = Arc::as_ptr(columns).cast::<Column>() as usize;
         if let Some(shape) = self.lock().get(&key) {
@@ -219,7 +253,7 @@ impl Shapes {
         if Arc::ptr_eq(&classes, &self.classes()) {
             shapes.insert(key, shape.clone());
         }
-        // Not before: Python objects go with them.
+        // The lock is released first: dropping Python objects can run Python code.
         drop(shapes);
         drop(dropped);
         Ok(shape)
@@ -229,8 +263,8 @@ impl Shapes {
         self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// Has values of a user-defined type made into `class` from now on; into what they are by
-    /// themselves where there is none.
+    /// Registers the class for values of a user-defined type. `None` removes it: the values are
+    /// then records.
     pub fn register(&self, py: Python<'_>, keyspace: &str, name: &str, class: Option<Py<PyAny>>) {
         let mut known = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut classes = known.clone_ref(py);
@@ -241,7 +275,7 @@ impl Shapes {
         drop((before, dropped));
     }
 
-    /// Forgets all classes, and what was made with them.
+    /// Removes all registered classes and all cached shapes.
     pub fn clear(&self) {
         let mut known = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let before = std::mem::take(&mut *known);

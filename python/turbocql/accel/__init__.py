@@ -1,15 +1,16 @@
-"""Programs that stay on cassandra-driver or scylla-driver, with turbocql's codec in the hot path.
+"""turbocql's codec for programs that stay on cassandra-driver or scylla-driver.
 
-`accelerate()` puts native functions in the place of some of the driver's own: types' `serialize`
-and `deserialize`, `BoundStatement.bind` and `routing_key`, the bodies of requests, pages of
-results, and the classes of named rows. They give the same bytes, values, types and errors:
-whatever is unusual goes to the driver's own function, untouched. Sessions and statements that
-exist are accelerated as well.
+`accelerate()` replaces some of the driver's functions by native ones: types' `serialize` and
+`deserialize`, `BoundStatement.bind` and `routing_key`, the bodies of requests, pages of results,
+the classes of named rows, protocol version 5's segments, and `Timer.cancel`. The native functions
+give the same bytes, values, types and errors. A call that they do not support goes to the driver's
+own function with the same arguments. Sessions and statements that exist already are accelerated
+too.
 
     import turbocql
     turbocql.accelerate()
 
-or, for a program that is left as it is, `python -m turbocql.accel program.py args...`.
+A program can also be run without a change: `python -m turbocql.accel program.py args...`.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from . import accelerate, status
 _USAGE = """\
 usage: python -m turbocql.accel [--status] (program.py | -m module) [argument...]
 
---status: when the program ends, say on standard error what was accelerated"""
+--status: when the program ends, print to standard error what was accelerated"""
 
 
 def main() -> None:
-    """Does what the command line says."""
+    """Runs the program that the command line names."""
     arguments = sys.argv[1:]
     tell = arguments[:1] == ["--status"]
     arguments = arguments[tell:]
@@ -41,7 +41,7 @@ def main() -> None:
         return
     sys.argv = arguments
     path = os.path.abspath(arguments[0])
-    # As Python itself does for a program.
+    # Python, too, puts the program's directory first.
     sys.path[0] = os.path.dirname(path)
     if os.path.isdir(path) or not path.endswith((".py", ".pyw")):
         runpy.run_path(arguments[0], run_name="__main__")
@@ -50,7 +50,7 @@ def main() -> None:
         code = compile(source.read(), path, "exec")
     program = types.ModuleType("__main__")
     vars(program).update(__file__=path, __builtins__=__builtins__, __annotations__={})
-    # What is pickled, or looked up by `__main__`, is the program's.
+    # Pickling, and imports of `__main__`, must find the program's module.
     sys.modules["__main__"] = program
     exec(code, vars(program))
 

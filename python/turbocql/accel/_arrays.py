@@ -1,4 +1,4 @@
-"""Columns as NumPy arrays, as the driver's own parser makes them."""
+"""Columns as NumPy arrays, made as the driver's own parser makes them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Arrays"]
 _PAGE = bytes.fromhex(
     "00000001 00000001 0001 6b 0001 74 0001 63 0009 00000002 00000004 00000007 ffffffff"
 )
-"""A page of one column of ints, 7 and null, behind the kind of the result."""
+"""A page with one int column and two rows, 7 and null: the body after the kind of the result."""
 
 
 class Arrays:
-    """How the NumPy that is there takes columns of numbers.
+    """Makes arrays of columns of numbers, with the installed NumPy.
 
-    Raises: Left, where the driver's parser does not work with it.
+    Raises: Left, where the driver's parser does not work with that NumPy.
     """
 
     def __init__(self, original: Any, owner: Any) -> None:
@@ -44,21 +44,21 @@ class Arrays:
             or (mine.dtype, mine.dtype.byteorder) != (column.dtype, column.dtype.byteorder)
             or mine.tolist() != column.tolist()
         ):
-            raise Left("it makes other arrays than known")
+            raise Left("its arrays differ from those of turbocql")
 
     @property
     def _int_type(self) -> Any:
         return next(cls for cls in self._dtypes if cls.__name__ == "Int32Type")
 
     def width(self, cls: Any, entries: list[Entry]) -> int | None:
-        """The bytes of a number of a type, if its column becomes an array of numbers."""
+        """The bytes of one number, if columns of this type become arrays of numbers; else None."""
         entries.append((vars(self._parser), "_cqltype_to_numpy", self._dtypes))
         dtype = self._dtypes.get(cls)
         entries.append((self._dtypes, cls, dtype))
         return None if dtype is None else int(dtype.itemsize)
 
     def finish(self, names: list[str], classes: list[Any], made: list[Any]) -> dict[str, Any]:
-        """Arrays by the names of their columns."""
+        """Arrays by the names of their columns, from the columns that native code has made."""
         columns = [
             self._numbers(self._dtypes[cls], *column)
             if isinstance(column, tuple)

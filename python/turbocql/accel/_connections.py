@@ -1,4 +1,4 @@
-"""What native functions can stand in for beneath requests: segments, and the timers of requests."""
+"""Native functions for connections: segments, and the timers of requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._seams import Driver, Group, Patch
 __all__ = ["CONNECTION", "connection_groups"]
 
 CONNECTION = "cassandra.connection"
-"""What the groups here wait for."""
+"""The module that the groups here wait for."""
 
 
 def _compressed(data: bytes) -> bytes:
@@ -31,7 +31,7 @@ _CALLED = {
     "decode_header": ("self", "buffer"),
     "decode": ("self", "buffer", "header"),
 }
-"""Functions of the codec of segments, and their parameters."""
+"""Functions of the segment codec, and their parameters."""
 
 
 class Segments(Group):
@@ -60,7 +60,7 @@ class Segments(Group):
         for codec in (owner(), owner(_compressed, _decompressed)):
             for message in (b"", b"abc", b"abc" * 100, bytes(range(256)) * 513):
                 if _travelled(codec, message, ours) != _travelled(codec, message, vars(owner)):
-                    raise Left("it writes or reads segments in an unknown way")
+                    raise Left("it writes or reads segments differently from turbocql")
         for patch in found:
             patch.count_from_here()
         return found
@@ -81,7 +81,7 @@ class Segments(Group):
 
 
 def _travelled(codec: Any, message: bytes, by: Any) -> list[Any]:
-    """What becomes of a message: its segments, and all that is read of them."""
+    """Encodes a message and decodes it again: its segments, their parts, and the positions."""
     out = io.BytesIO()
     by["encode"](codec, out, message)
     told: list[Any] = [out.getvalue()]
@@ -93,11 +93,14 @@ def _travelled(codec: Any, message: bytes, by: Any) -> list[Any]:
 
 
 def _nothing() -> None:
-    """What a cancelled timer calls."""
+    """The callback of a cancelled timer."""
 
 
 class Timers(Group):
-    """The timers of requests, which keep answered ones for the garbage collector to find."""
+    """The timers of requests. Cancelled ones drop their callback, which refers to the request.
+
+    With the callback, answered requests are reference cycles that only the GC can free.
+    """
 
     needs = CONNECTION
     names = ("connection.Timer.cancel",)
@@ -125,9 +128,9 @@ class Timers(Group):
             after = {**before, "canceled": True, "callback": left}
             usual = set(before) == {"end", "callback"} and vars(timer) == after
             if not usual or timer.finish(timer.end + 1) is not True or called:
-                raise Left("its timers are of an unknown shape")
+                raise Left("its timers are not as turbocql knows them")
 
 
 def connection_groups() -> list[Group]:
-    """All there are."""
+    """All groups that patch connections."""
     return [Segments(), Timers()]

@@ -1,4 +1,4 @@
-"""Puts the native functions in, and takes them out again."""
+"""Replaces functions of the driver by native ones, and puts the driver's back."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ __all__ = ["accelerate", "accelerated", "status", "uninstall"]
 
 _MODULES = ("cassandra.cqltypes", "cassandra.protocol", "cassandra.query")
 _LATER = (CONNECTION, CLUSTER)
-"""What single groups wait for, after all of these."""
+"""Modules that single groups wait for, in addition to `_MODULES`."""
 
 
 class _State:
-    """What there is once per process."""
+    """The accelerator's state, one per process."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.asked = False
-        """Whether `accelerate()` is in force."""
+        """Whether `accelerate()` was called, and no `uninstall()` since."""
         self.blocks: set[object] = set()
-        """Blocks that are being run."""
+        """The `accelerated()` blocks that have not ended."""
         self.installing = False
         self.driver: Driver | None = None
         self.patches: list[Patch] = []
         self.waiting: list[Group] = []
-        """Whose modules are not imported yet."""
+        """Groups whose modules are not imported yet."""
         self.modules: dict[str, ModuleType] = {}
-        """What is patched; imported anew, they are others."""
+        """The patched modules. A module that is imported again is another object."""
         self.last: list[Seam] = []
-        """Of the time that it was in force before."""
+        """The counts of the last time that the driver was accelerated."""
         self.left: dict[str, str] = {}
-        """Why functions were left alone, by name."""
+        """Why functions are not replaced, by name."""
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody wants it."""
+        """Whether the driver is to be accelerated, by `accelerate()` or by a block."""
         return self.asked or bool(self.blocks)
 
 
@@ -60,10 +60,11 @@ _state = _State()
 
 
 def accelerate() -> None:
-    """Has cassandra-driver or scylla-driver use native functions, now or once it is imported.
+    """Replaces functions of cassandra-driver or scylla-driver by native ones.
 
-    May be called again, at any time and from any thread: nothing happens then. What cannot be
-    taken over is left as it is; `status()` says what and why.
+    If the driver is not imported yet, its functions are replaced when it is. Functions that cannot
+    be replaced stay the driver's; `status()` lists them with the reasons. May be called at any time
+    and from any thread. A second call does nothing.
     """
     with _state.lock:
         _state.asked = True
@@ -71,9 +72,9 @@ def accelerate() -> None:
 
 
 def uninstall() -> None:
-    """Puts the driver's own functions back. Does nothing where there is nothing to put back.
+    """Puts the driver's own functions back. Does nothing if there is nothing to put back.
 
-    What somebody else has put in the place of a native function since is left alone.
+    A native function that other code has replaced since is not touched: the replacement stays.
     """
     with _state.lock:
         if _state.wanted or _state.patches:
@@ -84,9 +85,10 @@ def uninstall() -> None:
 
 @contextmanager
 def accelerated() -> Iterator[None]:
-    """Accelerates a block. Blocks within one another, in threads too, end with the last of them.
+    """Accelerates a block. Blocks may be nested, and may run in several threads at once.
 
-    In a program that has called `accelerate()`, the end of the block changes nothing.
+    The driver's functions are put back when the last block ends. If the program has called
+    `accelerate()`, they stay replaced after it.
     """
     block = object()
     try:
@@ -97,20 +99,20 @@ def accelerated() -> Iterator[None]:
     finally:
         with _state.lock:
             was = _state.wanted
-            # After an uninstall it is not there any more.
+            # `discard`, since an `uninstall()` has removed the block already.
             _state.blocks.discard(block)
             if was and not _state.wanted:
                 _switch_off()
 
 
 def status() -> Status:
-    """What is accelerated, what was left alone and why, and how often each was of use.
+    """Which functions are replaced, which are not and why, and how many calls of each were native.
 
-    After the end, the counts are those that there were then.
+    After `uninstall()`, or the end of the last block, the counts are those at that moment.
 
-    Counts are those of the process that asks. A process that was forked goes on accelerated and
-    counts from zero, and what it does is not seen by its parent: ask in each. `pid` says which
-    process it is.
+    Counts are those of the process that calls this. A forked process stays accelerated and counts
+    from zero, and its parent's counts do not include its calls: call this in each process. `pid`
+    says which process it is.
     """
     with _state.lock:
         if _state.wanted:
@@ -143,7 +145,7 @@ def _said() -> str:
 
 
 def _switch_on() -> None:
-    """Installs, or waits until the driver is imported. Does nothing the second time."""
+    """Patches the driver, or waits until it is imported. Does nothing the second time."""
     if any(sys.modules.get(name) is not module for name, module in _state.modules.items()):
         _switch_off()
     is_there = all(_is_loaded(name) for name in _MODULES)
@@ -166,7 +168,7 @@ def _switch_off() -> None:
     patches, driver = _state.patches, _state.driver
     counted = _seams()
     kept = {patch.said for patch in reversed(patches) if not patch.undo()}
-    # Not before: what is interrupted above can be done again.
+    # Only after all patches are undone, so that an interrupted call can be repeated.
     for group in _state.waiting:
         for name in group.names:
             _state.left.pop(name, None)
@@ -195,7 +197,7 @@ def _is_loaded(name: str) -> bool:
 
 
 def _install(loading: str = "") -> None:
-    """With the driver's modules loaded, one of them just now."""
+    """Patches the driver, whose modules are loaded; `loading` was loaded just now, if not empty."""
     _state.installing = True
     try:
         if _state.driver is None and not _begin():
@@ -204,7 +206,7 @@ def _install(loading: str = "") -> None:
     except BaseException:  # interrupted
         _switch_off()
         if _state.wanted:
-            # The next import of anything begins anew.
+            # The next import of any module tries again.
             sys.meta_path.insert(0, _WATCH)
         raise
     finally:
@@ -218,14 +220,14 @@ def _begin() -> bool:
         driver = Driver(*(importlib.import_module(name) for name in _MODULES))
         values = driver.plans.readers.collections()
     except Exception as error:  # a driver with pieces missing may fail in any way
-        why = f"the driver is of an unknown shape: {error!r}"
+        why = f"the driver could not be inspected: {error!r}"
         for group in every:
             _state.left.update(dict.fromkeys(group.names, why))
         return False
     _state.driver, _state.waiting = driver, every
     _core.accel_values(*values)
     _core.accel_enable(True)
-    # What was decided before may not be true any more.
+    # Plans of an earlier time may be out of date.
     _core.accel_changed()
     return True
 
@@ -256,20 +258,20 @@ def _put_in(loading: str) -> None:
             patches = group.patches(driver)
         except Left as left:
             why = str(left)
-        except Exception as error:  # an unknown shape may fail in any way
-            why = f"it is of an unknown shape: {error!r}"
+        except Exception as error:  # an unknown driver may fail in any way
+            why = f"it could not be inspected: {error!r}"
         else:
             for patch in patches:
                 _state.patches.append(patch)
                 patch.apply()
             continue
         if isinstance(group, Watch):
-            unwatched = f"changes of the driver's types cannot be noticed: {why}"
+            unwatched = f"changes to the driver's types cannot be detected: {why}"
         _state.left.update(dict.fromkeys(group.names, why))
 
 
 def _helpers() -> str | None:
-    """Why types are left alone, where what their functions are made of was replaced."""
+    """Why types are not accelerated, if one of their helpers was replaced; else None."""
     util, marshal = (importlib.import_module(f"cassandra.{name}") for name in ("util", "marshal"))
     deserializers = sys.modules.get("cassandra.deserializers")
     try:
@@ -286,7 +288,7 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    # The thread that has forked holds them, in the child too.
+    # The thread that forked holds the locks, in the child too.
     if _state.driver is not None:
         _state.driver.plans.lock.release()
     _state.lock.release()
@@ -294,7 +296,7 @@ def _after_fork() -> None:
 
 def _after_fork_in_child() -> None:
     try:
-        # What the parent has called is counted there.
+        # The calls made before the fork count in the parent only.
         for patch in _state.patches:
             patch.count_from_here()
         _state.last = [replace(seam, native=0, fallback=0, learned=0) for seam in _state.last]
@@ -309,7 +311,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Notices when the driver's modules have been imported."""
+    """Has the driver patched when its modules are imported."""
 
     def find_spec(
         self,
@@ -331,10 +333,13 @@ class _Finder(importlib.abc.MetaPathFinder):
         return None
 
     def _look_again(self) -> None:
-        """For what was being imported when it was switched on: that went past us."""
+        """Patches modules whose import was under way when the finder was added.
+
+        Their loaders were chosen before, so no `_Loader` patches them.
+        """
         if all(_is_loaded(name) for name in _MODULES) and _state.lock.acquire(blocking=False):
             try:
-                # What is installed imports, too.
+                # Patching imports modules, too: it must not begin again from there.
                 if _state.wanted and not _state.installing:
                     _switch_on()
             finally:
@@ -342,13 +347,13 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads as another one does, and says so."""
+    """Loads a module by another loader, and then has the driver patched."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
 
     def __getattr__(self, name: str) -> Any:
-        # Files and code are asked of it.
+        # Tools ask loaders for files and code.
         if name == "_loader":
             raise AttributeError(name)
         return getattr(self._loader, name)
@@ -359,7 +364,7 @@ class _Loader(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         spec = module.__spec__
         if spec is not None:
-            # Whoever asks the module how it was loaded is to see the loader that did it.
+            # The module shows the loader that really loaded it.
             spec.loader = self._loader
             module.__loader__ = self._loader
         self._loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""Whether a function of the driver's is still the driver's own."""
+"""Checks whether functions of the driver are the driver's own, or were replaced."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ __all__ = [
 
 
 _COMPILED = {"cython_function_or_method", "fused_cython_function"}
-"""Types of compiled functions."""
+"""Names of the types of functions that Cython has compiled."""
 
 
 class Left(Exception):
-    """Why something is left alone."""
+    """The reason why a function of the driver is not replaced."""
 
 
 def function(attribute: Any) -> Any:
-    """What a class or static method calls; class methods are a new object at each look."""
+    """The function of a class or static method; for any other attribute, the attribute itself."""
     return getattr(attribute, "__func__", attribute)
 
 
 def resolved(cls: type[Any], name: str) -> tuple[type[Any], Any] | None:
-    """The class that `cls` has an attribute of, and the attribute as it stands there."""
+    """The class from which `cls` has an attribute, and the entry in the dict of that class."""
     for owner in cls.__mro__:
         if name in vars(owner):
             return owner, vars(owner)[name]
@@ -47,15 +47,15 @@ def resolved(cls: type[Any], name: str) -> tuple[type[Any], Any] | None:
 
 
 def is_own(module: ModuleType, owner: type[Any], name: str, ours: Iterable[Any] = ()) -> bool:
-    """Whether `owner.name` is what the module of the driver's has defined, or is one of ours.
+    """Whether `owner.name` is what the driver's module has defined, or is one of ours.
 
-    Compiled functions say their names as Python's own do.
+    Compiled functions have `__module__` and `__qualname__`, as Python functions do.
     """
     found = function(vars(owner).get(name))
     if any(found is one for one in ours):
         return True
     getter = getattr(found, "fget", found)
-    # Wrappers take the names of what they wrap.
+    # A wrapper has the name of the function that it wraps, so names alone are not enough.
     if isinstance(getter, FunctionType):
         if getter.__globals__ is not vars(module):
             return False
@@ -70,9 +70,9 @@ def is_own(module: ModuleType, owner: type[Any], name: str, ours: Iterable[Any] 
 def expect_helpers(
     cqltypes: ModuleType, util: ModuleType, marshal: ModuleType, deserializers: ModuleType | None
 ) -> None:
-    """Nothing, if what the types' functions are made of is the driver's and Python's own.
+    """Checks that the helpers of the types' functions are the driver's and Python's own.
 
-    Raises: Left.
+    Raises: Left, with the name of a helper that was replaced.
     """
     for name, value in vars(marshal).items():
         packs = isinstance(getattr(value, "__self__", None), struct.Struct)
@@ -103,13 +103,13 @@ _TIMES = ("datetime_from_timestamp", "datetime_from_ms_timestamp", "ms_timestamp
 
 
 _NUMBERS = {"V5": 5, "DSE_V1": 0x41, "DSE_V2": 0x42}
-"""What the methods of `ProtocolVersion` compare versions with."""
+"""The versions that methods of `ProtocolVersion` compare with."""
 
 
 def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]]:
-    """The driver's `ProtocolVersion`, and whether it still is as the driver has it.
+    """The driver's `ProtocolVersion`, and a function that checks whether it is still unchanged.
 
-    Raises: Left, with the name of what somebody has replaced.
+    Raises: Left, with the name of an attribute that was replaced.
     """
     package = sys.modules["cassandra"]
     found = vars(package).get("ProtocolVersion")
@@ -122,7 +122,7 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]
     numbers: list[str] = [name for name in _NUMBERS if name in vars(owner)]
 
     def replaced() -> str | None:
-        """The first attribute that is another."""
+        """The name of the first attribute that was replaced; None if there is none."""
         for name in methods:
             if not _is_own_method(package, owner, name):
                 return name
@@ -138,14 +138,17 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]
 
 
 def _is_own_method(module: ModuleType, owner: type[Any], name: str) -> bool:
-    """Whether a class method is the module's, also when it was put back as it is looked up."""
+    """Whether a class method is the module's.
+
+    A program may have saved the bound method and put that back; this counts as the module's, too.
+    """
     attribute = vars(owner).get(name)
     is_bound = type(attribute) is MethodType and attribute.__self__ is owner
     return (is_bound or type(attribute) is classmethod) and is_own(module, owner, name)
 
 
 def is_function_of(module: ModuleType, value: Any) -> bool:
-    """Whether a function is one that the module has defined, or a builtin of Python's."""
+    """Whether a function is one that the module has defined, or a built-in function of Python."""
     if isinstance(value, FunctionType):
         return value.__globals__ is vars(module) and value.__module__ == module.__name__
     own = type(value).__name__ in _COMPILED or isinstance(value, BuiltinFunctionType)
@@ -153,9 +156,9 @@ def is_function_of(module: ModuleType, value: Any) -> bool:
 
 
 def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
-    """The attribute as it stands in the class.
+    """The attribute in the dict of the class.
 
-    Raises: Left.
+    Raises: Left, if the attribute is missing or was replaced.
     """
     if not isinstance(owner, type) or name not in vars(owner):
         raise Left("the driver has no such function")
@@ -165,20 +168,20 @@ def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
 
 
 def expect_parameters(attribute: Any, *shapes: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of a function's parameters, if they are one of these.
+    """The names of a function's parameters, which must be one of `shapes`.
 
-    Raises: Left.
+    Raises: Left, if they are others, or cannot be inspected.
     """
     try:
         names = tuple(inspect.signature(function(attribute)).parameters)
     except (TypeError, ValueError):
-        raise Left("its parameters cannot be seen") from None
+        raise Left("its parameters cannot be inspected") from None
     if names not in shapes:
-        raise Left(f"its parameters are ({', '.join(names)}), which is not known")
+        raise Left(f"its parameters are ({', '.join(names)}), which turbocql does not know")
     return names
 
 
 def documented(original: Any) -> str:
-    """The name, parameters and documentation of a function, as functions of C's have them."""
+    """The signature and docstring of a function, in the form that built-in functions have."""
     parameters = inspect.signature(original)
     return f"{original.__name__}{parameters}\n--\n\n{original.__doc__ or ''}"

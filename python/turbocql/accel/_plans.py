@@ -1,4 +1,4 @@
-"""How values of the driver's types and statements become bytes, decided once for each."""
+"""Plans: how values become bytes and bytes values, decided once per type, statement or result."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ._readers import MAKES_VALUES, Entry, Readers
 __all__ = ["Plans"]
 
 _JAVA = "org.apache.cassandra.db.marshal."
-"""What the driver takes off the names of classes."""
+"""The prefix that the driver removes from the names of Java classes."""
 
 _MOST_SECRETS, _MOST_SHAPES = 256, 4096
 
 Width = Callable[[Any, list[Entry]], "int | None"]
 
 PLAN = "_turbocql_plan"
-"""What classes and prepared statements keep their plans as."""
+"""The attribute in which classes and prepared statements keep their plans."""
 
 _MAKES_BYTES = ("serialize", "serialize_safe", "to_binary")
 _UNKNOWN = {"CompositeType", *_cassandra.OPAQUE}
@@ -38,13 +38,18 @@ WATCHED = frozenset(
         "__bases__",
     }
 )
-"""Attributes of the driver's classes that decide how values become bytes, and bytes values."""
+"""Attributes of the driver's classes that decide how values become bytes, and bytes values.
+
+A change of one of them invalidates all plans.
+"""
 
 
 def _shape(cls: Any) -> Any:
-    """What a type is made of, if its class is one of the driver's with parameters and nothing else.
+    """A key for types with the same parts, so that they can share a plan; None if a type cannot.
 
-    User-defined types, and maps by such types, give values that keep the class itself.
+    A type can if its class only gives parameters to a class of the driver. User-defined types
+    cannot, since their values keep the class. Nor can maps whose key type has parameters: their
+    values keep the class of the key.
     """
     if len(cls.__bases__) != 1:
         return None
@@ -66,7 +71,7 @@ _DEEPEST = 32
 
 
 def _is_deep(cls: Any, left: int = _DEEPEST) -> bool:
-    """Whether types nest so deep that the driver may do them by itself."""
+    """Whether types are nested more than 32 deep: such types are left to the driver."""
     if left == 0:
         return True
     return any(_is_deep(part, left - 1) for part in _cassandra.parts_of(cls))
@@ -82,7 +87,7 @@ _PARAMETERS = {
     *("subtypes", "cassname", "fieldnames", "subtype", "vector_size", "typename"),
     *("__module__", "__doc__", "__dict__", "__weakref__", PLAN),
 }
-"""What a class has of its own that only gives parameters to another."""
+"""The only entries in the dict of a class that just gives parameters to its base."""
 
 
 class Plans:
@@ -91,24 +96,24 @@ class Plans:
     def __init__(self, cqltypes: ModuleType) -> None:
         self._cqltypes = cqltypes
         self.ours: list[Any] = []
-        """Functions of ours that stand in the driver's classes."""
+        """Native functions that have been put into the driver's classes."""
         self.readers = Readers(cqltypes, self.ours)
         self._secret: dict[Any, _core.ResultPlan] = {}
         self._shapes: dict[Any, _core.TypePlan] = {}
-        """Plans by the types that a type is made of: drivers make new classes for each page."""
+        """Plans by the parts of types. Drivers make new classes for each page, with equal parts."""
         self._keepers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     @property
     def lock(self) -> threading.Lock:
-        """What guards what is kept."""
+        """The lock that guards the caches of plans."""
         return self._lock
 
     def of_type(self, cls: type[Any]) -> _core.TypePlan:
-        """What is known of a class, made anew and kept by the class."""
+        """Makes the plan of a class, and stores it in the class."""
         try:
             return self._of_type(cls)
-        except Exception:  # odd classes fail in odd ways: the driver's own will say how
+        except Exception:  # the driver's own function raises the error
             return _core.TypePlan(cls, None, None, [])
 
     def _of_type(self, cls: type[Any]) -> _core.TypePlan:
@@ -127,7 +132,7 @@ class Plans:
         return self._kept(cls, plan)
 
     def _kept(self, cls: type[Any], plan: _core.TypePlan) -> _core.TypePlan:
-        # A class that cannot keep it is asked again each time.
+        # For a class that cannot keep the plan, it is made again each time.
         with contextlib.suppress(Exception):
             type.__setattr__(cls, PLAN, plan)
             with self._lock:
@@ -138,15 +143,15 @@ class Plans:
         entries: list[Entry] = []
         reader = self.readers.reader(cls, None, entries)
         if reader is not None and not reader.is_native:
-            # It would call what it stands for.
+            # It would call `deserialize` of the class, which calls the reader: endless recursion.
             reader = None
         return self._make(cls, reader, entries)
 
     def of_statement(self, prepared: Any) -> _core.BindPlan:
-        """What is known of a prepared statement, made anew and kept by the statement."""
+        """Makes the plan of a prepared statement, and stores it in the statement."""
         try:
             return self._of_statement(prepared)
-        except Exception:  # the driver's own will say how
+        except Exception:  # the driver's own function raises the error
             return _core.BindPlan([], 4, None)
 
     def _of_statement(self, prepared: Any) -> _core.BindPlan:
@@ -164,9 +169,9 @@ class Plans:
     def of_result(
         self, metadata: Any, deserializers: ModuleType | None, width: Width | None = None
     ) -> _core.ResultPlan:
-        """How to read results of columns: (keyspace, table, name, class) each.
+        """Makes the plan for results with these columns: (keyspace, table, name, class) each.
 
-        `width` says how many bytes the numbers of a class have, where they become an array.
+        `width` returns the bytes of a number, for a class whose columns become arrays of numbers.
         """
         if type(metadata) is not list:
             return _core.ResultPlan([], None, [], [])
@@ -175,7 +180,7 @@ class Plans:
         for _, _, _, cls in metadata:
             reader = self.readers.reader(cls, deserializers, entries)
             if reader is None or not reader.is_native or hasattr(cls, "subtype"):
-                # It may have been found by its name, which may come to mean another.
+                # The driver may have found the class by its name. The name can get another class.
                 entries += self._by_name(cls)
             readers.append(reader)
             widths.append(None if width is None else width(cls, entries))
@@ -187,9 +192,9 @@ class Plans:
         table = vars(self._cqltypes)["_casstypes"]
         stock = _cassandra.stock_class(cls)
         parts = _cassandra.parts_of(cls)
-        # Classes of user-defined types are made again and again, under the name of the type.
+        # The class of a user-defined type is made anew for each page, under the name of the type.
         if stock is not None and stock.__name__ != "UserType":
-            # One that was not known has its whole name in quotes.
+            # The driver names a class that it does not know by the whole name, in quotes.
             own = () if parts else (cls.__name__, cls.__name__.strip("'").removeprefix(_JAVA))
             for name in {stock.__name__, *own}:
                 yield table, name, table.get(name)
@@ -199,9 +204,10 @@ class Plans:
     def of_secrets(
         self, policy: Any, metadata: Any, describe: Any, deserializers: ModuleType | None
     ) -> list[Any] | None:
-        """Of columns: what reads those that a policy encrypts.
+        """The readers of the columns that a policy encrypts.
 
-        For each column nothing, or how the policy knows it, what decrypts and what reads it.
+        For each column None, or the policy's description of it, `decrypt`, and a reader. None for
+        all if the driver must read the page.
         """
         if not policy:
             return [None] * len(metadata)
@@ -225,8 +231,8 @@ class Plans:
         return found
 
     def forget(self) -> None:
-        """Takes away what classes and statements keep."""
-        # Functions of ours know their plans: not for ever.
+        """Removes the plans from classes and statements, and clears the caches."""
+        # Native functions refer to the plans, so this list would keep both alive for ever.
         self.ours.clear()
         with self._lock:
             self._secret.clear()
@@ -264,7 +270,7 @@ class Plans:
         return _core.TypePlan(cls, cql_type, reader, list(entries))
 
     def _is_known(self, cls: Any) -> bool:
-        """Whether the driver's own functions make the bytes, for a type and all its parts."""
+        """Whether a type and all its parts are serialized by the driver's own functions."""
         if not self.readers.is_watched(cls):
             return False
         stock = _cassandra.stock_class(cls)

@@ -1,4 +1,4 @@
-"""How bytes become the values that the driver makes of them, decided once for each of its types."""
+"""Readers: how bytes become the values that the driver makes, decided once per type."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ __all__ = ["MAKES_VALUES", "Entry", "Readers"]
 MAKES_VALUES = ("deserialize", "deserialize_safe", "from_binary")
 
 Entry = tuple[dict[Any, Any], Any, Any]
-"""A dict, a key and the value that is expected there: where there is another, all is looked at
-again."""
+"""A dict, a key, and the value that is expected there (None: no such key).
+
+Where the dict has another value, the plan is out of date.
+"""
 
 _GENERIC = "GenericDeserializer"
-"""The compiled reader of whatever has none of its own: calls `deserialize`."""
+"""The compiled reader for types without one of their own; it calls `deserialize`."""
 
 _UTIL = {
     "SimpleDateType": ("Date",),
@@ -26,7 +28,7 @@ _UTIL = {
     "SetType": ("sortedset", "SortedSet"),
     "MapType": ("OrderedMapSerializedKey", "OrderedMap"),
 }
-"""Names in `cassandra.util` that the reading of a type depends on."""
+"""Names in `cassandra.util` on which the reader of a type depends."""
 
 _BARE = {"FloatType", "DoubleType", "Int32Type", "LongType"}
 
@@ -39,22 +41,22 @@ class Readers:
         self._ours = ours
         util = vars(cqltypes.util)
         self.values = {name: util.get(name) for name in ("Date", "Time", "Duration")}
-        """The driver's own classes of values, whose instances are made without `__init__`."""
+        """The driver's classes of values; native code makes instances without their `__init__`."""
 
     def reader(
         self, cls: Any, deserializers: ModuleType | None, entries: list[Entry]
     ) -> _core.ValueReader | None:
-        """What reads values of a type, natively or by a function of the driver's.
+        """A reader for values of a type: native, or one that calls the driver's `deserialize`.
 
-        `deserializers` is the module of the compiled readers, if it is these that read. None where
-        neither is known to do what the driver does.
+        `deserializers` is the module of the compiled readers, if the driver reads with these. None
+        if no reader is certain to do what the driver does.
         """
         stock = _cassandra.stock_class(cls)
         if stock is None or not self.is_watched(cls):
             return None
         try:
             return self._made(cls, stock, deserializers, entries)
-        except Exception:  # odd classes fail in odd ways
+        except Exception:  # unknown classes may fail in any way
             return None
 
     def _made(
@@ -64,7 +66,7 @@ class Readers:
         if deserializers is None or self._chosen(cls, stock, deserializers, entries) == _GENERIC:
             if deserializers is None and not self._is_own(cls, stock, ("from_binary",)):
                 return None
-            # What is within is read by the functions of the types.
+            # The parts are read by the `from_binary` of their types, not by compiled readers.
             if self._is_own(cls, stock, ("deserialize", "deserialize_safe")):
                 found = self._native(cls, stock, None, entries, empty)
                 if found is not None:
@@ -75,7 +77,7 @@ class Readers:
         return None
 
     def is_watched(self, cls: Any) -> bool:
-        """Whether changes of a class, and of all that it inherits from, are noticed."""
+        """Whether changes of a class, and of all its bases, are noticed."""
         metaclass = self._cqltypes.CassandraTypeType
         return "__getattribute__" not in vars(metaclass) and all(
             owner is object or type(owner) is metaclass for owner in cls.__mro__
@@ -83,7 +85,10 @@ class Readers:
 
     @staticmethod
     def is_usual_vector(cls: Any) -> bool:
-        """Whether its elements have lengths, or none, as those of their type do."""
+        """Whether turbocql and the driver agree on the width of an element.
+
+        Elements of fixed width are written without lengths.
+        """
         if type(cls.vector_size) is not int:
             return False
         width = _core.ValueReader.element_width(_cassandra.cql_type(cls))
@@ -96,14 +101,14 @@ class Readers:
 
     @staticmethod
     def _chosen(cls: Any, stock: Any, deserializers: ModuleType, entries: list[Entry]) -> str:
-        """Compiled readers are chosen by the name of the class, at the time of reading."""
+        """The class name of the compiled reader, which the driver chooses by name at each read."""
         known = vars(deserializers)
         for name in dict.fromkeys((f"Des{cls.__name__}", f"Des{stock.__name__}")):
             entries.append((known, name, known.get(name)))
         return type(deserializers.find_deserializer(cls)).__name__
 
     def _is_own(self, cls: Any, stock: Any, names: tuple[str, ...]) -> bool:
-        """Whether these functions of a class are the driver's, or ours in their place."""
+        """Whether these functions of a class are the driver's, or native ones that replace them."""
         for name in names:
             found, here = resolved(stock, name), resolved(cls, name)
             if found is None:
@@ -160,7 +165,7 @@ class Readers:
     def _vector(
         self, cls: Any, subtype: Any, entries: list[Entry], empty: Any
     ) -> _core.ValueReader | None:
-        # Which elements have no lengths: drivers differ.
+        # Drivers differ in which elements are written without lengths.
         if not self.is_usual_vector(cls):
             return None
         cql_type = _cassandra.cql_type(cls)
@@ -172,14 +177,14 @@ class Readers:
         return None if element is None else _core.ValueReader.vector_of(element, cql_type, empty)
 
     def collections(self) -> tuple[Any, Any]:
-        """The driver's classes of sets and maps, where these are as known."""
+        """The driver's classes of sets and maps; None for one that turbocql does not know."""
         util = vars(self._cqltypes.util)
         made = util.get("OrderedMapSerializedKey")
         usual = isinstance(made, type) and self._is_map(made)
         return self._sorted(util.get("SortedSet")), made if usual else None
 
     def _sorted(self, make: Any) -> Any:
-        """The class that keeps a list in order, if calling it does just that."""
+        """`SortedSet`, if `make` is that class and it only keeps a sorted list; else None."""
         util = self._cqltypes.util
         made = vars(util).get("SortedSet")
         methods = ("__init__", "update", "add", "_find_insertion", "__len__", "__iter__")
@@ -211,7 +216,7 @@ class Readers:
 
 
 def _is_plain(cls: Any, width: int) -> bool:
-    """Whether a class is as `collections.namedtuple` makes it."""
+    """Whether a class is exactly as `collections.namedtuple` makes it, with `width` fields."""
     if type(cls) is not type or cls.__bases__ != (tuple,):
         return False
     new = vars(cls).get("__new__")

@@ -1,4 +1,4 @@
-"""The functions of the driver's that native ones can stand in for."""
+"""The functions of the driver that native ones can replace, in groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import importlib
 import io
 import itertools
 import sys
-from _io import BytesIO  # what `io.BytesIO` is, unless somebody has replaced that
+from _io import BytesIO  # `io.BytesIO` itself, also where that name was replaced
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,31 +36,31 @@ _ABSENT = object()
 
 @dataclass
 class Patch:
-    """One attribute and what takes its place."""
+    """One attribute of a class or module, and its replacement."""
 
     owner: Any
     name: str
     said: str
-    """Its dotted name, for people."""
+    """Its dotted name, as `status()` shows it."""
     ours: Any
-    """As it stands in the class or module."""
+    """The replacement, as it is put into the class or module."""
     counts: Callable[[], tuple[int, int]]
     learned: Callable[[], int] = int
     original: Any = _ABSENT
     why: str = ""
-    """Why its calls are only counted, where they are."""
+    """Why its calls are only counted; empty if they are not."""
     is_told: bool = True
-    """Whether it has a line of its own in the status."""
+    """Whether `status()` lists it."""
     start: tuple[int, int, int] = (0, 0, 0)
-    """What had been counted when counting began."""
+    """The counts that are subtracted: those when counting began."""
 
     def apply(self) -> None:
-        """Puts ours in."""
+        """Puts the replacement in."""
         self.original = vars(self.owner).get(self.name, _ABSENT)
         self._set(self.ours)
 
     def undo(self) -> bool:
-        """Puts the original back; false where somebody has put something else there since."""
+        """Puts the original back. False if the attribute was replaced by other code since."""
         if vars(self.owner).get(self.name, _ABSENT) is not self.ours:
             return False
         if self.original is _ABSENT:
@@ -70,16 +70,16 @@ class Patch:
         return True
 
     def count_from_here(self) -> None:
-        """What was called before does not count."""
+        """Has only later calls counted."""
         self.start = (*self.counts(), self.learned())
 
     def counted(self) -> tuple[int, int, int]:
-        """Calls that were native, the driver's, and learned from."""
+        """Calls that were native, that fell back, and from which columns were learned."""
         (native, fallback), learned = self.counts(), self.learned()
         return native - self.start[0], fallback - self.start[1], learned - self.start[2]
 
     def _set(self, value: Any) -> None:
-        # Past the watch over the driver's classes.
+        # `type.__setattr__`, so that `Watch` does not see it.
         if isinstance(self.owner, type):
             type.__setattr__(self.owner, self.name, value)
         else:
@@ -87,7 +87,7 @@ class Patch:
 
 
 def driver_name(protocol: ModuleType) -> str:
-    """What a driver calls itself, for people."""
+    """The name of a driver, as `status()` shows it."""
     package = sys.modules.get("cassandra")
     version = getattr(package, "__version__", "of unknown version")
     compiled = getattr(protocol, "HAVE_CYTHON", False)
@@ -95,7 +95,7 @@ def driver_name(protocol: ModuleType) -> str:
 
 
 class Driver:
-    """The modules of the driver that is there, and how it writes."""
+    """The modules of the imported driver, and in which of the known ways it works."""
 
     def __init__(self, cqltypes: ModuleType, protocol: ModuleType, query: ModuleType) -> None:
         self.cqltypes, self.protocol, self.query = cqltypes, protocol, query
@@ -104,13 +104,13 @@ class Driver:
 
     @property
     def name(self) -> str:
-        """What it calls itself, for people."""
+        """The name of the driver, as `status()` shows it."""
         return driver_name(self.protocol)
 
     def writes(self) -> str:
-        """How it writes what drivers write in several ways, found by trying, once.
+        """The name of the dialect in which it writes nulls and timestamps, found once by trying.
 
-        Raises: Left.
+        Raises: Left, if it writes them in none of the known dialects.
         """
         if self._writes is None:
             self._writes = self._tried()
@@ -129,12 +129,12 @@ class Driver:
         try:
             return ways[null, moment]
         except KeyError:
-            raise Left("it writes nulls or timestamps in an unknown way") from None
+            raise Left("it writes nulls or timestamps in no known dialect") from None
 
     def read_ways(self) -> _core.ReadWays:
-        """How it reads what drivers read in several ways.
+        """How it reads values that drivers read differently: timestamps, dates, durations.
 
-        Raises: Left.
+        Raises: Left, if its dialect is not known.
         """
         values = self.plans.readers.values
         return _core.ReadWays(
@@ -143,18 +143,18 @@ class Driver:
 
 
 class Group(ABC):
-    """Patches that are made together or not at all."""
+    """Patches that are applied together or not at all."""
 
     names: tuple[str, ...]
-    """What it patches, for people."""
+    """The functions that it patches, as `status()` shows them."""
     needs: str | None = None
-    """A module without which it waits; none for those that all wait for."""
+    """A module whose import it waits for, in addition to those that all groups wait for."""
 
     @abstractmethod
     def patches(self, driver: Driver) -> list[Patch]:
-        """What to put where, after having tried it.
+        """The patches, after the replacements were compared with the originals on samples.
 
-        Raises: Left.
+        Raises: Left, with the reason, if the driver's functions must not be replaced.
         """
 
 
@@ -163,14 +163,14 @@ def _nothing() -> tuple[int, int]:
 
 
 class Watch(Group):
-    """Notices when somebody changes a class of the driver's: plans are looked at again then."""
+    """Invalidates all plans when an attribute of one of the driver's type classes is changed."""
 
     names = ("cqltypes.CassandraTypeType",)
 
     def patches(self, driver: Driver) -> list[Patch]:
         metaclass = driver.cqltypes.CassandraTypeType
         if {"__setattr__", "__delattr__"} & set(vars(metaclass)):
-            raise Left("somebody watches over it already")
+            raise Left("it has a __setattr__ or __delattr__ already")
 
         def set_attribute(cls: type[Any], name: str, value: Any) -> None:
             type.__setattr__(cls, name, value)
@@ -190,7 +190,7 @@ class Watch(Group):
 
 
 class ClassSerialize(Group):
-    """`serialize` of types with parameters, a class method."""
+    """`serialize` of types with parameters, which is a class method."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -200,7 +200,7 @@ class ClassSerialize(Group):
         owner = getattr(driver.cqltypes, self._owner, None)
         attribute = expect_own(driver.cqltypes, owner, "serialize")
         if not isinstance(attribute, classmethod):
-            raise Left("it is no class method")
+            raise Left("it is not a class method")
         expect_parameters(
             attribute, ("cls", "v", "protocol_version"), ("cls", "val", "protocol_version")
         )
@@ -227,7 +227,7 @@ _SAMPLES: dict[str, tuple[str, list[Any]]] = {
 
 
 class StaticSerialize(Group):
-    """`serialize` of a scalar type, a static method."""
+    """`serialize` of a scalar type, which is a static method."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -237,7 +237,7 @@ class StaticSerialize(Group):
         owner = getattr(driver.cqltypes, self._owner, None)
         attribute = expect_own(driver.cqltypes, owner, "serialize")
         if not isinstance(attribute, staticmethod):
-            raise Left("it is no static method")
+            raise Left("it is not a static method")
         expect_parameters(
             attribute,
             *(
@@ -254,7 +254,7 @@ class StaticSerialize(Group):
         ours = stand_in.function(documented(original))
         for sample in samples:
             if ours(sample, 4) != original(sample, 4):
-                raise Left(f"it writes {sample!r} in an unknown way")
+                raise Left(f"it writes {sample!r} differently from turbocql")
         driver.plans.ours.append(ours)
         patch = Patch(owner, "serialize", self.names[0], staticmethod(ours), stand_in.counts)
         patch.count_from_here()
@@ -262,7 +262,7 @@ class StaticSerialize(Group):
 
 
 class ClassDeserialize(Group):
-    """`deserialize` of types with parameters, a class method."""
+    """`deserialize` of types with parameters, which is a class method."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -272,7 +272,7 @@ class ClassDeserialize(Group):
         owner = getattr(driver.cqltypes, self._owner, None)
         attribute = expect_own(driver.cqltypes, owner, "deserialize")
         if not isinstance(attribute, classmethod):
-            raise Left("it is no class method")
+            raise Left("it is not a class method")
         expect_parameters(attribute, ("cls", "byts", "protocol_version"))
         stand_in = _core.DeserializeStandIn(
             function(attribute), driver.read_ways(), driver.plans.of_type
@@ -290,11 +290,11 @@ _READ = {
     "DecimalType": ["0000000000", "00000002ff6a", "ffffffff01", "0000001e4d"],
     "DurationType": ["000000", "020406", "83e7c222dff8397d323427"],
 }
-"""Bytes that each type's values are tried with."""
+"""Samples for each type: bytes that both functions must read as the same value."""
 
 
 class StaticDeserialize(Group):
-    """`deserialize` of a scalar type, a static method."""
+    """`deserialize` of a scalar type, which is a static method."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -304,18 +304,18 @@ class StaticDeserialize(Group):
         owner: Any = getattr(driver.cqltypes, self._owner, None)
         attribute = expect_own(driver.cqltypes, owner, "deserialize")
         if not isinstance(attribute, staticmethod):
-            raise Left("it is no static method")
+            raise Left("it is not a static method")
         expect_parameters(attribute, ("byts", "protocol_version"))
         original = function(attribute)
         entries: list[Entry] = []
         reader = driver.plans.readers.reader(owner, None, entries)
         if reader is None or not reader.is_native:
-            raise Left("it is not read natively")
+            raise Left("turbocql has no native reader for it")
         stand_in = _core.DeserializeStandIn(original, driver.read_ways(), reader, entries)
         ours = stand_in.function(documented(original))
         for sample in map(bytes.fromhex, _READ[self._owner]):
             if repr(ours(sample, 4)) != repr(original(sample, 4)):
-                raise Left(f"it reads {sample!r} in an unknown way")
+                raise Left(f"it reads {sample!r} differently from turbocql")
         driver.plans.ours.append(ours)
         patch = Patch(owner, "deserialize", self.names[0], staticmethod(ours), stand_in.counts)
         patch.count_from_here()
@@ -349,7 +349,7 @@ class RoutingKey(Group):
         original = expect_own(driver.query, owner, "routing_key")
         expect_own(driver.query, driver.query.Statement, "_key_parts_packed")
         if not isinstance(original, property) or original.fset is not None:
-            raise Left("it is no property that is only read")
+            raise Left("it is not a read-only property")
         stand_in = _core.RoutingStandIn(original.fget, owner)
         ours = property(stand_in.function(documented(original.fget)), doc=original.__doc__)
         return [Patch(owner, "routing_key", self.names[0], ours, stand_in.counts)]
@@ -386,7 +386,7 @@ class Bodies(Group):
             ours = stand_in.function(documented(original))
             for message, version in _messages(driver, kind):
                 if _body(ours, message, version) != _body(original, message, version):
-                    raise Left(f"it writes version {version} of {said} in an unknown way")
+                    raise Left(f"{said} differs from turbocql in version {version}")
             found.append(Patch(owner, "send_body", said, ours, stand_in.counts))
             found[-1].count_from_here()
         return found
@@ -402,7 +402,7 @@ def _is_empty_id_written(protocol: ModuleType, has_features: bool) -> bool:
 
 def _body(send_body: Callable[..., None], message: Any, version: int) -> bytes:
     out = io.BytesIO()
-    # Methods of C's become some when they are looked up.
+    # Functions and native methods are bound by `__get__`, as an attribute lookup does it.
     bind = getattr(send_body, "__get__", None)
     (bind(message) if bind else send_body)(out, version)
     return out.getvalue()
@@ -442,7 +442,7 @@ def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
 
 
 class Results(Group):
-    """Pages of rows, by one of the driver's ways of reading them."""
+    """Pages of rows, as one of the driver's protocol handlers reads them."""
 
     _PARAMETERS = (
         "self",
@@ -461,7 +461,7 @@ class Results(Group):
         protocol = driver.protocol
         handler = getattr(protocol, self._handler, None)
         if handler is None:
-            raise Left("the driver has no such way")
+            raise Left("the driver has no such handler")
         owner = handler.message_types_by_opcode[protocol.ResultMessage.opcode]
         pure = owner is protocol.ResultMessage
         if self._handler == "_ProtocolHandler" and handler is protocol.ProtocolHandler:
@@ -469,7 +469,7 @@ class Results(Group):
         for name in ("recv_results_metadata", "read_type", "recv_body", "recv"):
             expect_own(protocol, protocol.ResultMessage, name)
             if name in vars(owner) and not pure:
-                raise Left(f"it has a {name} of its own")
+                raise Left(f"its message class overrides {name}")
         original = vars(owner).get("recv_results_rows")
         if original is None:
             raise Left("the driver has no such function")
@@ -509,16 +509,18 @@ def _as_made(rows: Any) -> Any:
 
 
 def _generated(rows: Any) -> Any:
-    """A generator: that is what programs are given."""
+    """A generator of the rows: the driver's handler, too, returns a generator."""
     yield from rows
 
 
 _ROW = "Row($self, *values)\n--\n\nA row: the values of its columns, in order."
-"""One for all: a function of C's is there for ever, and so is what it says of itself."""
+"""One docstring for all classes: the definition of a built-in function is never freed."""
 
 
 class NamedRows(Group):
-    """The class of named rows, which the driver makes anew for each result."""
+    """The class of named rows. The driver makes one for each result; this makes one for all
+    results with the same column names.
+    """
 
     names = ("query.namedtuple",)
     _MOST = 512
@@ -561,7 +563,7 @@ class NamedRows(Group):
 
 
 def groups() -> list[Group]:
-    """All there are; the watch first, without which types are left alone."""
+    """All groups for the codec. `Watch` is first: without it, types are not accelerated."""
     return [
         Watch(),
         *(ClassSerialize(owner) for owner in ("_ParameterizedType", "VectorType")),

@@ -1,4 +1,4 @@
-"""Statements with parameters in their text, which stay the driver's: they are counted."""
+"""Counts simple statements with parameters. The driver formats these; nothing is replaced."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from ._status import ONLY_COUNTED
 __all__ = ["CLUSTER", "statement_groups"]
 
 CLUSTER = "cassandra.cluster"
-"""What the group here waits for."""
+"""The module that the group here waits for."""
 
 
 class SimpleStatements(Group):
-    """`bind_params`, which makes the parameters of simple statements text, in requests and batches.
+    """`bind_params`, which formats parameters into the text of simple statements, also in batches.
 
-    Modules that have imported the function before keep the driver's: `cassandra.metadata` asks for
-    schemas with it, which is not the program's doing. So it waits until they have.
+    The group waits until `cassandra.cluster` is imported, and patches its reference to the function
+    too. Other modules that imported the function before keep the driver's, and are not counted. One
+    of them is `cassandra.metadata`, which reads schemas with it: the program does not ask for that.
     """
 
     needs = CLUSTER
@@ -45,5 +46,5 @@ class SimpleStatements(Group):
 
 
 def statement_groups() -> list[Group]:
-    """All there are."""
+    """All groups that only count statements."""
     return [SimpleStatements()]

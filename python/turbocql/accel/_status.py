@@ -1,4 +1,4 @@
-"""What is accelerated, and how often it was of use."""
+"""Which functions are accelerated, and how many of their calls were native."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ from dataclasses import dataclass, field
 __all__ = ["ONLY_COUNTED", "Seam", "Status"]
 
 ONLY_COUNTED = "left to the driver: parameters of simple statements; prepared ones are native"
-"""Why a function of the driver's is counted and not replaced."""
+"""Why calls of a function are counted, while the driver's own does the work."""
 
 
 @dataclass(frozen=True)
 class Seam:
-    """One function of the driver's."""
+    """One function of the driver."""
 
     name: str
-    """Its dotted name."""
+    """The dotted name of the function."""
     patched: bool
     why: str
-    """Why it was left alone, or is not patched any more; empty for what is patched."""
+    """Why it was not patched, or is no longer; empty for a patched function."""
     native: int
-    """Calls that the native function did by itself."""
+    """Calls that were done natively."""
     fallback: int
-    """Calls that it handed to the driver's own."""
+    """Calls that fell back to the driver's own function."""
     learned: int = 0
-    """Calls that the driver's own did once, from which the native function learned the columns."""
+    """Calls that the driver's own function did, from which the columns of a page were learned."""
 
     @property
     def is_counted(self) -> bool:
-        """Whether its calls are or were counted: it is or was patched, or is only counted."""
+        """Whether calls are or were counted: the function is or was patched, or is only counted."""
         return self.patched or self.why in ("over", ONLY_COUNTED)
 
     @property
     def is_idle(self) -> bool:
-        """Whether its calls are or were counted, and there were none."""
+        """Whether calls are or were counted, and there were none."""
         return self.is_counted and not (self.native or self.fallback or self.learned)
 
 
 @dataclass(frozen=True)
 class Status:
-    """What `turbocql.accel.status()` gives. `str()` of it is a table."""
+    """The result of `turbocql.accel.status()`. `str()` of it is a table."""
 
     on: bool
-    """Whether it is in force. When it is not any more, the counts are those at its end."""
+    """Whether the driver is accelerated. After the end, the counts are those at the end."""
     driver: str
-    """The driver that was found, or why there is none."""
+    """The driver that was found, or the reason why there is none."""
     seams: tuple[Seam, ...]
     pid: int = field(default_factory=os.getpid)
     """The process whose calls were counted."""
 
     @property
     def native(self) -> int:
-        """Calls that were native, in all."""
+        """The total of native calls."""
         return sum(seam.native for seam in self.seams)
 
     @property
     def fallback(self) -> int:
-        """Calls that went to the driver's own functions, in all."""
+        """The total of calls that fell back to the driver's own functions."""
         return sum(seam.fallback for seam in self.seams)
 
     def __str__(self) -> str:

@@ -1,7 +1,8 @@
-"""Versions, platform and cluster in one page, for reports of bugs and for one's own eyes.
+"""Versions, platform and cluster on one page, for bug reports and for your own use.
 
-`turbocql.diagnose()`, with a session or without; `await turbocql.aio.diagnose(session)`; on the
-command line `python -m turbocql.diagnose [url]`. As data: `turbocql.diagnosis()`.
+Call `turbocql.diagnose()`, with or without a session, or `await turbocql.aio.diagnose(session)`.
+On the command line, run `python -m turbocql.diagnose [url]`. `turbocql.diagnosis()` returns the
+same as data.
 """
 
 from __future__ import annotations

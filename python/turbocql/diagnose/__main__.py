@@ -1,4 +1,4 @@
-"""Prints a diagnosis, with a URL or hosts that of a cluster too."""
+"""Prints a diagnosis. With a URL or a host, it includes the cluster."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; the exit status: 1 when no session came about."""
+    """Runs the command line and returns the exit status: 1 when the connection failed."""
     parser = argparse.ArgumentParser(
         prog="python -m turbocql.diagnose",
-        description="Prints versions and platform, and, with a cluster named, what it tells.",
+        description="Prints versions, platform and, with a URL or host, the cluster's state.",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("url", nargs="?", help="host:port, or cql://user:password@host/keyspace")
-    where.add_argument("--env", action="store_true", help="connect as the variables TURBOCQL_* say")
+    where.add_argument("--env", action="store_true", help="connect by the variables TURBOCQL_*")
     asked = parser.parse_args(arguments)
     try:
         if asked.env:

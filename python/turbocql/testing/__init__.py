@@ -1,13 +1,14 @@
-"""A real Apache Cassandra for tests, started from Python, ended with it.
+"""A real Apache Cassandra for tests, started from Python and ended with the Python process.
 
     from turbocql.testing import Cassandra
 
     with Cassandra(nodes=1) as cluster:
         session = turbocql.connect(cluster.contact_points)
 
-It needs Java 17 (or 11) and, the first time, Maven, which fetches the server's jars into the
-user's cache. Nothing else of turbocql is imported here: the module works with any driver.
-By hand: `python -m turbocql.testing`. In pytest: the fixtures of `pytest_plugin`.
+It needs Java 17 (or 11). The first start also needs Maven, which fetches the server's jars into
+the user's cache. Nothing else of turbocql is imported here, so the package works with any driver.
+On the command line, run `python -m turbocql.testing`. In pytest, use the fixtures of
+`pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cassandra", "CassandraError", "MissingPrerequisite", "Node"]
 
-# The pytest plugin is loaded in every test run of everybody who has turbocql installed, and
-# loads this package with it: so nothing is imported before it is asked for.
+# Where turbocql is installed, every run of pytest loads the plugin, and this package with it. So
+# nothing is imported before it is used.
 _HOMES = {
     "Cassandra": ".cluster",
     "CassandraError": ".errors",

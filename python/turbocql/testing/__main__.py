@@ -1,4 +1,4 @@
-"""Starts a Cassandra by hand, says how to connect, and ends it on Ctrl-C.
+"""Starts a Cassandra from the command line, prints how to connect, and ends it on Ctrl-C.
 
 python -m turbocql.testing --nodes 3 --auth
 """
@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; the exit status."""
+    """Runs the command line and returns the exit status."""
     asked = _parser().parse_args(arguments)
     cluster = Cassandra(
         asked.nodes,
@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         heap_mb=asked.heap_mb,
         keep_logs=asked.keep_logs,
     )
-    # `kill` without a signal, and a closed terminal, are ways to say Ctrl-C too; and Ctrl-C
-    # itself is ignored in a shell script's background until somebody asks for it.
+    # SIGTERM and a closed terminal (SIGHUP) end it like Ctrl-C. SIGINT needs a handler too, because
+    # shell scripts start background processes with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
@@ -57,11 +57,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--require-client-certificate",
         action="store_true",
-        help="with --tls: let in only clients that show a certificate of the same authority",
+        help="with --tls: accept only clients with a certificate of the same authority",
     )
-    parser.add_argument("--auth", action="store_true", help="ask for a user and a password")
+    parser.add_argument("--auth", action="store_true", help="require a user and a password")
     parser.add_argument("--heap-mb", type=int, help="heap of each node, in MiB")
-    parser.add_argument("--keep-logs", action="store_true", help="leave the logs where they are")
+    parser.add_argument("--keep-logs", action="store_true", help="do not remove the logs")
     return parser
 
 

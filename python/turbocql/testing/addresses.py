@@ -1,8 +1,8 @@
-"""Loopback addresses that belong to one cluster only: 127.x.y.1 to 127.x.y.3.
+"""Loopback addresses reserved for one cluster: 127.x.y.1 to 127.x.y.3.
 
-Every address in 127/8 is this machine, so clusters differ in their addresses and agree in
-their ports, and no port is ever guessed. A block 127.x.y.* is claimed by a socket bound to
-its address .254: the kernel hands it out once, and takes it back when the process ends.
+Every address in 127/8 is this machine. So clusters have different addresses and the same ports,
+and no free port has to be guessed. A socket bound to the address .254 claims a block 127.x.y.*.
+The kernel allows only one such socket, and releases it when the process ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Claim:
     def __init__(self, nodes: int) -> None:
         self._socket: socket.socket | None = None
         self.addresses: list[str] = []
-        # Not the global generator: a test may have seeded it, and then two runs would agree.
+        # Not the global generator: tests may seed it, and two runs would then choose the same.
         choose = random.SystemRandom()
         for _ in range(_ATTEMPTS):
             block = f"127.{choose.randrange(16, 240)}.{choose.randrange(256)}"
@@ -40,18 +40,18 @@ class Claim:
             if held is None:
                 continue
             addresses = [f"{block}.{number}" for number in range(1, nodes + 1)]
-            # A cluster whose starter was just killed may still be ending on these.
+            # A cluster whose starter was just killed may still be using these addresses.
             if all(_is_free(address) for address in addresses):
                 self._socket, self.addresses = held, addresses
                 return
             held.close()
         raise CassandraError(
             f"no free block of loopback addresses: ports {CQL_PORT} and {STORAGE_PORT} are taken "
-            "on every one tried; does a server listen on them on all addresses (0.0.0.0)?"
+            "in every block tried; does a server listen on them on all addresses (0.0.0.0)?"
         )
 
     def release(self) -> None:
-        """Gives the block back; a second time it does nothing."""
+        """Releases the block. A second call does nothing."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -80,7 +80,7 @@ def _is_free(address: str) -> bool:
 def _bind(address: str, port: int) -> socket.socket | None:
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     with suppress(OSError):
-        # As the server does: a port whose last connections are in TIME_WAIT is free.
+        # As the server does, so that a port with connections in TIME_WAIT counts as free.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((address, port))
@@ -89,8 +89,8 @@ def _bind(address: str, port: int) -> socket.socket | None:
         bound.close()
         if error.errno == errno.EADDRNOTAVAIL:
             raise CassandraError(
-                f"{address} is not an address of this machine: on macOS only 127.0.0.1 is, "
-                "and each further one has to be added with `ifconfig lo0 alias`"
+                f"{address} is not an address of this machine: macOS has only 127.0.0.1, "
+                "and each further address must be added with `ifconfig lo0 alias`"
             ) from error
         return None
     return bound

@@ -1,4 +1,4 @@
-"""A cluster of one to three nodes on loopback addresses of its own."""
+"""A cluster of one to three nodes on its own loopback addresses."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = ["Cassandra"]
 _MAX_NODES = 3
 _POLL_S = 0.1
 _MOST_ROUNDS = 20
-"""Of looks at all nodes, until two in a row find nothing missing."""
+"""The limit on checks of all nodes, until two consecutive checks find nothing missing."""
 _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
-# The first node has nobody to wait for; the others must have heard from it in this time.
+# The first node waits for no other node. The others must hear from it within this time.
 _RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
-# A read of every replica, which the coordinator refuses while it sees one of them as down.
+# Read at consistency ALL. The coordinator refuses the read while it sees a replica as down.
 _SEEN_BY_ALL = (
     "SELECT session_id FROM system_traces.sessions "
     "WHERE session_id = 00000000-0000-1000-8000-000000000000"
@@ -42,18 +42,19 @@ _SEEN_BY_ALL = (
 
 
 class Cassandra:
-    """A real Cassandra 5.0.5, up inside the `with` block and gone after it.
+    """A real Cassandra 5.0.5 that runs inside the `with` block and is removed after it.
 
-    `nodes` is 1 to 3. `tls` encrypts client connections, under an authority made for this
-    cluster (`ca_certificate`); `require_client_certificate` also asks clients for theirs.
-    `authentication` asks for `user` and `password`. `config` replaces top-level settings of
-    cassandra.yaml, `jvm_options` come last on the command line. With `keep_logs` the logs stay
-    where the nodes wrote them (`Node.log`); everything else is always removed.
+    `nodes` is 1 to 3. `tls` encrypts client connections, with a certificate authority made for
+    this cluster (`ca_certificate`). `require_client_certificate` also requires a certificate from
+    clients. `authentication` requires `user` and `password`. `config` replaces top-level settings
+    of cassandra.yaml. `jvm_options` come last among the JVM's options. With `keep_logs`, the nodes'
+    logs (`Node.log`) are kept. Everything else is always removed.
 
     Blocks: `start`, and so the `with` statement, for about 10 s per node; 40 s longer when the
-    server's jars have to be fetched first. A node that takes `timeout_s` has failed.
-    Raises: MissingPrerequisite if Java, Maven or openssl is needed and missing, CassandraError
-    with the end of the node's log if a node does not start.
+        server's jars must be fetched first. A node that does not answer within `timeout_s` seconds
+        has failed.
+    Raises: `MissingPrerequisite` if Java, Maven or openssl is needed and missing; `CassandraError`
+        with the end of the node's log if a node does not start.
 
     Example:
         with Cassandra(nodes=3) as cluster:
@@ -100,22 +101,22 @@ class Cassandra:
 
     @property
     def contact_points(self) -> list[str]:
-        """Every node's "address:port", running or not."""
+        """The `address:port` of every node, including nodes that do not run."""
         return [node.contact_point for node in self.nodes]
 
     @property
     def ca_certificate(self) -> Path | None:
-        """With tls, the PEM file that a client has to trust."""
+        """With `tls`, the PEM file of the authority that clients must trust; otherwise `None`."""
         return self._certificates.ca if self._certificates else None
 
     @property
     def client_certificate(self) -> Path | None:
-        """With tls, a client's certificate as a PEM file, signed by the same authority."""
+        """With `tls`, the PEM file of a client's certificate, signed by the same authority."""
         return self._certificates.client_certificate if self._certificates else None
 
     @property
     def client_key(self) -> Path | None:
-        """With tls, the private key of `client_certificate` as a PEM file, not encrypted."""
+        """With `tls`, the PEM file of `client_certificate`'s private key, not encrypted."""
         return self._certificates.client_key if self._certificates else None
 
     def __enter__(self) -> Self:
@@ -131,7 +132,7 @@ class Cassandra:
         self.stop()
 
     def start(self) -> None:
-        """Starts every node and waits until they answer; what `with` does first."""
+        """Starts every node and waits until all answer. The `with` statement calls it."""
         if self._started:
             raise CassandraError("this cluster is already started")
         installed, lib = java.find_java(), ensure_jars()
@@ -147,22 +148,23 @@ class Cassandra:
             raise
 
     def stop(self) -> None:
-        """Ends every node and removes the files; what `with` does last. Twice is once.
+        """Ends every node and removes the files. The end of the `with` block calls it.
 
-        The nodes are killed: their data is not kept, so nothing has to be written in order.
-        In a forked child of the starter it does nothing: the cluster is not the child's.
+        A second call does nothing. The nodes are killed, because their data is not kept and they
+        need not shut down in order. In a forked child of the process that called `start`, this
+        method does nothing, because the cluster belongs to the parent.
         """
         if self._starter == os.getpid():
             self._undo.close()
             self._started = False
 
     def wait_until_settled(self) -> None:
-        """Waits until each node sees every other one as up and all agree on the schema.
+        """Waits until each node sees every other node as up and all agree on the schema.
 
-        Not for a cluster with a stopped or paused node: it returns at once then. Drivers wait
-        for the agreement after a change of the schema; `Node.probe` does not.
+        When a node is stopped or paused, it returns at once. Drivers wait for schema agreement
+        after a change of the schema; the connections of `Node.probe` do not.
 
-        Raises: CassandraError with the end of a node's log if it takes too long.
+        Raises: `CassandraError` with the end of a node's log if it takes too long.
         """
         if len(self.nodes) == 1 or not all(
             node.is_running and not node.is_paused for node in self.nodes
@@ -173,12 +175,12 @@ class Cassandra:
             waited = [
                 self._wait_for(node, partial(self._missing_from, node)) for node in self.nodes
             ]
-            # A node that was killed and is back may still be up to the others, from before; when
-            # they hear of its return it is down to them for a moment.
+            # After a node was killed and restarted, the others may still see it as up from before.
+            # When they hear of its return, they see it as down for a moment.
             in_a_row = 0 if any(waited) else in_a_row + 1
             if in_a_row == 2:
                 return
-        raise self.nodes[0].failure("and the other nodes do not stay up to one another")
+        raise self.nodes[0].failure("and the other nodes do not keep seeing one another as up")
 
     def _prepare(self, installed: java.Java, lib: Path, addresses: Sequence[str]) -> None:
         folder = Path(tempfile.mkdtemp(prefix="turbocql-cassandra-"))
@@ -232,7 +234,7 @@ class Cassandra:
             self.nodes.append(node)
 
     def _start_nodes(self) -> None:
-        """The first node alone, because it is the seed; then the others together."""
+        """Starts the first node alone, because it is the seed, and then the others together."""
         for together in (self.nodes[:1], self.nodes[1:]):
             for node in together:
                 node.launch()
@@ -241,25 +243,29 @@ class Cassandra:
         self.wait_until_settled()
 
     def _replicate_roles(self) -> None:
-        """Puts the roles on every node, so that one can log in whichever node is lost."""
+        """Replicates the roles to every node, so that logins work when any node is lost."""
         if self._count == 1 or self.user is None:
             return
         first = self.nodes[0]
-        # One connection from before the change until after it: in between, a login may ask
-        # the nodes that are to have the roles and do not have them yet.
+        # One connection is used before and after the change. A login in between may read the roles
+        # from nodes that are new replicas and do not have them yet.
         with first.probe(timeout_s=self._timeout_s) as connection:
             connection.query(
                 "ALTER KEYSPACE system_auth WITH replication = "
                 f"{{'class': 'SimpleStrategy', 'replication_factor': {self._count}}}"
             )
             self._wait_for(first, lambda: self._missing(connection))
-            # A read of all replicas brings those that differ up to date before it answers.
+            # A read at consistency ALL repairs replicas that differ before it answers.
             connection.query("SELECT * FROM system_auth.roles", "ALL")
         for node in self.nodes:
             node.wait_until_answering()
 
     def _wait_for(self, node: Node, missing: Callable[[], str | None]) -> bool:
-        """Waits until nothing is missing; fails with what still was. Whether it had to wait."""
+        """Waits until nothing is missing, and returns whether it had to wait.
+
+        Raises: `CassandraError` that names the missing condition, after `timeout_s` seconds or when
+            the node has ended.
+        """
         deadline, waited = time.monotonic() + self._timeout_s, False
         while (lack := missing()) is not None:
             if not node.is_running:
@@ -280,19 +286,21 @@ class Cassandra:
             return str(error)
 
     def _missing(self, connection: Connection) -> str | None:
-        """What a node still lacks to coordinate requests to all the others; None if nothing."""
+        """The condition that a node still lacks to coordinate requests to all other nodes, or
+        `None`.
+        """
         try:
             connection.query(_SEEN_BY_ALL, "ALL")
         except ProbeError as error:
             return str(error)
-        # Drivers learn the addresses from here, and a row is filled bit by bit.
+        # Drivers read the nodes' addresses from this table, and the server fills a row in steps.
         peers = connection.query(
             "SELECT schema_version, rpc_address, host_id, tokens FROM system.peers"
         )
         known = sum(None not in row for row in peers.rows)
         if known < self._count - 1:
-            return f"it knows {known} of the others"
+            return f"it knows {known} of the other nodes"
         own = connection.query("SELECT schema_version FROM system.local")
         if any(row[0] != own.rows[0][0] for row in peers.rows):
-            return "they have not agreed on a schema"
+            return "the nodes do not agree on a schema"
         return None

@@ -1,4 +1,4 @@
-"""What a node reads when it starts: cassandra.yaml and logback.xml."""
+"""The files that a node reads when it starts: cassandra.yaml and logback.xml."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .tls import Certificates
 
 __all__ = ["cassandra_yaml", "write_config"]
 
-# Everything goes to standard output, which the guard leads to the node's log: so the log also
-# has what the JVM says when it cannot start, or dies.
+# The server logs to standard output, which the guard redirects to the node's log. So the log also
+# contains the JVM's messages when it cannot start, or crashes.
 _LOGBACK = """\
 <configuration>
   <appender name="STDOUT" class="ch.qos.logback.core.ConsoleAppender">
@@ -50,7 +50,7 @@ def cassandra_yaml(
         "storage_port": STORAGE_PORT,
         "native_transport_port": CQL_PORT,
         "start_native_transport": True,
-        # Every node starts empty, together with the others: there is nothing to stream.
+        # All nodes start empty, so a new node has no data to stream from the others.
         "auto_bootstrap": False,
         "data_file_directories": [str(data / "data")],
         "commitlog_directory": str(data / "commitlog"),
@@ -63,7 +63,7 @@ def cassandra_yaml(
         "memtable_allocation_type": "heap_buffers",
         "concurrent_reads": 8,
         "concurrent_writes": 8,
-        # A test machine may be busy with three nodes and a test: slow is not broken.
+        # Long timeouts, because a test machine may be slow while it runs three nodes and a test.
         "read_request_timeout": "10s",
         "range_request_timeout": "20s",
         "write_request_timeout": "10s",
@@ -79,7 +79,7 @@ def cassandra_yaml(
             "enabled": True,
             "optional": False,
             "require_client_auth": certificates.client_required,
-            # Reads PEM, so that no Java key store has to be made.
+            # Reads PEM files, so that no Java key store is needed.
             "ssl_context_factory": {
                 "class_name": "org.apache.cassandra.security.PEMBasedSslContextFactory"
             },
@@ -90,7 +90,7 @@ def cassandra_yaml(
 
 
 def write_config(conf: Path, settings: Mapping[str, Any]) -> None:
-    """Writes both files. JSON is YAML, so no YAML library is needed."""
+    """Writes both files. JSON is valid YAML, so no YAML library is needed."""
     conf.mkdir(parents=True, exist_ok=True)
     (conf / "cassandra.yaml").write_text(json.dumps(settings, indent=2), encoding="utf-8")
     (conf / "logback.xml").write_text(_LOGBACK, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""What can go wrong while a test cluster is started, used or ended.
+"""The errors of starting, using and ending a test cluster.
 
 RuntimeError
   CassandraError            a node did not start, did not answer, or refused a request
-    MissingPrerequisite     a program has to be installed first
+    MissingPrerequisite     a program must be installed first
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ __all__ = ["CassandraError", "MissingPrerequisite"]
 
 
 class CassandraError(RuntimeError):
-    """A test cluster could not be started, or one of its nodes did not do what was asked."""
+    """A test cluster could not be started, or one of its nodes failed or refused a request."""
 
 
 class MissingPrerequisite(CassandraError):
-    """A program that the test cluster needs is not installed; the message says which."""
+    """A program that the test cluster needs is not installed. The message names it."""

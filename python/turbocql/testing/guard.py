@@ -1,17 +1,17 @@
-r"""Runs one node, and sees that it does not outlive its starter: a script, not imported.
+r"""Runs one node and kills it when the node's starter ends. A script, which is not imported.
 
-The process that started the cluster holds the other end of this script's standard input. It
-asks for signals there, one number per line, so that a signal never goes to a process number
-that has meanwhile been given to somebody else: only the parent of a process can know. When
-that end closes, or the starter is gone, whatever the reason, the node is killed and its
+The starter, which is the process that started the cluster, holds the other end of this script's
+standard input. It requests signals there, one number per line. Only the parent of a process knows
+whether its process id is still valid, so a signal never reaches another process that has reused
+the id. When that end closes, or the starter is gone for any reason, the node is killed and its
 files are removed.
 
     starter --- stdin: "15\n" ---> guard ---> java
             <-- stdout: "4711\n"
 
-Linux's PR_SET_PDEATHSIG alone would not do: it follows the thread that forked, not the
-process, and kills a node started from a thread that ends. The guard has one thread, so it can
-use it for the opposite case, its own death.
+Linux's PR_SET_PDEATHSIG in the starter would not be enough. It is bound to the thread that forked,
+not to the process, so it would kill a node when the thread that started it ends. The guard has only
+one thread, so it uses PR_SET_PDEATHSIG to end the node if the guard itself dies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOOK_FOR_STARTER_S = 0.5
 
 
 def main(order: dict[str, Any]) -> int:
-    """Runs `command` until it ends; its exit status, negative for a signal."""
+    """Runs the command until it ends, and returns its exit status, negative for a signal."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
@@ -57,7 +57,8 @@ def main(order: dict[str, Any]) -> int:
         if node.poll() is None:
             os.killpg(node.pid, signal.SIGKILL)
             node.wait()
-            # A node that ended by itself may be started again on its files; this one not.
+            # The files are removed, because this node is not started again. A node that ended by
+            # itself may be.
             for folder in order["remove"]:
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,7 +1,7 @@
-"""The server's jars: fetched once with Maven into the user's cache, then only read.
+"""The server's jars, fetched once with Maven into the user's cache and then only read.
 
-A fetch fills a folder of its own and is renamed to its place when it is whole, under a lock:
-so the place either holds every jar or does not exist, whoever was killed in between.
+A fetch, under a lock, fills a temporary folder, which is renamed when it is complete. So the final
+folder either holds every jar or does not exist, even if a process is killed during a fetch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _POM = f"""\
 
 
 def cache_dir() -> Path:
-    """TURBOCQL_CACHE_DIR if set, else `turbocql` in the user's XDG cache folder."""
+    """The folder `TURBOCQL_CACHE_DIR` if set, else `turbocql` in the user's XDG cache folder."""
     own = os.environ.get("TURBOCQL_CACHE_DIR")
     if own:
         return Path(own).absolute()
@@ -50,10 +50,11 @@ def cache_dir() -> Path:
 
 
 def ensure_jars() -> Path:
-    """The folder with the server's jars, fetched first if it is not there.
+    """Returns the folder with the server's jars, and fetches them if it does not exist.
 
-    Blocks: while another process fetches; a fetch of one's own takes about 40 s.
-    Raises: MissingPrerequisite without Maven, CassandraError with its output if it fails.
+    Blocks: about 40 s for a fetch, or while another process fetches.
+    Raises: `MissingPrerequisite` if Maven is needed and missing; `CassandraError` with Maven's
+        output if the fetch fails.
     """
     lib = cache_dir() / f"cassandra-{VERSION}"
     if lib.is_dir():
@@ -63,7 +64,7 @@ def ensure_jars() -> Path:
     except OSError as error:
         raise CassandraError(
             f"cannot create the cache folder {lib.parent} ({error.strerror}): "
-            "set TURBOCQL_CACHE_DIR to a folder that can be written"
+            "set TURBOCQL_CACHE_DIR to a writable folder"
         ) from error
     with _lock(lib.with_name(lib.name + ".lock")):
         if not lib.is_dir():  # else another process fetched while this one waited
@@ -107,10 +108,10 @@ def _fetch(lib: Path) -> None:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Holds the file's lock.
+    """Holds an exclusive lock on the file.
 
-    The kernel releases it with the process. The file stays: if it were removed, two processes
-    could hold two files of the same name.
+    The kernel releases the lock when the process ends. The file is never removed. Otherwise two
+    processes could each lock a different file of the same name.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

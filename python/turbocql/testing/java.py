@@ -1,4 +1,4 @@
-"""The Java that runs the server, and the options it is run with."""
+"""Finds the Java that runs the server, and makes its command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INSTALL = (
     "and put java on PATH, or set JAVA_HOME to it"
 )
 
-# A tarball's jvm17-server.options would open these; the jars alone do not say so.
+# The packages that jvm17-server.options in Cassandra's tarball opens. The jars do not contain it.
 _OPENED_JAVA_BASE = (
     "java.io java.lang java.lang.module java.lang.ref java.lang.reflect java.math java.net "
     "java.nio java.nio.charset java.nio.file.spi java.text java.time java.util "
@@ -48,7 +48,7 @@ class Java:
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """What one node's command line depends on."""
+    """The inputs for the command line of one node."""
 
     lib: Path
     conf: Path
@@ -61,14 +61,14 @@ class NodeOptions:
 
 
 def find_java() -> Java:
-    """The Java of JAVA_HOME, else of PATH.
+    """Finds the Java in JAVA_HOME, else on PATH.
 
-    Raises: MissingPrerequisite if there is none, or if Cassandra does not run on it.
+    Raises: `MissingPrerequisite` if there is none, or if Cassandra does not run on it.
     """
     found = _on_java_home() or shutil.which("java")
     if not found:
         raise MissingPrerequisite(f"Cassandra needs Java and none was found: {_INSTALL}.")
-    # Asked for its home, because what is on PATH may be a shim that starts another process.
+    # `java` on PATH may be a shim that starts another process, so Java is asked for its home.
     shown = subprocess.run(
         [found, "-XshowSettings:properties", "-version"],
         stdin=subprocess.DEVNULL,
@@ -105,15 +105,15 @@ def command(java: Java, options: NodeOptions) -> list[str]:
         "cassandra-foreground": "yes",
         "cassandra.skip_wait_for_gossip_to_settle": "0",
         "cassandra.ring_delay_ms": str(options.ring_delay_ms),
-        # Not 0: a node that cannot create its role yet would try again without a pause.
+        # Not 0: a node that cannot create its role yet would retry without a pause.
         "cassandra.superuser_setup_delay_ms": "50",
         "cassandra.shutdown_announce_in_ms": "200",
         "cassandra.auth_bcrypt_gensalt_log2_rounds": "4",
-        # On every node, so that a read of system_traces at consistency ALL asks all of them.
-        # Not system_auth: the first node, alone, could not create its role at QUORUM.
+        # Replicas on every node, so that a read of system_traces at consistency ALL needs all.
+        # Not for system_auth: the first node, while alone, could not create its role at QUORUM.
         "cassandra.system_distributed.default_rf": str(options.nodes),
         "cassandra.system_traces.default_rf": str(options.nodes),
-        # Native libraries are unpacked there: nothing may be left behind by a killed node.
+        # The JVM unpacks native libraries there. A killed node must leave no files elsewhere.
         "java.io.tmpdir": str(options.scratch),
         "jna.tmpdir": str(options.scratch),
         "jdk.attach.allowAttachSelf": "true",

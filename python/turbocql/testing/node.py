@@ -1,4 +1,4 @@
-"""One node: a Java process under its guard, with an address and files that outlive it."""
+"""One node: a Java process under a guard process. Its address and files outlive the process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAUSE_S = 5.0
 
 @dataclass(frozen=True)
 class Access:
-    """What a client needs to be let in."""
+    """The TLS context and credentials that a client needs to connect."""
 
     context: ssl.SSLContext | None
     user: str | None
@@ -38,7 +38,7 @@ class Access:
 
 @dataclass(frozen=True)
 class NodeFiles:
-    """Where a node lives, and what its guard removes when the starter is gone."""
+    """The files of a node, and the folders that its guard removes when the starter is gone."""
 
     folder: Path
     log: Path
@@ -47,10 +47,10 @@ class NodeFiles:
 
 
 class Node:
-    """One node of a `Cassandra` cluster, made and started by it.
+    """One node of a `Cassandra` cluster, which makes and starts it.
 
-    `stop`, `kill` and `start` keep the address and the data. A paused node keeps its
-    connections and answers nothing.
+    `stop`, `kill` and `start` keep the address and the data. A paused node keeps its connections
+    and does not answer.
     """
 
     def __init__(
@@ -82,47 +82,48 @@ class Node:
 
     @property
     def is_running(self) -> bool:
-        """Whether the node's process exists; a paused one does."""
+        """Whether the node's process exists. It also exists while the node is paused."""
         return self._guard is not None and self._guard.poll() is None
 
     def start(self) -> None:
         """Starts the node, unless it runs, and waits until it answers CQL.
 
-        If every node of the cluster runs, it also waits until each sees all the others.
+        If all nodes of the cluster run and none is paused, it also waits until each sees all
+        others.
 
-        Raises: CassandraError with the end of the node's log if it does not answer in time.
+        Raises: `CassandraError` with the end of the node's log if it does not answer in time.
         """
         self.launch()
         self.wait_until_answering()
         self._after_start()
 
     def launch(self) -> None:
-        """Starts the node's process and does not wait; a running one is left alone."""
+        """Starts the node's process, unless it runs, and does not wait for it."""
         if not self.is_running:
-            self._forget()  # of a process that ended by itself
+            self._forget()  # clears the state of a process that ended by itself
             self._spawn()
 
     def stop(self) -> None:
-        """Ends the node in order (SIGTERM: it drains first) and waits until it is gone."""
+        """Shuts the node down (SIGTERM), which drains it first, and waits until it has ended."""
         self.resume()
         self._end(signal.SIGTERM, self._timeout_s)
 
     def kill(self) -> None:
-        """Ends the node at once (SIGKILL), as a power cut would, and waits until it is gone."""
+        """Kills the node at once (SIGKILL), like a power cut, and waits until it has ended."""
         self._end(signal.SIGKILL, _KILL_S)
 
     def pause(self) -> None:
-        """Stops the node's process in its tracks (SIGSTOP), as a long collection would."""
+        """Suspends the node's process (SIGSTOP), like a long pause of the JVM's GC."""
         self._require_running("pause")
         self._signal(signal.SIGSTOP)
         self.is_paused = True
-        # The guard sends the signal: wait until it has taken hold.
+        # The guard sends the signal, so wait until the process is stopped.
         deadline = time.monotonic() + _PAUSE_S
         while self._state() not in ("T", None) and time.monotonic() < deadline:
             time.sleep(0.002)
 
     def _state(self) -> str | None:
-        """The state of the node's process, as one letter; None where the system does not tell."""
+        """The state of the node's process as one letter; `None` if /proc does not show it."""
         try:
             text = Path(f"/proc/{self.pid}/stat").read_text()
         except OSError:
@@ -130,13 +131,13 @@ class Node:
         return text.rpartition(")")[2].split()[0]
 
     def resume(self) -> None:
-        """Lets a paused node go on (SIGCONT); a node that is not paused is left alone."""
+        """Resumes a paused node (SIGCONT). A node that is not paused is not affected."""
         if self.is_paused and self.is_running:
             self._signal(signal.SIGCONT)
         self.is_paused = False
 
     def probe(self, *, timeout_s: float = 10.0) -> Connection:
-        """A raw connection to the node, for statements that a test needs before any driver."""
+        """Opens a raw connection to the node, for tests that need statements without a driver."""
         access = self._access
         return Connection(
             self.address,
@@ -156,9 +157,9 @@ class Node:
         return "\n".join(text.splitlines()[-lines:])
 
     def wait_until_answering(self) -> None:
-        """Waits until a client can connect, log in and ask.
+        """Waits until a client can connect, log in and run a query.
 
-        Raises: CassandraError with the end of the node's log if it ends or takes too long.
+        Raises: `CassandraError` with the end of the node's log if the node ends or takes too long.
         """
         deadline = time.monotonic() + self._timeout_s
         while not self._answers():
@@ -171,7 +172,7 @@ class Node:
             time.sleep(_POLL_S)
 
     def failure(self, what: str) -> CassandraError:
-        """An error that says what happened to this node and shows the end of its log."""
+        """Makes an error that describes a failure of this node and shows the end of its log."""
         kept = f" (kept in {self.log})" if self._files.log_is_kept else ""
         return CassandraError(
             f"node {self.address} {what}; the end of its log{kept}:\n{self.log_tail()}"
@@ -200,7 +201,7 @@ class Node:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 bufsize=0,
-                # Ctrl-C goes to the whole foreground group, and is the starter's to handle.
+                # Ctrl-C signals the whole foreground process group. Only the starter handles it.
                 start_new_session=True,
             )
         assert self._guard.stdout is not None
@@ -208,7 +209,7 @@ class Node:
         self.pid = int(number) if number else None
         if self.pid is None:
             self._guard.wait()
-            raise self.failure("could not be run")
+            raise self.failure("could not be started")
 
     def _end(self, number: int, timeout_s: float) -> None:
         guard = self._guard
@@ -222,7 +223,7 @@ class Node:
         self._forget()
 
     def _forget(self) -> None:
-        """Lets go of a guard that has ended."""
+        """Clears the state of a guard that has ended."""
         if self._guard is not None:
             for pipe in (self._guard.stdin, self._guard.stdout):
                 if pipe is not None:
@@ -234,7 +235,7 @@ class Node:
     def _signal(self, number: int) -> None:
         if self._guard is None or self._guard.stdin is None:
             return
-        with suppress(BrokenPipeError):  # it has ended by itself
+        with suppress(BrokenPipeError):  # the guard has ended by itself
             self._guard.stdin.write(b"%d\n" % number)
 
     def _require_running(self, verb: str) -> None:

@@ -1,7 +1,7 @@
-"""A CQL client of the least kind: native protocol v4, one request at a time, no decoding.
+"""A minimal CQL client: native protocol v4, one request at a time, no decoding of values.
 
-It asks a node whether it answers, and captures golden bytes. It shares no code with turbocql,
-so that what it sees can be held against turbocql. Not a driver: `turbocql.connect` is.
+It checks whether a node answers, and captures golden bytes. It shares no code with turbocql, so
+its results are an independent reference. It is not a driver; for programs use `turbocql.connect`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONSISTENCY = {"ONE": 1, "QUORUM": 4, "ALL": 5, "LOCAL_ONE": 10}
 
 
 class ProbeError(CassandraError):
-    """The node answered a request with an error; `code` is the protocol's."""
+    """The node answered a request with an error. `code` is the error code of the protocol."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(code, message)
@@ -39,7 +39,7 @@ class ProbeError(CassandraError):
 
 @dataclass(frozen=True)
 class Result:
-    """The rows of a result: the cells are the server's own bytes, None where it sent null."""
+    """The rows of a result. A cell is the server's own bytes, or `None` for null."""
 
     columns: list[str] = field(default_factory=list)
     rows: list[list[bytes | None]] = field(default_factory=list)
@@ -48,8 +48,8 @@ class Result:
 class Connection:
     """One connection to one node, ready for `query` when the constructor returns.
 
-    Blocks: every method waits for the node, at most `timeout_s` per read.
-    Raises: OSError if the node cannot be reached, ProbeError if it refuses.
+    Blocks: the constructor and `query` wait for the node, at most `timeout_s` seconds per read.
+    Raises: `OSError` if the node cannot be reached; `ProbeError` if it answers with an error.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Connection:
             raise
 
     def query(self, cql: str, consistency: str = "ONE") -> Result:
-        """Runs one statement without values; without a page size, so all rows come at once."""
+        """Runs one statement without values. It sets no page size, so all rows come at once."""
         text = cql.encode()
         body = struct.pack(">i", len(text)) + text
         answer = self._ask(_QUERY, body + struct.pack(">HB", _CONSISTENCY[consistency], 0))
@@ -81,7 +81,7 @@ class Connection:
         return _rows(reader) if reader.i32() == 2 else Result()
 
     def close(self) -> None:
-        """Closes the socket; a second time it does nothing."""
+        """Closes the socket. A second call does nothing."""
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -124,7 +124,7 @@ class Connection:
         if version & 0x7F > 5 or not version & 0x80:
             raise CassandraError(f"not a CQL server: its answer starts with byte 0x{version:02x}")
         reader = _Reader(self._read(length))
-        if flags & 0x08:  # warnings stand before the body
+        if flags & 0x08:  # warnings come before the body
             for _ in range(reader.u16()):
                 reader.string()
         if opcode == _ERROR:
@@ -142,7 +142,7 @@ class Connection:
 
 
 class _Reader:
-    """The notations of the native protocol, read one after another."""
+    """Reads the notations of the native protocol from a body, one after another."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -173,7 +173,7 @@ class _Reader:
 
     def skip_type(self) -> None:
         kind = self.u16()
-        if kind == 0x00:  # a custom type, by the name of its Java class: vectors
+        if kind == 0x00:  # a custom type, such as a vector: the name of its Java class
             self.string()
         elif kind in (0x20, 0x22):  # list, set
             self.skip_type()

@@ -1,7 +1,7 @@
-"""Fixtures that hand a real Cassandra to a test, one cluster of each kind for the whole run.
+"""Fixtures that provide tests with a real Cassandra, one cluster of each kind for the whole run.
 
-A test that needs the database fails when it cannot start, it is never skipped. Only the option
-`--no-cassandra` leaves such tests out: those that use one of these fixtures, and those marked
+A test that needs the database fails when the database cannot start. It is never skipped. Only the
+option `--no-cassandra` leaves out the tests that use one of these fixtures or are marked
 `cassandra`.
 """
 
@@ -30,7 +30,7 @@ _MARKER = "cassandra: needs a running Cassandra; --no-cassandra leaves the test 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--no-cassandra`."""
+    """Adds the option `--no-cassandra`."""
     parser.getgroup("turbocql").addoption(
         "--no-cassandra",
         action="store_true",
@@ -39,12 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marker."""
+    """Declares the marker `cassandra`."""
     config.addinivalue_line("markers", _MARKER)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the users of the fixtures, and leaves all marked tests out if asked to."""
+    """Marks the tests that use the fixtures, and deselects marked tests with `--no-cassandra`."""
     for item in items:
         if not _CLUSTERS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("cassandra")
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def cassandra() -> Iterator[Cassandra]:
-    """One node, shared by the run: use a keyspace of your own."""
+    """One node, shared by all tests of the run. Use your own keyspace."""
     from . import Cassandra
 
     with Cassandra() as cluster:
@@ -66,7 +66,7 @@ def cassandra() -> Iterator[Cassandra]:
 
 @pytest.fixture(scope="session")
 def cassandra_three() -> Iterator[Cassandra]:
-    """Three nodes, shared by the run: start again what you stop."""
+    """Three nodes, shared by all tests of the run. Restart every node that you stop."""
     from . import Cassandra
 
     with Cassandra(nodes=3) as cluster:
@@ -75,7 +75,7 @@ def cassandra_three() -> Iterator[Cassandra]:
 
 @pytest.fixture(scope="session")
 def cassandra_secure() -> Iterator[Cassandra]:
-    """One node that speaks TLS only and asks for a user and a password, shared by the run."""
+    """One node, shared by all tests of the run, that requires TLS, a user and a password."""
     from . import Cassandra
 
     with Cassandra(tls=True, authentication=True, heap_mb=512) as cluster:
@@ -84,7 +84,7 @@ def cassandra_secure() -> Iterator[Cassandra]:
 
 @pytest.fixture
 def unique_keyspace() -> str:
-    """A name for a keyspace that nobody else has in this run; the test creates it."""
+    """A keyspace name that no other test uses. The test creates the keyspace."""
     from uuid import uuid4
 
     return f"test_{uuid4().hex[:16]}"

@@ -1,4 +1,4 @@
-"""A private certificate authority, and what it signs for one cluster."""
+"""A private certificate authority and the certificates that it signs for one cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ subjectAltName = {names}
 
 @dataclass(frozen=True)
 class Certificates:
-    """PEM files: the authority, the server's key with its chain, a client's pair."""
+    """PEM files: the authority's certificate, the server's key and chain, a client's key pair."""
 
     ca: Path
     server_pem: Path
@@ -39,7 +39,7 @@ class Certificates:
     client_required: bool
 
     def client_context(self) -> ssl.SSLContext:
-        """A context that trusts the authority alone and checks the node's address."""
+        """A context that trusts only this authority and checks the node's address."""
         context = ssl.create_default_context(cafile=str(self.ca))
         context.load_cert_chain(self.client_certificate, self.client_key)
         return context
@@ -48,9 +48,9 @@ class Certificates:
 def make_certificates(
     folder: Path, addresses: Sequence[str], *, client_required: bool
 ) -> Certificates:
-    """Makes an authority, one server certificate for all the addresses, one for a client.
+    """Makes an authority, one server certificate for all addresses, and a client certificate.
 
-    Raises: MissingPrerequisite without openssl.
+    Raises: `MissingPrerequisite` if openssl is not installed; `CassandraError` if it fails.
     """
     folder.mkdir(parents=True)
     names = ", ".join([*(f"IP:{address}" for address in addresses), "DNS:localhost"])
@@ -93,7 +93,7 @@ def _sign(folder: Path, name: str, extensions: str) -> None:
 
 
 def _write(folder: Path, name: str, extensions: str) -> str:
-    """One configuration for `req` and for `x509`: the system's own file is not consulted."""
+    """Writes one configuration for `req` and `x509`, so that openssl ignores the system's file."""
     head = "[req]\ndistinguished_name = subject\nprompt = no\n[subject]\nCN = turbocql\n"
     (folder / f"{name}.cnf").write_text(f"{head}[extensions]\n{extensions}")
     return f"{name}.cnf"

@@ -1,4 +1,4 @@
-//! Attributes that may be missing, which costs nothing here.
+//! Lookups of attributes that may be missing, without the cost of an AttributeError.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -14,12 +14,14 @@ type LookUp = unsafe extern "C" fn(
     found: *mut *mut ffi::PyObject,
 ) -> std::ffi::c_int;
 
-// SAFETY: CPython's declaration of it, 3.10 to 3.12.
+// SAFETY: `LookUp` is the function's type as CPython 3.10 to 3.12 declare it; the `cfg` limits it
+// to versions before 3.13, and quick paths are off before 3.10. Tests: unit/test_quick_paths.py
+// (lookups).
 #[cfg(not(Py_3_13))]
 static LOOK_UP: Symbol<LookUp> = unsafe { Symbol::new(c"_PyObject_LookupAttr") };
 
-/// The function, which is public from 3.13 on. Before, pyo3 makes an AttributeError and throws it
-/// away, at ten times the cost of the look.
+/// CPython's lookup without an exception, which is public from 3.13 on. For earlier versions pyo3
+/// raises and drops an AttributeError, at ten times the cost of the lookup.
 #[inline(always)]
 fn look_up() -> Option<LookUp> {
     #[cfg(Py_3_13)]
@@ -28,15 +30,16 @@ fn look_up() -> Option<LookUp> {
     LOOK_UP.get()
 }
 
-/// Where an object keeps what is set on it; null for those that keep nothing. Private.
+/// Returns the address of the pointer to an object's dict; null for objects without one. Private.
 type PlaceOfDict = unsafe extern "C" fn(object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject;
-// SAFETY: CPython's declaration of it, 3.10 to 3.15.
+// SAFETY: `PlaceOfDict` is the function's type as CPython 3.10 to 3.15 declare it; for all other
+// versions quick paths are off. Tests: unit/test_quick_paths.py (lookups).
 static PLACE_OF_DICT: Symbol<PlaceOfDict> = unsafe { Symbol::new(c"_PyObject_GetDictPtr") };
 
-/// An attribute of an object; `None` where it has none.
+/// An attribute of an object; `None` where it is missing.
 ///
 /// # Errors
-/// What the look has raised, other than an `AttributeError`.
+/// The exception that the lookup raised, other than an `AttributeError`.
 pub fn optional<'py>(
     object: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
@@ -54,7 +57,9 @@ fn quick<'py>(
     name: &Bound<'py, PyString>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let mut found = std::ptr::null_mut();
-    // SAFETY: both are alive; with 1 there is a new reference in `found`, with -1 an exception.
+    // SAFETY: the two `Bound`s keep `object` and `name` alive and prove that the GIL is held. By
+    // the function's contract in CPython, it returns 1 with a new reference in `found`, 0 without
+    // one, or -1 with an exception set. Tests: accel/bodies.py, unit/test_quick_paths.py (lookups).
     unsafe {
         match look_up(object.as_ptr(), name.as_ptr(), &raw mut found) {
             1 => Ok(Some(Bound::from_owned_ptr(object.py(), found))),
@@ -64,7 +69,8 @@ fn quick<'py>(
     }
 }
 
-/// Tries the function on attributes that are there, and on one that is not.
+/// Probes the lookup with an attribute that is there and one that is missing, and the dicts of
+/// objects with and without one.
 pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     #[cfg(not(Py_3_13))]
     if let Some(missing) = LOOK_UP.look_up() {
@@ -73,7 +79,9 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = PLACE_OF_DICT.look_up() {
         return Ok(Some(missing));
     }
-    let Some(look_up) = look_up() else { return Ok(Some("there is no function".to_owned())) };
+    let Some(look_up) = look_up() else {
+        return Ok(Some("no lookup function exists".to_owned()));
+    };
     let object = py.import("types")?.getattr("SimpleNamespace")?.call0()?;
     let value = pyo3::types::PyList::new(py, [1])?.into_any();
     object.setattr("there", &value)?;
@@ -83,7 +91,10 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(place_of_dict) = PLACE_OF_DICT.get() {
         let (with, without) =
             (py.import("io")?.getattr("BytesIO")?.call0()?, PyString::new(py, ""));
-        // SAFETY: alive, and the lock is held; a place lives as long as its object.
+        // SAFETY: `with` and `without` keep the objects alive, and `py` proves that the GIL is
+        // held. The returned address lies within the object, so it is valid as long as the object.
+        // `*place` is dereferenced as a dict only after an attribute was set; a null dict makes
+        // `PyDict_Size` return -1 with an exception. Tests: unit/test_quick_paths.py (lookups).
         unsafe {
             let place = place_of_dict(with.as_ptr());
             good = good && !place.is_null() && (*place).is_null();
@@ -97,15 +108,18 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(probe::read(QuickPath::Lookups, "an attribute", good, true))
 }
 
-/// Whether nothing has been set on an object, beyond what its class has fields for.
+/// Whether the object has no attributes in its dict, so that nothing shadows its class.
 pub fn are_none(object: &Bound<'_, PyAny>) -> bool {
     let Some(place_of_dict) = PLACE_OF_DICT.get().filter(|_| QuickPath::Lookups.is_on()) else {
-        // Looking makes a dict for whoever has none yet.
+        // This lookup makes a dict for an object that has none yet.
         let dict = object.getattr_opt(pyo3::intern!(object.py(), "__dict__"));
         let none = |dict: Bound<'_, PyAny>| dict.is_truthy().is_ok_and(|any| !any);
         return dict.is_ok_and(|dict| dict.is_none_or(none));
     };
-    // SAFETY: the object is alive and the lock is held; the dict is there once it is not null.
+    // SAFETY: `object` is alive and the GIL is held, both by its `Bound`. The returned address is
+    // null or lies within the object. The pointer there is null or a dict, which the object owns.
+    // `probe_lookups` has checked this with an `io.BytesIO`, the only class that `body.rs` passes
+    // here. Tests: accel/bodies.py (bodies_are_written_into_buffers_alone).
     unsafe {
         let place = place_of_dict(object.as_ptr());
         place.is_null() || (*place).is_null() || ffi::PyDict_Size(*place) == 0

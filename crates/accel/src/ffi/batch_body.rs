@@ -1,4 +1,4 @@
-//! Bodies of BATCH requests, from what cassandra-driver holds of their statements.
+//! Bodies of BATCH requests, made from the list of statements in cassandra-driver's message.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -12,8 +12,9 @@ use turbocql_values::ffi::bytes::{self, Filled};
 use turbocql_values::ffi::object::{bytes, items, text};
 use turbocql_values::ffi::quick_path::QuickPath;
 
-/// The body, where each of the statements is an exact tuple of whether it is prepared, its id or
-/// text, and an exact list or tuple of its serialized values; `None` where anything else is there.
+/// The body of a batch. Each statement must be an exact tuple of three: True (prepared) or False,
+/// the id or the text, and an exact list or tuple of serialized values. `None` where one is
+/// anything else.
 pub fn body<'py>(
     statements: &Bound<'py, PyList>,
     unset: &Bound<'py, PyAny>,
@@ -24,16 +25,19 @@ pub fn body<'py>(
     if !QuickPath::Encode.is_on() {
         return None;
     }
-    // SAFETY: the list is alive and the lock is held. Until the body is there nothing runs Python
-    // code, an allocation of `bytes` not even the garbage collector: what is borrowed from the
-    // objects stays where it is.
+    // SAFETY: `statements` is alive and the GIL is held, both by its `Bound`. The list owns the
+    // statements, and these own their parts, so all borrowed pointers and slices are valid until
+    // one of these containers changes. None changes before the body is written: no Python code runs
+    // here, and the allocation of a `bytes` does not start the GC, which does not track `bytes`.
+    // The text is UTF-8, because CPython encoded it. The layouts were probed (`QuickPath::Encode`).
+    // Tests: accel/compare.py (body_tasks). Benchmark: codec_accelerated.py, "batch body".
     unsafe {
         let given = items(statements.as_ptr())?;
         let mut cells = Vec::new();
         for &statement in given {
             let (_, _, values) = parts(statement)?;
             if cells.capacity() == 0 {
-                // Mostly all have as many.
+                // Usually all statements have the same number of values.
                 let room = values.len().saturating_mul(given.len()).min(MOST_RESERVED);
                 cells.try_reserve(room).ok()?;
             }
@@ -64,18 +68,20 @@ pub fn body<'py>(
     }
 }
 
-/// Room for values that is made at once.
+/// The maximum number of values for which memory is reserved at once.
 const MOST_RESERVED: usize = 1 << 16;
 
 type Parts<'a> = (bool, *mut ffi::PyObject, &'a [*mut ffi::PyObject]);
 
-/// Whether a statement is prepared, what it is known by, and its values.
+/// Whether a statement is prepared, its id or text, and its values.
 ///
 /// # Safety
-/// As for [`items`].
+/// The caller must ensure that `statement` is a live object and that the GIL is held. What is
+/// returned is borrowed: the caller must not use it after Python code may have run.
 #[inline(always)]
 unsafe fn parts<'a>(statement: *mut ffi::PyObject) -> Option<Parts<'a>> {
-    // SAFETY: the caller's.
+    // SAFETY: `statement` is alive and the GIL is held, by this function's `# Safety` section. An
+    // exact tuple owns its items, so these are alive too. Tests: accel/compare.py (body_tasks).
     unsafe {
         if (*statement).ob_type != &raw mut ffi::PyTuple_Type {
             return None;
@@ -92,13 +98,15 @@ unsafe fn parts<'a>(statement: *mut ffi::PyObject) -> Option<Parts<'a>> {
     }
 }
 
-/// A serialized value: an exact `bytes`, None or what stands for unset.
+/// The cell of a serialized value, which is an exact `bytes`, None or the driver's unset marker.
 ///
 /// # Safety
-/// As for [`items`].
+/// The caller must ensure that `value` is a live object and that the GIL is held. The cell borrows
+/// the bytes: the caller must not use it after the last reference to `value` is gone.
 #[inline(always)]
 unsafe fn cell<'a>(value: *mut ffi::PyObject, unset: *mut ffi::PyObject) -> Option<Cell<'a>> {
-    // SAFETY: the caller's.
+    // SAFETY: `value` is alive and the GIL is held, by this function's `# Safety` section. `bytes`
+    // checks for the exact class. Tests: accel/compare.py (body_tasks).
     unsafe {
         if let Some(bytes) = bytes(value) {
             Some(Cell::Value(bytes))

@@ -1,5 +1,5 @@
-//! Functions of C's that belong to an object of ours: what is called in the place of a function of
-//! somebody else's, and must cost next to nothing.
+//! Built-in functions that call a stand-in. They replace the driver's functions, so a call must
+//! cost next to nothing.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -11,34 +11,39 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::is_on;
+use crate::switch::is_on;
 
-/// An object that stands in for a function.
+/// An object that does the work of a driver's function, its original.
 pub trait StandIn: PyClass {
-    /// `None` where the function itself is to be called, with the same arguments.
+    /// Does the work of a call; `None` where the original must be called with the same arguments.
     fn call<'py>(
         this: &Bound<'py, Self>,
         arguments: &[Borrowed<'_, 'py, PyAny>],
     ) -> PyResult<Option<Bound<'py, PyAny>>>;
 
-    /// The function; called when it is about to be called.
+    /// The original. Called only when the original is about to be called, so that this call can be
+    /// counted.
     fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny>;
 }
 
-/// What functions are made of, by the class of their stand-in, their name and documentation: each
-/// once, however often a driver is accelerated.
+/// The definitions of all functions, by the type of their stand-in, their name and their docstring.
+/// Definitions are never freed, so each is made once, however often a driver is accelerated.
 static DEFINITIONS: LazyLock<Mutex<HashMap<Key, Definition>>> = LazyLock::new(Mutex::default);
 
 type Key = (&'static str, &'static CStr, String);
 
 struct Definition(*mut ffi::PyMethodDef);
 
-// SAFETY: nobody writes to a definition once it is made.
+// SAFETY: the pointer must be usable from any thread. It is: a definition is leaked, so it lives as
+// long as the process, and nothing writes to it after `function` has made it. Tests:
+// accel/overrides.py (threads_may_do_all_at_once).
 unsafe impl Send for Definition {}
 
-/// A function that calls a stand-in. As a method of a class, it wants to be a `Method`.
+/// A built-in function that calls a stand-in. To be a method of a class, it must be wrapped in a
+/// `StandInMethod`.
 ///
-/// `doc` is what CPython reads of functions of C's: name and parameters, a mark, the documentation.
+/// `doc` has the form in which CPython takes signature and docstring of built-in functions: name
+/// and parameters, a line `--`, an empty line, the docstring.
 pub fn function<'py, T: StandIn>(
     this: &Bound<'py, T>,
     name: &'static CStr,
@@ -55,14 +60,18 @@ pub fn function<'py, T: StandIn>(
                 ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
                 ml_doc: CString::new(doc)?.into_raw(),
             };
-            // For ever: a function may be kept by anybody.
+            // Leaked, because a program may keep a function for as long as the process runs.
             let definition = Box::into_raw(Box::new(definition));
             known.insert(key, Definition(definition));
             definition
         }
     };
     drop(known);
-    // SAFETY: the definition lives for ever, and the function owns a reference to the object.
+    // SAFETY: CPython requires that the definition outlives the function: it is leaked above. The
+    // function takes a reference to `this`, which is alive by its `Bound`. The result is a new
+    // reference, or null with an exception. `call::<T>` has the signature that `METH_FASTCALL |
+    // METH_KEYWORDS` requires, and receives `this`, a `T`, as its first argument. Tests: all of
+    // tests/accel.
     unsafe {
         let made = ffi::PyCFunction_NewEx(definition, this.as_ptr(), std::ptr::null_mut());
         Bound::from_owned_ptr_or_err(this.py(), made)
@@ -70,7 +79,9 @@ pub fn function<'py, T: StandIn>(
 }
 
 /// # Safety
-/// Called by CPython only: with a `T`, as many arguments as it says, and the lock held.
+/// Only CPython may call it, through a function that [`function`] made for `T`. `this` is then a
+/// live `T`, `arguments` has `count` borrowed references and the values of `names` after them, and
+/// the GIL is held.
 unsafe extern "C" fn call<T: StandIn>(
     this: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
@@ -80,7 +91,11 @@ unsafe extern "C" fn call<T: StandIn>(
     // A panic must not pass through C.
     let done = catch_unwind(AssertUnwindSafe(|| {
         Python::attach(|py| {
-            // SAFETY: the caller's word; a `Borrowed` is a pointer, and says that it is one.
+            // SAFETY: `this` is a live `T`, since `function` bound this code to one. By CPython's
+            // documentation of METH_FASTCALL, `arguments` has `count` live objects, which the
+            // caller of the function owns until it returns. A `Borrowed` is `repr(transparent)`
+            // over a non-null object pointer, so the array can be read as `Borrowed`s. With `count`
+            // 0 the pointer may be null and is not used. Tests: all of tests/accel.
             let (this, given) = unsafe {
                 let this = Borrowed::from_ptr(py, this).cast_unchecked::<T>();
                 let given = if count == 0 {
@@ -99,7 +114,10 @@ unsafe extern "C" fn call<T: StandIn>(
                 Ok(Some(value)) => value.into_ptr(),
                 Ok(None) => {
                     let original = T::original(&this).as_ptr();
-                    // SAFETY: alive as long as the stand-in, and the arguments are those that came.
+                    // SAFETY: `this`, which CPython keeps alive during the call, owns the original.
+                    // The arguments, their count and `names` are passed on unchanged, in the
+                    // vectorcall format in which they came. The result is a new reference, or null
+                    // with an exception. Tests: accel/overrides.py, accel/hostile.py.
                     unsafe { ffi::PyObject_Vectorcall(original, arguments, count as usize, names) }
                 }
                 Err(error) => {
@@ -110,7 +128,7 @@ unsafe extern "C" fn call<T: StandIn>(
         })
     }));
     done.unwrap_or_else(|_| {
-        let reason = "a stand-in of turbocql's panicked";
+        let reason = "a native function of turbocql.accel panicked";
         Python::attach(|py| PyRuntimeError::new_err(reason).restore(py));
         std::ptr::null_mut()
     })

@@ -1,4 +1,4 @@
-//! Values of `cassandra.util`, and what looks like them, to bytes.
+//! Serializes instances of the classes in `cassandra.util`, and objects with the same attributes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,21 +9,24 @@ use turbocql_codec::Plan;
 use turbocql_codec::types::{self, duration::Duration};
 
 use super::record::attribute;
+use turbocql_values::ffi::append::room;
 use turbocql_values::ffi::collections::put_items;
 use turbocql_values::ffi::dialect::Dialect;
-use turbocql_values::ffi::encode::{put_cell, put_part, room};
+use turbocql_values::ffi::encode::{put_cell, put_part};
 use turbocql_values::ffi::int::small;
 use turbocql_values::ffi::object::items;
-use turbocql_values::value::HostPlan;
+use turbocql_values::plan::HostPlan;
 
 type Object = *mut ffi::PyObject;
 
-/// The addresses of `SortedSet` and `OrderedMapSerializedKey`, zero where there are none that are
-/// as known. The classes are kept for ever.
+/// The addresses of `SortedSet` and `OrderedMapSerializedKey`, zero where the driver has no such
+/// class or another one than turbocql knows. A reference to each class is leaked, so that no other
+/// class can get its address.
 static SORTED: AtomicUsize = AtomicUsize::new(0);
 static MAP: AtomicUsize = AtomicUsize::new(0);
 
-/// The driver's classes of sets and maps, if these are as known.
+/// Sets the driver's classes of sets and maps, or None where they are not those that turbocql
+/// knows.
 #[pyfunction]
 pub fn accel_values(sorted: Option<Bound<'_, PyAny>>, map: Option<Bound<'_, PyAny>>) {
     let address = |class: Option<Bound<'_, PyAny>>| class.map_or(0, |it| it.into_ptr() as usize);
@@ -31,14 +34,17 @@ pub fn accel_values(sorted: Option<Bound<'_, PyAny>>, map: Option<Bound<'_, PyAn
     MAP.store(address(map), Ordering::Relaxed);
 }
 
-/// Appends a value as the package `cassandra` does that is none of Python's own. What is appended
-/// when it is turned down is no value.
+/// Appends a value that is not of a built-in class, as the package `cassandra` does. False where
+/// the value is not taken; `out` then ends with an incomplete value.
 ///
 /// # Safety
-/// The object is alive, and the interpreter's lock is held.
+/// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
 #[cold]
 pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: the caller's word, handed on.
+    // SAFETY: the GIL is held, and `object` stays alive, both by this function's `# Safety`
+    // section. `attribute` returns owned references, so `small`, `items` and `put_items` get live
+    // objects; `put_items` itself handles a list that Python code changes. Tests: accel/compare.py
+    // (serialize_tasks), integration/test_accelerated.py.
     unsafe {
         let py = Python::assume_attached();
         let number = |name: &Bound<'_, PyString>| {
@@ -78,22 +84,51 @@ pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
                 parts.is_some_and(|parts| put_items::<D>(element, kept.as_ptr(), parts, out))
             }
             Plan::Map(entry) if is_a(&MAP) => put_map::<D>(&entry.0, &entry.1, object, out),
-            _ => false,
+            Plan::List(_)
+            | Plan::Set(_)
+            | Plan::Map(_)
+            | Plan::Ascii
+            | Plan::Text
+            | Plan::TinyInt
+            | Plan::SmallInt
+            | Plan::Int
+            | Plan::BigInt
+            | Plan::Counter
+            | Plan::VarInt
+            | Plan::Float
+            | Plan::Double
+            | Plan::Decimal
+            | Plan::Boolean
+            | Plan::Blob
+            | Plan::Uuid
+            | Plan::TimeUuid
+            | Plan::Inet
+            | Plan::Timestamp
+            | Plan::Tuple(_)
+            | Plan::Udt(_)
+            | Plan::Vector(_)
+            | Plan::Composite(_)
+            | Plan::Custom(_) => false,
         }
     }
 }
 
-/// A map is asked for the value of each of its keys, which it finds by the bytes of the key.
+/// Appends an `OrderedMapSerializedKey`. The driver looks up the value of each key by the key's
+/// bytes, so the map is taken only where that lookup gives the entry at the same position.
 ///
 /// # Safety
-/// As for [`put_util`].
+/// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
 unsafe fn put_map<D: Dialect>(
     key: &HostPlan,
     value: &HostPlan,
     object: Object,
     out: &mut Vec<u8>,
 ) -> bool {
-    // SAFETY: the caller's word, handed on; what is written is held by references of our own.
+    // SAFETY: the GIL is held, and `object` stays alive, both by this function's `# Safety`
+    // section. `pairs`, `index` and `pair` are owned references. `one` and `other` are borrowed
+    // from `pair`, an exact tuple, which cannot change. So all of them outlive the Python code that
+    // `put_cell` and `put_part` may run. No test serializes an `OrderedMapSerializedKey`;
+    // `put_cell` and `put_part` are tested by accel/compare.py.
     unsafe {
         let py = Python::assume_attached();
         let found = (

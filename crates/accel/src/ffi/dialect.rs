@@ -1,80 +1,87 @@
-//! How cassandra-driver and scylla-driver write values, where they write otherwise than the protocol
-//! asks, or take objects that the driver's own codec does not.
+//! How cassandra-driver and scylla-driver serialize values, where their bytes differ from the
+//! protocol's, or where they take objects that turbocql's own codec does not.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyTimeAccess};
 use turbocql_codec::plan::VectorPlan;
 use turbocql_codec::{Plan, wire};
+use turbocql_values::binary32::KEEPS_SIGNALLING;
+use turbocql_values::calendar;
 use turbocql_values::ffi::collections::put_parts;
 use turbocql_values::ffi::dialect::Dialect;
 use turbocql_values::ffi::object::{Object, items};
-use turbocql_values::value::numbers::KEEPS_SIGNALLING;
-use turbocql_values::value::record::Record;
-use turbocql_values::value::{HostPlan, is_atomic, temporal};
+use turbocql_values::plan::HostPlan;
+use turbocql_values::plan::Record;
+use turbocql_values::traits::traits;
 
 use super::cassandra_util::put_util;
 use super::record::put_record;
+use crate::types::has_drivers_class;
 
-/// The dialect of a driver. `FLOAT_TIME`: it computes timestamps in binary64. `EMPTY_NULL`: it writes
-/// a null in a collection as a value of zero bytes.
+/// The dialect of a driver. With `FLOAT_TIME`, it computes timestamps in binary64. With
+/// `EMPTY_NULL`, it writes a null in a collection as a value of zero bytes.
 pub struct Driver<const FLOAT_TIME: bool, const EMPTY_NULL: bool>;
 
 impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TIME, EMPTY_NULL> {
     const NULL: i32 = if EMPTY_NULL { 0 } else { wire::NULL };
 
-    /// Attributes of objects are looked up in dicts whose keys may be of any class, and arrays are
-    /// asked for their buffers.
+    /// Python code can run for two reasons: attributes are looked up in dicts, whose keys may be of
+    /// any class, and the buffers of arrays are requested.
     fn may_run_python(plan: &HostPlan) -> bool {
-        !is_atomic(plan) || matches!(plan, Plan::Date | Plan::Time | Plan::Custom(_))
+        !traits(plan).atomic || has_drivers_class(plan) || matches!(plan, Plan::Custom(_))
     }
 
     #[inline(always)]
     fn milliseconds(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
-        if FLOAT_TIME { float_timestamp(datetime) } else { temporal::exact_timestamp(datetime) }
+        if FLOAT_TIME { float_timestamp(datetime) } else { calendar::exact_timestamp(datetime) }
     }
 
-    /// Not a vector of binary32 in which a signalling NaN was met: the driver converts each element
-    /// to a Python float first, which quiets it, or not.
+    /// False for a binary32 vector that may have a signalling NaN. The driver first converts each
+    /// element to a Python float, which quiets the NaN or not, as `struct` does
+    /// (`KEEPS_SIGNALLING`).
     #[inline]
     fn accepts_vector(vector: &VectorPlan<Record>, bytes: &[u8], of_objects: bool) -> bool {
-        // Narrowing a Python float quiets where signalling NaNs are not kept.
+        // Narrowing a Python float to binary32 quiets NaNs where `KEEPS_SIGNALLING` is false.
         let quiet = of_objects && !KEEPS_SIGNALLING;
         quiet || !matches!(vector.element, Plan::Float) || !has_unusual_nan(bytes)
     }
 
-    /// Values of `cassandra.util`, and objects that stand for user-defined types.
+    /// Appends instances of the classes in `cassandra.util`, and objects that represent values of
+    /// user-defined types.
     unsafe fn put_other(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-        // SAFETY: the same demands as `Dialect::put_other`, whose caller keeps them.
+        // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section of
+        // `Dialect::put_other`. Where Python code may run, the caller owns a reference to `object`
+        // (`may_run_python`). `parts` are the items of `object`; `put_parts` handles a list that
+        // changes. Tests: accel/overrides.py (records_of_all_kinds), accel/hostile.py
+        // (keys_of_a_class_of_their_own).
         unsafe {
-            match plan {
-                Plan::Udt(udt) => match items(object) {
-                    // Parts beyond the fields are ignored, as the driver does.
-                    Some(parts) if parts.len() > udt.fields.len() => {
-                        put_parts::<Self>(&udt.fields, object, parts, out)
-                    }
-                    Some(_) => false,
-                    None => put_record::<Self>(udt, object, out),
-                },
-                _ => put_util::<Self>(plan, object, out),
+            let Plan::Udt(udt) = plan else { return put_util::<Self>(plan, object, out) };
+            match items(object) {
+                // The driver ignores parts beyond the fields.
+                Some(parts) if parts.len() > udt.fields.len() => {
+                    put_parts::<Self>(&udt.fields, object, parts, out)
+                }
+                Some(_) => false,
+                None => put_record::<Self>(udt, object, out),
             }
         }
     }
 }
 
-/// Milliseconds as drivers compute them that add seconds and microseconds in binary64 and cut off the
-/// rest. Before 1970 and in the far future they are not the same.
+/// Milliseconds as computed by drivers that add seconds and microseconds in binary64 and truncate
+/// the sum. Before 1970 and in the far future they differ from the exact ones.
 #[inline]
 fn float_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     let below = datetime.get_microsecond();
-    // Exact: without the part below a second.
-    let seconds = (temporal::exact_timestamp(datetime)? - i64::from(below / 1000)) / 1000;
+    // Exact, since the fraction of a second has been subtracted.
+    let seconds = (calendar::exact_timestamp(datetime)? - i64::from(below / 1000)) / 1000;
     Some((seconds as f64 * 1e3 + f64::from(below) / 1e3) as i64)
 }
 
-/// Whether binary32 numbers have a signalling NaN among them, or any NaN where the narrowing keeps
-/// the quiet bit, since that NaN may have been a signalling one.
+/// Whether any of the binary32 numbers is a signalling NaN. Where `KEEPS_SIGNALLING` is true, any
+/// NaN counts: narrowing keeps the quiet bit, so the NaN may have been a signalling one.
 fn has_unusual_nan(bytes: &[u8]) -> bool {
-    // Without a branch, and in the byte order of the wire, so that the compiler makes it wide.
+    // No branches, and the byte order of the wire, so that the compiler can vectorize the loop.
     let mask = if KEEPS_SIGNALLING { 0x0000_807f } else { 0x0000_c07f };
     let one = |number: &[u8; 4]| {
         let bytes = u32::from_le_bytes(*number);

@@ -1,16 +1,14 @@
-//! The only `unsafe` of this crate: functions that stand in for the driver's, and values read and made
-//! as the driver makes them, through CPython's C layouts.
+//! The only `unsafe` code of this crate: built-in functions that call stand-ins, and values that
+//! are read and made, as the driver does it, through CPython's C layouts.
 #![allow(unsafe_code)]
 
-pub mod arrays;
+pub mod address;
 pub mod attribute;
 pub mod batch_body;
 pub mod call;
 pub mod cassandra_util;
 pub mod dialect;
-pub mod reading;
 pub mod record;
-pub mod reference;
 pub mod version;
 
 use pyo3::prelude::*;

@@ -1,5 +1,6 @@
-//! The fields of objects that stand for a user-defined type, read without calling Python code. Keys of
-//! an object's dict that are of somebody's own class of strings may run some even so.
+//! The fields of objects that represent a value of a user-defined type, read without calling Python
+//! code. There is one exception: a key in the object's dict may be of a subclass of `str`, whose
+//! `__eq__` is then called.
 
 use std::slice;
 
@@ -13,16 +14,17 @@ use turbocql_values::ffi::encode::put_cell;
 use turbocql_values::ffi::probe;
 use turbocql_values::ffi::quick_path::QuickPath;
 use turbocql_values::ffi::symbol::Symbol;
-use turbocql_values::value::record::Record;
+use turbocql_values::plan::Record;
 
 type Object = *mut ffi::PyObject;
 
-/// What a class or a base of it has of a name, borrowed, or null. Private.
+/// Looks a name up in a class and its bases. Returns a borrowed reference, or null. Private.
 type Lookup = unsafe extern "C" fn(class: *mut ffi::PyTypeObject, name: Object) -> Object;
-// SAFETY: CPython's declaration of it, 3.10 to 3.15.
+// SAFETY: `Lookup` is the function's type as CPython 3.10 to 3.15 declare it; for all other
+// versions quick paths are off. Tests: unit/test_quick_paths.py (attributes).
 static LOOKUP: Symbol<Lookup> = unsafe { Symbol::new(c"_PyType_Lookup") };
 
-/// Tries how attributes and the parts of tuples are found.
+/// Probes how attributes and the items of tuples are found.
 pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = LOOKUP.look_up() {
         return Ok(Some(missing));
@@ -36,14 +38,16 @@ pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
             sample.setattr(name, PyList::new(py, [name])?)?;
         }
         let expected = sample.getattr(name)?;
-        // SAFETY: alive, and the lock is held.
+        // SAFETY: `sample` is alive, by its `Bound`, and `py` proves that the GIL is held. Tests:
+        // unit/test_quick_paths.py (attributes).
         let found = unsafe { find(sample.as_ptr(), &PyString::new(py, name)) };
         if !found.is_some_and(|found| found.is(&expected)) {
             return wrong(false);
         }
     }
     for name in ["computed", "missing", "__init__"] {
-        // SAFETY: the same.
+        // SAFETY: `sample` is alive, by its `Bound`, and `py` proves that the GIL is held. Tests:
+        // unit/test_quick_paths.py (attributes).
         if unsafe { find(sample.as_ptr(), &PyString::new(py, name)) }.is_some() {
             return wrong(false);
         }
@@ -53,8 +57,9 @@ pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
         '__len__': lambda self: 1})(('a', 'b'))";
     let odd = py.eval(odd, None, None)?;
     let class = pair.get_type();
-    // SAFETY: the tables of a class that is alive; the lock is held. What a class has in its slots
-    // is also what the public function gives.
+    // SAFETY: `class` is alive, by its `Bound`, and `py` proves that the GIL is held, so the fields
+    // of its `PyTypeObject` can be read. They are compared with the results of the public
+    // `PyType_GetSlot`. Tests: unit/test_quick_paths.py (attributes).
     let slots = unsafe {
         subscript(class.as_type_ptr()) == slot(&class, ffi::Py_mp_subscript)
             && (*class.as_type_ptr()).tp_getattro.map_or(0, |function| function as usize)
@@ -65,7 +70,9 @@ pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
     if !slots {
         return wrong(false);
     }
-    // SAFETY: alive, and the lock is held.
+    // SAFETY: `pair` and `odd` are alive until the end of this function, by their `Bound`s, and
+    // `py` proves that the GIL is held. The items are immutable, so `parts` stays valid. Tests:
+    // unit/test_quick_paths.py (attributes).
     let (parts, none) = unsafe { (positions(pair.as_ptr()), positions(odd.as_ptr())) };
     let expected: Vec<_> = pair.try_iter()?.collect::<PyResult<_>>()?;
     let expected: Vec<_> = expected.iter().map(Bound::as_ptr).collect();
@@ -78,16 +85,18 @@ pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
     )
 }
 
-/// The address in a slot of a class, as CPython tells it.
+/// The address in a slot of a class, by CPython's public function.
 fn slot(class: &Bound<'_, PyType>, slot: std::ffi::c_int) -> usize {
-    // SAFETY: a class that is alive, and the number of a slot.
+    // SAFETY: `class` is alive, by its `Bound`. `slot` is one of CPython's slot numbers: all
+    // callers pass constants. Tests: unit/test_quick_paths.py (attributes).
     unsafe { ffi::PyType_GetSlot(class.as_type_ptr(), slot) as usize }
 }
 
-/// Appends the fields of an object as the package `cassandra` does, without framing.
+/// Appends the fields of an object as the package `cassandra` does, without the length of the
+/// whole.
 ///
 /// # Safety
-/// The object is alive, and the interpreter's lock is held.
+/// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
 pub unsafe fn put_record<D: Dialect>(
     udt: &UdtPlan<Record>,
     object: Object,
@@ -97,7 +106,11 @@ pub unsafe fn put_record<D: Dialect>(
         return false;
     }
     let plans = &udt.fields;
-    // SAFETY: the caller's word, handed on; an attribute lives as long as it is looked at.
+    // SAFETY: the GIL is held, and `object` stays alive, both by this function's `# Safety`
+    // section. The `parts` are items of `object`, a tuple, which cannot change; so they live as
+    // long as it does. `attribute` returns an owned reference, which lives until its field is
+    // written. Tests: accel/overrides.py (records_of_all_kinds), accel/hostile.py
+    // (keys_of_a_class_of_their_own).
     unsafe {
         if let Some(parts) = positions(object) {
             return parts.len() >= plans.len()
@@ -111,12 +124,18 @@ pub unsafe fn put_record<D: Dialect>(
     }
 }
 
-/// The values of a tuple, or of a named tuple that is indexed as tuples are.
+/// The items of a tuple, or of an instance of a subclass that does not override indexing, such as a
+/// named tuple.
 ///
 /// # Safety
-/// The object is alive, and the interpreter's lock is held as long as what is given.
+/// The caller must hold the GIL, and must own a reference to `object` for as long as it uses the
+/// slice.
 unsafe fn positions<'a>(object: Object) -> Option<&'a [Object]> {
-    // SAFETY: a tuple's values stand behind its head, whatever its class adds to it.
+    // SAFETY: `object` is alive and the GIL is held, by this function's `# Safety` section. The
+    // class flag shows that it has a tuple's layout: the items follow the head, `PyTuple_GET_SIZE`
+    // of them, also in subclasses. A tuple's items do not change. The layout was probed
+    // (`QuickPath::Attributes`). Tests: accel/overrides.py (records_of_all_kinds),
+    // unit/test_quick_paths.py (attributes).
     unsafe {
         let class = ffi::Py_TYPE(object);
         if ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_TUPLE_SUBCLASS) == 0
@@ -129,7 +148,7 @@ unsafe fn positions<'a>(object: Object) -> Option<&'a [Object]> {
     }
 }
 
-/// Whether a subclass of tuple has the length and the parts that it has as a tuple, whoever asks.
+/// Whether the object is a tuple whose class overrides neither the length nor the iteration.
 pub fn is_plain_tuple(given: &Bound<'_, PyAny>) -> bool {
     if QuickPath::Attributes.is_on() {
         return is_plain_by_slots(given);
@@ -143,7 +162,9 @@ pub fn is_plain_tuple(given: &Bound<'_, PyAny>) -> bool {
 
 fn is_plain_by_slots(given: &Bound<'_, PyAny>) -> bool {
     let (class, tuple) = (given.get_type_ptr(), &raw mut ffi::PyTuple_Type);
-    // SAFETY: classes that are alive; a table of one is as long as it.
+    // SAFETY: `given` is alive, by its `Bound`, and owns its class; `PyTuple_Type` is static. The
+    // GIL is held, by the same `Bound`. The tables that a class points to live as long as the
+    // class. Tests: accel/compare.py (bind_tasks), unit/test_quick_paths.py (attributes).
     unsafe {
         let length = |class: *mut ffi::PyTypeObject| {
             let (sequence, mapping) = (
@@ -158,12 +179,14 @@ fn is_plain_by_slots(given: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// The address of what indexes instances of a class as mappings, zero if nothing does.
+/// The address of the function in a class's `mp_subscript` slot, zero where there is none.
 ///
 /// # Safety
-/// The class is alive.
+/// The caller must ensure that `class` is alive and that the GIL is held.
 unsafe fn subscript(class: *mut ffi::PyTypeObject) -> usize {
-    // SAFETY: the caller's word; a class has no table, or one as long as it.
+    // SAFETY: `class` is alive, by this function's `# Safety` section. `tp_as_mapping` is null or
+    // points to a table that lives as long as the class. Tests: accel/overrides.py
+    // (records_of_all_kinds), unit/test_quick_paths.py (attributes).
     unsafe {
         match (*class).tp_as_mapping.as_ref() {
             Some(table) => table.mp_subscript.map_or(0, |function| function as usize),
@@ -172,40 +195,50 @@ unsafe fn subscript(class: *mut ffi::PyTypeObject) -> usize {
     }
 }
 
-/// Whether indexing the object is an error for its class.
+/// Whether indexing the object raises a TypeError, since its class has no function for it.
 ///
 /// # Safety
-/// The object is alive, and the interpreter's lock is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 unsafe fn is_no_sequence(object: Object) -> bool {
-    // SAFETY: the caller's word; as for `subscript`.
+    // SAFETY: `object` is alive and the GIL is held, by this function's `# Safety` section; an
+    // object owns its class. `tp_as_sequence` is null or points to a table that lives as long as
+    // the class. Tests: accel/overrides.py (records_of_all_kinds).
     unsafe {
         let class = ffi::Py_TYPE(object);
         let sequence = (*class).tp_as_sequence.as_ref();
         subscript(class) == 0
             && sequence.is_none_or(|table| table.sq_item.is_none())
-            // Classes themselves may be indexed by what they are made for.
+            // Classes may be indexed through `__class_getitem__`.
             && ffi::PyType_Check(object) == 0
     }
 }
 
-/// An attribute that an instance keeps in its dict or in a slot, or that its class has as a value.
+/// An attribute that is in the instance's dict or in a slot, or that is a plain value in the class.
+/// `None` where it is missing, or where the lookup would call other descriptors or `__getattr__`.
 ///
 /// # Safety
-/// The object is alive, and the interpreter's lock is held.
+/// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
 pub unsafe fn attribute(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> {
     if !QuickPath::Attributes.is_on() {
         return None;
     }
-    // SAFETY: the caller's word.
+    // SAFETY: by this function's `# Safety` section, the caller owns a reference to `object` and
+    // holds the GIL. Tests: accel/overrides.py (records_of_all_kinds).
     unsafe { find(object, name) }
 }
 
+/// [`attribute`], whether the quick path is on or not: the probe calls it too.
+///
 /// # Safety
-/// As for [`attribute`].
+/// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
 unsafe fn find(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> {
     let lookup = LOOKUP.get()?;
-    // SAFETY: the caller's word. The class is asked in the way of CPython's own lookup, and what it
-    // has is called only where it is a slot's descriptor, which is C's.
+    // SAFETY: by this function's `# Safety` section, the GIL is held and `object` stays alive; an
+    // object owns its class. `found` is a borrowed reference. It is used only before the next call
+    // that may run Python code. `PyObject_GenericGetAttr` returns a new reference, or null with an
+    // exception, which is cleared. The only descriptors that it can call here are slots, which are
+    // C code. Tests: accel/overrides.py (records_of_all_kinds), accel/hostile.py
+    // (keys_of_a_class_of_their_own), unit/test_quick_paths.py (attributes).
     unsafe {
         let class = ffi::Py_TYPE(object);
         let generic = (*class).tp_getattro.is_some_and(|function| {

@@ -1,4 +1,4 @@
-//! Whether a class has changed since it was looked at.
+//! Class versions, by which a change of a class is noticed.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -7,19 +7,23 @@ use pyo3::types::{PyDict, PyType};
 use turbocql_values::ffi::probe;
 use turbocql_values::ffi::quick_path::QuickPath;
 
-/// A number that CPython gives a class when it looks one of its attributes up, and takes away with
-/// every change of the class or of its bases. No other state of a class has had the same number.
-/// 0 where the class has none: changed since it was looked at, or too often.
+/// The version of a class. CPython assigns it at an attribute lookup and clears it at every change
+/// of the class or of its bases. No two states of classes have the same version.
+///
+/// 0 where the class has none: it was changed after the last lookup, or too often, or the quick
+/// path is off.
 pub fn of(class: &Bound<'_, PyType>) -> u32 {
     if QuickPath::Versions.is_on() { number(class) } else { 0 }
 }
 
 fn number(class: &Bound<'_, PyType>) -> u32 {
-    // SAFETY: a class is alive as long as the reference to it, and the lock is held.
+    // SAFETY: `class` is alive and the GIL is held, both by its `Bound`; so the field can be read.
+    // Tests: accel/bodies.py (versions_replaced_again_and_again), unit/test_quick_paths.py
+    // (versions).
     unsafe { (*class.as_ptr().cast::<ffi::PyTypeObject>()).tp_version_tag }
 }
 
-/// Tries whether changes of a class, and of its base, take its number away.
+/// Probes whether a change of a class, or of its base, clears its version.
 pub fn probe_versions(py: Python<'_>) -> PyResult<Option<String>> {
     let base = py.eval(c"type('Base', (), {'one': 1})", None, None)?.cast_into::<PyType>()?;
     let class = py.get_type::<PyType>().call1(("Sample", (&base,), PyDict::new(py)))?;
@@ -29,7 +33,7 @@ pub fn probe_versions(py: Python<'_>) -> PyResult<Option<String>> {
         class.getattr("one")?;
         let before = number(&class);
         if before == 0 || known.contains(&before) {
-            return Ok(Some("a class has no number of its own".to_owned()));
+            return Ok(Some("a class has no version of its own".to_owned()));
         }
         known.push(before);
         changed.setattr("one", known.len())?;

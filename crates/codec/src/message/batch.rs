@@ -1,7 +1,7 @@
 //! BATCH: several statements in one request. native_protocol_v5.spec, section 4.1.7.
 //!
-//! The flag for named values exists in the specification, but servers cannot read what it says
-//! (CASSANDRA-10246), so there are none.
+//! The specification has a flag for named values, but servers cannot read such a body
+//! (CASSANDRA-10246). So named values are not supported here.
 
 use super::body::{Body, body_size, cells_size, check_count, long_size, short_size};
 use super::settings::Settings;
@@ -16,7 +16,7 @@ pub enum BatchKind {
 }
 
 impl BatchKind {
-    /// The kind of this name, in small letters.
+    /// The kind with this name, in small letters.
     pub fn from_name(name: &str) -> Option<BatchKind> {
         [BatchKind::Logged, BatchKind::Unlogged, BatchKind::Counter]
             .into_iter()
@@ -32,7 +32,7 @@ impl BatchKind {
     }
 }
 
-/// What a statement of a batch is known by.
+/// How a batch names a statement: by its text or by the id of a prepared statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatementText<'a> {
     Query(&'a str),

@@ -1,20 +1,20 @@
-//! The notations of the protocol's section 3, sized and written.
+//! Sizes and writes the notations of section 3 of the protocol's specification.
 
 use super::{MessageError, Place, Reason, Version, since};
 use crate::row::{AsCell, Cell};
 use crate::wire::{NULL, UNSET};
 
-/// What a `[short]` can count.
+/// The largest count in a `[short]`.
 pub const MOST: usize = u16::MAX as usize;
-/// What an `[int]` can say as a length.
+/// The largest length in an `[int]`.
 pub const LONGEST: usize = i32::MAX as usize;
 
-/// The bytes of `[short bytes]` or `[string]`.
+/// The size of `[short bytes]` or a `[string]`, with its length field.
 pub fn short_size(what: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
     sized(what, 2, bytes, MOST)
 }
 
-/// The bytes of `[bytes]` or `[long string]`.
+/// The size of `[bytes]` or a `[long string]`, with its length field.
 pub fn long_size(what: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
     sized(what, 4, bytes, LONGEST)
 }
@@ -28,13 +28,13 @@ fn sized(what: &'static str, prefix: u64, bytes: &[u8], most: usize) -> Result<u
     Ok(prefix + got)
 }
 
-/// Refuses more of something than a `[short]` can count.
+/// Refuses more items than a `[short]` can count.
 #[inline]
 pub fn check_count(what: &'static str, got: usize) -> Result<(), MessageError> {
     if got > MOST { Err(Reason::Count { what, most: MOST, got }.into()) } else { Ok(()) }
 }
 
-/// The bytes of a `[value]`.
+/// The size of a `[value]`.
 #[inline]
 pub fn cell_size(
     cell: Cell<'_>,
@@ -53,7 +53,7 @@ pub fn cell_size(
     }
 }
 
-/// The count and the bytes of values by position.
+/// The size of positional values and their count.
 pub fn cells_size(cells: &[impl AsCell], version: Version) -> Result<u64, MessageError> {
     check_count("values", cells.len())?;
     let mut size = 2;
@@ -63,7 +63,7 @@ pub fn cells_size(cells: &[impl AsCell], version: Version) -> Result<u64, Messag
     Ok(size)
 }
 
-/// A whole body's size, if a frame can have it.
+/// The size of a whole body; an error if a frame cannot hold it.
 pub fn body_size(size: u64) -> Result<usize, MessageError> {
     match usize::try_from(size) {
         Ok(size) if size <= LONGEST => Ok(size),
@@ -71,7 +71,8 @@ pub fn body_size(size: u64) -> Result<usize, MessageError> {
     }
 }
 
-/// Where a body is written to. Lengths were checked when it was sized.
+/// The target that a body is written to. Lengths and counts are not checked here, because
+/// [`Message::size`](super::Message::size) has checked them.
 pub trait Body {
     fn put(&mut self, bytes: &[u8]);
 
@@ -95,7 +96,7 @@ pub trait Body {
         self.put(&value.to_be_bytes());
     }
 
-    /// A `[short]` that counts something.
+    /// A count as a `[short]`.
     #[inline]
     fn count(&mut self, count: usize) {
         self.short(count as u16);
@@ -122,7 +123,7 @@ pub trait Body {
         }
     }
 
-    /// Values by position, after their count.
+    /// Positional values, after their count.
     #[inline]
     fn cells(&mut self, cells: &[impl AsCell]) {
         self.count(cells.len());
@@ -131,7 +132,7 @@ pub trait Body {
         }
     }
 
-    /// Flags: a byte before version 5, and then an int.
+    /// Flags: one byte before version 5, an int since version 5.
     #[inline]
     fn flags(&mut self, flags: u32, version: Version) {
         match version {

@@ -1,4 +1,4 @@
-//! EXECUTE: a prepared statement's values. native_protocol_v5.spec, section 4.1.6.
+//! EXECUTE: a prepared statement's id and values. native_protocol_v5.spec, section 4.1.6.
 
 use super::body::{Body, body_size, short_size};
 use super::query::Parameters;
@@ -8,7 +8,8 @@ use super::{Message, MessageError, Reason, Version, since};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execute<'a> {
     pub query_id: &'a [u8],
-    /// What the client knows of the result's columns. Version 5 must have it, none before can.
+    /// The id of the result's columns that the client knows. Version 5 requires it, earlier
+    /// versions do not have it.
     pub result_metadata_id: Option<&'a [u8]>,
     pub parameters: Parameters<'a>,
 }

@@ -1,7 +1,7 @@
 //! Bodies of request frames: QUERY, EXECUTE and BATCH, for protocol versions 3 to 5.
 //!
-//! A message borrows everything it is made of. Its size is known before a byte is written, so that
-//! the caller provides the memory, once; what a version cannot express is an error.
+//! A message borrows all its parts. Its size is computed before a byte is written, so that the
+//! caller allocates once. A part that the protocol version cannot express is an error.
 
 mod batch;
 mod body;
@@ -30,7 +30,7 @@ pub enum Version {
 impl Version {
     pub const ALL: [Version; 3] = [Version::V3, Version::V4, Version::V5];
 
-    /// The version of this number, if the messages here know it.
+    /// The version with this number, if it is supported here.
     pub fn from_number(number: u8) -> Option<Version> {
         Version::ALL.into_iter().find(|&version| version as u8 == number)
     }
@@ -44,32 +44,33 @@ impl fmt::Display for Version {
 
 /// The body of a request.
 pub trait Message {
-    /// The bytes of the body, after everything was checked that can fail.
+    /// The size of the body in bytes. All checks that can fail are made here.
     fn size(&self, version: Version) -> Result<usize, MessageError>;
 
-    /// Writes as many bytes as [`Message::size`] gives for this version.
+    /// Writes as many bytes as [`Message::size`] returned for this version.
     fn write(&self, version: Version, body: &mut impl Body);
 
-    /// Size and bytes in one.
+    /// Returns the body in a new buffer.
     fn encode(&self, version: Version) -> Result<Vec<u8>, MessageError> {
         let size = self.size(version)?;
         let mut body = Vec::with_capacity(size);
         self.write(version, &mut body);
-        assert_eq!(body.len(), size, "the size that was told before");
+        assert_eq!(body.len(), size, "the body must have the size that was computed");
         Ok(body)
     }
 }
 
-/// Why a message has no bytes in a version of the protocol, and which part of it is at fault.
+/// Why a message cannot be encoded in a version of the protocol, and which part of it is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageError {
     /// The statement of a batch, counted from 0.
     pub statement: Option<usize>,
+    /// The value that is wrong, if it is one.
     pub value: Option<Place>,
     pub reason: Reason,
 }
 
-/// A value of a statement.
+/// A value of a statement, by position or name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Index(usize),
@@ -79,15 +80,15 @@ pub enum Place {
 /// What is wrong with a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// A part that only later versions have.
+    /// A part that exists only in later versions.
     Since { what: &'static str, first: Version, got: Version },
-    /// A part that this version cannot do without.
+    /// A part that this version requires.
     Missing { what: &'static str, got: Version },
-    /// More bytes than the part's length can say.
+    /// More bytes than the length field of the part can express.
     Length { what: &'static str, most: usize, got: u64 },
-    /// More of them than their count can say.
+    /// More items than their count field can express.
     Count { what: &'static str, most: usize, got: usize },
-    /// A number that is none of those allowed.
+    /// A number out of the allowed range.
     Range { what: &'static str, least: i64, most: i64, got: i64 },
 }
 
@@ -108,7 +109,7 @@ impl MessageError {
         MessageError { value: Some(place), ..self }
     }
 
-    /// Where, as `statement [3], value [1]`; empty for the message itself.
+    /// The place of the error, as `statement [3], value [1]`; empty for the message itself.
     pub fn path(&self) -> String {
         let statement = self.statement.map(|index| format!("statement [{index}]"));
         let value = self.value.as_ref().map(|place| format!("value {place}"));
@@ -154,7 +155,7 @@ impl fmt::Display for MessageError {
 
 impl std::error::Error for MessageError {}
 
-/// Refuses a part that only later versions have.
+/// Refuses a part that exists only in later versions.
 fn since(what: &'static str, first: Version, got: Version) -> Result<(), MessageError> {
     if got < first { Err(Reason::Since { what, first, got }.into()) } else { Ok(()) }
 }

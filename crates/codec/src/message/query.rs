@@ -8,19 +8,19 @@ use crate::row::Cell;
 /// The values of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values<'a> {
-    /// Not even a count is sent.
+    /// No values, and no count of values.
     Absent,
     Positional(&'a [Cell<'a>]),
     Named(&'a [(&'a str, Cell<'a>)]),
 }
 
-/// `<query_parameters>`, which QUERY and EXECUTE end with.
+/// `<query_parameters>`, the end of QUERY and EXECUTE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters<'a> {
     pub values: Values<'a>,
-    /// Whether the result may come without a description of its columns.
+    /// Whether the server may leave out the description of the result's columns.
     pub skip_metadata: bool,
-    /// Rows of a page, above 0.
+    /// The maximum number of rows of a page, above 0.
     pub page_size: Option<i32>,
     pub paging_state: Option<&'a [u8]>,
     pub settings: Settings<'a>,

@@ -1,6 +1,6 @@
-//! RESULT, where it holds rows. native_protocol_v5.spec, section 4.2.5.2.
+//! RESULT messages that contain rows. native_protocol_v5.spec, section 4.2.5.2.
 //!
-//! The same in versions 3 to 5, but for the flag of changed metadata, which only 5 sets.
+//! Versions 3 to 5 have the same layout. Only version 5 sets the flag for changed metadata.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::page::Column;
 use crate::parse::{ParseError, marshal};
 use crate::wire::Reader;
 
-/// The kind of a RESULT that holds rows.
+/// The kind of a RESULT that contains rows.
 const ROWS: i32 = 2;
 
-/// Columns of a result at most: no statement could name more.
+/// The maximum number of columns of a result. A statement cannot name more.
 const MOST_COLUMNS: usize = u16::MAX as usize;
 
 const GLOBAL_TABLE: i32 = 0x1;
@@ -22,51 +22,52 @@ const HAS_MORE_PAGES: i32 = 0x2;
 const NO_METADATA: i32 = 0x4;
 const METADATA_CHANGED: i32 = 0x8;
 
-/// A page of rows, and what came with it. The rows are not looked at, and nothing is copied.
+/// A page of rows with its metadata. The rows are neither decoded nor copied.
 #[derive(Clone, Debug)]
 pub struct Rows<'a> {
     pub columns: Arc<[Column]>,
     /// Per row, per column, `[int length][bytes]`.
     pub rows: &'a [u8],
     pub row_count: usize,
-    /// Where the next page begins; none after the last.
+    /// Where the next page begins; `None` for the last page.
     pub paging_state: Option<&'a [u8]>,
-    /// The id of the columns, where they are not those that the client knew.
+    /// The new id of the metadata, if the columns are not those that the client knows.
     pub metadata_id: Option<&'a [u8]>,
 }
 
-/// Columns, and the bytes by which a result describes them: where they come again, they need no
-/// reading.
+/// Columns, and the bytes that describe them in a result. If a later result has the same bytes,
+/// they need not be parsed again.
 #[derive(Clone, Debug)]
 pub struct Description {
     pub columns: Arc<[Column]>,
-    /// Whether the table is named once, for all columns.
+    /// Whether the keyspace and table are written once for all columns.
     global: bool,
     bytes: Arc<[u8]>,
 }
 
-/// What comes before the columns.
+/// The part of a result before the columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     flags: i32,
     count: usize,
     paging_state: Option<&'a [u8]>,
     metadata_id: Option<&'a [u8]>,
-    /// From the columns on.
+    /// The bytes from the columns on.
     rest: Reader<'a>,
 }
 
-/// Why a body is no result with rows.
+/// Why a body cannot be read as a result with rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultError {
     Malformed(Malformed),
     /// A result of this kind, which has no rows.
     Kind(i32),
-    /// The name of a Java class that cannot be read.
+    /// A Java class name that cannot be parsed.
     Class(ParseError),
-    /// A column, by its name, of a type that cannot be.
+    /// A column with an invalid type: the column's name, and the reason.
     Type(String, String),
-    /// The result has no metadata, and the caller none of as many columns.
+    /// The result does not describe its columns, and the caller has no description of as many
+    /// columns.
     Columns {
         got: usize,
         known: Option<usize>,
@@ -80,11 +81,11 @@ impl fmt::Display for ResultError {
             ResultError::Kind(kind @ 1..=5) => {
                 write!(f, "a result of kind {kind}, which has no rows")
             }
-            // What the frame's flags announce stands before the body proper.
+            // If the frame's flags announce these parts, they come before the body.
             ResultError::Kind(kind) => write!(
                 f,
-                "not the body of a RESULT: it begins with {kind}, not with a kind from 1 to 5; a \
-                 tracing id, warnings and a custom payload are to be taken off before"
+                "not the body of a RESULT: it begins with {kind}, not with a kind from 1 to 5; \
+                 remove a tracing id, warnings and a custom payload first"
             ),
             ResultError::Class(error) => error.fmt(f),
             ResultError::Type(column, reason) => write!(f, "column \"{column}\": {reason}"),
@@ -107,7 +108,7 @@ impl From<Malformed> for ResultError {
 }
 
 impl<'a> Head<'a> {
-    /// Reads the beginning of the body of a RESULT.
+    /// Parses the beginning of the body of a RESULT.
     pub fn parse(body: &'a [u8]) -> Result<Head<'a>, ResultError> {
         let mut reader = Reader::new(body);
         let kind = reader.i32()?;
@@ -125,17 +126,18 @@ impl<'a> Head<'a> {
         Ok(Head { flags, count, paging_state, metadata_id, rest: reader })
     }
 
-    /// Whether the columns are described, and not left out as known.
+    /// Whether the result describes its columns. The server may leave out a description that the
+    /// client knows.
     pub fn is_described(&self) -> bool {
         self.flags & NO_METADATA == 0
     }
 
-    /// Whether the result says that there is another page.
+    /// Whether there is another page.
     pub fn has_more_pages(&self) -> bool {
         self.flags & HAS_MORE_PAGES != 0
     }
 
-    /// Whether these are the columns, and described by the same bytes.
+    /// Whether the result describes its columns by the same bytes as `description`.
     pub fn is(&self, description: &Description) -> bool {
         self.is_described()
             && self.count == description.columns.len()
@@ -143,8 +145,8 @@ impl<'a> Head<'a> {
             && self.rest.rest().starts_with(&description.bytes)
     }
 
-    /// A number of the description's bytes, the same for the same columns. None where these cannot
-    /// be passed over.
+    /// A hash of the bytes that describe the columns. Equal descriptions have equal hashes. `None`
+    /// if the end of the description cannot be found.
     pub fn fingerprint(&self) -> Option<u64> {
         let mut rest = self.rest;
         let global = self.flags & GLOBAL_TABLE != 0;
@@ -167,7 +169,7 @@ impl<'a> Head<'a> {
         }))
     }
 
-    /// Reads the columns.
+    /// Parses the description of the columns.
     pub fn describe(&self) -> Result<Description, ResultError> {
         let (mut rest, global) = (self.rest, self.flags & GLOBAL_TABLE != 0);
         let columns = columns(&mut rest, self.count, global)?;
@@ -176,7 +178,7 @@ impl<'a> Head<'a> {
         Ok(Description { columns, global, bytes })
     }
 
-    /// The rows of the columns that the body describes, or, where it does not, that are known.
+    /// The rows. The columns are those of `description`, or `known` if the body describes none.
     pub fn rows(
         &self,
         description: Option<&Description>,
@@ -199,7 +201,7 @@ impl<'a> Head<'a> {
         Ok(Rows { columns, rows, row_count, paging_state, metadata_id })
     }
 
-    /// How many rows there are, and their bytes, behind this description or where there is none.
+    /// The number of rows and their bytes. `description` is that of the body, if it has one.
     pub fn only_rows(
         &self,
         description: Option<&Description>,
@@ -217,24 +219,25 @@ impl<'a> Head<'a> {
         Ok((row_count, rest.rest()))
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     pub fn width(&self) -> usize {
         self.count
     }
 
-    /// Where the next page begins.
+    /// Where the next page begins; `None` for the last page.
     pub fn paging_state(&self) -> Option<&'a [u8]> {
         self.paging_state
     }
 
-    /// The id of the columns, where they are not those that the client knew.
+    /// The new id of the metadata, if the columns are not those that the client knows.
     pub fn metadata_id(&self) -> Option<&'a [u8]> {
         self.metadata_id
     }
 }
 
 impl<'a> Rows<'a> {
-    /// Reads the body of a RESULT. `known` are the columns where the server left them out.
+    /// Parses the body of a RESULT. `known` are the columns if the server left out their
+    /// description.
     pub fn parse(body: &'a [u8], known: Option<&Arc<[Column]>>) -> Result<Rows<'a>, ResultError> {
         let head = Head::parse(body)?;
         let description = if head.is_described() { Some(head.describe()?) } else { None };
@@ -242,7 +245,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A number of things that take at least so many bytes each: no more than there are bytes for.
+/// Reads a count of items that take at least `least_bytes` each. A count that the remaining bytes
+/// cannot hold is an error.
 fn count(reader: &mut Reader<'_>, least_bytes: usize) -> Result<usize, Malformed> {
     let count = reader.i32()?;
     let number = usize::try_from(count).map_err(|_| Malformed::NegativeLength(count))?;
@@ -252,7 +256,7 @@ fn count(reader: &mut Reader<'_>, least_bytes: usize) -> Result<usize, Malformed
     Ok(number)
 }
 
-/// The same, of a `[short]`.
+/// Like [`count`], for a count that is a `[short]`.
 fn short_count(reader: &mut Reader<'_>, least_bytes: usize) -> Result<usize, Malformed> {
     let number = reader.array().map(u16::from_be_bytes)?;
     if usize::from(number) * least_bytes > reader.remaining() {
@@ -261,7 +265,7 @@ fn short_count(reader: &mut Reader<'_>, least_bytes: usize) -> Result<usize, Mal
     Ok(usize::from(number))
 }
 
-/// Passes over a type.
+/// Skips a type.
 fn pass_type(reader: &mut Reader<'_>, deepest: usize) -> Option<()> {
     let deepest = deepest.checked_sub(1)?;
     let code = reader.array().map(u16::from_be_bytes).ok()?;
@@ -296,7 +300,7 @@ fn string<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
     std::str::from_utf8(bytes).map_err(|_| Malformed::Invalid("a name that is not UTF-8"))
 }
 
-/// Keyspace and table.
+/// Reads the names of a keyspace and a table.
 fn table_of(reader: &mut Reader<'_>) -> Result<(Arc<str>, Arc<str>), Malformed> {
     Ok((string(reader)?.into(), string(reader)?.into()))
 }
@@ -307,7 +311,7 @@ fn columns(
     global: bool,
 ) -> Result<Arc<[Column]>, ResultError> {
     let mut table = if global { Some(table_of(reader)?) } else { None };
-    // The lengths of the names, and the number of the type.
+    // The lengths of the names, and the type's number, which have two bytes each.
     let least_bytes = if global { 4 } else { 8 };
     if count.saturating_mul(least_bytes) > reader.remaining() {
         let columns = i32::try_from(count).unwrap_or(i32::MAX);
@@ -460,7 +464,7 @@ mod tests {
         assert!(!Head::parse(&other).unwrap().is(&description));
         let without = b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\0";
         assert!(!Head::parse(without).unwrap().is(&description));
-        // The same bytes, said to have a table for each column.
+        // The same bytes, but with a table for each column.
         let mut each = body.clone();
         each[7] = 0;
         assert!(!Head::parse(&each).unwrap().is(&description));

@@ -1,9 +1,9 @@
-//! What all requests can say about themselves.
+//! The parameters that all requests have in common.
 
 use super::body::{Body, short_size};
 use super::{MessageError, Reason, Version, since};
 
-/// Consistency levels, by the number that the protocol gives them.
+/// Consistency levels, with their numbers in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consistency {
     Any = 0,
@@ -34,17 +34,17 @@ impl Consistency {
         ("LOCAL_ONE", Consistency::LocalOne),
     ];
 
-    /// The level of this name, in capitals.
+    /// The level with this name, in capital letters.
     pub fn from_name(name: &str) -> Option<Consistency> {
         Consistency::NAMES.iter().find(|(known, _)| *known == name).map(|&(_, level)| level)
     }
 
-    /// The level that the protocol gives this number.
+    /// The level with this number in the protocol.
     pub fn from_number(number: u16) -> Option<Consistency> {
         Consistency::NAMES.get(usize::from(number)).map(|&(_, level)| level)
     }
 
-    /// All names there are.
+    /// The names of all levels.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Consistency::NAMES.iter().map(|&(name, _)| name)
     }
@@ -54,7 +54,7 @@ impl Consistency {
     }
 }
 
-/// The levels that the serial phase of a conditional update can have.
+/// The consistency levels of the serial phase of a conditional update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SerialConsistency {
     Serial = 8,
@@ -62,7 +62,7 @@ pub enum SerialConsistency {
 }
 
 impl SerialConsistency {
-    /// The level of this name, in capitals.
+    /// The level with this name, in capital letters.
     pub fn from_name(name: &str) -> Option<SerialConsistency> {
         match name {
             "SERIAL" => Some(SerialConsistency::Serial),
@@ -79,16 +79,16 @@ impl SerialConsistency {
     }
 }
 
-/// What QUERY, EXECUTE and BATCH have in common: `<consistency>`, and the end of the body.
+/// The common parts of QUERY, EXECUTE and BATCH: `<consistency>`, and the end of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings<'a> {
     pub consistency: Consistency,
     pub serial_consistency: Option<SerialConsistency>,
-    /// Microseconds since 1970. The smallest number there is stands for none, and is refused.
+    /// Microseconds since 1970. The smallest 64-bit integer means no timestamp and is refused.
     pub timestamp: Option<i64>,
-    /// Where unqualified tables are looked for. Since version 5.
+    /// The keyspace of unqualified table names. Since version 5.
     pub keyspace: Option<&'a str>,
-    /// What the server takes for the time, in seconds since 1970. Since version 5.
+    /// The time that the server uses as the current time, in seconds since 1970. Since version 5.
     pub now_in_seconds: Option<i32>,
 }
 
@@ -121,7 +121,7 @@ impl Settings<'_> {
         flags
     }
 
-    /// The bytes of consistency, flags and end.
+    /// The size in bytes of the consistency, the flags and the end.
     pub(super) fn size(&self, version: Version) -> Result<u64, MessageError> {
         let mut size = match version {
             Version::V3 | Version::V4 => 2 + 1,

@@ -1,25 +1,26 @@
-//! CQL types as CQL writes them: `map<text, frozen<list<int>>>`.
+//! Parses types in CQL syntax: `map<text, frozen<list<int>>>`.
 //!
-//! A user-defined type is only a name in CQL; to have one in a type that stands alone, write its
-//! fields behind it: `frozen<address{street text, zip int}>`.
+//! In CQL, a user-defined type is only a name. Here, its fields can follow the name in braces, so
+//! that the text is complete: `frozen<address{street text, zip int}>`.
 
 use std::sync::Arc;
 
 use super::{ParseError, SHOWN, marshal};
 use crate::cql_type::{CqlType, MAX_DEPTH, MAX_PARTS, UdtType};
 
-/// Finds a user-defined type that stands without its fields: by keyspace, empty where none is
-/// written, and name.
+/// Looks up a user-defined type that is written without its fields, by keyspace and name. The
+/// keyspace is empty if none is written.
 pub type Resolve<'a> = dyn FnMut(&str, &str) -> Option<CqlType> + 'a;
 
-/// Reads one type, in which user-defined types bring their fields.
+/// Parses one type, in which user-defined types are written with their fields.
 pub fn parse(text: &str) -> Result<CqlType, ParseError> {
     parse_with(text, &mut |_, _| None)
 }
 
-/// Reads one type; user-defined types that stand without their fields are looked up.
+/// Parses one type. User-defined types that are written without their fields are looked up by
+/// `resolve`.
 ///
-/// How deep the whole then is, only [`CqlType::check`] sees.
+/// The depth of types that were looked up is not checked here; [`CqlType::check`] checks it.
 pub fn parse_with(text: &str, resolve: &mut Resolve<'_>) -> Result<CqlType, ParseError> {
     let mut parser = Parser { text, position: 0, resolve, parts: 0 };
     let cql_type = parser.cql_type(0)?;
@@ -34,7 +35,7 @@ struct Parser<'a, 'r> {
     text: &'a str,
     position: usize,
     resolve: &'r mut Resolve<'r>,
-    /// Types that were looked up are made of so many, which the text's own length does not bound.
+    /// The number of types in those that were looked up. The length of the text does not limit it.
     parts: usize,
 }
 
@@ -65,7 +66,7 @@ impl<'a> Parser<'a, '_> {
         if self.accept(mark) { Ok(()) } else { Err(self.error(format!("expected {mark:?}"))) }
     }
 
-    /// Text between two `quote`s, in which a doubled one stands for itself.
+    /// Reads text between two `quote`s. A doubled quote inside it means one quote.
     fn quoted(&mut self, quote: char) -> Result<String, ParseError> {
         let start = self.position;
         let mut name = String::new();
@@ -84,7 +85,7 @@ impl<'a> Parser<'a, '_> {
         Err(self.error(format!("no closing {quote}")))
     }
 
-    /// A name, and whether it was quoted. Unquoted names are lower case.
+    /// Reads a name, and whether it was quoted. Unquoted names become lower case.
     fn name(&mut self) -> Result<(String, bool), ParseError> {
         self.skip_space();
         if self.rest().starts_with('"') {
@@ -121,7 +122,7 @@ impl<'a> Parser<'a, '_> {
             return self.udt(name, depth);
         }
         self.expect('<')?;
-        // CQL has no such type, but types made by hand may be.
+        // CQL has no tuples without components, but a type made by hand can be one.
         if name == "tuple" && self.accept('>') {
             return Ok(CqlType::Tuple(Vec::new()));
         }
@@ -166,8 +167,8 @@ impl<'a> Parser<'a, '_> {
             let found = (self.resolve)(&keyspace, &name).ok_or_else(|| {
                 let shown: String = name.chars().take(SHOWN).collect();
                 self.error(format!(
-                    "unknown type {shown:?} (a user-defined type brings its fields in braces, or is \
-                     looked up; a Java class name stands in single quotes)"
+                    "unknown type {shown:?} (a user-defined type needs its fields in braces after \
+                     its name, or a definition; a Java class name needs single quotes)"
                 ))
             })?;
             self.parts += found.parts();
@@ -192,7 +193,7 @@ const GENERIC: [&str; 6] = ["list", "set", "map", "tuple", "vector", "frozen"];
 
 pub(super) const DIMENSION: &str = "expected a dimension from 0 to 2147483647";
 
-/// The dimension that these digits are.
+/// The dimension with these digits; `None` if they are not a number from 0 to 2147483647.
 pub(super) fn dimension(digits: &str) -> Option<u32> {
     if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
@@ -201,7 +202,7 @@ pub(super) fn dimension(digits: &str) -> Option<u32> {
     u32::try_from(number).ok()
 }
 
-/// Whether a name without quotes is read as one of CQL's own types.
+/// Whether a name without quotes is read as a built-in type.
 pub fn is_keyword(name: &str) -> bool {
     GENERIC.contains(&name) || simple(name).is_some()
 }

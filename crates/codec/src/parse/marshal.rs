@@ -1,8 +1,8 @@
-//! CQL types as Java writes them: the names of the server's classes, with their parameters, as the
-//! protocol's custom types and old system tables have them.
+//! Parses and writes types as names of the server's Java classes with their parameters. The
+//! protocol's custom types and old system tables contain such names.
 //!
 //! `org.apache.cassandra.db.marshal.MapType(org.apache.cassandra.db.marshal.UTF8Type,...)`. The
-//! package may be left out. Names inside a `UserType` are in hexadecimal.
+//! package may be left out. Names of types and fields inside a `UserType` are in hexadecimal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::cql_type::{CqlType, MAX_DEPTH, UdtType};
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
-/// Reads one type. A class that is not known is a custom type.
+/// Parses one type. An unknown class is a custom type.
 pub fn parse(text: &str) -> Result<CqlType, ParseError> {
     parse_within(text, 0)
 }
 
-/// Reads one type that stands inside `depth` others.
+/// Parses one type that is nested in `depth` others.
 pub(super) fn parse_within(text: &str, depth: usize) -> Result<CqlType, ParseError> {
     let mut parser = Parser { text, position: 0 };
     let cql_type = parser.class(depth)?;
@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
         if self.accept(mark) { Ok(()) } else { Err(self.error(format!("expected {mark:?}"))) }
     }
 
-    /// Text up to a mark of the grammar; it may be empty.
+    /// Reads text up to the next mark of the grammar or space. It may be empty.
     fn word(&mut self) -> &'a str {
         self.skip_space();
         let rest = self.rest();
@@ -119,7 +119,7 @@ impl<'a> Parser<'a> {
             "ListType" => CqlType::List(boxed(self)?),
             "SetType" => CqlType::Set(boxed(self)?),
             "FrozenType" => CqlType::Frozen(boxed(self)?),
-            // The order in which rows stand; values are the same.
+            // It reverses the order of rows. The values are encoded like those of its parameter.
             "ReversedType" => self.class(depth + 1)?,
             "MapType" => {
                 let key = boxed(self)?;
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
         Ok(cql_type)
     }
 
-    /// Passes over parentheses and what they hold, if any stand here.
+    /// Skips parentheses and their content, if there are any at this position.
     fn skip_parameters(&mut self) -> Result<(), ParseError> {
         let mut open = 0usize;
         for (i, c) in self.rest().char_indices() {
@@ -208,13 +208,13 @@ fn scalar(class: &str) -> Option<CqlType> {
         "DecimalType" => CqlType::Decimal,
         "BooleanType" => CqlType::Boolean,
         "BytesType" => CqlType::Blob,
-        // The older class compares otherwise.
+        // The older class, `LexicalUUIDType`, has another order.
         "UUIDType" | "LexicalUUIDType" => CqlType::Uuid,
         "TimeUUIDType" => CqlType::TimeUuid,
         "InetAddressType" => CqlType::Inet,
         "SimpleDateType" => CqlType::Date,
         "TimeType" => CqlType::Time,
-        // The older class compares otherwise.
+        // The older class, `DateType`, has another order.
         "TimestampType" | "DateType" => CqlType::Timestamp,
         "DurationType" => CqlType::Duration,
         _ => return None,
@@ -222,7 +222,7 @@ fn scalar(class: &str) -> Option<CqlType> {
 }
 
 impl CqlType {
-    /// As Java writes it, with the package; [`parse`] reads it as this type again.
+    /// The type as a Java class name, with the package. [`parse`] reads it as the same type.
     pub fn class_name(&self) -> String {
         ClassName(self).to_string()
     }

@@ -1,4 +1,4 @@
-//! Types from text.
+//! Parses types from text.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ pub mod marshal;
 /// Text that is not a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// What it should have been.
+    /// What the text should have been.
     pub expected: &'static str,
     pub text: String,
-    /// Byte offset of the trouble.
+    /// The byte offset of the error.
     pub position: usize,
     pub reason: String,
 }
@@ -27,7 +27,7 @@ impl ParseError {
     }
 }
 
-/// Characters of the text that a message shows.
+/// The maximum number of characters of the text that a message shows.
 const SHOWN: usize = 200;
 
 impl fmt::Display for ParseError {

@@ -1,4 +1,4 @@
-//! `blob`: any bytes, as they are.
+//! `blob`: any bytes, unchanged.
 
 #[inline]
 pub fn encode(value: &[u8], out: &mut Vec<u8>) {

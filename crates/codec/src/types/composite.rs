@@ -1,17 +1,17 @@
-//! Java's `CompositeType`: each component as `[uint16 length][bytes][0]`. One that ends before its
-//! last components has fewer of them.
+//! Java's `CompositeType`: each component as `[uint16 length][bytes][0]`. A value may end early; it
+//! then has fewer components than its type.
 
 use crate::error::Malformed;
 use crate::wire::Reader;
 
-/// Leaves room for a component's length and says where, for [`end`].
+/// Leaves room for a component's length. Returns its position, for [`end`].
 pub fn begin(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; 2]);
     start
 }
 
-/// Fills in the length of the bytes appended since [`begin`], and ends the component.
+/// Writes the length of the bytes appended since [`begin`], and ends the component.
 pub fn end(out: &mut Vec<u8>, start: usize) -> Result<(), Malformed> {
     let length = u16::try_from(out.len() - start - 2)
         .map_err(|_| Malformed::Invalid("a component longer than 65535 bytes"))?;
@@ -27,10 +27,10 @@ pub struct Components<'a> {
 }
 
 impl<'a> Components<'a> {
-    /// The next component; `None` when the bytes have ended.
+    /// The next component; `None` at the end of the bytes.
     ///
-    /// The byte behind a component says in slices of a partition whether to stop before or after
-    /// it, and may be missing at the end: it is passed over.
+    /// The byte after a component is ignored. In slices of a partition, it tells whether to stop
+    /// before or after the component. It may be missing at the end.
     pub fn next_value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         if self.reader.is_empty() {
             return Ok(None);
@@ -43,7 +43,7 @@ impl<'a> Components<'a> {
         Ok(Some(component))
     }
 
-    /// Fails when bytes are left after the last component.
+    /// Fails if bytes are left after the last component.
     pub fn finish(self) -> Result<(), Malformed> {
         self.reader.finish()
     }

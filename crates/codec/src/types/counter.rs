@@ -1,3 +1,3 @@
-//! `counter`: on the wire, a `bigint`.
+//! `counter`: encoded like a `bigint`.
 
 pub use super::bigint::{WIDTH, decode, encode};

@@ -1,3 +1,3 @@
-//! Custom types, known only by a Java class name: bytes, as they are.
+//! Custom types, known only by a Java class name: any bytes, unchanged.
 
 pub use super::blob::{decode, encode};

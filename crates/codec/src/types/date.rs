@@ -11,8 +11,13 @@ pub const WIDTH: usize = 4;
 const EPOCH: u32 = 1 << 31;
 
 #[inline]
+pub fn to_bytes(days: i32) -> [u8; WIDTH] {
+    ((days as u32) ^ EPOCH).to_be_bytes()
+}
+
+#[inline]
 pub fn encode(days: i32, out: &mut Vec<u8>) {
-    out.extend_from_slice(&((days as u32) ^ EPOCH).to_be_bytes());
+    out.extend_from_slice(&to_bytes(days));
 }
 
 #[inline]

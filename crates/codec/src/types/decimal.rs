@@ -7,7 +7,8 @@ use super::varint;
 use crate::error::Malformed;
 use crate::wire::Reader;
 
-/// Encodes `(-1)^negative * digits * 10^-scale`, most significant digit first, each 0 to 9.
+/// Encodes `(-1)^negative * digits * 10^-scale`. The digits are numbers from 0 to 9, the most
+/// significant one first.
 pub fn encode(
     negative: bool,
     digits: &[u8],
@@ -41,7 +42,7 @@ pub fn decode(bytes: &[u8]) -> Result<Parts, Malformed> {
     let mut reader = Reader::new(bytes);
     let scale = reader.i32()?;
     let unscaled = match reader.take(reader.remaining())? {
-        // No integer at all, which the server stores when it is sent one: a zero of that scale.
+        // The unscaled value is missing, which the server accepts: a zero of this scale.
         [] => &[0],
         unscaled => unscaled,
     };

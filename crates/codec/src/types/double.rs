@@ -1,4 +1,4 @@
-//! `double`: an IEEE 754 binary64, big-endian; the payload of a nan is kept.
+//! `double`: an IEEE 754 binary64, big-endian; the payload of a NaN is kept.
 
 use crate::error::Malformed;
 use crate::wire;

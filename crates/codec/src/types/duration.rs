@@ -1,6 +1,6 @@
 //! `duration`: months, days and nanoseconds, each as a signed vint.
 //!
-//! The three have one sign: all zero or above, or all zero or below.
+//! The three have the same sign: none is negative, or none is positive.
 
 use crate::error::Malformed;
 use crate::wire::{self, Reader};
@@ -25,7 +25,7 @@ pub fn encode(value: Duration, out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Parts of different signs, which the server does not store, are still read as they stand.
+/// Parts of different signs are read unchanged, although the server does not store them.
 pub fn decode(bytes: &[u8]) -> Result<Duration, Malformed> {
     let mut reader = Reader::new(bytes);
     let narrow = |value: i64| {

@@ -1,4 +1,4 @@
-//! `float`: an IEEE 754 binary32, big-endian; the payload of a nan is kept.
+//! `float`: an IEEE 754 binary32, big-endian; the payload of a NaN is kept.
 
 use crate::error::Malformed;
 use crate::wire;
@@ -16,7 +16,7 @@ pub fn decode(bytes: &[u8]) -> Result<f32, Malformed> {
     wire::exact(bytes).map(f32::from_be_bytes)
 }
 
-/// The nearest binary32, or `None` when a finite value is too large for one.
+/// The nearest binary32; `None` for a finite value that is too large.
 #[inline]
 pub fn narrow(value: f64) -> Option<f32> {
     let narrowed = value as f32;

@@ -1,4 +1,4 @@
-//! `inet`: the 4 bytes of an IPv4 address or the 16 of an IPv6 one.
+//! `inet`: the 4 bytes of an IPv4 address or the 16 bytes of an IPv6 address.
 
 use std::net::IpAddr;
 

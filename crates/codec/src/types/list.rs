@@ -4,13 +4,13 @@
 use crate::error::Malformed;
 use crate::wire::{self, Reader};
 
-/// Leaves room for the count and says where, for [`end`].
+/// Leaves room for the count. Returns its position, for [`end`].
 #[inline]
 pub fn begin(out: &mut Vec<u8>) -> usize {
     wire::begin_value(out)
 }
 
-/// Fills in the count.
+/// Writes the count.
 pub fn end(out: &mut [u8], start: usize, count: usize) -> Result<(), Malformed> {
     let count = i32::try_from(count)
         .map_err(|_| Malformed::Invalid("more elements than a 32-bit count holds"))?;
@@ -28,8 +28,8 @@ pub struct Elements<'a> {
 impl<'a> Elements<'a> {
     /// Reads the count of groups of `per_group` values each.
     ///
-    /// A count below zero, or one that the bytes could not hold, is refused before anybody
-    /// allocates for it.
+    /// A negative count, or one that the bytes cannot hold, is refused before memory is allocated
+    /// for it.
     pub fn new(bytes: &'a [u8], per_group: usize) -> Result<Elements<'a>, Malformed> {
         let mut reader = Reader::new(bytes);
         let count = reader.i32()?;
@@ -40,18 +40,18 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Groups: elements of a list or set, entries of a map.
+    /// The number of groups: elements of a list or set, entries of a map.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The next value: `None` inside is null.
+    /// The next value; `None` for a null.
     #[inline]
     pub fn next_value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         self.reader.value()
     }
 
-    /// Fails when bytes are left after the last value.
+    /// Fails if bytes are left after the last value.
     pub fn finish(self) -> Result<(), Malformed> {
         self.reader.finish()
     }

@@ -1,4 +1,4 @@
-//! `map`: a 32-bit count of entries, then key and value of each as `[int length][bytes]`.
+//! `map`: a 32-bit count of entries, then the key and the value of each as `[int length][bytes]`.
 
 use super::list::Elements;
 use crate::error::Malformed;

@@ -1,8 +1,9 @@
 //! One file per CQL type: its layout, encoding and decoding.
 //!
-//! Scalars have `encode(value, out)` and `decode(bytes)`. Containers frame their parts: `encode`
-//! side helpers write counts and lengths around parts that the caller writes, `decode` side ones
-//! iterate over the parts' bytes. What a part means is the caller's [`crate::Plan`].
+//! Scalars have `encode(value, out)` and `decode(bytes)`. For containers, the encoding helpers
+//! write counts and lengths around parts that the caller writes, and `decode` returns an iterator
+//! over the bytes of the parts. The caller encodes and decodes the parts themselves, by its
+//! [`crate::Plan`].
 
 pub mod ascii;
 pub mod bigint;

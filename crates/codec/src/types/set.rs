@@ -1,3 +1,3 @@
-//! `set`: framed like a `list`. The server keeps the elements sorted.
+//! `set`: encoded like a `list`. The server keeps the elements sorted.
 
 pub use super::list::{begin, decode, end};

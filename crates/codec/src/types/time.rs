@@ -6,7 +6,7 @@ use crate::wire;
 /// Bytes of a value.
 pub const WIDTH: usize = 8;
 
-/// Nanoseconds of a day: one more than the largest value.
+/// Nanoseconds in a day: one more than the largest value.
 pub const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 
 pub fn encode(nanoseconds: i64, out: &mut Vec<u8>) -> Result<(), Malformed> {
@@ -17,7 +17,7 @@ pub fn encode(nanoseconds: i64, out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Values outside a day, which the server stores when it is sent some, are read as they stand.
+/// Values outside a day are read unchanged, because the server stores them.
 pub fn decode(bytes: &[u8]) -> Result<i64, Malformed> {
     wire::exact(bytes).map(i64::from_be_bytes)
 }

@@ -1,4 +1,4 @@
-//! `timeuuid`: a `uuid` of version 1; the server accepts no other.
+//! `timeuuid`: a `uuid` of version 1. The server accepts no other version.
 
 use crate::error::Malformed;
 

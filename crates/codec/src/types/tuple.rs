@@ -1,5 +1,5 @@
-//! `tuple`: each component as `[int length][bytes]`, without a count. A short one, which ends
-//! before its last components, leaves those null.
+//! `tuple`: each component as `[int length][bytes]`, without a count. A value may end early; the
+//! missing components are null.
 
 use crate::error::Malformed;
 use crate::wire::Reader;
@@ -11,13 +11,13 @@ pub struct Components<'a> {
 }
 
 impl<'a> Components<'a> {
-    /// The next component: null when it says so or when the bytes have ended.
+    /// The next component; `None` for a null and at the end of the bytes.
     #[inline]
     pub fn next_value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         if self.reader.is_empty() { Ok(None) } else { self.reader.value() }
     }
 
-    /// Fails when bytes are left after the last component.
+    /// Fails if bytes are left after the last component.
     pub fn finish(self) -> Result<(), Malformed> {
         self.reader.finish()
     }

@@ -1,6 +1,7 @@
-//! User-defined types: framed like a `tuple`, the fields in declaration order.
+//! User-defined types: encoded like a `tuple`, with the fields in declaration order.
 //!
-//! A value written before `ALTER TYPE ... ADD` is short: the new fields are null. One written by
-//! a newer schema than the reader's is long: [`decode`] lets the caller stop early.
+//! A value written before `ALTER TYPE ... ADD` has fewer fields; the new ones are null. A value
+//! written with a newer schema than the reader's has more fields; with [`decode`], the caller can
+//! stop early.
 
 pub use super::tuple::{Components, decode};

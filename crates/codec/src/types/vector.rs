@@ -1,16 +1,17 @@
-//! `vector`: exactly as many elements as the dimension says. Elements of a type of fixed width
-//! stand bare, one after another; all others as `[unsigned vint length][bytes]`. No element is
-//! null.
+//! `vector`: as many elements as its dimension. The elements of some types of fixed width (see
+//! [`element_width`]) are written one after another, without lengths. All others are written as
+//! `[unsigned vint length][bytes]`. An element cannot be null.
 
 use crate::cql_type::CqlType;
 use crate::error::Malformed;
 use crate::types;
 use crate::wire::{self, Reader};
 
-/// Bytes of an element that stands bare, or `None` for one that carries its length.
+/// The size in bytes of an element that is written without its length; `None` for types whose
+/// elements have a length.
 ///
-/// The server decides by `AbstractType.valueLengthIfFixed`, so the short integers, `date` and
-/// `time`, though of one width, carry a length.
+/// The server decides by `AbstractType.valueLengthIfFixed`. That is why elements of the short
+/// integers, `date` and `time` have a length, although their width is fixed.
 pub fn element_width(element: &CqlType) -> Option<usize> {
     match element {
         CqlType::Int => Some(types::int::WIDTH),
@@ -46,7 +47,7 @@ pub fn element_width(element: &CqlType) -> Option<usize> {
     }
 }
 
-/// Appends an element that carries its length.
+/// Appends an element with its length.
 pub fn put_sized(element: &[u8], out: &mut Vec<u8>) {
     wire::put_unsigned_vint(out, element.len() as u64);
     out.extend_from_slice(element);
@@ -70,23 +71,23 @@ impl<'a> Elements<'a> {
         self.reader.take(length)
     }
 
-    /// Fails when bytes are left after the last element.
+    /// Fails if bytes are left after the last element.
     pub fn finish(self) -> Result<(), Malformed> {
         self.reader.finish()
     }
 }
 
-/// Elements of `width` bytes each, or of their own lengths.
+/// The elements, of `width` bytes each, or with a length each if `width` is `None`.
 ///
-/// A vector that could not hold `dimension` elements is refused before anybody allocates for it.
+/// Bytes that cannot hold `dimension` elements are refused before memory is allocated for them.
 pub fn decode(
     bytes: &[u8],
     dimension: usize,
     width: Option<usize>,
 ) -> Result<Elements<'_>, Malformed> {
-    // Vectors of vectors of vectors can be wider than any memory.
+    // The width of nested vectors can exceed 64 bits.
     match width.map(|width| width.saturating_mul(dimension)) {
-        // Types like this are refused before; of no bytes could any number be read.
+        // `CqlType::check` refuses such types. Zero bytes would hold any number of elements.
         Some(0) if dimension > 0 => Err(Malformed::Invalid("elements of no bytes")),
         Some(size) if size != bytes.len() => Err(Malformed::Length(size, bytes.len())),
         None if dimension > bytes.len() => Err(Malformed::Short(dimension, bytes.len())),

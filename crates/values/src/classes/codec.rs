@@ -1,4 +1,4 @@
-//! The codec alone, without a server.
+//! Serializers, deserializers, routing keys and tokens, without a server.
 
 use std::sync::Arc;
 
@@ -10,19 +10,22 @@ use turbocql_codec::token;
 use super::cql_type::{CqlType_, object_of};
 use crate::ending::Inside;
 use crate::error::{self, Direction};
+use crate::failure::Failure;
 use crate::ffi;
 use crate::ffi::dialect::Protocol;
 use crate::ffi::method::Serializes;
-use crate::value::decode::{Choices, Decoder};
+use crate::memory::with_scratch;
+use crate::memory::{SMALL, copied, room};
+use crate::plan::Choices;
+use crate::plan::HostPlan;
+use crate::value::decode::Decoder;
 use crate::value::describe::describe;
 use crate::value::encode::{bytes_of, encode};
-use crate::value::scratch::with_scratch;
-use crate::value::{Failure, HostPlan, SMALL, copied, room};
 
-/// Native protocol versions that the codec writes and reads.
+/// The native protocol versions that the codec writes and reads.
 const VERSIONS: std::ops::RangeInclusive<i64> = 3..=5;
 
-/// A protocol version; values are the same bytes in all of them.
+/// Checks a protocol version. Values have the same bytes in all supported versions.
 pub fn check_version(version: i64) -> PyResult<u8> {
     if VERSIONS.contains(&version) {
         return Ok(version as u8);
@@ -31,7 +34,7 @@ pub fn check_version(version: i64) -> PyResult<u8> {
     Err(PyValueError::new_err(reason))
 }
 
-/// Calls with the bytes of any bytes-like object.
+/// Calls `call` with the bytes of a bytes-like object; `what` names the object in the error.
 pub fn with_bytes<T>(
     given: &Bound<'_, PyAny>,
     what: &str,
@@ -40,14 +43,14 @@ pub fn with_bytes<T>(
     if let Ok(bytes) = given.cast::<PyBytes>() {
         return call(bytes.as_bytes());
     }
-    // A copy: the owner may change it while Python code runs.
+    // Copied, because the buffer's owner may change it while `call` runs Python code.
     let buffer = bytes_of(given)?.ok_or_else(|| {
         PyTypeError::new_err(format!("{what} must be bytes-like, got {}", describe(given)))
     })?;
     call(&copied(given.py(), &buffer)?)
 }
 
-/// Turns values of one CQL type into bytes.
+/// Serializes Python values of one CQL type to bytes.
 ///
 /// Made by `find_serializer`. Immutable; threads may share it.
 #[pyclass(frozen, module = "turbocql.codec")]
@@ -72,17 +75,17 @@ impl Serializer {
         Ok(Serializer { cql_type: cql_type.unbind(), plan })
     }
 
-    /// The type.
+    /// The CQL type of the values.
     #[getter]
     pub fn cql_type(&self, py: Python<'_>) -> Py<CqlType_> {
         self.cql_type.clone_ref(py)
     }
 
-    /// The bytes of a value that is not None, as they stand on the wire without their length.
+    /// Returns the bytes of a value that is not None, as on the wire, without the length prefix.
     ///
-    /// Protocol versions 3, 4 and 5 have the same bytes.
+    /// The bytes are the same in protocol versions 3, 4 and 5.
     ///
-    /// Raises: `EncodeError` for a value that the type cannot take, None among them.
+    /// Raises: `EncodeError` for None, and for a value that the type cannot take.
     #[pyo3(signature = (value, protocol_version=4))]
     fn serialize<'py>(
         &self,
@@ -117,7 +120,7 @@ impl Serializer {
     }
 }
 
-/// Turns bytes into values of one CQL type.
+/// Deserializes bytes to Python values of one CQL type.
 ///
 /// Made by `find_deserializer`. Immutable; threads may share it.
 #[pyclass(frozen, module = "turbocql.codec")]
@@ -143,17 +146,17 @@ impl Deserializer {
         Ok(Deserializer { cql_type: cql_type.unbind(), plan, choices })
     }
 
-    /// The type.
+    /// The CQL type of the values.
     #[getter]
     fn cql_type(&self, py: Python<'_>) -> Py<CqlType_> {
         self.cql_type.clone_ref(py)
     }
 
-    /// The value of bytes as they stand on the wire without their length.
+    /// Returns the value of bytes as they are on the wire, without the length prefix.
     ///
-    /// None is None, and so are zero bytes for types of which no value has zero bytes.
+    /// None gives None. Zero bytes give None too if no value of the type has zero bytes.
     ///
-    /// Raises: `DecodeError` for bytes that are no value of the type.
+    /// Raises: `DecodeError` for bytes that are not a value of the type.
     #[pyo3(signature = (data, protocol_version=4))]
     fn deserialize<'py>(
         &self,
@@ -191,10 +194,14 @@ impl Deserializer {
     }
 }
 
-/// Parts of a key at most.
+/// The largest number of parts that a key can have.
 const MOST_PARTS: usize = u16::MAX as usize;
 
-/// The packed key of these encoded parts; more than 65,535 bytes in one of several is an error.
+/// Packs the encoded parts of a partition key into one key.
+///
+/// Raises: `EncodeError` for a part of more than 65,535 bytes in a key of several parts;
+///     `ValueError` for no parts or more than 65,535; `TypeError` if `parts` is not an iterable of
+///     bytes-like objects.
 #[pyfunction]
 pub fn routing_key<'py>(
     py: Python<'py>,
@@ -202,7 +209,7 @@ pub fn routing_key<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let wrong = |got: &Bound<'_, PyAny>| {
         PyTypeError::new_err(format!(
-            "the parts of a key are a sequence of bytes, got {}",
+            "the parts of a key must be an iterable of bytes-like objects, got {}",
             describe(got)
         ))
     };
@@ -212,7 +219,7 @@ pub fn routing_key<'py>(
     let parts = parts
         .try_iter()
         .map_err(|_| wrong(parts))?
-        // An iterable may have no end; no table has so many columns.
+        // An iterable may be endless. No table has more key columns than this.
         .take(MOST_PARTS + 1)
         .map(|part| {
             let part = part?;
@@ -225,7 +232,7 @@ pub fn routing_key<'py>(
     pack(py, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
-/// The packed key of encoded parts, as `bytes`.
+/// Packs the encoded parts of a partition key into new `bytes`.
 pub fn pack<'py>(py: Python<'py>, parts: &[&[u8]]) -> PyResult<Bound<'py, PyBytes>> {
     with_scratch(|out| {
         token::routing_key(parts, out).map_err(|malformed| {
@@ -236,7 +243,7 @@ pub fn pack<'py>(py: Python<'py>, parts: &[&[u8]]) -> PyResult<Bound<'py, PyByte
     })
 }
 
-/// The Murmur3 token of a packed key, as the server's `token()` gives it.
+/// Returns the Murmur3 token of a packed key, as the server's `token()` computes it.
 #[pyfunction]
 #[pyo3(name = "token")]
 pub fn token_of(key: &Bound<'_, PyAny>) -> PyResult<i64> {

@@ -1,4 +1,4 @@
-//! CQL types as Python sees them.
+//! CQL types as Python objects.
 
 use std::sync::Arc;
 
@@ -12,22 +12,24 @@ use turbocql_codec::{CqlType, UdtType};
 
 use crate::ending::Inside;
 use crate::error::{self, Direction};
+use crate::plan::HostPlan;
+use crate::plan::{Classes, compile};
+use crate::python;
 use crate::value::describe::describe;
-use crate::value::record::{Classes, compile};
-use crate::value::{HostPlan, interned};
 
 /// A CQL type.
 ///
-/// Made from CQL text, from another one, or from a class of `cassandra.cqltypes`; or of parts by
-/// the class methods. Equal to another one that is made of the same parts; `frozen` is a part.
-/// `str()` prints it as CQL, in which a user-defined type is only its name; `definition` adds the
-/// fields, and reads back as the same type.
+/// Made from CQL text, from another `CqlType`, or from a class of `cassandra.cqltypes`. The static
+/// methods make a type from its parts. Types are equal if they have the same parts; `frozen` is a
+/// part. `str()` returns the type as CQL, which has only the name of a user-defined type.
+/// `definition` adds the fields, and `CqlType` reads that text as the same type.
 ///
-/// In text, the fields of a user-defined type follow its name in braces, or its name is a key of
-/// `udts`, as `name` or `keyspace.name`. Text in single quotes is a Java class name.
+/// In text, the fields of a user-defined type follow its name in braces. Without braces, `udts`
+/// must have its name as a key, as `name` or `keyspace.name`, and its type or text as the value.
+/// Text in single quotes is a Java class name.
 ///
-/// Raises: `ValueError` for text that is no CQL type and for types that nest deeper than 64 levels
-/// or have more than 65,536 parts; `TypeError` for what is no type.
+/// Raises: `ValueError` for text that is not a CQL type, and for types that nest deeper than 64
+///     levels or have more than 65,536 parts; `TypeError` for an object that is not a type.
 #[pyclass(frozen, eq, hash, name = "CqlType", module = "turbocql.codec")]
 pub struct CqlType_ {
     pub cql_type: CqlType,
@@ -52,33 +54,18 @@ impl CqlType_ {
         Ok(CqlType_ { cql_type, plan: PyOnceLock::new() })
     }
 
-    /// A type that has been checked before.
+    /// The Python object for a type that was checked before. The check is repeated here.
     pub fn new_of(cql_type: &CqlType) -> PyResult<CqlType_> {
         CqlType_::checked(cql_type.clone())
     }
 
-    /// The type compiled, once.
+    /// The type's plan, compiled at the first call and then cached.
     pub fn plan(&self, py: Python<'_>) -> PyResult<&Arc<HostPlan>> {
         self.plan.get_or_try_init(py, || compiled(py, &self.cql_type))
     }
 
-    fn subtypes_of(&self) -> Vec<CqlType> {
-        match &self.cql_type {
-            CqlType::List(t) | CqlType::Set(t) | CqlType::Vector(t, _) | CqlType::Frozen(t) => {
-                vec![(**t).clone()]
-            }
-            CqlType::Map(key, value) => vec![(**key).clone(), (**value).clone()],
-            CqlType::Tuple(types) | CqlType::Composite(types) => types.clone(),
-            CqlType::Udt(udt) => udt.fields.iter().map(|(_, t)| t.clone()).collect(),
-            _ => Vec::new(),
-        }
-    }
-
     fn as_udt(&self) -> Option<&UdtType> {
-        match &self.cql_type {
-            CqlType::Udt(udt) => Some(udt),
-            _ => None,
-        }
+        if let CqlType::Udt(udt) = &self.cql_type { Some(udt) } else { None }
     }
 }
 
@@ -88,7 +75,7 @@ pub fn compiled(py: Python<'_>, cql_type: &CqlType) -> PyResult<Arc<HostPlan>> {
         .map_err(|f| error::raise(py, *f, Direction::Encode))
 }
 
-/// The type that a Python object stands for.
+/// The type that a `CqlType`, CQL text or a class of `cassandra.cqltypes` stands for.
 pub fn object_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, CqlType_>> {
     if let Ok(known) = given.cast::<CqlType_>() {
         return Ok(known.clone());
@@ -98,7 +85,7 @@ pub fn object_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, CqlType_
         return Bound::new(py, parse(text, None)?);
     }
     if given.is_instance_of::<PyType>() {
-        let made = interned::from_cassandra(py)?.call1((given,))?;
+        let made = python::from_cassandra(py)?.call1((given,))?;
         return Ok(made.cast_into::<CqlType_>()?);
     }
     let reason = format!(
@@ -123,7 +110,8 @@ fn all_of(given: &Bound<'_, PyTuple>) -> PyResult<Vec<CqlType>> {
     Ok(types)
 }
 
-/// Counts the parts of types that one type will be made of, before they have become too many.
+/// Adds the parts of one subtype to `parts`. Refuses too many of them before the type that contains
+/// them is made.
 fn count(parts: &mut usize, cql_type: &CqlType) -> PyResult<()> {
     *parts += cql_type.parts();
     if *parts < MAX_PARTS {
@@ -144,14 +132,16 @@ fn parse(text: &Bound<'_, PyString>, udts: Option<&Bound<'_, PyAny>>) -> PyResul
             &whole
         };
         let found = udts.get_item(key).and_then(|found| match found.cast::<PyString>() {
-            // Its own types are looked up in the same place.
+            // The user-defined types that this text names are looked up in `udts` too.
             Ok(text) => Ok(Inside::nested(udts.py()).and_then(|_inside| parse(text, Some(udts)))?),
             Err(_) => CqlType_::new_of(&type_of(&found)?),
         });
-        let found = found.and_then(|found| match found.cql_type.thawed() {
-            CqlType::Udt(_) => Ok(found.cql_type.clone()),
-            other => {
-                let reason = format!("udts[{key:?}] is {other}, no user-defined type");
+        let found = found.and_then(|found| {
+            let other = found.cql_type.thawed();
+            if let CqlType::Udt(_) = other {
+                Ok(found.cql_type.clone())
+            } else {
+                let reason = format!("udts[{key:?}] is {other}, not a user-defined type");
                 Err(PyValueError::new_err(reason))
             }
         });
@@ -182,9 +172,9 @@ impl CqlType_ {
         }
     }
 
-    /// From a Java class name, as the protocol and the system tables give them.
+    /// Makes a type from a Java class name, as in the protocol and the system tables.
     ///
-    /// `ReversedType` is passed over, since it changes no byte; a class that is not known is a
+    /// `ReversedType` is skipped, because it does not change the bytes. An unknown class becomes a
     /// custom type, whose values are bytes.
     #[staticmethod]
     fn from_class_name(class_name: &str) -> PyResult<CqlType_> {
@@ -221,7 +211,7 @@ impl CqlType_ {
         CqlType_::checked(CqlType::Tuple(components))
     }
 
-    /// Java's `CompositeType`, of which clustering columns of old tables are made.
+    /// Java's `CompositeType`, which old tables use for clustering columns.
     #[staticmethod]
     #[pyo3(signature = (*components))]
     fn composite_of(components: &Bound<'_, PyTuple>) -> PyResult<CqlType_> {
@@ -235,7 +225,7 @@ impl CqlType_ {
     /// `vector<element, dimension>`.
     #[staticmethod]
     fn vector_of(element: &Bound<'_, PyAny>, dimension: &Bound<'_, PyAny>) -> PyResult<CqlType_> {
-        let reason = || format!("a dimension is 0 to 2147483647, got {}", describe(dimension));
+        let reason = || format!("dimension must be 0 to 2147483647, got {}", describe(dimension));
         let number: i64 = dimension.extract().map_err(|error: PyErr| {
             if error.is_instance_of::<PyTypeError>(dimension.py()) {
                 PyTypeError::new_err(reason())
@@ -254,7 +244,9 @@ impl CqlType_ {
         CqlType_::checked(CqlType::Frozen(Box::new(type_of(inner)?)))
     }
 
-    /// A user-defined type: its name, and the name and type of each field, in their order.
+    /// A user-defined type.
+    ///
+    /// `fields` is a mapping from name to type, or an iterable of pairs `(name, type)`, in order.
     #[staticmethod]
     #[pyo3(signature = (name, fields, *, keyspace=""))]
     fn udt(name: &str, fields: &Bound<'_, PyAny>, keyspace: &str) -> PyResult<CqlType_> {
@@ -274,65 +266,58 @@ impl CqlType_ {
         CqlType_::checked(CqlType::Udt(Arc::new(UdtType { keyspace, name, fields: of })))
     }
 
-    /// What it is: `int`, `list`, `frozen`, `udt`, ...; `custom` where only a Java class knows.
+    /// The kind of type: `int`, `list`, `frozen`, `udt`, ...
+    ///
+    /// It is `custom` for a class that the codec does not know.
     #[getter]
     fn kind(&self) -> &'static str {
-        match &self.cql_type {
-            CqlType::List(_) => "list",
-            CqlType::Set(_) => "set",
-            CqlType::Map(..) => "map",
-            CqlType::Tuple(_) => "tuple",
-            CqlType::Composite(_) => "composite",
-            CqlType::Udt(_) => "udt",
-            CqlType::Vector(..) => "vector",
-            CqlType::Frozen(_) => "frozen",
-            CqlType::Custom(_) => "custom",
-            simple => simple.keyword().unwrap_or_default(),
-        }
+        self.cql_type.kind()
     }
 
-    /// The types it is made of: of elements, key and value, components, fields, what is frozen.
+    /// The types of the parts, as a tuple; empty if there are none.
+    ///
+    /// The parts are the elements, the key and the value, the components, the fields, or the type
+    /// inside `frozen`.
     #[getter]
     fn subtypes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let parts = self.subtypes_of().into_iter().map(CqlType_::checked);
+        let parts = self.cql_type.subtypes().into_iter().cloned().map(CqlType_::checked);
         PyTuple::new(py, parts.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Elements of a vector; None of other types.
+    /// The number of elements of a vector; None for other types.
     #[getter]
     fn dimension(&self) -> Option<u32> {
-        match &self.cql_type {
-            CqlType::Vector(_, dimension) => Some(*dimension),
-            _ => None,
-        }
+        if let CqlType::Vector(_, dimension) = self.cql_type { Some(dimension) } else { None }
     }
 
-    /// The keyspace of a user-defined type, empty where it is not known; None of other types.
+    /// The keyspace of a user-defined type, empty if it is not known; None for other types.
     #[getter]
     fn keyspace(&self) -> Option<&str> {
         self.as_udt().map(|udt| udt.keyspace.as_str())
     }
 
-    /// The name of a user-defined type; None of other types.
+    /// The name of a user-defined type; None for other types.
     #[getter]
     fn name(&self) -> Option<&str> {
         self.as_udt().map(|udt| udt.name.as_str())
     }
 
-    /// The field names of a user-defined type; of other types there are none.
+    /// The field names of a user-defined type; an empty tuple for other types.
     #[getter]
     fn field_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let fields = self.as_udt().map(|udt| udt.fields.as_slice()).unwrap_or_default();
         PyTuple::new(py, fields.iter().map(|(name, _)| name))
     }
 
-    /// As Java writes it: `org.apache.cassandra.db.marshal.Int32Type`.
+    /// The type as a Java class name, such as `org.apache.cassandra.db.marshal.Int32Type`.
     #[getter]
     fn class_name(&self) -> String {
         self.cql_type.class_name()
     }
 
-    /// As CQL, with the fields of user-defined types in braces: text that gives this type again.
+    /// The type as CQL, with the fields of user-defined types in braces.
+    ///
+    /// `CqlType` reads this text as the same type.
     #[getter]
     fn definition(&self) -> String {
         self.cql_type.definition()

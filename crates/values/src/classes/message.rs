@@ -1,4 +1,4 @@
-//! Bodies of QUERY, EXECUTE and BATCH requests, for those who send frames of their own.
+//! Bodies of QUERY, EXECUTE and BATCH requests, for programs that send their own frames.
 
 pub mod batch_message;
 mod common;
@@ -20,21 +20,22 @@ use values::Values;
 
 /// The body of a QUERY request: a statement's text and its values.
 ///
-/// Immutable; threads may share it. Every argument can be read by its name.
+/// Immutable; threads may share it. Every argument is an attribute of the same name.
 ///
 /// Shapes: `values` is a sequence of serialized values for markers by position, or a mapping for
 ///     markers by name; no more than 65,535. Each is `bytes` or bytes-like, None or `UNSET`.
-///     `paging_state` is what came with the previous page.
+///     `paging_state` is the one that came with the previous page.
 ///
-/// Units: `page_size` counts rows; `timestamp` microseconds since 1970, negative ones too;
-///     `now_in_seconds` seconds since 1970.
+/// Units: `page_size` counts rows. `timestamp` counts microseconds since 1970 and may be negative.
+///     `now_in_seconds` counts seconds since 1970.
 ///
-/// Nulls: None is null, a length of -1. `UNSET` leaves what the column holds, a length of -2. With
+/// Nulls: None is null, a length of -1. `UNSET` leaves the column as it is, a length of -2. With
 ///     `values=None` no values are sent, not even their number.
 ///
-/// Copies: `bytes` are shared until `encode` writes them, once; what is bytes-like is copied first.
+/// Copies: `bytes` are shared until `encode` writes them, once. Other bytes-like objects are copied
+///     when the message is made.
 ///
-/// Raises: `EncodeError` (a `ValueError` and a `TypeError`) for a part that no version of the
+/// Raises: `EncodeError` (a `ValueError` and a `TypeError`) for an argument that no version of the
 ///     protocol can carry.
 ///
 /// Source: native_protocol_v5.spec, section 4.1.4, and the same section for versions 3 and 4.
@@ -84,71 +85,73 @@ impl QueryMessage {
         })
     }
 
-    /// The body for protocol version 3, 4 or 5.
+    /// Writes the body for protocol version 3, 4 or 5.
     ///
-    /// Raises: `EncodeError` for what the version cannot express: `UNSET` before 4, `keyspace` and
-    ///     `now_in_seconds` before 5.
+    /// Raises: `EncodeError` for a part that the version cannot express: `UNSET` before 4,
+    ///     `keyspace` and `now_in_seconds` before 5.
     fn encode<'py>(&self, protocol_version: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         let version = version(protocol_version)?;
         let py = protocol_version.py();
         self.with(py, |query| body(py, &query, version))
     }
 
-    /// The statement's text.
+    /// The statement's CQL text.
     #[getter]
     fn query(&self) -> &Py<PyString> {
         &self.query
     }
 
-    /// The values: a tuple, a dict or None.
+    /// The values: a tuple (by position), a dict (by name) or None.
     #[getter]
     fn values(&self) -> &Values {
         &self.ending.values
     }
 
-    /// How many replicas must answer.
+    /// The consistency level: how many replicas must answer.
     #[getter]
     fn consistency(&self) -> &Level {
         &self.ending.common.consistency
     }
 
-    /// The same for the serial phase of a conditional update, or None.
+    /// The consistency level for the serial phase of a conditional update, or None.
     #[getter]
     fn serial_consistency(&self) -> Option<&SerialLevel> {
         self.ending.common.serial_consistency.as_ref()
     }
 
-    /// Rows of a page, or None.
+    /// The number of rows per page, or None.
     #[getter]
     fn page_size(&self) -> Option<i32> {
         self.ending.page_size
     }
 
-    /// Where the page begins, or None.
+    /// The paging state of the previous page, where the requested page begins, or None.
     #[getter]
     fn paging_state(&self) -> Option<&Py<PyBytes>> {
         self.ending.paging_state.as_ref()
     }
 
-    /// Microseconds since 1970, or None.
+    /// The write timestamp in microseconds since 1970, or None.
     #[getter]
     fn timestamp(&self) -> Option<i64> {
         self.ending.common.timestamp
     }
 
-    /// Where unqualified tables are looked for, or None.
+    /// The keyspace of tables that the statement does not qualify, or None.
     #[getter]
     fn keyspace(&self) -> Option<&Py<PyString>> {
         self.ending.common.keyspace.as_ref()
     }
 
-    /// What the server takes for the time, in seconds since 1970, or None. Below zero it reads 2^32 more.
+    /// The time that the server uses as the current time, in seconds since 1970, or None.
+    ///
+    /// The server reads a negative number as that number plus 2^32.
     #[getter]
     fn now_in_seconds(&self) -> Option<i32> {
         self.ending.common.now_in_seconds
     }
 
-    /// Whether the result may come without a description of its columns.
+    /// Whether the server may leave out the description of the result's columns.
     #[getter]
     fn skip_metadata(&self) -> bool {
         self.ending.skip_metadata
@@ -178,14 +181,14 @@ impl QueryMessage {
 
 /// The body of an EXECUTE request: a prepared statement's id and its values.
 ///
-/// Immutable; threads may share it. Every argument can be read by its name; those that
-/// `QueryMessage` has too are the same.
+/// Immutable; threads may share it. Every argument is an attribute of the same name. Arguments that
+/// `QueryMessage` has too mean the same.
 ///
-/// Shapes: `query_id` and `result_metadata_id` are what came when the statement was prepared, at
-///     most 65,535 bytes each. Version 5 must have a `result_metadata_id` (`b""` makes the server
-///     send the current one), and no version before it can have one.
+/// Shapes: `query_id` and `result_metadata_id` are the ids that the server sent when the statement
+///     was prepared, at most 65,535 bytes each. Version 5 requires a `result_metadata_id` (`b""`
+///     makes the server send the current one). Versions before 5 cannot carry one.
 ///
-/// Raises: `EncodeError` for a part that no version of the protocol can carry.
+/// Raises: `EncodeError` for an argument that no version of the protocol can carry.
 ///
 /// Source: native_protocol_v5.spec, section 4.1.6, and the same section for versions 3 and 4.
 ///
@@ -240,10 +243,11 @@ impl ExecuteMessage {
         })
     }
 
-    /// The body for protocol version 3, 4 or 5.
+    /// Writes the body for protocol version 3, 4 or 5.
     ///
-    /// Raises: `EncodeError` for what the version cannot express: `UNSET` before 4, `keyspace`,
-    ///     `now_in_seconds` and `result_metadata_id` before 5; 5 without `result_metadata_id`.
+    /// Raises: `EncodeError` for a part that the version cannot express: `UNSET` before 4,
+    ///     `keyspace`, `now_in_seconds` and `result_metadata_id` before 5. In version 5 also for a
+    ///     missing `result_metadata_id`.
     fn encode<'py>(&self, protocol_version: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         let version = version(protocol_version)?;
         let py = protocol_version.py();
@@ -256,61 +260,63 @@ impl ExecuteMessage {
         &self.query_id
     }
 
-    /// The values: a tuple, a dict or None.
+    /// The values: a tuple (by position), a dict (by name) or None.
     #[getter]
     fn values(&self) -> &Values {
         &self.ending.values
     }
 
-    /// What the client knows of the result's columns, or None.
+    /// The id of the result's columns as the client knows them, or None.
     #[getter]
     fn result_metadata_id(&self) -> Option<&Py<PyBytes>> {
         self.result_metadata_id.as_ref()
     }
 
-    /// How many replicas must answer.
+    /// The consistency level: how many replicas must answer.
     #[getter]
     fn consistency(&self) -> &Level {
         &self.ending.common.consistency
     }
 
-    /// The same for the serial phase of a conditional update, or None.
+    /// The consistency level for the serial phase of a conditional update, or None.
     #[getter]
     fn serial_consistency(&self) -> Option<&SerialLevel> {
         self.ending.common.serial_consistency.as_ref()
     }
 
-    /// Rows of a page, or None.
+    /// The number of rows per page, or None.
     #[getter]
     fn page_size(&self) -> Option<i32> {
         self.ending.page_size
     }
 
-    /// Where the page begins, or None.
+    /// The paging state of the previous page, where the requested page begins, or None.
     #[getter]
     fn paging_state(&self) -> Option<&Py<PyBytes>> {
         self.ending.paging_state.as_ref()
     }
 
-    /// Microseconds since 1970, or None.
+    /// The write timestamp in microseconds since 1970, or None.
     #[getter]
     fn timestamp(&self) -> Option<i64> {
         self.ending.common.timestamp
     }
 
-    /// Where unqualified tables are looked for, or None.
+    /// The keyspace of tables that the statement does not qualify, or None.
     #[getter]
     fn keyspace(&self) -> Option<&Py<PyString>> {
         self.ending.common.keyspace.as_ref()
     }
 
-    /// What the server takes for the time, in seconds since 1970, or None. Below zero it reads 2^32 more.
+    /// The time that the server uses as the current time, in seconds since 1970, or None.
+    ///
+    /// The server reads a negative number as that number plus 2^32.
     #[getter]
     fn now_in_seconds(&self) -> Option<i32> {
         self.ending.common.now_in_seconds
     }
 
-    /// Whether the result may come without a description of its columns.
+    /// Whether the server may leave out the description of the result's columns.
     #[getter]
     fn skip_metadata(&self) -> bool {
         self.ending.skip_metadata
@@ -343,7 +349,7 @@ impl ExecuteMessage {
     }
 }
 
-/// Some hash of a message: equal ones have equal ones.
+/// The hash of a message, from its text and cells: equal messages have equal hashes.
 fn hash(text: &[u8], cells: &[Cell<'_>]) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -373,7 +379,7 @@ fn counted(values: &Values) -> String {
     }
 }
 
-/// The first bytes of an id.
+/// The first eight bytes of an id in hexadecimal, for a repr.
 fn short_hex(id: &[u8]) -> String {
     let digits: String = id.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("0x{digits}{}", if id.len() > 8 { "…" } else { "" })

@@ -1,4 +1,4 @@
-//! The public classes of `turbocql.codec` and `turbocql.protocol`.
+//! The public classes and functions of `turbocql.codec` and `turbocql.protocol`.
 
 pub mod codec;
 pub mod cql_type;

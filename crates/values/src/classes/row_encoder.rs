@@ -1,4 +1,4 @@
-//! Rows of bind values to cells, without a server.
+//! Encodes rows of bind values as cells, without a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,27 +14,28 @@ use super::cql_type::{CqlType_, compiled, object_of};
 use crate::bind::{Marker, RowPlan};
 use crate::ending::Inside;
 use crate::error::{self, Direction};
+use crate::failure::{Failure, Outcome};
 use crate::ffi::bytes;
+use crate::python;
 use crate::value::describe::{cut, describe, describe_key, type_name};
 use crate::value::encode::{first_unknown, unless_serious};
 use crate::value::sequence::{is_frame, is_masked};
-use crate::value::{Failure, Outcome, interned};
 
-/// Values of a row are counted in 16 bits.
+/// The protocol counts the values of a row in 16 bits.
 const MOST_COLUMNS: usize = u16::MAX as usize;
 
 /// Binds rows of values to a statement's columns.
 ///
-/// `columns` are pairs `(name, type)`, or `(keyspace, table, name, type)`, or objects with these as
-/// `Column` has them. A type is whatever `CqlType` takes, or an object of yours with
-/// `serialize(value, protocol_version) -> bytes`. `key_columns` are the names, or the positions, of
-/// the columns that make up the partition key, in its order. `encryption_policy` is an object with
-/// `contains_column(column)`, `column_type(column)` and `encrypt(column, data) -> bytes`, where
-/// `column` is a named tuple `(ks, table, col)`.
+/// `columns` are tuples `(name, type)` or `(keyspace, table, name, type)`, or objects with the
+/// attributes `keyspace`, `table`, `name` and `cql_type`, such as `Column`. A type is anything that
+/// `CqlType` takes, or an object of your own with `serialize(value, protocol_version) -> bytes`.
+/// `key_columns` are the names or the positions of the partition key's columns, in the order of the
+/// key. `encryption_policy` is an object with `contains_column(column)`, `column_type(column)` and
+/// `encrypt(column, data) -> bytes`, where `column` is a named tuple `(ks, table, col)`.
 ///
-/// Rows are sequences, mappings or dataclasses. `UNSET`, a name that a mapping lacks, and values
-/// missing at the end of a sequence leave a column as it is, which protocol version 3 cannot
-/// express; columns of the key need a value.
+/// A row is a sequence, a mapping or a dataclass. A column is left as it is (unset) if its value is
+/// `UNSET`, if a mapping lacks its name, or if a sequence ends before it. Protocol version 3 cannot
+/// express unset values. Columns of the partition key need a value.
 ///
 /// Immutable; threads may share it.
 #[pyclass(frozen, module = "turbocql.codec")]
@@ -76,21 +77,22 @@ impl RowEncoder {
         Ok(RowEncoder { plan: Arc::new(plan) })
     }
 
-    /// Column names.
+    /// The column names.
     #[getter]
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.plan.columns().iter().map(|column| &column.name))
     }
 
-    /// The type of each column; of one whose type is an object of yours, the custom type of its
-    /// class.
+    /// The type of each column.
+    ///
+    /// A column whose type is an object of your own has a custom type with the name of its class.
     #[getter]
     fn types<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let types = self.plan.columns().iter().map(|column| CqlType_::new_of(&column.cql_type));
         PyTuple::new(py, types.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Names of the columns that make up the partition key.
+    /// The names of the partition key's columns, in the order of the key.
     #[getter]
     fn key_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let columns = self.plan.columns();
@@ -105,7 +107,7 @@ impl RowEncoder {
 
     /// Binds one row.
     ///
-    /// Raises: `EncodeError` that names the column, and the place within its value.
+    /// Raises: `EncodeError`, which names the column and the place within its value.
     fn bind(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<EncodedRow> {
         let _inside = Inside::nested(py)?;
         let mut rows = RowBuffer::with_capacity(64, 1);
@@ -116,9 +118,9 @@ impl RowEncoder {
         Ok(EncodedRow { plan: self.plan.clone(), rows: Arc::new(rows), index: 0 })
     }
 
-    /// Binds the rows that an iterable gives.
+    /// Binds the rows of an iterable.
     ///
-    /// Raises: `EncodeError` that names the row, counted from 0, and the column.
+    /// Raises: `EncodeError`, which names the row, counted from 0, and the column.
     fn bind_many(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<EncodedRows> {
         let _inside = Inside::nested(py)?;
         let mut encoded = RowBuffer::new();
@@ -126,13 +128,13 @@ impl RowEncoder {
         Ok(EncodedRows { plan: self.plan.clone(), rows: Arc::new(encoded) })
     }
 
-    /// Binds rows given column by column: a sequence per column, or a mapping of them by name.
+    /// Binds rows from columns: a sequence of columns, or a mapping from name to column.
     ///
-    /// Shapes: all of one length, which is the number of rows. A 2-D array of n rows and d columns
-    /// for a `vector<..., d>` gives each of n rows a vector. Columns that are missing at the end, or
-    /// in the mapping, are unset.
+    /// Shapes: a column is a sequence with one value per row, and all columns have the same length.
+    ///     A 2-D array of n rows and d columns is a column of n vectors, for a `vector<..., d>`.
+    ///     Columns that are missing at the end, or in the mapping, are unset.
     ///
-    /// Raises: `EncodeError` that names the row, counted from 0, and the column.
+    /// Raises: `EncodeError`, which names the row, counted from 0, and the column.
     fn bind_columns(&self, columns: &Bound<'_, PyAny>) -> PyResult<EncodedRows> {
         let py = columns.py();
         let _inside = Inside::nested(py)?;
@@ -143,7 +145,8 @@ impl RowEncoder {
         Ok(EncodedRows { plan: self.plan.clone(), rows: Arc::new(rows) })
     }
 
-    /// The plan may be shared with rows; what they keep alive is not to be collected.
+    /// Visits the plan's objects only if no encoded rows share the plan. The GC does not track
+    /// rows, so it must not free objects that rows keep alive.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         if Arc::strong_count(&self.plan) == 1 { self.plan.traverse(&visit) } else { Ok(()) }
     }
@@ -186,15 +189,16 @@ impl RowEncoder {
             match count {
                 None => count = Some(length),
                 Some(count) if count != length => {
-                    let reason = format!("expected {count} rows as in other columns, got {length}");
+                    let reason =
+                        format!("expected {count} rows, as in the other columns, got {length}");
                     return Err(Failure::refused(&column.cql_type, reason).at(at));
                 }
                 Some(_) => {}
             }
         }
-        let unset = interned::unset(py)?;
+        let unset = python::unset(py)?;
         let mut rows = RowBuffer::new();
-        // By iteration: with an index, a pandas Series looks for a label.
+        // Columns are iterated, not indexed: an index into a pandas Series looks for a label.
         let mut given = given
             .iter()
             .map(|values| values.as_ref().map(|values| values.try_iter()).transpose())
@@ -210,7 +214,7 @@ impl RowEncoder {
                         Err(Failure::caused(py, &column.cql_type, reason, error).at(at))
                     }
                     None => {
-                        let reason = "the column ends before the length that it gives";
+                        let reason = "the column has fewer values than its len()";
                         Err(Failure::refused(&column.cql_type, reason).at(at))
                     }
                 }
@@ -223,7 +227,7 @@ impl RowEncoder {
         }
         for (values, column) in given.iter_mut().zip(known) {
             if values.as_mut().is_some_and(|values| values.next().is_some()) {
-                let reason = "the column goes on beyond the length that it gives";
+                let reason = "the column has more values than its len()";
                 let failure = Failure::refused(&column.cql_type, reason);
                 return Err(failure.at(|| Segment::Column(column.name.clone())));
             }
@@ -232,15 +236,16 @@ impl RowEncoder {
     }
 }
 
-/// Rows in one piece of memory, which must not grow without bound: an iterable may have no end.
+/// Refuses rows of more than 2 GiB. All rows share one buffer, which an endless iterable would grow
+/// without bound.
 fn bounded(rows: &RowBuffer) -> Outcome<()> {
     if i32::try_from(rows.byte_len()).is_ok() {
         return Ok(());
     }
-    Err(Failure::refused("row", "the rows take more than 2 GiB: bind them in portions"))
+    Err(Failure::refused("row", "the rows take more than 2 GiB: bind them in several calls"))
 }
 
-/// The values of each column, as far as there are any.
+/// Reads the values of each column; `None` for a column without values.
 struct ColumnValues;
 
 impl ColumnValues {
@@ -250,7 +255,7 @@ impl ColumnValues {
     ) -> Outcome<Vec<Option<Bound<'py, PyAny>>>> {
         let py = given.py();
         let mut columns = Vec::with_capacity(known.len());
-        if given.is_instance(interned::mapping(py)?)? {
+        if given.is_instance(python::mapping(py)?)? {
             let mut found = 0;
             for column in known {
                 let present = given.contains(&column.name)?;
@@ -280,7 +285,7 @@ impl ColumnValues {
             let Some(values) = values else { continue };
             let unordered = values.is_instance_of::<PyString>()
                 || values.is_instance_of::<PyBytes>()
-                || values.is_instance(interned::mapping(py)?)?
+                || values.is_instance(python::mapping(py)?)?
                 || is_masked(values)?
                 || is_frame(values)?
                 || !values.hasattr(pyo3::intern!(py, "__getitem__"))?
@@ -305,7 +310,7 @@ fn check_names(given: &Bound<'_, PyAny>, known: &[Column]) -> Outcome<()> {
     Err(Failure::refused("row", reason))
 }
 
-/// A column as it was given, and how its values become bytes.
+/// Reads an element of `columns`: the column, and the marker that encodes its values.
 fn marker(
     given: &Bound<'_, PyAny>,
     policy: Option<&Bound<'_, PyAny>>,
@@ -314,15 +319,16 @@ fn marker(
     let (keyspace, table, name, cql_type) = column_parts(given)?;
     let description = (&keyspace, &table, &name);
     if let Some(policy) = policy {
-        // With less, the policy would not know the column, and it would be sent as it is.
+        // Without keyspace and table the policy would not recognize the column, and its values
+        // would be sent unencrypted.
         if keyspace.is_empty() || table.is_empty() {
             let reason = format!(
-                "column {name:?}: an encryption policy knows columns by keyspace, table and name: \
-                 give (keyspace, table, name, type)"
+                "column {name:?}: an encryption policy identifies columns by keyspace, table and \
+                 name: pass (keyspace, table, name, type)"
             );
             return Err(PyValueError::new_err(reason));
         }
-        let column = interned::column_description(py)?.call1(description)?;
+        let column = python::column_description(py)?.call1(description)?;
         if policy.call_method1("contains_column", (&column,))?.is_truthy()? {
             let (cql_type, inner) =
                 marker_of(&policy.call_method1("column_type", (&column,))?, &name)?;
@@ -366,7 +372,7 @@ fn column_parts<'py>(given: &Bound<'py, PyAny>) -> PyResult<ColumnParts<'py>> {
     Err(PyTypeError::new_err(reason))
 }
 
-/// Columns as they were given, each with a type that is known here.
+/// Reads columns that all have a type the codec knows: objects with `serialize` are refused.
 pub fn known_columns(given: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
     let mut columns = Vec::new();
     for given in given.try_iter()? {
@@ -393,7 +399,8 @@ fn check_policy(policy: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// Native where the type is known, by the object's own `serialize` where only Python knows it.
+/// The type that `given` stands for, and its marker: `Native` for a type that the codec knows,
+/// otherwise `Python` with the object's own `serialize`.
 fn marker_of(given: &Bound<'_, PyAny>, name: &str) -> PyResult<(CqlType, Marker)> {
     let py = given.py();
     if let Ok(serializer) = given.cast::<Serializer>() {
@@ -402,7 +409,7 @@ fn marker_of(given: &Bound<'_, PyAny>, name: &str) -> PyResult<(CqlType, Marker)
     let ours = given.is_instance_of::<PyString>() || given.is_instance_of::<CqlType_>();
     let native = ours
         || (given.is_instance_of::<PyType>()
-            && interned::is_stock(py)?.call1((given,))?.is_truthy()?);
+            && python::is_stock(py)?.call1((given,))?.is_truthy()?);
     if native {
         let cql_type = object_of(given)?;
         let plan = compiled(py, &cql_type.get().cql_type)?;
@@ -427,7 +434,7 @@ fn marker_of(given: &Bound<'_, PyAny>, name: &str) -> PyResult<(CqlType, Marker)
 
 fn key_positions(given: &Bound<'_, PyAny>, columns: &[Column]) -> PyResult<Vec<usize>> {
     if given.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err("key_columns is a sequence of names, got a str"));
+        return Err(PyTypeError::new_err("key_columns must be a sequence of names, got a str"));
     }
     let mut positions = Vec::new();
     for key in given.try_iter()? {
@@ -451,7 +458,7 @@ fn key_positions(given: &Bound<'_, PyAny>, columns: &[Column]) -> PyResult<Vec<u
     Ok(positions)
 }
 
-/// A row bound to its columns: its cells, encoded.
+/// One bound row: its encoded cells.
 #[pyclass(frozen, module = "turbocql.codec")]
 pub struct EncodedRow {
     plan: Arc<RowPlan>,
@@ -467,25 +474,25 @@ impl EncodedRow {
 
 #[pymethods]
 impl EncodedRow {
-    /// The bytes of each cell; None for null, `UNSET` for unset.
+    /// The bytes of each cell; None for a null, `UNSET` for an unset value.
     #[getter]
     fn cells<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         cells(py, self.row()?)
     }
 
-    /// The packed partition key; None where there are no `key_columns`.
+    /// The packed partition key; None if the encoder has no `key_columns`.
     #[getter]
     fn routing_key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         routing_key(py, &self.plan, self.row()?)
     }
 
-    /// The Murmur3 token of the partition key; None where there are no `key_columns`.
+    /// The Murmur3 token of the partition key; None if the encoder has no `key_columns`.
     #[getter]
     fn token(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         Ok(self.routing_key(py)?.map(|key| token::murmur3(key.as_bytes())))
     }
 
-    /// The cells as they stand in a request, each after its length.
+    /// Returns the cells as they are in a request, each after its length.
     fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         bytes::copy(py, self.row()?.bytes())
     }
@@ -494,7 +501,7 @@ impl EncodedRow {
         Ok(self.row()?.len())
     }
 
-    /// Over the cells: a row can be the values of a message.
+    /// Iterates over the cells, so that a row can be the `values` of a message.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         self.cells(py)?.try_iter()
     }
@@ -505,7 +512,7 @@ impl EncodedRow {
     }
 }
 
-/// Rows bound to their columns, in one piece of memory.
+/// A sequence of bound rows, which share one buffer: a row keeps the memory of all rows alive.
 #[pyclass(frozen, sequence, module = "turbocql.codec")]
 pub struct EncodedRows {
     plan: Arc<RowPlan>,
@@ -530,7 +537,7 @@ impl EncodedRows {
         RowIterator { rows: this.clone().unbind(), next: AtomicUsize::new(0) }
     }
 
-    /// The token of each row; None where there are no `key_columns`.
+    /// Returns the token of each row; None if the encoder has no `key_columns`.
     fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for row in self.rows.rows() {
@@ -540,7 +547,7 @@ impl EncodedRows {
         Ok(list)
     }
 
-    /// Bytes of all cells and their lengths.
+    /// The number of bytes of all cells, lengths included.
     #[getter]
     fn byte_size(&self) -> usize {
         self.rows.byte_len()
@@ -551,7 +558,7 @@ impl EncodedRows {
     }
 }
 
-/// One row after another.
+/// Iterates over the rows of `EncodedRows`.
 #[pyclass(frozen)]
 struct RowIterator {
     rows: Py<EncodedRows>,
@@ -572,7 +579,7 @@ impl RowIterator {
     }
 }
 
-/// The cells of a row as Python has them.
+/// The cells of a row as a list of `bytes`, None and `UNSET`.
 pub fn cells<'py>(py: Python<'py>, row: RowRef<'_>) -> PyResult<Bound<'py, PyList>> {
     error::guarded(|| {
         let list = PyList::empty(py);
@@ -580,7 +587,7 @@ pub fn cells<'py>(py: Python<'py>, row: RowRef<'_>) -> PyResult<Bound<'py, PyLis
             match cell {
                 Cell::Value(bytes) => list.append(bytes::copy(py, bytes)?)?,
                 Cell::Null => list.append(py.None())?,
-                Cell::Unset => list.append(interned::unset(py)?)?,
+                Cell::Unset => list.append(python::unset(py)?)?,
             }
         }
         Ok(list)
@@ -598,7 +605,7 @@ pub fn routing_key<'py>(
     let cells: Vec<Cell<'_>> = row.cells().collect();
     let parts = plan.partition_key().iter().map(|&i| match cells.get(i) {
         Some(Cell::Value(bytes)) => Ok(*bytes),
-        _ => Err(PyValueError::new_err("a key column without a value")),
+        _ => Err(PyValueError::new_err("a partition key column has no value")),
     });
     pack(py, &parts.collect::<PyResult<Vec<_>>>()?).map(Some)
 }

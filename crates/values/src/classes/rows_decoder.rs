@@ -1,4 +1,4 @@
-//! The bodies of RESULT frames to rows, without a server.
+//! Decodes the bodies of RESULT frames to rows, without a server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,21 +12,23 @@ use super::codec::with_bytes;
 use super::row_encoder::known_columns;
 use crate::ending::Inside;
 use crate::error::{self, Direction};
+use crate::failure::Failure;
 use crate::ffi::bytes;
+use crate::plan::Choices;
+use crate::plan::Classes;
+use crate::python;
 use crate::row::{Block, RowKind, Shape};
-use crate::value::decode::Choices;
-use crate::value::record::Classes;
-use crate::value::{Failure, interned};
 
-/// Descriptions of columns that are kept, the last used first.
+/// How many column descriptions a decoder caches. The least recently used one is dropped first.
 const KEPT: usize = 64;
 
 /// Decodes the bodies of RESULT frames that hold rows.
 ///
-/// `rows` is what each row becomes: `named` for named tuples, `tuple` or `dict`. `columns` are
-/// those of results that come without a description of theirs, as a prepared statement's can; they
-/// are given as `RowEncoder` takes them. A description that comes again is not read again.
-/// `naive_timestamps` and `numpy_vectors` are as in `find_deserializer`.
+/// `rows` is the kind of each row: `named` for named tuples, `tuple` or `dict`. `columns` are for
+/// results that do not describe their columns, which an EXECUTE with `skip_metadata` may get. They
+/// have the forms that `RowEncoder` takes, with types that `CqlType` takes. A decoder caches the 64
+/// descriptions that it used last, and does not read them again. `naive_timestamps` and
+/// `numpy_vectors` mean the same as in `find_deserializer`.
 ///
 /// Threads may share it.
 ///
@@ -71,10 +73,10 @@ impl RowsDecoder {
         Ok(RowsDecoder { kind, choices, known, described: Mutex::default() })
     }
 
-    /// Decodes the body of a RESULT frame, without the frame's header, decompressed.
+    /// Decodes the body of a RESULT frame: decompressed, without the frame's header.
     ///
-    /// Raises: `DecodeError` for bytes that are no result with rows, or that are no values of the
-    ///     columns' types, with the column's name.
+    /// Raises: `DecodeError` for bytes that are not a result with rows. A cell that is not a value
+    ///     of its column's type is a `DecodeError` with the column's name.
     fn decode(&self, py: Python<'_>, body: &Bound<'_, PyAny>) -> PyResult<ResultRows> {
         let _inside = Inside::nested(py)?;
         with_bytes(body, "body", |body| error::guarded(|| self.rows(py, body)))
@@ -109,7 +111,7 @@ impl RowsDecoder {
             (rows, Some(shape))
         };
         let rows = rows.map_err(refused)?;
-        // Without columns that are known there are no rows of them.
+        // `rows` is an error if the body describes no columns and none are known.
         let Some(shape) = shape else { unreachable!() };
         let block = Block { rows: rows.rows, row_count: rows.row_count };
         let list = shape.decode_as(py, block, usize::MAX, self.kind, self.choices)?;
@@ -126,7 +128,7 @@ impl RowsDecoder {
 }
 
 impl RowsDecoder {
-    /// What is known of columns described as in this body; the last used come first.
+    /// Finds the cached description that the body repeats, and moves it to the front.
     fn find(&self, head: &Head<'_>) -> Option<(Description, Arc<Shape>)> {
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let at = described.iter().position(|(description, _)| head.is(description))?;
@@ -136,7 +138,8 @@ impl RowsDecoder {
 
     fn keep(&self, description: Description, shape: Arc<Shape>) {
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
-        // Python objects go with what is dropped, when the lock is gone.
+        // A shape holds Python objects, and dropping them may run Python code. So it is dropped
+        // after the lock is released.
         let dropped = if described.len() < KEPT { None } else { described.pop() };
         described.insert(0, (description, shape));
         drop(described);
@@ -149,7 +152,7 @@ fn shape(py: Python<'_>, columns: Arc<[Column]>) -> PyResult<Arc<Shape>> {
     shape.map(Arc::new).map_err(|failure| error::raise(py, *failure, Direction::Decode))
 }
 
-/// The rows of a RESULT, decoded, and what came with them.
+/// The decoded rows of a RESULT, with its columns and paging state.
 #[pyclass(frozen, module = "turbocql.protocol")]
 pub struct ResultRows {
     rows: Py<PyList>,
@@ -160,7 +163,7 @@ pub struct ResultRows {
 
 #[pymethods]
 impl ResultRows {
-    /// The rows: always the same list.
+    /// The rows. Each access returns the same list.
     #[getter]
     fn rows(&self) -> &Py<PyList> {
         &self.rows
@@ -169,7 +172,7 @@ impl ResultRows {
     /// A `turbocql.Column` for each column.
     #[getter]
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let class = interned::column(py)?;
+        let class = python::column(py)?;
         let columns = self.shape.columns.iter().map(|column| {
             let cql_type = column.cql_type.to_string();
             class.call1((&*column.keyspace, &*column.table, &column.name, cql_type))
@@ -177,14 +180,15 @@ impl ResultRows {
         PyTuple::new(py, columns.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Where the next page begins; None after the last.
+    /// Where the next page begins: the `paging_state` for the next request. None after the last.
     #[getter]
     fn paging_state(&self) -> Option<&Py<PyBytes>> {
         self.paging_state.as_ref()
     }
 
-    /// The id of the columns, where the server says that they are not those that the client knew;
-    /// version 5 of the protocol only.
+    /// The new id of the result's columns; None if the server did not report a change.
+    ///
+    /// Protocol version 5 only: the columns are not those of the request's `result_metadata_id`.
     #[getter]
     fn metadata_id(&self) -> Option<&Py<PyBytes>> {
         self.metadata_id.as_ref()
@@ -199,7 +203,7 @@ impl ResultRows {
         format!("<ResultRows of {} rows, {columns} columns>", self.rows.bind(py).len())
     }
 
-    /// The rows may refer to anything that their user puts there.
+    /// Users may put any object into the list, so that reference cycles are possible.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.rows)
     }

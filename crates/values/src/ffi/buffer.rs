@@ -1,35 +1,42 @@
-//! The numbers of a NumPy array, converted straight into the output.
+//! Converts the numbers of an array directly into the output.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use turbocql_codec::Plan;
 use turbocql_codec::types::float::narrow;
 
 use super::numpy::{self, Kind};
-use crate::value::HostPlan;
-use crate::value::numbers::KEEPS_SIGNALLING;
+use crate::binary32::KEEPS_SIGNALLING;
+use crate::plan::HostPlan;
+use crate::traits::{Numeric, traits};
 
-/// Writes the numbers of an array as a vector's elements, each checked against its range. False
-/// when the array is turned down: another number of elements, a number out of range, a dtype that
-/// goes the safe way, an object that is no array. What has been written then means nothing.
+/// Writes the numbers of an array as the elements of a vector, each checked against its range.
+/// Returns true if the elements fill `dimension` times their width at the start of `target`.
+/// Returns false for another number of elements, a number out of range, a dtype that only the safe
+/// path takes, or an object that is not an array; the contents of `target` are then undefined.
 ///
 /// # Safety
-/// `object` is alive and the interpreter's lock is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 pub unsafe fn put_array(
     element: &HostPlan,
     dimension: usize,
     object: *mut ffi::PyObject,
     target: &mut [MaybeUninit<u8>],
 ) -> bool {
-    // SAFETY: the caller's word. The buffer is released on every way out, and not moved: some
-    // exporters point into it. Exact NumPy arrays run no Python code for it.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `row` describes the
+    // memory of an exact array, and `count` is checked before `put` reads it; no Python code runs
+    // meanwhile. `tp_name` is a C string in every class. `view` is initialized if
+    // `PyObject_GetBuffer` returns 0. It is released on every path after that, and not moved,
+    // because some exporters store pointers into it. The exporters of memoryviews and of the two
+    // named classes run no Python code (see below). Tests: property/test_both_ways_arrays.py,
+    // property/test_hostile.py (test_buffers_are_given_back). Benchmark:
+    // "value: vector<float, 1536>, float32 ndarray".
     unsafe {
         if let Some(row) = numpy::row(object) {
             let numbers =
-                Numbers { start: row.start, count: dimension, stride: row.stride, swapped: false };
+                Strided { start: row.start, count: dimension, stride: row.stride, swapped: false };
             return row.count == dimension
                 && match row.kind {
                     Kind::F32 => numbers.put::<f32, 4>(element, target),
@@ -45,11 +52,12 @@ pub unsafe fn put_array(
                     Kind::U64 => numbers.put::<u64, 8>(element, target),
                 };
         }
-        // A class made by Python code has no dot in this name, so these are NumPy's and the
-        // standard library's own.
+        // Python code can make a class of any name with `type()`, whose exporter runs Python code from
+        // CPython 3.12 on. Only classes that C code made are immutable.
         let class = (*object).ob_type;
         let known = class == &raw mut ffi::PyMemoryView_Type
-            || [c"numpy.ndarray", c"array.array"].contains(&CStr::from_ptr((*class).tp_name));
+            || ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_IMMUTABLETYPE) != 0
+                && [c"numpy.ndarray", c"array.array"].contains(&CStr::from_ptr((*class).tp_name));
         if !known {
             return false;
         }
@@ -60,7 +68,8 @@ pub unsafe fn put_array(
             return false;
         }
         let format = view.assume_init_ref().format;
-        // Views of other things than arrays have marks of their order, which the safe way reads.
+        // Memoryviews of other objects than arrays may have a byte order in their format, which the
+        // safe path reads.
         let done = (class != &raw mut ffi::PyMemoryView_Type
             || (!format.is_null() && CStr::from_ptr(format).count_bytes() == 1))
             && put_view(element, dimension, view.assume_init_ref(), target);
@@ -69,13 +78,17 @@ pub unsafe fn put_array(
     }
 }
 
-/// Fills a new NumPy array of numbers of `N` bytes from big-endian ones. False, and nothing
-/// written, when its memory is not as large, or not in one piece.
+/// Fills a new NumPy array of numbers of `N` bytes from big-endian ones. Returns false and writes
+/// nothing if the memory of the array has another size or is not contiguous.
 pub fn fill_array<const N: usize>(array: &Bound<'_, PyAny>, numbers: &[u8]) -> bool {
     let flags = ffi::PyBUF_SIMPLE | ffi::PyBUF_WRITABLE;
     let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
-    // SAFETY: the object is alive and the lock is held; the view is given back. The caller has just
-    // made the array, and nobody else has it; its memory may be written, as has been asked for.
+    // SAFETY: `array` keeps the object alive and shows that the GIL is held. `view` is initialized
+    // if `PyObject_GetBuffer` returns 0, and is released once. With these flags the memory is
+    // contiguous and writable, and `len` bytes long, by the buffer protocol. `Decoder` has just
+    // made the array, so nothing else reads or writes it, and it cannot overlap `numbers`. Tests:
+    // property/test_both_ways_decode.py (test_arrays). Benchmark:
+    // "decode: vector<float, 1536> to NumPy".
     unsafe {
         if ffi::PyObject_GetBuffer(array.as_ptr(), view.as_mut_ptr(), flags) != 0 {
             ffi::PyErr_Clear();
@@ -92,16 +105,20 @@ pub fn fill_array<const N: usize>(array: &Bound<'_, PyAny>, numbers: &[u8]) -> b
     }
 }
 
-/// Where the numbers are.
-struct Numbers {
+/// Numbers in memory: `count` of them, `stride` bytes from one to the next, in the other byte order
+/// if `swapped`.
+struct Strided {
     start: *const u8,
     count: usize,
     stride: isize,
     swapped: bool,
 }
 
+/// Writes the numbers of a buffer as [`put_array`] does.
+///
 /// # Safety
-/// A buffer as its exporter filled it for `PyBUF_FORMAT | PyBUF_STRIDES`.
+/// The caller must ensure that `view` was filled by `PyObject_GetBuffer` with `PyBUF_FORMAT |
+/// PyBUF_STRIDES` and is not released yet, and that the GIL is held.
 unsafe fn put_view(
     element: &HostPlan,
     dimension: usize,
@@ -111,7 +128,9 @@ unsafe fn put_view(
     if view.ndim != 1 || view.format.is_null() {
         return false;
     }
-    // SAFETY: one dimension has one length and one stride, and the format is a C string.
+    // SAFETY: with `PyBUF_STRIDES`, a view of one dimension has one length and one stride. With
+    // `PyBUF_FORMAT`, the format is null, which is checked above, or a C string that lives as long
+    // as the view. Tests: property/test_both_ways_arrays.py.
     let (count, stride, format) =
         unsafe { (*view.shape, *view.strides, CStr::from_ptr(view.format).to_bytes()) };
     if usize::try_from(count) != Ok(dimension) {
@@ -123,9 +142,11 @@ unsafe fn put_view(
         [b'>' | b'!', code] => (cfg!(target_endian = "little"), code),
         _ => return false,
     };
-    let numbers = Numbers { start: view.buf.cast(), count: dimension, stride, swapped: foreign };
-    // The width tells what `l` and its kin are here.
-    // SAFETY: `count` numbers of this width stand at `stride` from each other.
+    let numbers = Strided { start: view.buf.cast(), count: dimension, stride, swapped: foreign };
+    // The width of `l` and `L` depends on the platform, so `itemsize` is compared too.
+    // SAFETY: the exporter says that `count` numbers of `itemsize` bytes are `stride` bytes apart
+    // from `buf` on. `itemsize` is compared with the width of each type, and `count` with
+    // `dimension`. Tests: property/test_both_ways_arrays.py (test_arrays_of_the_standard_library).
     unsafe {
         match (code, view.itemsize) {
             (b'f', 4) if foreign => numbers.put::<Quiet, 4>(element, target),
@@ -141,17 +162,19 @@ unsafe fn put_view(
     }
 }
 
-/// A number as an array has it.
+/// A number of an array.
 trait Number<const N: usize>: Copy {
     fn of(bytes: [u8; N]) -> Self;
     fn as_f64(self) -> f64;
-    /// `None` for what is no integer of an array.
+    /// The number as an integer; `None` if the array is of floating-point numbers, or if the number
+    /// is out of range.
     fn as_i64(self) -> Option<i64>;
-    /// As binary32, and whether it is within its range.
+    /// The number as binary32, and whether it can be written: it is in range, and not a NaN that
+    /// the safe path must take.
     #[inline(always)]
     fn as_single(self) -> ([u8; 4], bool) {
         let wide = self.as_f64();
-        // The safe way knows what becomes of a signalling NaN.
+        // A signaling NaN goes to the safe path, which converts it as Python does.
         let good = narrow(wide).is_some() & !(KEEPS_SIGNALLING & wide.is_nan());
         ((wide as f32).to_be_bytes(), good)
     }
@@ -187,7 +210,7 @@ macro_rules! numbers {
     )*};
 }
 numbers! {
-    // Its bits, so that the payload of any nan stays.
+    // The bits are copied, so that a NaN keeps its payload.
     f32, 4, |_| None, |n| (n.to_be_bytes(), true);
     f64, 8, |_| None;
     i32, 4, |n| Some(n.into());
@@ -200,8 +223,8 @@ numbers! {
     u8, 1, |n| Some(n.into());
 }
 
-/// A binary32 number of the other byte order: those are converted one by one where NumPy does it,
-/// which makes any nan a quiet one.
+/// A binary32 number in the other byte order. NumPy converts such numbers one by one, which makes
+/// every NaN a quiet one, so this type does too.
 #[derive(Clone, Copy)]
 struct Quiet(f32);
 
@@ -243,11 +266,12 @@ impl Number<2> for Half {
         let bits = u64::from(self.0);
         let (sign, rest) = ((bits & 0x8000) << 48, bits & 0x7fff);
         let magnitude = if rest >= 0x7c00 {
-            // Infinity, or nan with its payload as it is.
+            // Infinity, or a NaN, which keeps its payload.
             0x7ff0_0000_0000_0000 | rest << 42
         } else {
-            // The offset of the exponent is 15 there and 1023 here, so that this is 2^1008 too
-            // small; the numbers below the normal ones come right, too.
+            // The exponent bias is 15 in binary16 and 1023 in binary64. So the shifted bits are a
+            // number that is 2^1008 times too small. The multiplication is exact for subnormal
+            // numbers too.
             (f64::from_bits(rest << 42) * f64::from_bits((1008 + 1023) << 52)).to_bits()
         };
         f64::from_bits(magnitude | sign)
@@ -259,39 +283,46 @@ impl Number<2> for Half {
     }
 }
 
-impl Numbers {
+impl Strided {
+    /// Converts the numbers to those of a vector with this element type.
+    ///
     /// # Safety
-    /// As `put_view` says.
+    /// The caller must ensure that `count` numbers of `N` bytes can be read, `stride` bytes apart
+    /// from `start` on.
     #[inline]
     unsafe fn put<T: Number<N>, const N: usize>(
         &self,
         element: &HostPlan,
         target: &mut [MaybeUninit<u8>],
     ) -> bool {
-        // SAFETY: the caller's word, handed on.
+        // SAFETY: `each` demands what the `# Safety` section does. Tests:
+        // property/test_both_ways_arrays.py.
         unsafe {
-            match element {
-                Plan::Float => self.each::<T, N, 4>(target, T::as_single),
-                Plan::Double => self.each::<T, N, 8>(target, |n| (n.as_f64().to_be_bytes(), true)),
-                Plan::Int => self.each::<T, N, 4>(target, |n| {
+            match traits(element).numeric {
+                Some(Numeric::Float) => self.each::<T, N, 4>(target, T::as_single),
+                Some(Numeric::Double) => {
+                    self.each::<T, N, 8>(target, |n| (n.as_f64().to_be_bytes(), true))
+                }
+                Some(Numeric::Int) => self.each::<T, N, 4>(target, |n| {
                     let wide = n.as_i64();
                     let number = wide.unwrap_or(0) as i32;
                     (number.to_be_bytes(), wide == Some(number.into()))
                 }),
-                Plan::BigInt => self.each::<T, N, 8>(target, |n| {
+                Some(Numeric::BigInt) => self.each::<T, N, 8>(target, |n| {
                     let wide = n.as_i64();
                     (wide.unwrap_or(0).to_be_bytes(), wide.is_some())
                 }),
-                _ => false,
+                Some(Numeric::TinyInt | Numeric::SmallInt) | None => false,
             }
         }
     }
 
-    /// Converts each number, and tells whether all were in range: asked once at the end, so that
-    /// the loop is one that the compiler makes wide.
+    /// Converts each number. Returns whether all were in range: this is checked once at the end, so
+    /// that the compiler can vectorize the loop.
     ///
     /// # Safety
-    /// As `put_view` says.
+    /// The caller must ensure that `count` numbers of `N` bytes can be read, `stride` bytes apart
+    /// from `start` on.
     #[inline(always)]
     unsafe fn each<T: Number<N>, const N: usize, const M: usize>(
         &self,
@@ -300,7 +331,10 @@ impl Numbers {
     ) -> bool {
         let Some(target) = target.get_mut(..self.count * M) else { return false };
         if self.stride == N as isize {
-            // SAFETY: the numbers stand one after another.
+            // SAFETY: with a stride of `N`, the numbers are contiguous: `count * N` bytes from
+            // `start` on, readable by the `# Safety` section. `target` is separate memory, borrowed
+            // mutably. Tests: property/test_both_ways_arrays.py. Benchmark:
+            // "value: vector<float, 1536>, float32 ndarray".
             let source = unsafe { std::slice::from_raw_parts(self.start, self.count * N) };
             return if self.swapped {
                 run_widest::<T, N, M, true>(source, target, convert)
@@ -311,7 +345,9 @@ impl Numbers {
         let places = target.chunks_exact_mut(M);
         let mut good = true;
         for (i, place) in places.enumerate() {
-            // SAFETY: number `i` stands there; it need not be aligned.
+            // SAFETY: `i` is below `count`, so number `i` can be read, by the `# Safety` section. A
+            // `[u8; N]` has an alignment of 1. Tests: property/test_both_ways_arrays.py
+            // (test_arrays), whose arrays are strided and reversed too.
             let mut number =
                 unsafe { *self.start.offset(self.stride * i as isize).cast::<[u8; N]>() };
             if self.swapped {
@@ -325,7 +361,7 @@ impl Numbers {
     }
 }
 
-/// Converts numbers that stand one after another, without a branch.
+/// Converts contiguous numbers, without a branch.
 #[inline(always)]
 fn run<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     source: &[u8],
@@ -345,7 +381,7 @@ fn run<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     good
 }
 
-/// The same, compiled for processors that swap the bytes of eight numbers at once.
+/// [`run`], compiled for processors with AVX2, which swap the bytes of eight numbers at once.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn run_wide<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
@@ -356,7 +392,7 @@ fn run_wide<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     run::<T, N, M, SWAPPED>(source, target, convert)
 }
 
-/// The same, by what this processor has.
+/// [`run`], or [`run_wide`] if this processor has AVX2.
 #[inline(always)]
 fn run_widest<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     source: &[u8],
@@ -365,13 +401,15 @@ fn run_widest<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function is compiled for.
+        // SAFETY: the processor has AVX2, for which the function is compiled, as checked above.
+        // Tests: property/test_both_ways_arrays.py. Benchmark:
+        // "value: vector<float, 1536>, float32 ndarray".
         return unsafe { run_wide::<T, N, M, SWAPPED>(source, target, convert) };
     }
     run::<T, N, M, SWAPPED>(source, target, convert)
 }
 
-/// Swaps the bytes of each number.
+/// Reverses the bytes of each number.
 #[inline(always)]
 fn swap<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
     for (number, place) in numbers.as_chunks::<N>().0.iter().zip(target.as_chunks_mut::<N>().0) {
@@ -387,7 +425,7 @@ fn swap_wide<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
     swap::<N>(numbers, target);
 }
 
-/// Turns big-endian numbers into the machine's.
+/// Converts big-endian numbers to the machine's byte order.
 fn to_native<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
     if cfg!(target_endian = "big") {
         for (byte, place) in numbers.iter().zip(target) {
@@ -397,7 +435,9 @@ fn to_native<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
     }
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function is compiled for.
+        // SAFETY: the processor has AVX2, for which the function is compiled, as checked above.
+        // Tests: property/test_both_ways_decode.py (test_arrays). Benchmark:
+        // "decode: vector<float, 1536> to NumPy".
         return unsafe { swap_wide::<N>(numbers, target) };
     }
     swap::<N>(numbers, target);

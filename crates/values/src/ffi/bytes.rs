@@ -1,4 +1,4 @@
-//! New `bytes`, written in place.
+//! Makes new `bytes` whose contents are written in place.
 
 use std::mem::MaybeUninit;
 
@@ -8,9 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use turbocql_codec::message::Body;
 
-/// New `bytes` of a length, whose memory `write` fills; `None` when it does not.
+/// Makes new `bytes` of a length, whose memory `write` fills. Returns `None` if `write` returns
+/// false or does not fill all of it.
 ///
-/// `PyBytes::new_with` does the same and writes zeros first.
+/// `PyBytes::new_with` does the same, but writes zeros first.
 #[inline]
 pub fn build<'py>(
     py: Python<'py>,
@@ -18,61 +19,72 @@ pub fn build<'py>(
     write: impl FnOnce(&mut Filled<'_>) -> bool,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let size = isize::try_from(length).map_err(|_| PyMemoryError::new_err(()))?;
-    // SAFETY: a null pointer asks for memory that is not written; the result is null or an object
-    // that is ours.
+    // SAFETY: `py` shows that the GIL is held. With a null pointer, `PyBytes_FromStringAndSize`
+    // leaves the contents uninitialized, by its documentation. It returns a new reference, or null
+    // with an exception. Tests: property/test_both_ways_arrays.py, unit/test_protocol.py.
+    // Benchmark: "value: vector<float, 1536>, list".
     let object = unsafe {
         let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size);
         Bound::from_owned_ptr_or_err(py, object)?
     };
-    // SAFETY: the object is new, nobody else has it, and it has `length` bytes.
+    // SAFETY: the object is a new `bytes` of `length` bytes, and `object` has the only reference to
+    // it, so nothing else reads or writes the memory while the slice exists. The slice is of
+    // `MaybeUninit`, since the bytes are uninitialized. For a length of 0 or 1 CPython may return a
+    // shared object: of length 0 nothing is written, and of length 1 CPython shares none if the
+    // pointer is null. Tests: property/test_both_ways_arrays.py, unit/test_protocol.py,
+    // scripts/memcheck (messages). Benchmark: "value: vector<float, 1536>, list".
     let memory = unsafe {
         let start = ffi::PyBytes_AsString(object.as_ptr()).cast::<MaybeUninit<u8>>();
         std::slice::from_raw_parts_mut(start, length)
     };
     let mut filled = Filled { memory, written: 0 };
     if write(&mut filled) && filled.written == length {
-        // SAFETY: a `bytes` object, of which every byte has been written.
+        // SAFETY: `PyBytes_FromStringAndSize` made the object, so it is a `bytes`. All of it is
+        // written, as `filled` has counted. Tests: property/test_both_ways_arrays.py,
+        // unit/test_protocol.py, scripts/memcheck (messages).
         return Ok(Some(unsafe { object.cast_into_unchecked() }));
     }
     Ok(None)
 }
 
-/// New `bytes` with what these are; `MemoryError` where there is no room for them.
+/// Makes new `bytes` with a copy of these. Returns `MemoryError` if there is no memory.
 ///
-/// `PyBytes::new` does the same and panics then.
+/// `PyBytes::new` does the same, but panics if there is no memory.
 #[inline]
 pub fn copy<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let (start, size) = (bytes.as_ptr().cast(), bytes.len() as isize);
-    // SAFETY: as many bytes as the slice has; a new object that is ours, or null with an exception.
+    // SAFETY: `py` shows that the GIL is held, and `start` points to `size` bytes, those of the
+    // slice. `PyBytes_FromStringAndSize` returns a new reference to a `bytes`, or null with an
+    // exception. Tests: property/test_both_ways.py. Benchmark: "value: int".
     unsafe {
         let object = ffi::PyBytes_FromStringAndSize(start, size);
         Ok(Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked())
     }
 }
 
-/// Memory that is filled from its beginning on.
+/// The memory of new `bytes`, filled from its start on.
 pub struct Filled<'a> {
     memory: &'a mut [MaybeUninit<u8>],
     written: usize,
 }
 
 impl Filled<'_> {
-    /// The memory that is left, for who fills all of it.
+    /// The memory that is not filled yet. After filling all of it, call [`Filled::set_full`].
     pub fn rest(&mut self) -> &mut [MaybeUninit<u8>] {
         &mut self.memory[self.written..]
     }
 
-    /// Says that all memory has been filled.
+    /// Records that all memory is filled. Returns true.
     ///
     /// # Safety
-    /// It has.
+    /// The caller must have written every byte of [`Filled::rest`].
     pub unsafe fn set_full(&mut self) -> bool {
         self.written = self.memory.len();
         true
     }
 
-    /// Appends items of `N` bytes each, until they end or one is not given. True when all fitted
-    /// and were given.
+    /// Appends `count` items of `N` bytes each. Returns false if there is no room for all of them,
+    /// or if `next` returns `None` for one.
     #[inline(always)]
     pub fn extend<const N: usize>(
         &mut self,
@@ -92,8 +104,8 @@ impl Filled<'_> {
 }
 
 impl Filled<'_> {
-    /// The next `length` bytes; none beyond the end, where they are counted only: the object is not
-    /// used then.
+    /// A pointer to the next `length` bytes; `None` beyond the end. Those are counted all the same,
+    /// so that [`build`] sees a wrong total and drops the object.
     #[inline(always)]
     fn next(&mut self, length: usize) -> Option<*mut u8> {
         let start = self.written;
@@ -106,17 +118,23 @@ impl Body for Filled<'_> {
     #[inline(always)]
     fn put(&mut self, bytes: &[u8]) {
         if let Some(target) = self.next(bytes.len()) {
-            // SAFETY: the place is as long as the bytes, and nobody else's.
+            // SAFETY: `target` points to `bytes.len()` bytes that `next` has checked and reserved.
+            // They cannot overlap `bytes`, because `self` borrows them mutably. Tests:
+            // unit/test_protocol.py, accel/compare.py (body_tasks). Benchmark:
+            // "execute body: 12 mixed".
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) }
         }
     }
 
-    /// One look at the room that is left, instead of two.
+    /// Checks the room once, instead of once for the length and once for the bytes.
     #[inline(always)]
     fn long_bytes(&mut self, bytes: &[u8]) {
         if let Some(target) = self.next(4 + bytes.len()) {
             let length = (bytes.len() as u32).to_be_bytes();
-            // SAFETY: the place is as long as both, and nobody else's.
+            // SAFETY: `target` points to `4 + bytes.len()` bytes that `next` has checked and
+            // reserved. They cannot overlap `bytes`, because `self` borrows them mutably. A
+            // `[u8; 4]` has an alignment of 1. Tests: unit/test_protocol.py, accel/compare.py
+            // (body_tasks). Benchmark: "execute body: 12 mixed".
             unsafe {
                 target.cast::<[u8; 4]>().write(length);
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), target.add(4), bytes.len());

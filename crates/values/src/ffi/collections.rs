@@ -1,4 +1,4 @@
-//! Lists, tuples, sets and dicts to bytes.
+//! Encodes lists, tuples, sets and dicts.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -6,45 +6,53 @@ use std::ptr;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PySet};
-use turbocql_codec::Plan;
 
+use super::append::room;
 use super::dialect::Dialect;
-use super::encode::{put_cell, put_part, put_run, room};
+use super::encode::{put_cell, put_part, put_run};
 use super::object::{Object, items};
 use super::probe;
 use super::quick_path::QuickPath;
-use super::scalar::{as_bigint, as_double, as_float, as_int};
+use super::scalar::{as_bigint, as_double, as_float, as_int, as_smallint, as_tinyint};
 use super::symbol::Symbol;
-use crate::value::HostPlan;
+use crate::plan::HostPlan;
+use crate::traits::{Numeric, traits};
 
-/// References of our own.
+/// Owned references to the objects.
 ///
 /// # Safety
-/// The objects are alive, and the interpreter's lock is held.
+/// The caller must ensure that all of them are alive and that the GIL is held.
 unsafe fn held(parts: &[Object]) -> Vec<Py<PyAny>> {
-    // SAFETY: the caller's word.
+    // SAFETY: the objects are alive and the GIL is held, by the `# Safety` section. Taking a
+    // reference runs no Python code. Tests: accel/hostile.py (keys_of_a_class_of_their_own),
+    // unit/test_quick_paths.py (sets).
     unsafe {
         let py = Python::assume_attached();
         parts.iter().map(|&part| Bound::from_borrowed_ptr(py, part).unbind()).collect()
     }
 }
 
-/// Whether a list or tuple has these parts still.
+/// Whether a list or tuple still has exactly these items.
 ///
 /// # Safety
-/// The object is alive, and the interpreter's lock is held.
+/// The caller must ensure that `owner` is alive and that the GIL is held.
 unsafe fn has_still(owner: Object, held: &[Py<PyAny>]) -> bool {
-    // SAFETY: the caller's word; what is given is looked at at once.
+    // SAFETY: `owner` is alive and the GIL is held, by the `# Safety` section. The items are
+    // compared by address at once, and no Python code runs before that. Tests: accel/hostile.py
+    // (keys_of_a_class_of_their_own).
     let now = unsafe { items(owner) };
     now.is_some_and(|now| {
         now.len() == held.len() && now.iter().zip(held).all(|(&now, then)| now == then.as_ptr())
     })
 }
 
-/// Appends a count and the parts, which are those of a list or tuple.
+/// Appends the number of the items of a list or tuple, and the items. Returns false if one is not
+/// taken, or if Python code has changed the list meanwhile.
 ///
 /// # Safety
-/// The owner is alive, has these parts, and the lock is held.
+/// The caller must ensure that `owner` is alive, that `parts` are its items now, and that the GIL
+/// is held. Where [`Dialect::may_run_python`] is true for `element`, it must own a reference to
+/// `owner`.
 #[inline]
 pub unsafe fn put_items<D: Dialect>(
     element: &HostPlan,
@@ -57,27 +65,37 @@ pub unsafe fn put_items<D: Dialect>(
         return false;
     }
     out.extend_from_slice(&count.to_be_bytes());
-    // SAFETY: the caller's word, handed on.
+    // SAFETY: `owner` is alive and has these items, and the GIL is held, by the `# Safety` section.
+    // If encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
+    // it may, they are held by owned references while they are encoded, and `parts` is not used
+    // after that. Tests: property/test_both_ways.py, property/test_hostile.py
+    // (test_sequences_that_change_while_they_are_read), accel/hostile.py. Benchmark:
+    // "value: list<int> of 100".
     unsafe {
-        match element {
-            Plan::Int => put_run::<D, _>(parts, out, |o| as_int(o)),
-            Plan::BigInt => put_run::<D, _>(parts, out, |o| as_bigint(o)),
-            Plan::Float => put_run::<D, _>(parts, out, |o| as_float(o)),
-            Plan::Double => put_run::<D, _>(parts, out, |o| as_double(o)),
-            _ if D::may_run_python(element) => {
+        match traits(element).numeric {
+            Some(Numeric::Int) => put_run::<D, _>(parts, out, |o| as_int(o)),
+            Some(Numeric::BigInt) => put_run::<D, _>(parts, out, |o| as_bigint(o)),
+            Some(Numeric::Float) => put_run::<D, _>(parts, out, |o| as_float(o)),
+            Some(Numeric::Double) => put_run::<D, _>(parts, out, |o| as_double(o)),
+            Some(Numeric::SmallInt) => put_run::<D, _>(parts, out, |o| as_smallint(o)),
+            Some(Numeric::TinyInt) => put_run::<D, _>(parts, out, |o| as_tinyint(o)),
+            None if D::may_run_python(element) => {
                 let held = held(parts);
                 held.iter().all(|part| put_part::<D>(element, part.as_ptr(), out))
                     && has_still(owner, &held)
             }
-            _ => parts.iter().all(|&part| put_part::<D>(element, part, out)),
+            None => parts.iter().all(|&part| put_part::<D>(element, part, out)),
         }
     }
 }
 
-/// Appends parts of a type each, without a count: so many as there are types at most.
+/// Appends the items of a list or tuple, each of its own type, without their number. Items beyond
+/// the number of types are ignored.
 ///
 /// # Safety
-/// As for [`put_items`].
+/// The caller must ensure that `owner` is alive, that `parts` are its items now, and that the GIL
+/// is held. Where [`Dialect::may_run_python`] is true for one of `plans`, it must own a reference
+/// to `owner`.
 #[inline]
 pub unsafe fn put_parts<D: Dialect>(
     plans: &[HostPlan],
@@ -85,7 +103,11 @@ pub unsafe fn put_parts<D: Dialect>(
     parts: &[Object],
     out: &mut Vec<u8>,
 ) -> bool {
-    // SAFETY: the caller's word, handed on.
+    // SAFETY: `owner` is alive and has these items, and the GIL is held, by the `# Safety` section.
+    // If encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
+    // it may, they are held by owned references while they are encoded. Tests:
+    // property/test_both_ways.py, accel/hostile.py (keys_of_a_class_of_their_own). Benchmarks:
+    // "value: tuple of 10", "value: UDT of 5".
     unsafe {
         if !plans.iter().any(D::may_run_python) {
             return plans.iter().zip(parts).all(|(plan, &part)| put_cell::<D>(plan, part, out));
@@ -96,18 +118,25 @@ pub unsafe fn put_parts<D: Dialect>(
     }
 }
 
-/// Appends a count and the entries of an exact `dict`.
+/// Appends the number of entries of an exact `dict`, and the entries. Returns false if `object` is
+/// not an exact `dict`, if an entry is not taken, or if Python code has changed the dict meanwhile.
 ///
 /// # Safety
-/// The object is alive, and the interpreter's lock is held.
+/// The caller must ensure that `object` is alive and that the GIL is held. Where
+/// [`Dialect::may_run_python`] is true for `key` or `value`, it must own a reference to `object`.
 pub unsafe fn put_dict<D: Dialect>(
     key: &HostPlan,
     value: &HostPlan,
     object: Object,
     out: &mut Vec<u8>,
 ) -> bool {
-    // SAFETY: an exact dict, which does not change while it is passed over: where Python code may
-    // run, that has been done before.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
+    // compared first. `PyDict_Next` demands a dict that does not change during the iteration, and
+    // returns borrowed references. If encoding runs no Python code, the dict cannot change. If it
+    // may, `entries` has taken owned references in an iteration of its own. Tests:
+    // property/test_both_ways.py (map), property/test_hostile.py
+    // (test_sets_and_dicts_that_change_while_they_are_read), accel/compare.py. Benchmark:
+    // "value: map<text, int> of 100".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyDict_Type {
             return false;
@@ -133,12 +162,15 @@ pub unsafe fn put_dict<D: Dialect>(
     }
 }
 
-/// Keys and values of a dict, in turn.
+/// Owned references to the keys and values of a dict, alternating.
 ///
 /// # Safety
-/// An exact dict, alive, and the interpreter's lock is held.
+/// The caller must ensure that `object` is an exact `dict`, that it is alive, and that the GIL is
+/// held.
 unsafe fn entries(object: Object) -> Vec<Py<PyAny>> {
-    // SAFETY: the caller's word; taking references runs no Python code.
+    // SAFETY: `object` is a live dict and the GIL is held, by the `# Safety` section. Taking
+    // references runs no Python code, so the dict does not change during the iteration, as
+    // `PyDict_Next` demands. Tests: accel/compare.py (serialize_tasks).
     unsafe {
         let mut found = Vec::with_capacity(2 * ffi::PyDict_Size(object).max(0) as usize);
         let (mut at, mut k, mut v) = (0, ptr::null_mut(), ptr::null_mut());
@@ -153,24 +185,25 @@ fn are_same(some: &[Py<PyAny>], others: &[Py<PyAny>]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(one, other)| one.is(other))
 }
 
-/// CPython's own iteration over a set, which gives borrowed references. Private.
+/// Iterates over a set. Sets `key` to a borrowed reference; returns 0 at the end. Private.
 type NextEntry = unsafe extern "C" fn(
     set: Object,
     at: *mut ffi::Py_ssize_t,
     key: *mut Object,
     hash: *mut ffi::Py_hash_t,
 ) -> c_int;
-// SAFETY: CPython's declaration of it, 3.10 to 3.15.
+// SAFETY: `NextEntry` is the function's type as CPython 3.10 to 3.15 declare it; for all other
+// versions quick paths are off. Tests: unit/test_quick_paths.py (sets).
 static NEXT_ENTRY: Symbol<NextEntry> = unsafe { Symbol::new(c"_PySet_NextEntry") };
 
-/// Tries the iteration on sets whose elements are known.
+/// Probes the iteration on known sets.
 pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = NEXT_ENTRY.look_up() {
         return Ok(Some(missing));
     }
     let mut thinned: Vec<_> = (0..1000).collect();
     let large = PySet::new(py, &thinned)?;
-    // Places of elements that were removed are passed over.
+    // The iteration must skip the entries of removed elements.
     for removed in thinned.extract_if(.., |number| *number % 3 != 0) {
         large.discard(removed)?;
     }
@@ -181,7 +214,8 @@ pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
         large.into_any(),
     ];
     for set in sets {
-        // SAFETY: an exact set, alive, and the lock is held.
+        // SAFETY: `set` is an exact `set` or `frozenset` that its `Bound` keeps alive, and `py`
+        // shows that the GIL is held. Tests: unit/test_quick_paths.py (sets).
         let found: Vec<_> =
             unsafe { elements(set.as_ptr()) }.iter().map(|part| part.as_ptr()).collect();
         let expected: Vec<_> = set.try_iter()?.collect::<PyResult<_>>()?;
@@ -194,12 +228,21 @@ pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(None)
 }
 
-/// Appends a count and the elements of an exact `set` or `frozenset`.
+/// Appends the number of elements of an exact `set` or `frozenset`, and the elements. Returns false
+/// if `object` is of another class, if an element is not taken, if Python code has changed the set
+/// meanwhile, or if the quick path is off.
 ///
 /// # Safety
-/// As for [`put_dict`].
+/// The caller must ensure that `object` is alive and that the GIL is held. Where
+/// [`Dialect::may_run_python`] is true for `element`, it must own a reference to `object`.
 pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
-    // SAFETY: as in `put_dict`, an exact set.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
+    // compared first. `_PySet_NextEntry` demands a set that does not change during the iteration,
+    // and returns borrowed references. If encoding runs no Python code, the set cannot change. If
+    // it may, `elements` has taken owned references in an iteration of its own. Tests:
+    // property/test_both_ways.py (set), property/test_hostile.py
+    // (test_sets_and_dicts_that_change_while_they_are_read), accel/compare.py. Benchmark:
+    // "value: set<text> of 100".
     unsafe {
         let class = (*object).ob_type;
         if class != &raw mut ffi::PySet_Type && class != &raw mut ffi::PyFrozenSet_Type {
@@ -229,12 +272,15 @@ pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut 
     }
 }
 
-/// The elements of a set.
+/// Owned references to the elements of a set.
 ///
 /// # Safety
-/// An exact set or frozenset, alive, and the interpreter's lock is held.
+/// The caller must ensure that `object` is an exact `set` or `frozenset`, that it is alive, and
+/// that the GIL is held.
 unsafe fn elements(object: Object) -> Vec<Py<PyAny>> {
-    // SAFETY: the caller's word; taking references runs no Python code.
+    // SAFETY: `object` is a live set and the GIL is held, by the `# Safety` section. Taking
+    // references runs no Python code, so the set does not change during the iteration. Tests:
+    // unit/test_quick_paths.py (sets), accel/compare.py (serialize_tasks).
     unsafe {
         let mut found = Vec::with_capacity(ffi::PySet_Size(object).max(0) as usize);
         let (mut at, mut key, mut hash) = (0, ptr::null_mut(), 0);

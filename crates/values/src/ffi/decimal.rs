@@ -1,4 +1,4 @@
-//! The digits of a `decimal.Decimal`, as libmpdec has them.
+//! Reads the digits of a `decimal.Decimal` from libmpdec's layout.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -6,9 +6,9 @@ use pyo3::types::PyType;
 
 use super::probe;
 use super::quick_path::QuickPath;
-use crate::value::interned;
+use crate::python;
 
-/// A `Decimal` as CPython's `_decimal` lays it out.
+/// The layout of a `Decimal` in CPython's `_decimal`.
 #[repr(C)]
 struct Decimal {
     head: ffi::PyObject,
@@ -24,13 +24,13 @@ struct Decimal {
 }
 
 const NEGATIVE: u8 = 1;
-/// Infinity, nan and signalling nan.
+/// Infinity, NaN and signaling NaN.
 const SPECIAL: u8 = 2 | 4 | 8;
 const WORD: i128 = 10_000_000_000_000_000_000;
 
-/// Tries the layout on decimals whose digits are known; what is not as expected is never read so.
+/// Probes the layout on known decimals. If one is not read as expected, the quick path stays off.
 pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
-    let class = interned::decimal(py)?.cast::<PyType>()?;
+    let class = python::decimal(py)?.cast::<PyType>()?;
     let size: usize = class.getattr("__basicsize__")?.extract()?;
     if size != size_of::<Decimal>() {
         return Ok(Some(format!("a Decimal has {size} bytes, not {}", size_of::<Decimal>())));
@@ -45,8 +45,10 @@ pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
     ];
     for (text, parts) in expected {
         let value = class.call1((text,))?;
-        // SAFETY: an object of this class and size, alive, and the lock is held. The layout is
-        // what is tried here; its words are only followed when their number is a small one.
+        // SAFETY: `value` keeps the object alive and `py` shows that the GIL is held. Its class has
+        // the size of `Decimal`, so all fields read are within the object. The layout itself is
+        // probed here; `data` is followed only if the number of words is 1 or 2. Tests:
+        // unit/test_quick_paths.py (decimals).
         let found = unsafe { read(value.as_ptr()) };
         let wrong = probe::read(QuickPath::Decimals, "a Decimal", found, parts);
         if wrong.is_some() {
@@ -56,21 +58,30 @@ pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(None)
 }
 
-/// Unscaled value and exponent of an exact `Decimal` that is finite and has at most 38 digits.
+/// The unscaled value and the exponent of a `Decimal` that is finite and has at most 38 digits;
+/// `None` for any other, or if the quick path is off.
 ///
 /// # Safety
-/// `object` is alive, of the class `decimal.Decimal` exactly, and the interpreter's lock is held.
+/// The caller must ensure that `object` is alive, that its class is exactly `decimal.Decimal`, and
+/// that the GIL is held.
 #[inline]
 pub unsafe fn parts(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
-    // SAFETY: the caller's word, and the layout has been tried.
+    // SAFETY: `read` demands what the `# Safety` section does, and that the layout fits, which the
+    // probe has checked if the path is on. Tests: property/test_both_ways.py (decimal). Benchmark:
+    // "value: decimal".
     if QuickPath::Decimals.is_on() { unsafe { read(object) } } else { None }
 }
 
+/// Reads the fields of a `Decimal`.
+///
 /// # Safety
-/// As for [`parts`], and the object is as large as the layout says.
+/// The caller must ensure that `object` is alive, that its class is exactly `decimal.Decimal`, that
+/// instances of it have the size of the layout, and that the GIL is held.
 unsafe fn read(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
     let decimal = object.cast::<Decimal>();
-    // SAFETY: the caller's word; `words` of them stand at `data`.
+    // SAFETY: the object is alive and as large as the layout, by the `# Safety` section. libmpdec
+    // keeps `words` words at `data`; no more of them are read. A `Decimal` never changes. Tests:
+    // property/test_both_ways.py (decimal). Benchmark: "value: decimal".
     unsafe {
         if (*decimal).flags & SPECIAL != 0 {
             return None;

@@ -1,8 +1,10 @@
-//! Bytes to values of Python's own classes, each made by the shortest way that its class has.
+//! Decodes bytes to values of exact built-in classes, and of a few slotted ones, by the fastest
+//! means that each class has.
 //!
-//! Whatever is not as usual is turned down by a null pointer, without an exception: the caller then
-//! goes the safe way, which has the message. Making a value here runs no Python code, but a
-//! collection of garbage may, which sees nothing unfinished: what is being filled is not tracked.
+//! A value that is not made here is returned as a null pointer without an exception. The caller
+//! then takes the safe path, which raises the errors. Making a value runs no Python code, unless an
+//! allocation starts a GC. The GC sees no incomplete object, because objects are not tracked while
+//! they are filled.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -15,57 +17,68 @@ use turbocql_codec::{Plan, types};
 use super::int::from_u128;
 use super::quick_path::QuickPath;
 use super::{probe, slots};
-use crate::value::decode::{Choices, MILLISECONDS_PER_DAY, PYTHON_DAYS};
-use crate::value::numbers::widen;
-use crate::value::temporal::civil_from_days;
-use crate::value::{HostPlan, interned, is_atomic};
+use crate::binary32::widen;
+use crate::calendar::civil_from_days;
+use crate::calendar::{MILLISECONDS_PER_DAY, PYTHON_DAYS};
+use crate::plan::Choices;
+use crate::plan::HostPlan;
+use crate::python;
 
 type Object = *mut ffi::PyObject;
 
-/// What values are made of, beside their bytes.
+/// The objects and settings that values are made with, besides their bytes.
 #[derive(Clone, Copy)]
 pub struct Maker {
     naive_timestamps: bool,
     datetime: *mut ffi::PyDateTime_CAPI,
-    /// `UUID.is_safe`, and so on, borrowed from where they live for ever.
+    /// The value of `UUID.is_safe`, borrowed from `python`, which keeps it for the life of the
+    /// process.
     safe_uuid_unknown: Object,
 }
 
 impl Maker {
-    /// `None` where what is needed here is not there.
+    /// `None` if the quick path is off.
     pub fn new(py: Python<'_>, choices: Choices) -> Option<Maker> {
         if QuickPath::Decode.is_on() { Maker::of(py, choices) } else { None }
     }
 
     fn of(py: Python<'_>, choices: Choices) -> Option<Maker> {
-        let safe_uuid_unknown = interned::safe_uuid_unknown(py).ok()?.as_ptr();
-        // SAFETY: the lock is held; null where the module cannot be imported.
+        let safe_uuid_unknown = python::safe_uuid_unknown(py).ok()?.as_ptr();
+        // SAFETY: the function needs the GIL, which `py` shows is held. It returns null if the
+        // module cannot be imported, and otherwise a struct that is never freed. Tests:
+        // unit/test_quick_paths.py (decode).
         let datetime = unsafe { ffi::PyDateTimeAPI() };
         let known = !datetime.is_null();
         let naive_timestamps = choices.naive_timestamps;
         known.then_some(Maker { naive_timestamps, datetime, safe_uuid_unknown })
     }
 
-    /// A value, unless it is turned down.
-    #[inline]
+    /// Makes a value; `None` if the safe path must make it.
+    #[inline(always)]
     pub fn make<'py>(
         &self,
         py: Python<'py>,
         plan: &HostPlan,
         bytes: &[u8],
     ) -> Option<Bound<'py, PyAny>> {
-        // SAFETY: the lock is held, as `py` shows; what comes is ours.
+        // SAFETY: `py` shows that the GIL is held. `value` returns an owned reference, or null.
+        // Tests: property/test_both_ways_decode.py. Benchmark: "page: 5000x10 to tuples".
         unsafe { Bound::from_owned_ptr_or_opt(py, self.value(plan, bytes)) }
     }
 
-    /// A new reference, or null.
+    /// Makes a value. Returns an owned reference, or null without an exception if the safe path
+    /// must make it.
     ///
     /// # Safety
-    /// The interpreter's lock is held.
+    /// The caller must ensure that the GIL is held.
     #[inline(always)]
     pub unsafe fn value(&self, plan: &HostPlan, bytes: &[u8]) -> Object {
-        // SAFETY: the caller's word. All that is called here gives a new reference, or null with
-        // an exception, which `or_none` takes away.
+        // SAFETY: the GIL is held, by the `# Safety` section. Every function called here returns a
+        // new reference, or null; an exception that comes with null is cleared by `or_none` or by
+        // the function itself. `PyBytes_FromStringAndSize` gets the length of the slice. `new` gets
+        // objects that are never freed. Each `Slotted` gets as many values as it has slots. Tests:
+        // property/test_both_ways_decode.py, property/test_standing_still.py. Benchmark:
+        // "page: 5000x10 to tuples".
         unsafe {
             match plan {
                 Plan::Text | Plan::Ascii => text(bytes),
@@ -144,7 +157,11 @@ impl Maker {
         }
     }
 
-    /// As `new_datetime_ex2` of CPython makes them, past its checks of numbers that are right.
+    /// Makes a `datetime` as CPython's `new_datetime_ex2` does, without its checks: the numbers are
+    /// in range. Returns an owned reference, or null without an exception.
+    ///
+    /// # Safety
+    /// The caller must ensure that the GIL is held.
     #[inline(always)]
     unsafe fn timestamp(&self, milliseconds: i64) -> Object {
         let days = milliseconds.div_euclid(MILLISECONDS_PER_DAY);
@@ -156,8 +173,12 @@ impl Maker {
         let (seconds, microseconds) = (rest / 1000, rest % 1000 * 1000);
         let (year, micro) = ((year as u16).to_be_bytes(), microseconds.to_be_bytes());
         let aware = !self.naive_timestamps;
-        // SAFETY: the class's own allocation, which makes room for `tzinfo` where it is asked to;
-        // all fields are filled in, as the class has them.
+        // SAFETY: the GIL is held, by the `# Safety` section. `datetime` points to CPython's C API
+        // of the module, which is never freed (`of`). The `tp_alloc` of the class allocates the
+        // field `tzinfo` only if its second argument is not zero, and `tzinfo` is written only
+        // then, with a new reference. All other fields are set before anything else sees the
+        // object. `probe_decode` has checked the layout. Tests: unit/test_quick_paths.py (decode),
+        // property/test_both_ways_decode.py (timestamp). Benchmark: "page: 5000x10 to tuples".
         unsafe {
             let class = (*self.datetime).DateTimeType;
             let Some(allocate) = (*class).tp_alloc else { return ptr::null_mut() };
@@ -188,13 +209,20 @@ impl Maker {
         }
     }
 
+    /// Makes a `date`. Returns an owned reference, or null without an exception.
+    ///
+    /// # Safety
+    /// The caller must ensure that the GIL is held.
     #[inline(always)]
     unsafe fn date(&self, days: i32) -> Object {
         if !PYTHON_DAYS.contains(&i64::from(days)) {
             return ptr::null_mut();
         }
         let (year, month, day) = civil_from_days(days.into());
-        // SAFETY: what the C-API is there for.
+        // SAFETY: the GIL is held, by the `# Safety` section. `datetime` points to CPython's C API
+        // of the module, which is never freed (`of`). `Date_FromDate` checks the numbers and
+        // returns a new reference, or null with an exception. Tests:
+        // property/test_both_ways_decode.py (date).
         unsafe {
             let class = (*self.datetime).DateType;
             let make = (*self.datetime).Date_FromDate;
@@ -202,12 +230,20 @@ impl Maker {
         }
     }
 
-    /// A list, unless one of its elements is turned down.
+    /// Makes a list of scalars. Returns an owned reference, or null without an exception if the
+    /// safe path must make the list or one of its elements.
+    ///
+    /// # Safety
+    /// The caller must ensure that the GIL is held.
     unsafe fn list(&self, element: &HostPlan, bytes: &[u8]) -> Object {
         let Ok(mut elements) = types::list::decode(bytes) else { return ptr::null_mut() };
         let count = elements.count();
-        // SAFETY: the list is new, and not tracked until it is full; places that are still empty
-        // when it goes are passed over.
+        // SAFETY: the GIL is held, by the `# Safety` section. The list is new and has `count` empty
+        // items; each is set once to an owned reference, which the list takes over. The list is
+        // untracked until all are set, so a GC started by an allocation does not see it. If an
+        // element fails, the list is freed with empty items, which its deallocation skips. Tests:
+        // property/test_both_ways_decode.py, property/test_hostile_results.py
+        // (test_the_collector_sees_nothing_unfinished). Benchmark: "page: 5000x10 to tuples".
         unsafe {
             let list = or_none(ffi::PyList_New(count as isize));
             if list.is_null() {
@@ -236,10 +272,10 @@ impl Maker {
     }
 }
 
-/// Bytes of a type, and the same value as Python makes it.
+/// A type, the bytes of a value, and the Python expression for the same value.
 type Sample<'a> = (&'a HostPlan, &'a [u8], &'a CStr);
 
-/// Tries how values are made.
+/// Probes how values are made.
 pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong = probe::classes(py)?;
     if wrong.is_some() {
@@ -279,7 +315,8 @@ pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
         for (plan, bytes, expression) in samples {
             let (what, expected) =
                 (plan.cql_type().to_string(), py.eval(expression, Some(&names), None)?);
-            // SAFETY: the lock is held; what is made is ours.
+            // SAFETY: `py` shows that the GIL is held. `value` returns an owned reference, or null.
+            // Tests: unit/test_quick_paths.py (decode).
             let made = unsafe { Bound::from_owned_ptr_or_opt(py, maker.value(plan, bytes)) };
             let Some(made) = made else { return Ok(Some(format!("no {what} was made"))) };
             let tracked = matches!(plan, Plan::List(_));
@@ -295,31 +332,45 @@ pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(None)
 }
 
-/// A new reference to what lives.
+/// A new reference to an object.
+///
+/// # Safety
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 unsafe fn new(object: Object) -> Object {
-    // SAFETY: the caller's word.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Tests:
+    // property/test_standing_still.py.
     unsafe { ffi::Py_INCREF(object) };
     object
 }
 
-/// Null without its exception.
+/// Returns the object. If it is null, clears the exception.
 ///
 /// # Safety
-/// The interpreter's lock is held.
+/// The caller must ensure that the GIL is held.
 #[inline(always)]
 pub unsafe fn or_none(object: Object) -> Object {
     if object.is_null() {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held, by the `# Safety` section. Tests:
+        // property/test_hostile_results.py (test_no_memory_for_one_large_value).
         unsafe { ffi::PyErr_Clear() };
     }
     object
 }
 
+/// Makes a `str`. Returns an owned reference, or null without an exception if the bytes are not
+/// UTF-8 or there is no memory.
+///
+/// # Safety
+/// The caller must ensure that the GIL is held.
 #[inline(always)]
 unsafe fn text(bytes: &[u8]) -> Object {
-    // SAFETY: a new str of as many ASCII characters, which stand behind the head of the object;
-    // any other text is Python's own to read.
+    // SAFETY: the GIL is held, by the `# Safety` section. With a highest character of 127,
+    // `PyUnicode_New` returns null or a new `str` of ASCII, whose characters follow the head
+    // `PyASCIIObject`, one byte each. There are `bytes.len()` of them, and all are written. The
+    // length is not 0, for which CPython returns a shared `str`. `probe_decode` has checked the
+    // layout. Other text is decoded by CPython. Tests: unit/test_quick_paths.py (decode),
+    // property/test_both_ways_decode.py (text). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         if bytes.is_empty() || !is_ascii(bytes) {
             let (start, length) = (bytes.as_ptr().cast(), bytes.len() as isize);
@@ -334,7 +385,8 @@ unsafe fn text(bytes: &[u8]) -> Object {
     }
 }
 
-/// The standard library's own is a call, which is long for short texts.
+/// Whether all bytes are ASCII. For short texts this is faster than `[u8]::is_ascii`, which is a
+/// call.
 #[inline(always)]
 fn is_ascii(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -345,8 +397,38 @@ fn is_ascii(bytes: &[u8]) -> bool {
     high & 0x8080_8080_8080_8080 == 0 && rest.iter().all(u8::is_ascii)
 }
 
-/// Types of which [`Maker::value`] makes values, but for lists: those it makes only of these, so that
-/// what is turned down within a value is not begun at every level.
+/// Whether [`Maker::value`] makes values of this type, and it is not a list. Only lists of such
+/// types are made here: if nested lists were, an element that is not taken would be tried again at
+/// every level.
 fn is_scalar(plan: &HostPlan) -> bool {
-    is_atomic(plan) && !matches!(plan, Plan::Custom(_) | Plan::VarInt | Plan::Decimal)
+    match plan {
+        Plan::Ascii
+        | Plan::Text
+        | Plan::Blob
+        | Plan::TinyInt
+        | Plan::SmallInt
+        | Plan::Int
+        | Plan::BigInt
+        | Plan::Counter
+        | Plan::Float
+        | Plan::Double
+        | Plan::Boolean
+        | Plan::Date
+        | Plan::Timestamp
+        | Plan::Uuid
+        | Plan::TimeUuid
+        | Plan::Inet
+        | Plan::Time => true,
+        Plan::VarInt
+        | Plan::Decimal
+        | Plan::Duration
+        | Plan::List(_)
+        | Plan::Set(_)
+        | Plan::Map(_)
+        | Plan::Tuple(_)
+        | Plan::Composite(_)
+        | Plan::Udt(_)
+        | Plan::Vector(_)
+        | Plan::Custom(_) => false,
+    }
 }

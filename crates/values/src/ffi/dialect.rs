@@ -1,4 +1,4 @@
-//! What writers of CQL values do differently.
+//! Where the drivers that write CQL values differ in the bytes they write.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDateTime;
@@ -6,18 +6,19 @@ use turbocql_codec::plan::VectorPlan;
 use turbocql_codec::wire;
 
 use super::object::Object;
-use crate::value::record::Record;
-use crate::value::{HostPlan, temporal};
+use crate::calendar;
+use crate::plan::HostPlan;
+use crate::plan::Record;
 
-/// What writers of CQL values do differently. The defaults are the protocol's.
+/// Where drivers differ in the bytes of CQL values. The defaults are the protocol's.
 ///
 /// The accelerator writes as cassandra-driver does: `turbocql_accel::ffi::dialect`.
 pub trait Dialect {
-    /// The length that stands for a null in a list, set or map.
+    /// The length that means null in a list, set or map.
     const NULL: i32 = wire::NULL;
 
-    /// Whether writing a value of this type may run Python code. Then the objects of a container are
-    /// held by references, and compared with what is in the container afterwards.
+    /// Whether writing a value of this type may run Python code. If so, the items of a container
+    /// are held by owned references, and compared with the container's items afterwards.
     #[inline(always)]
     fn may_run_python(_plan: &HostPlan) -> bool {
         false
@@ -26,27 +27,29 @@ pub trait Dialect {
     /// Milliseconds since 1970 of an exact `datetime`.
     #[inline(always)]
     fn milliseconds(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
-        temporal::exact_timestamp(datetime)
+        calendar::exact_timestamp(datetime)
     }
 
-    /// Whether the bytes of a vector, just written, may stand. `of_objects`: its elements were Python
-    /// numbers, not those of an array.
+    /// Whether the bytes of a vector, just written, are taken. `of_objects`: its elements were
+    /// Python objects, not the numbers of an array.
     #[inline(always)]
     fn accepts_vector(_vector: &VectorPlan<Record>, _bytes: &[u8], _of_objects: bool) -> bool {
         true
     }
 
-    /// Appends a value that is not of the built-in classes which the type is usually written from.
+    /// Appends a value whose class is none of the built-in classes that the type is usually written
+    /// from. Returns false if the value is not taken.
     ///
     /// # Safety
-    /// `object` is alive, and the GIL is held.
+    /// The caller must ensure that `object` is alive and that the GIL is held. Where
+    /// [`Dialect::may_run_python`] is true, it must own a reference to `object`.
     #[inline(always)]
     unsafe fn put_other(_plan: &HostPlan, _object: Object, _out: &mut Vec<u8>) -> bool {
         false
     }
 }
 
-/// The protocol's own dialect: that of the driver and of `turbocql.codec`.
+/// The protocol's own dialect, which turbocql's sessions and `turbocql.codec` write.
 pub struct Protocol;
 
 impl Dialect for Protocol {}

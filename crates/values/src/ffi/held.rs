@@ -11,29 +11,36 @@ use turbocql_codec::message::AsCell;
 use super::object::items;
 use super::quick_path::QuickPath;
 
-/// A reference to an exact `bytes`, which nobody changes: it is read without asking for the
-/// interpreter's lock first, and given up without asking whether it is held.
+/// An owned reference to an exact `bytes`. Its contents never change, so they are read without
+/// taking the GIL. `drop` does not check that the GIL is held.
 pub struct Held(NonNull<ffi::PyObject>);
 
-// SAFETY: the bytes do not change; the count of references is changed only by `new` and `drop`,
-// which are called with the lock held: messages are made and dropped by Python.
+// SAFETY: another thread may read the bytes, since those of an exact `bytes` never change. It may
+// not change the reference count without the GIL: only `new`, `object` and `drop` do. The first two
+// need a `Bound` or a `Python`; values are dropped by calls from Python and with messages, which
+// Python frees, both with the GIL held. Tests: unit/test_protocol.py
+// (test_threads_share_a_message).
 unsafe impl Send for Held {}
-// SAFETY: the same.
+// SAFETY: as for `Send`: a shared `Held` is only read. Tests: the same.
 unsafe impl Sync for Held {}
 
 impl Held {
     #[inline]
     pub fn new(bytes: Bound<'_, PyBytes>) -> Held {
-        // A subclass could hold anything, even the message.
+        // An instance of a subclass could have attributes, and so refer to the message: a cycle.
         debug_assert!(bytes.is_exact_instance_of::<PyBytes>());
-        // SAFETY: a reference is never null.
+        // SAFETY: the pointer must not be null, which that of a `Bound` never is. Tests:
+        // unit/test_protocol.py.
         Held(unsafe { NonNull::new_unchecked(bytes.into_ptr()) })
     }
 
     #[inline(always)]
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: an exact `bytes`, alive as long as the reference, at an address of its own. The two
-        // functions only read it, whoever calls.
+        // SAFETY: the object must be an exact `bytes`, alive as long as the slice is used: the type
+        // of `new`'s argument and its callers ensure the one, the reference in `self` the other.
+        // `contents` is called only when the layout was probed. The two functions of CPython only
+        // read the object's size and address, so they need no GIL. Tests: unit/test_protocol.py,
+        // once with all quick paths and once with none (`make check`).
         unsafe {
             if QuickPath::Encode.is_on() {
                 return contents(self.0.as_ptr());
@@ -44,7 +51,9 @@ impl Held {
     }
 
     pub fn object<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        // SAFETY: an exact `bytes`, alive, and the lock is held.
+        // SAFETY: the object is alive by the reference in `self`, and a `bytes` by the type of
+        // `new`'s argument; `py` shows that the GIL is held. Tests: unit/test_protocol.py
+        // (test_arguments_can_be_read).
         unsafe { Bound::from_borrowed_ptr(py, self.0.as_ptr()).cast_into_unchecked() }
     }
 }
@@ -52,16 +61,22 @@ impl Held {
 impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and the lock is held where messages go.
+        // SAFETY: `self` owns one reference, which is given up once. The GIL must be held: values
+        // are dropped by calls from Python and with messages, which Python frees. Tests:
+        // property/test_standing_still.py ("make a query" and the like).
         unsafe { ffi::Py_DECREF(self.0.as_ptr()) };
     }
 }
 
+/// The contents of a `bytes`, read through its layout.
+///
 /// # Safety
-/// An exact `bytes`, alive as long as what is returned.
+/// The caller must ensure that `bytes` is an exact `bytes`, that it stays alive as long as the
+/// slice is used, and that the probe of [`QuickPath::Encode`] has passed.
 #[inline(always)]
 unsafe fn contents<'a>(bytes: *mut ffi::PyObject) -> &'a [u8] {
-    // SAFETY: an exact `bytes` has this layout.
+    // SAFETY: an exact `bytes` has this layout, which the probe has read; the `# Safety` section
+    // demands both. Tests: unit/test_quick_paths.py (encode). Benchmark: "execute body: 12 mixed".
     unsafe {
         let bytes = bytes.cast::<ffi::PyBytesObject>();
         let length = (*bytes).ob_base.ob_size as usize;
@@ -69,13 +84,14 @@ unsafe fn contents<'a>(bytes: *mut ffi::PyObject) -> &'a [u8] {
     }
 }
 
-/// Serialized bytes that are read by their layout, which has been tried: made by [`Value::of`] alone.
+/// Serialized bytes that are read through their layout. Made only where the probe of that layout
+/// has passed: by [`Value::of`] and [`append_values`].
 pub struct Quick(pub Held);
 
 /// A serialized value.
 pub enum Value {
     Bytes(Quick),
-    /// The same, read by functions.
+    /// Serialized bytes that are read by CPython's functions.
     Safe(Held),
     Null,
     Unset,
@@ -92,7 +108,9 @@ impl AsCell for Value {
     #[inline(always)]
     fn as_cell(&self) -> Cell<'_> {
         match self {
-            // SAFETY: an exact `bytes`, alive as long as the reference.
+            // SAFETY: `held` refers to an exact `bytes`, which lives as long as `self`, and a
+            // `Quick` is made only after the probe has passed. Tests: unit/test_protocol.py.
+            // Benchmark: "execute body: 12 mixed".
             Value::Bytes(Quick(held)) => Cell::Value(unsafe { contents(held.0.as_ptr()) }),
             Value::Safe(held) => Cell::Value(held.as_bytes()),
             Value::Null => Cell::Null,
@@ -107,8 +125,9 @@ impl PartialEq for Value {
     }
 }
 
-/// Appends the values of an exact list or tuple. False, and nothing appended, where there is
-/// anything else in it than exact `bytes`, None and `unset`, or too much for a message.
+/// Appends the values of an exact list or tuple. Returns false and appends nothing if an item is
+/// not an exact `bytes`, None or `unset`, if there are more than `most` items, if a value is too
+/// long for a message, or if there is no memory.
 #[inline]
 pub fn append_values(
     given: &Bound<'_, PyAny>,
@@ -120,8 +139,12 @@ pub fn append_values(
         return false;
     }
     let start = values.len();
-    // SAFETY: the object is alive and the lock is held; nothing here runs Python code, so that its
-    // items stay where they are. Each `bytes` is given a reference that `Held` owns.
+    // SAFETY: `given` keeps the list or tuple alive and shows that the GIL is held, as `items` and
+    // `contents` demand; the probe has passed, as checked above. No Python code runs here, so the
+    // borrowed items stay alive and in place: dropping values on the way out frees no `bytes`,
+    // since the list or tuple refers to them too. Each `Held` gets a new reference of its own.
+    // Tests: unit/test_protocol.py, property/test_hostile_messages.py. Benchmark:
+    // "execute body: 12 mixed".
     unsafe {
         let Some(items) = items(given.as_ptr()) else { return false };
         if items.len() > most || values.try_reserve(items.len()).is_err() {

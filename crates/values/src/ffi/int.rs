@@ -1,4 +1,4 @@
-//! The digits of an `int`.
+//! Reads and makes the digits of exact `int`s.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -10,31 +10,35 @@ use super::quick_path::QuickPath;
 #[cfg(not(Py_3_14))]
 use super::symbol::Symbol;
 
-/// An `int` as CPython lays it out: digits of 30 bits, the lowest first. Where `ob_size` stands,
-/// CPython 3.12 and later have a tag.
+/// The layout of an `int` in CPython: digits of 30 bits, the lowest first. CPython 3.12 and later
+/// have a tag in the place of `ob_size`.
 #[repr(C)]
 struct Digits {
     head: ffi::PyObject,
-    /// Before 3.12 the number of digits, below zero for an integer below zero; from then on the
-    /// number of digits times eight, plus 0, 1 or 2 for an integer above, of or below zero.
+    /// Before CPython 3.12, the number of digits, negated for a negative integer. From 3.12 on, the
+    /// number of digits times eight, plus 0 for a positive integer, 1 for zero, or 2 for a negative
+    /// one.
     tag: ffi::Py_ssize_t,
     digit: [u32; 2],
 }
 
-/// The value of an exact `int` of at most two digits, which is 60 bits.
+/// The value of an exact `int` of at most two digits, that is 60 bits; `None` for all other
+/// objects.
 ///
 /// # Safety
-/// `object` is a valid object, and the interpreter's lock is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn small(object: *mut ffi::PyObject) -> Option<i64> {
-    // SAFETY: the caller's word for the object; a type's address is always valid.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; every object has an
+    // `ob_type`. Tests: property/test_both_ways.py (int). Benchmark: "value: int".
     let exact = unsafe { (*object).ob_type } == &raw mut ffi::PyLong_Type;
     if !exact {
         return None;
     }
     let digits = object.cast::<Digits>();
-    // SAFETY: an exact int has this layout (`probe_digits` has tried it), and so many digits as its
-    // tag says; none is read beyond them.
+    // SAFETY: an exact `int` has this layout, which `probe_digits` has checked. Its tag says how
+    // many digits it has, and no digit beyond that number is read. Tests: unit/test_quick_paths.py
+    // (encode), property/test_both_ways.py (int, bigint). Benchmark: "value: int".
     unsafe {
         let tag = (*digits).tag;
         #[cfg(Py_3_12)]
@@ -53,13 +57,17 @@ pub unsafe fn small(object: *mut ffi::PyObject) -> Option<i64> {
     }
 }
 
-/// The value of an exact `int` that is not below zero and has at most 128 bits.
+/// The value of an exact `int` that is not negative and has at most 128 bits; `None` for all other
+/// objects.
 ///
 /// # Safety
-/// As for [`small`].
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline]
 pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
-    // SAFETY: as in `small`.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is
+    // compared first; an exact `int` has this layout, which `probe_digits` has checked, and no
+    // digit beyond the number in its tag is read. Tests: property/test_both_ways.py (uuid).
+    // Benchmark: "value: uuid".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyLong_Type {
             return None;
@@ -70,7 +78,7 @@ pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
         let (negative, count) = (tag & 3 == 2, tag >> 3);
         #[cfg(not(Py_3_12))]
         let (negative, count) = (tag < 0, tag);
-        // The fifth digit has its lowest 8 bits left.
+        // Four digits have 120 bits, so the fifth may use only its lowest 8.
         let first = (&raw const (*digits).digit).cast::<u32>();
         if negative || count > 5 || (count == 5 && *first.add(4) > 0xff) {
             return None;
@@ -79,23 +87,29 @@ pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
     }
 }
 
-/// An `int` of so many digits above zero, to be filled in. Private; later versions have
-/// `PyLongWriter` for it.
+/// Makes a positive `int` of a number of digits, to be filled in by the caller. Private; CPython
+/// 3.14 and later have `PyLongWriter` instead.
 #[cfg(not(Py_3_14))]
 type New = unsafe extern "C" fn(digits: ffi::Py_ssize_t) -> *mut ffi::PyObject;
-// SAFETY: CPython's declaration of it, 3.10 to 3.13.
+// SAFETY: `New` is the function's type as CPython 3.10 to 3.13 declare it. Later versions are
+// excluded when turbocql is compiled, and quick paths are off for earlier ones. Tests:
+// unit/test_quick_paths.py (big ints).
 #[cfg(not(Py_3_14))]
 static NEW: Symbol<New> = unsafe { Symbol::new(c"_PyLong_New") };
 
-/// A new `int` of so many digits, the lowest first, each from a function.
+/// Makes an `int` of `count` digits, the lowest first, each from a function. Returns null if the
+/// function to make it was not found, or, with an exception, if there is no memory.
 ///
 /// # Safety
-/// The interpreter's lock is held.
+/// The caller must ensure that the GIL is held and that the highest digit is not zero.
 #[cfg(not(Py_3_14))]
 #[inline(always)]
 unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::PyObject {
     let Some(new) = NEW.get() else { return std::ptr::null_mut() };
-    // SAFETY: the object is new, and as long as there are digits to write.
+    // SAFETY: the GIL is held, by the `# Safety` section. `_PyLong_New` returns null or a new `int`
+    // with room for `count` digits, to which nothing else refers yet. The layout was checked by
+    // `probe_digits`, which `try_large` calls first. Tests: unit/test_quick_paths.py (big ints),
+    // property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let object = new(count as isize);
         if !object.is_null() {
@@ -106,16 +120,20 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
     }
 }
 
-/// The same.
+/// Makes an `int` of `count` digits, the lowest first, each from a function. Returns null with an
+/// exception if there is no memory.
 ///
 /// # Safety
-/// The interpreter's lock is held.
+/// The caller must ensure that the GIL is held and that the highest digit is not zero.
 #[cfg(Py_3_14)]
 #[inline(always)]
 unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::PyObject {
     let mut digits = std::ptr::null_mut();
-    // SAFETY: what the writer is there for: it gives memory for so many digits, of the width that
-    // `sys.int_info` says, and makes an object of them when it is finished.
+    // SAFETY: the GIL is held, by the `# Safety` section. By its documentation,
+    // `PyLongWriter_Create` returns null, or sets `digits` to an array of `count` digits of the
+    // size that `sys.int_info` says, which `probe_digits` has checked. All of them are written
+    // before `PyLongWriter_Finish`, which consumes the writer. Tests: unit/test_quick_paths.py (big
+    // ints), property/test_both_ways_decode.py (uuid).
     unsafe {
         let writer = ffi::PyLongWriter_Create(0, count as isize, &raw mut digits);
         if writer.is_null() {
@@ -126,17 +144,19 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
     }
 }
 
-/// A new `int`; null, without an exception, where there is no memory, or where large ones are not
-/// made here.
+/// Makes an `int`. Returns null without an exception if there is no memory, or if the number has
+/// more than 63 bits and the probe of [`QuickPath::BigInts`] has not passed.
 ///
 /// # Safety
-/// The interpreter's lock is held.
+/// The caller must ensure that the GIL is held.
 #[inline]
 pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
-    // SAFETY: the caller's word.
+    // SAFETY: the GIL is held, by the `# Safety` section. `PyLong_FromLongLong` and `from_large`
+    // return a new reference, or null, and `from_large` is called only after `can_make_large`.
+    // Tests: property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let object = match i64::try_from(number) {
-            // Small ones have but one object each, which Python knows.
+            // CPython has one shared object for each small number, which this function returns.
             Ok(small) => ffi::PyLong_FromLongLong(small),
             Err(_) if !can_make_large() => std::ptr::null_mut(),
             Err(_) => from_large(number),
@@ -148,8 +168,8 @@ pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
     }
 }
 
-/// Whether [`from_large`] may be called. It is only called for what is decoded the quick way, which
-/// the tests' switch for the safe way covers.
+/// Whether [`from_large`] may be called. Only the quick path of decoding calls this function, and
+/// `force_safe` turns that off as a whole.
 #[inline(always)]
 fn can_make_large() -> bool {
     #[cfg(not(Py_3_14))]
@@ -158,18 +178,20 @@ fn can_make_large() -> bool {
     QuickPath::BigInts.is_on()
 }
 
-/// A new `int` of more than 63 bits.
+/// Makes an `int` of more than 63 bits. Returns null if that fails.
 ///
 /// # Safety
-/// The interpreter's lock is held.
+/// The caller must ensure that the GIL is held and that `number` has more than 63 bits.
 #[inline(never)]
 unsafe fn from_large(number: u128) -> *mut ffi::PyObject {
     let count = (128 - number.leading_zeros()).div_ceil(30) as usize;
-    // SAFETY: the caller's word.
+    // SAFETY: the GIL is held, by the `# Safety` section. `count` is the least number of digits
+    // that holds `number`, so the highest one is not zero. Tests: unit/test_quick_paths.py (big
+    // ints), property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe { from_digits(count, |i| (number >> (30 * i)) as u32 & 0x3fff_ffff) }
 }
 
-/// Tries how ints are read.
+/// Probes how ints are read.
 pub fn probe_digits(py: Python<'_>) -> PyResult<Option<String>> {
     let digits = py.import("sys")?.getattr("int_info")?;
     let (bits, size): (u32, u32) =
@@ -202,19 +224,20 @@ pub fn probe_digits(py: Python<'_>) -> PyResult<Option<String>> {
     ];
     for number in numbers {
         let object = number.into_pyobject(py)?;
-        // SAFETY: the object is alive, and the lock is held. The layout is what is tried here: a
-        // count of digits that is too large would be seen by the first of these, which reads two
-        // at most, and ends the probe.
+        // SAFETY: `object` keeps the `int` alive and `py` shows that the GIL is held. The layout
+        // itself is probed here. `small` runs first and reads at most two digits: if it finds a
+        // wrong number of digits, the probe ends before `as_u128` reads more. Tests:
+        // unit/test_quick_paths.py (encode).
         let positive = unsafe {
             let expected = i64::try_from(number).ok();
             let expected = expected.filter(|_| number.unsigned_abs() < (DIGIT * DIGIT) as u128);
             if small(object.as_ptr()) != expected {
-                return Ok(Some(format!("the int {number} was not read as it is")));
+                return Ok(Some(format!("the int {number} was not read correctly")));
             }
             as_u128(object.as_ptr())
         };
         let mut bytes = Vec::new();
-        // SAFETY: the same.
+        // SAFETY: as for `as_u128`. Tests: unit/test_quick_paths.py (encode).
         let done = unsafe { put_varint(object.as_ptr(), &mut bytes) };
         let found = varint::decode_i128(&bytes).ok().flatten();
         let expected = (u128::try_from(number).ok(), true, Some(number));
@@ -223,12 +246,13 @@ pub fn probe_digits(py: Python<'_>) -> PyResult<Option<String>> {
             return Ok(wrong);
         }
     }
-    // SAFETY: alive, and the lock is held.
+    // SAFETY: True is never freed, and `py` shows that the GIL is held. Tests:
+    // unit/test_quick_paths.py (encode).
     let truth = unsafe { small(pyo3::types::PyBool::new(py, true).as_ptr()) };
-    Ok(probe::read(QuickPath::Encode, "a bool, which is no exact int,", truth, None))
+    Ok(probe::read(QuickPath::Encode, "a bool, which is not an exact int,", truth, None))
 }
 
-/// Tries how large ints are made.
+/// Probes how large ints are made.
 pub fn probe_large(py: Python<'_>) -> PyResult<Option<String>> {
     #[cfg(not(Py_3_14))]
     if let Some(missing) = NEW.look_up() {
@@ -248,7 +272,9 @@ fn try_large(py: Python<'_>) -> PyResult<Option<String>> {
     }
     for number in [1 << 63, (1 << 90) - 1, 1 << 90, 1 << 120, u128::MAX, u128::MAX / 3] {
         let expected = py.get_type::<PyInt>().call1((number.to_string(),))?;
-        // SAFETY: the lock is held, and what is made is ours.
+        // SAFETY: `py` shows that the GIL is held, and all the numbers have more than 63 bits.
+        // `from_large` returns an owned reference, or null. Tests: unit/test_quick_paths.py (big
+        // ints).
         let made = unsafe { Bound::from_owned_ptr_or_err(py, from_large(number))? };
         let wrong = probe::made(QuickPath::BigInts, "an int", &made, &expected, false)?;
         if wrong.is_some() {
@@ -258,12 +284,17 @@ fn try_large(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(None)
 }
 
-/// Appends the least two's complement of an exact `int` of any size, the highest byte first.
+/// Appends the shortest two's complement of an exact `int` of any size, the highest byte first.
+/// Returns false and appends nothing if the object is not an exact `int` or if there is no memory.
 ///
 /// # Safety
-/// As for [`small`].
+/// The caller must ensure that `object` is alive and that the GIL is held.
 pub unsafe fn put_varint(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool {
-    // SAFETY: as in `small`; so many digits stand there.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is
+    // compared first; an exact `int` has this layout, which `probe_digits` has checked, and as many
+    // digits as its tag says. An `int` never changes, so the slice stays valid: no Python code runs
+    // while it is used. Tests: property/test_both_ways.py (varint). Benchmark:
+    // "value: varint, 300 bit".
     let (negative, digits) = unsafe {
         if (*object).ob_type != &raw mut ffi::PyLong_Type {
             return false;
@@ -281,7 +312,8 @@ pub unsafe fn put_varint(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool 
     if out.try_reserve(digits.len() * 4 + 1).is_err() {
         return false;
     }
-    // The lowest byte first; of a number below zero, what it is above the one before it, inverted.
+    // The lowest byte first. For a negative number -n these are the bytes of n - 1, which are
+    // inverted below.
     let (mut bits, mut held, mut borrow) = (0_u64, 0, u32::from(negative));
     for &digit in digits {
         let (low, under) = digit.overflowing_sub(borrow);

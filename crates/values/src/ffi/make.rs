@@ -1,4 +1,4 @@
-//! New objects past the Python code of their classes.
+//! Makes objects without running the Python code of their classes.
 
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::ffi;
@@ -8,7 +8,9 @@ use pyo3::types::{PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 use super::probe;
 use super::quick_path::QuickPath;
 
-/// A record of a named tuple class: what `tuple.__new__(class, values)` gives.
+/// Makes an instance of a named tuple class, as `tuple.__new__(class, values)` does. Takes the
+/// values out of the vector. The class must be made by Python code: C code may lay out a subclass
+/// of tuple differently.
 #[inline]
 pub fn record<'py>(
     class: &Bound<'py, PyAny>,
@@ -17,30 +19,36 @@ pub fn record<'py>(
     let class = class.cast::<PyType>()?;
     let quick = QuickPath::Records.is_on();
     let tuple = if quick {
-        // SAFETY: a class that is alive.
+        // SAFETY: the function needs a live class; `class` has a reference to it, and shows that
+        // the GIL is held. Tests: unit/test_records.py.
         unsafe { ffi::PyType_HasFeature(class.as_type_ptr(), ffi::Py_TPFLAGS_TUPLE_SUBCLASS) != 0 }
     } else {
         class.is_subclass_of::<PyTuple>()?
     };
     if !tuple {
-        return Err(PyTypeError::new_err("a record is of a subclass of tuple"));
+        return Err(PyTypeError::new_err("the class of a record must be a subclass of tuple"));
     }
     if quick {
         return filled(class, values);
     }
-    // `__new__` of the class may be anything.
+    // `tuple.__new__`, because the class may have a `__new__` of its own.
     let new = class.py().get_type::<PyTuple>().getattr(pyo3::intern!(class.py(), "__new__"))?;
     new.call1((class, PyTuple::new(class.py(), values.drain(..))?))
 }
 
-/// The same for a subclass of tuple, past every call.
+/// Makes an instance of a subclass of tuple that Python code made, without a call of Python.
 #[inline]
 fn filled<'py>(
     class: &Bound<'py, PyType>,
     values: &mut Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: a subclass of tuple that Python code made, as the caller has seen; it is filled before
-    // anybody else can see it: nothing in between runs Python code.
+    // SAFETY: `class` keeps the class alive and shows that the GIL is held. `record` has checked
+    // that it is a subclass of tuple. That Python code made it is ensured where the classes come
+    // from: `turbocql._records`, and `collections.namedtuple` for the accelerator. The new tuple
+    // has `values.len()` empty items, and each is set once to an owned reference. No Python code
+    // runs between the allocation and the last item, so no other code sees an empty one. Tests:
+    // unit/test_records.py, unit/test_quick_paths.py (records), accel/overrides.py
+    // (rows_of_one_shape_have_one_class).
     unsafe {
         let object = allocate_tuple(class.as_type_ptr(), values.len() as isize);
         let object = Bound::from_owned_ptr_or_err(class.py(), object)?;
@@ -51,22 +59,28 @@ fn filled<'py>(
     }
 }
 
-/// A new instance of a subclass of tuple with empty places, as `tuple.__new__` begins one; null with
-/// an exception where there is no memory.
+/// Makes an instance of a subclass of tuple with `width` empty items, as `tuple.__new__` does at
+/// first. Returns an owned reference, or null with an exception if there is no memory.
 ///
 /// # Safety
-/// A subclass of tuple that Python code made, alive, and the interpreter's lock is held.
+/// The caller must ensure that `class` is a live subclass of tuple that Python code made, that
+/// `width` is not negative, and that the GIL is held. It must fill all items before other code
+/// reads them.
 #[inline(always)]
 pub unsafe fn allocate_tuple(
     class: *mut ffi::PyTypeObject,
     width: ffi::Py_ssize_t,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the caller's word; the memory comes zeroed but for its head.
+    // SAFETY: the class is alive, a subclass of tuple and made by Python code, and the GIL is held,
+    // by the `# Safety` section. Its `tp_alloc` is `PyType_GenericAlloc`, which zeroes all memory
+    // except the object's head. An instance begins with the layout of a tuple, which the probes
+    // have checked by its hash. Tests: unit/test_quick_paths.py (records, rows). Benchmark:
+    // "page: 5000x10 to named".
     unsafe {
         let Some(allocate) = (*class).tp_alloc else { return ffi::PyErr_NoMemory() };
         let tuple = allocate(class, width);
-        // Tuples keep their hash from 3.14 on, and this is what they have before they have one: 0
-        // would be their hash.
+        // From CPython 3.14 on, tuples cache their hash. -1 means that it is not computed yet; 0,
+        // to which the memory is set, would be taken for the hash.
         #[cfg(Py_3_14)]
         if !tuple.is_null() {
             (*tuple.cast::<ffi::PyTupleObject>()).ob_hash = -1;
@@ -75,7 +89,7 @@ pub unsafe fn allocate_tuple(
     }
 }
 
-/// Tries how records and instances are made.
+/// Probes how records and instances are made.
 pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong = probe::classes(py)?;
     if wrong.is_some() {
@@ -87,21 +101,22 @@ pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
     let (made, expected) = (filled(&class, &mut parts.iter().collect())?, class.call1(&parts)?);
     #[cfg(Py_3_14)]
     if probe::is_corrupted(QuickPath::Records, probe::Fault::Hash) {
-        // SAFETY: a tuple, alive, that nobody else has.
+        // SAFETY: `made` has the only reference to the tuple, and a tuple of CPython 3.14 has this
+        // field. Tests: unit/test_quick_paths.py (test_each_probe_notices_what_is_wrong).
         unsafe { (*made.as_ptr().cast::<ffi::PyTupleObject>()).ob_hash = 0 };
     }
     let wrong = probe::made(QuickPath::Records, "a named tuple", &made, &expected, true)?;
     if wrong.is_some() {
         return Ok(wrong);
     }
-    // As an element of a set, it is found among tuples.
+    // A set finds a record by an equal tuple only if both have the same hash.
     if made.hash()? != parts.hash()? {
         return Ok(Some("a named tuple was made with another hash than a tuple".to_owned()));
     }
     let class = py.eval(c"type('Sample', (), {'__slots__': ('own',)})", None, None)?;
     let builtin = py.get_type::<pyo3::types::PyMemoryView>();
     if !has_own_allocation(class.cast::<PyType>()?) || has_own_allocation(&builtin) {
-        return Ok(Some("classes that Python code made are not told from others".to_owned()));
+        return Ok(Some("classes made by Python code are not told apart from others".to_owned()));
     }
     let made = bare(class.cast::<PyType>()?)?;
     let expected = class.call0()?;
@@ -114,7 +129,7 @@ pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(probe::read(QuickPath::Records, "an instance", good, true))
 }
 
-/// An instance of a class without its `__init__`: what `object.__new__(class)` gives.
+/// Makes an instance of a class without calling its `__init__`, as `object.__new__(class)` does.
 #[inline]
 pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let class = class.cast::<PyType>()?;
@@ -126,12 +141,15 @@ pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     object.getattr(pyo3::intern!(py, "__new__"))?.call1((class,))
 }
 
-/// Whether instances of a class begin as `object.__new__` makes them: not so those of classes that C
-/// code made and that fill in more.
+/// Whether `object.__new__` makes the instances of a class. Classes made by C code, or derived from
+/// one with a `tp_new` of its own, may initialize more fields.
 #[inline]
 pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
     let class = class.as_type_ptr();
-    // SAFETY: classes that are alive.
+    // SAFETY: both classes are alive: `object` is never freed, and the `Bound` has a reference to
+    // the other one and shows that the GIL is held. Function pointers are compared, not called;
+    // `probe::classes` has checked that `tp_new` is read correctly. Tests: unit/test_quick_paths.py
+    // (records, test_what_somebody_has_put_in_the_place_of_a_class).
     unsafe {
         let address = |class: *mut ffi::PyTypeObject| (*class).tp_new.map(|new| new as usize);
         ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_HEAPTYPE) != 0
@@ -140,12 +158,15 @@ pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
     }
 }
 
-/// The same, past every call.
+/// Makes an instance of a class for which [`has_own_allocation`] is true.
 #[inline]
 fn bare<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
-    // SAFETY: a class with `object.__new__` (`has_own_allocation`); the memory comes zeroed, which for
-    // slots means that they are empty.
+    // SAFETY: `class` keeps the class alive and shows that the GIL is held. Its instances are made
+    // by `object.__new__`, as the callers have checked by `has_own_allocation`, and that only calls
+    // `tp_alloc`. The memory is zeroed, which for slots means that they are empty. `tp_alloc`
+    // returns an owned reference, or null with an exception. Tests: unit/test_quick_paths.py
+    // (records), property/test_both_ways_decode.py (time).
     unsafe {
         let class = class.as_type_ptr();
         let Some(allocate) = (*class).tp_alloc else {
@@ -155,39 +176,100 @@ fn bare<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// What `object.__setattr__` does: past a class's own.
+/// Sets an attribute as `object.__setattr__` does, without calling the `__setattr__` of the class.
 #[inline]
 pub fn set<'py>(
     object: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
-    // SAFETY: three valid objects, and the lock is held.
+    // SAFETY: the function needs three live objects and the GIL, which the three `Bound`s ensure.
+    // Tests: unit/test_quick_paths.py (records), property/test_both_ways_decode.py (time).
     let done =
         unsafe { ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), value.as_ptr()) };
     if done == 0 { Ok(()) } else { Err(PyErr::fetch(object.py())) }
 }
 
 unsafe extern "C" {
-    /// Public, and in the headers of every CPython 3.
+    /// Public, and declared in the headers of every CPython 3.
     fn PyMethod_New(function: *mut ffi::PyObject, object: *mut ffi::PyObject)
     -> *mut ffi::PyObject;
 }
 
-/// A method of an object: calls the function with it first.
+/// Makes a bound method: a call of it calls the function with the object as the first argument.
 #[inline]
 pub fn method<'py>(
     function: &Bound<'py, PyAny>,
     object: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: two valid objects; a new one that is ours, or null with an exception.
+    // SAFETY: `PyMethod_New` needs two live objects and the GIL, which the two `Bound`s ensure. It
+    // returns a new reference, or null with an exception. Tests: accel/compare.py,
+    // accel/overrides.py (functions_may_be_taken_from_their_classes_and_put_back).
     unsafe {
         let made = PyMethod_New(function.as_ptr(), object.as_ptr());
         Bound::from_owned_ptr_or_err(function.py(), made)
     }
 }
 
-/// A list of so many floats, each made by `next`.
+/// Makes a list of `count` objects, each made by `next`, which may run Python code. The GC does not
+/// track the list before it is full.
+#[inline(always)]
+pub fn list<'py, E: From<PyErr>>(
+    py: Python<'py>,
+    count: usize,
+    mut next: impl FnMut() -> Result<Bound<'py, PyAny>, E>,
+) -> Result<Bound<'py, PyList>, E> {
+    // SAFETY: `py` shows that the GIL is held. The list is new and has `count` empty items; each is
+    // set once to an owned reference, which the list takes over. The list is untracked until all
+    // are set, so no Python code that `next` runs can reach it. If `next` fails, the list is freed
+    // with empty items, which its deallocation skips. Tests: accel/compare.py (deserialize_tasks).
+    unsafe {
+        let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
+        ffi::PyObject_GC_UnTrack(list.as_ptr().cast());
+        for i in 0..count {
+            ffi::PyList_SET_ITEM(list.as_ptr(), i as isize, next()?.into_ptr());
+        }
+        ffi::PyObject_GC_Track(list.as_ptr().cast());
+        Ok(list.cast_into_unchecked())
+    }
+}
+
+/// Makes a tuple of `width` objects, each made by `next`, which may run Python code. With `class`,
+/// makes an instance of it; it must be a subclass of tuple that Python code made. The GC does not
+/// track the tuple before it is full.
+#[inline(always)]
+pub fn tuple<'py, E: From<PyErr>>(
+    py: Python<'py>,
+    class: Option<&Bound<'py, PyType>>,
+    width: usize,
+    mut next: impl FnMut() -> Result<Bound<'py, PyAny>, E>,
+) -> Result<Bound<'py, PyAny>, E> {
+    // SAFETY: `py` shows that the GIL is held. `class` is a subclass of tuple that Python code
+    // made: `_is_plain` in turbocql/accel/_readers.py checks it. The tuple is new and has `width`
+    // empty items; each is set once to an owned reference, which the tuple takes over. The tuple is
+    // untracked until all are set, so no Python code that `next` runs can reach it. If `next`
+    // fails, the tuple is freed with empty items, which its deallocation skips. Tests:
+    // accel/compare.py (deserialize_tasks).
+    unsafe {
+        let tuple = match class.map(Bound::as_type_ptr) {
+            None => ffi::PyTuple_New(width as isize),
+            Some(class) => allocate_tuple(class, width as isize),
+        };
+        let tuple = Bound::from_owned_ptr_or_err(py, tuple)?;
+        if width == 0 {
+            // CPython shares one empty tuple, which the GC must not track.
+            return Ok(tuple);
+        }
+        ffi::PyObject_GC_UnTrack(tuple.as_ptr().cast());
+        for i in 0..width {
+            ffi::PyTuple_SET_ITEM(tuple.as_ptr(), i as isize, next()?.into_ptr());
+        }
+        ffi::PyObject_GC_Track(tuple.as_ptr().cast());
+        Ok(tuple)
+    }
+}
+
+/// Makes a list of `count` floats, each from a number that `next` returns.
 #[inline]
 pub fn floats<'py>(
     py: Python<'py>,
@@ -197,11 +279,13 @@ pub fn floats<'py>(
     if !QuickPath::Decode.is_on() {
         return list_of(py, (0..count).map(|i| PyFloat::new(py, next(i)).into_any()));
     }
-    // SAFETY: a new float, or null with an exception.
+    // SAFETY: the function needs the GIL, which `py` shows is held. It returns a new reference, or
+    // null with an exception. Tests: property/test_both_ways_decode.py (test_arrays). Benchmark:
+    // "decode: vector<float, 1536> to list".
     numbers(py, count, |i| unsafe { ffi::PyFloat_FromDouble(next(i)) })
 }
 
-/// A list of so many ints, each made by `next`.
+/// Makes a list of `count` ints, each from a number that `next` returns.
 #[inline]
 pub fn ints<'py>(
     py: Python<'py>,
@@ -211,7 +295,8 @@ pub fn ints<'py>(
     if !QuickPath::Decode.is_on() {
         return list_of(py, (0..count).map(|i| PyInt::new(py, next(i)).into_any()));
     }
-    // SAFETY: a new int, or null with an exception.
+    // SAFETY: the function needs the GIL, which `py` shows is held. It returns a new reference, or
+    // null with an exception. Tests: property/test_both_ways_decode.py (test_arrays).
     numbers(py, count, |i| unsafe { ffi::PyLong_FromLongLong(next(i)) })
 }
 
@@ -222,19 +307,23 @@ fn list_of<'py>(
     let mut all = Vec::new();
     all.try_reserve(parts.size_hint().0).map_err(|_| PyMemoryError::new_err(()))?;
     all.extend(parts);
-    crate::value::list_of(py, all)
+    crate::memory::list_of(py, all)
 }
 
-/// A list of new numbers, owned by nobody yet.
+/// Makes a list of `count` numbers. `number` returns an owned reference to an exact `int` or
+/// `float`, or null with an exception.
 #[inline(always)]
 fn numbers<'py>(
     py: Python<'py>,
     count: usize,
     mut number: impl FnMut(usize) -> *mut ffi::PyObject,
 ) -> PyResult<Bound<'py, PyList>> {
-    // SAFETY: the list is new, and filled before anybody else can see it: making a number runs
-    // neither Python code nor the collector. Where one cannot be made, the list goes with its
-    // empty places, which the list knows to pass over.
+    // SAFETY: `py` shows that the GIL is held. The list is new and has `count` empty items; each is
+    // set once to an owned reference, which the list takes over. The list is tracked already, but
+    // numbers are no objects of the GC, so making one runs neither Python code nor the GC. If one
+    // cannot be made, the list is freed with empty items, which its deallocation skips. Tests:
+    // property/test_both_ways_decode.py (test_arrays), property/test_hostile_results.py
+    // (test_no_memory_for_many_rows). Benchmark: "decode: vector<float, 1536> to list".
     unsafe {
         let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
         for i in 0..count {

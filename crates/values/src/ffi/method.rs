@@ -1,5 +1,5 @@
-//! `Serializer.serialize` as a function of C's, for values that need nothing but their bytes: what
-//! pyo3 does around every call takes longer than such a value.
+//! `Serializer.serialize` as a C function, for values that the quick path takes. pyo3's code around
+//! every call takes longer than encoding such a value.
 
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,17 +16,18 @@ use super::dialect::Protocol;
 use super::int::small;
 use super::quick_path::QuickPath;
 use super::{encode, probe};
-use crate::value::HostPlan;
+use crate::plan::HostPlan;
 
-/// A class with a method `serialize(value, protocol_version=4)`, made from the name of a CQL type.
+/// A class with a method `serialize(value, protocol_version=4)` and a constructor that takes the
+/// name of a CQL type.
 pub trait Serializes: PyClass<Frozen = True> + Sync {
     fn plan(&self) -> &HostPlan;
 }
 
-/// The method as pyo3 has it, which takes every call.
+/// The method that pyo3 made, which takes every call.
 static WHOLE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(ptr::null_mut());
 
-/// Puts the function in the method's place, once it has been tried; why it was not, if so.
+/// Replaces the method by the C function, if its probe passes. Otherwise returns the reason.
 pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     if !QuickPath::Encode.is_on() {
         return Ok(Some("it needs the quick path \"encode\"".to_owned()));
@@ -34,7 +35,7 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     let class = py.get_type::<T>();
     let whole = class.getattr("serialize")?;
     let said = |name: &str| whole.getattr(name)?.extract::<String>();
-    // As CPython reads it: the signature, and what `help` says.
+    // In the form that CPython splits into `__text_signature__` and `__doc__`.
     let doc = format!("serialize{}\n--\n\n{}", said("__text_signature__")?, said("__doc__")?);
     let doc = CString::new(doc).map_err(|_| pyo3::exceptions::PyValueError::new_err("a doc"))?;
     let function = ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: serialize::<T> };
@@ -44,10 +45,13 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
         ml_doc: doc.into_raw(),
     };
-    // For as long as the class.
+    // Leaked: the method refers to it, and lives as long as the class.
     let definition = Box::into_raw(Box::new(definition));
     WHOLE.store(whole.into_ptr(), Ordering::Release);
-    // SAFETY: a class, and a definition that lives for ever.
+    // SAFETY: `PyDescr_NewMethod` needs the GIL, which `py` shows is held, a class, and a
+    // definition that outlives the method, which `Box::into_raw` ensures. The flags fit the
+    // signature of `serialize`. It returns a new reference, or null with an exception. Tests:
+    // unit/test_quick_paths.py (serialize). Benchmark: "value: int".
     let method = unsafe {
         let method = ffi::PyDescr_NewMethod(class.as_ptr().cast::<ffi::PyTypeObject>(), definition);
         Bound::from_owned_ptr_or_err(py, method)?
@@ -62,17 +66,27 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(wrong)
 }
 
+/// The C function. Takes the quick path for one positional argument, or for two if the second is 3,
+/// 4 or 5. Any other call, and any value that the quick path does not take, goes to pyo3's method.
+///
 /// # Safety
-/// Called by CPython only: with a `T`, as many arguments as it says, and the lock held.
+/// Only CPython may call it, by the protocol of `METH_FASTCALL | METH_KEYWORDS`: `this` is a `T`,
+/// `arguments` are `count` positional arguments followed by one for each of `names`, and the GIL is
+/// held.
 unsafe extern "C" fn serialize<T: Serializes>(
     this: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // A panic must not pass through C; the whole method has its own way with them.
+    // A panic must not unwind into C. After one, pyo3's method is called, which turns panics into
+    // exceptions.
     let quick = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: the caller's word. Nothing here gives up a reference that pyo3 counts.
+        // SAFETY: the GIL is held and `this` and the arguments are alive during the call, by the
+        // `# Safety` section. `this` is a `T`, which the method descriptor has checked. An argument
+        // is read only below `count`. pyo3 does not count this call as one that holds the GIL, and
+        // would free a dropped `Py` later; no `Py` is dropped for a value that is taken. Tests:
+        // property/test_both_ways.py, unit/test_programme_serializers.py. Benchmark: "value: int".
         unsafe {
             let known = match (count, names.is_null()) {
                 _ if !QuickPath::Encode.is_on() => false,
@@ -92,13 +106,16 @@ unsafe extern "C" fn serialize<T: Serializes>(
     }));
     match quick {
         Ok(bytes) if !bytes.is_null() => bytes,
-        // SAFETY: the caller's word.
+        // SAFETY: `call_whole` demands what this function does, and the arguments are passed on as
+        // they came. Tests: property/test_both_ways.py (test_values_that_are_refused).
         _ => unsafe { call_whole(this, arguments, count, names) },
     }
 }
 
+/// Calls pyo3's method.
+///
 /// # Safety
-/// As for [`serialize`].
+/// The caller must ensure what [`serialize`] demands.
 #[cold]
 #[inline(never)]
 unsafe fn call_whole(
@@ -107,7 +124,12 @@ unsafe fn call_whole(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the method lives for ever; the arguments are those that came, behind `this`.
+    // SAFETY: `install` leaked a reference to the method, so it is never freed. CPython passes
+    // `count` arguments and one for each of `names`, by the `# Safety` section, so the slice is
+    // that long. `all` has `this` before them: `count + 1` positional arguments, as
+    // `PyObject_Vectorcall` demands. Without `PY_VECTORCALL_ARGUMENTS_OFFSET` it does not write to
+    // the array. Tests: property/test_both_ways.py (test_values_that_are_refused),
+    // scripts/memcheck.
     unsafe {
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
         let given = std::slice::from_raw_parts(arguments, (count + named) as usize);

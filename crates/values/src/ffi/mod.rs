@@ -1,10 +1,12 @@
-//! The only `unsafe` of this crate: CPython's objects read and made through their C layouts.
+//! The only `unsafe` code of this crate: it reads and makes CPython's objects through their C
+//! layouts.
 //!
-//! Each quick path here has a safe one beside it in [`value`](crate::value), which runs for values
-//! that a quick path does not take, on interpreters that [`quick_path`] does not know, and when
-//! [`quick_path::force_safe`] asks for it. The tests run both.
+//! Each quick path here has a safe path in [`value`](crate::value). The safe path runs for values
+//! that the quick path does not take, on interpreters that [`quick_path`] does not know, and while
+//! [`quick_path::force_safe`] is on. The tests run both.
 #![allow(unsafe_code)]
 
+pub mod append;
 pub mod buffer;
 pub mod bytes;
 pub mod collections;
@@ -31,8 +33,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTzInfo;
 use quick_path::QuickPath;
 
-/// Decides which quick paths are on, and looks up what is needed here, so that nothing is imported,
-/// by Python code, in between.
+/// Decides which quick paths are on. Also looks up the Python objects that this module needs, so
+/// that no import runs Python code while borrowed objects are read.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     PyTzInfo::utc(py)?;
     QuickPath::Encode.decide(py, |py| {
@@ -41,7 +43,7 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
     })?;
     QuickPath::Sets.decide(py, collections::probe_sets)?;
     QuickPath::Decimals.decide(py, decimal::probe)?;
-    // Tried when the first array comes.
+    // Probed when the first array is encoded: `numpy::learn`.
     QuickPath::Arrays.decide(py, |_| Ok(None))?;
     QuickPath::BigInts.decide(py, int::probe_large)?;
     QuickPath::Records.decide(py, make::probe_records)?;

@@ -1,6 +1,6 @@
-//! NumPy arrays, read through the layout that NumPy promises to those who compile against it.
+//! Reads NumPy arrays through the layout that NumPy promises to extensions compiled against it.
 //!
-//! The buffer protocol says the same, and takes longer for it than a vector takes to be copied.
+//! The buffer protocol gives the same facts, but takes longer than copying a vector.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyType};
 use super::probe;
 use super::quick_path::QuickPath;
 
-/// `PyArrayObject_fields`, as far as it is read.
+/// The fields of `PyArrayObject_fields` that are read, and those before them.
 #[repr(C)]
 struct Array {
     head: ffi::PyObject,
@@ -25,7 +25,7 @@ struct Array {
     dtype: *mut ffi::PyObject,
 }
 
-/// The numbers whose arrays are known, in the machine's byte order.
+/// The types of numbers whose arrays are read, in the machine's byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     F32,
@@ -55,7 +55,7 @@ const KINDS: [(Kind, &str); 11] = [
     (Kind::U64, "uint64"),
 ];
 
-/// What was learnt of the NumPy that is loaded. Its objects live for ever.
+/// The objects of the loaded NumPy that arrays are compared with. They are leaked, so never freed.
 struct Known {
     class: *mut ffi::PyTypeObject,
     dtypes: [*mut ffi::PyObject; KINDS.len()],
@@ -64,7 +64,7 @@ struct Known {
 static KNOWN: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
 static TRIED: AtomicBool = AtomicBool::new(false);
 
-/// A row of numbers in an array.
+/// The numbers of a one-dimensional array: `count` of them, `stride` bytes from one to the next.
 pub struct Row {
     pub kind: Kind,
     pub start: *const u8,
@@ -72,8 +72,9 @@ pub struct Row {
     pub stride: isize,
 }
 
-/// Learns the layout of arrays, once somebody has one. Calls NumPy: nothing may be borrowed but
-/// `given`.
+/// Probes the layout of arrays when the first vector is encoded after NumPy was imported. Calls
+/// NumPy, which runs Python code, so the caller must not use borrowed objects across the call;
+/// `given` is kept alive by its own reference.
 #[inline]
 pub fn learn(given: &Bound<'_, PyAny>) {
     if !TRIED.load(Ordering::Relaxed) {
@@ -89,12 +90,12 @@ fn try_to_learn(given: &Bound<'_, PyAny>) {
         modules.get_item("numpy")
     };
     let Ok(Some(numpy)) = loaded() else { return };
-    // Another thread may be importing it.
+    // Another thread may still be importing NumPy.
     let whole = ["ndarray", "dtype", "zeros", "__version__"];
     if !whole.iter().all(|name| numpy.hasattr(*name).unwrap_or(false)) {
         return;
     }
-    // Whatever it was, the buffer protocol goes on to work.
+    // If the probe fails for any reason, arrays are read through the buffer protocol.
     let decided = QuickPath::Arrays.decide(py, |_| {
         Ok(match try_layout(&numpy)? {
             Ok(known) => {
@@ -106,7 +107,9 @@ fn try_to_learn(given: &Bound<'_, PyAny>) {
     });
     if let Err(interrupt) = decided {
         if interrupt.is_instance_of::<PyKeyboardInterrupt>(py) {
-            // SAFETY: the lock is held. It is raised where Python looks for signals next.
+            // SAFETY: the function needs an initialized interpreter, and `py` shows that the GIL is
+            // held. It simulates a SIGINT, so that KeyboardInterrupt is raised when Python next
+            // handles signals. No test runs this line.
             unsafe { ffi::PyErr_SetInterrupt() };
         }
         return;
@@ -114,10 +117,11 @@ fn try_to_learn(given: &Bound<'_, PyAny>) {
     TRIED.store(true, Ordering::Relaxed);
 }
 
-/// Tries the layout on arrays of which everything is known.
+/// Probes the layout on known arrays of each dtype. Returns the objects to compare with, or the
+/// reason why the layout cannot be used.
 fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
     let wrong = || Ok(Err("arrays are not laid out as expected".to_owned()));
-    // What is read is part of the interface that NumPy keeps within a major version.
+    // NumPy keeps this layout compatible within a major version.
     let version: String = numpy.getattr("__version__")?.extract()?;
     if !["1.", "2."].iter().any(|major| version.starts_with(major)) {
         return Ok(Err(format!("tested with NumPy 1 and 2, this is {version}")));
@@ -130,7 +134,7 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
     for ((_, name), place) in KINDS.iter().zip(&mut dtypes) {
         let dtype = numpy.getattr("dtype")?.call1((*name,))?;
         let width: isize = dtype.getattr("itemsize")?.extract()?;
-        // Whatever somebody has put in NumPy's place.
+        // A program may have replaced NumPy's `dtype` by another object.
         if dtype.getattr("name")?.extract::<String>()? != *name
             || name.trim_start_matches(char::is_alphabetic) != (width * 8).to_string()
         {
@@ -145,8 +149,10 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
             return wrong();
         }
         let array = every_other.as_ptr().cast::<Array>();
-        // SAFETY: alive, and an object of at least this size; lengths and strides are followed only
-        // where the number of dimensions and the address are as they should be.
+        // SAFETY: `every_other` keeps the array alive and shows that the GIL is held. Its class is
+        // `class`, as checked above, whose instances are at least as large as `Array`. `lengths`
+        // and `strides` are followed only if the number of dimensions, the address of the data and
+        // the dtype are the expected ones. Tests: unit/test_quick_paths.py (arrays).
         let as_expected = unsafe {
             (*array).dimensions == 1
                 && (*array).data as usize == start
@@ -162,14 +168,20 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
     Ok(Ok(Known { class: class.into_ptr().cast(), dtypes }))
 }
 
-/// The numbers of an exact, one-dimensional `ndarray` of a known dtype.
+/// The numbers of an exact, one-dimensional `ndarray` of a known dtype; `None` for any other
+/// object.
 ///
 /// # Safety
-/// `object` is alive and the interpreter's lock is held. What is returned is good as long as no
-/// Python code runs.
+/// The caller must ensure that `object` is alive and that the GIL is held. It must not use the
+/// result after Python code may have run, which could resize the array or free it.
 #[inline]
 pub unsafe fn row(object: *mut ffi::PyObject) -> Option<Row> {
-    // SAFETY: what is known lives for ever; an object of this class has the layout that was tried.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `KNOWN` is null or
+    // points to a leaked box. The class of `object` is compared first, and instances of it have the
+    // layout that `try_layout` has checked. An array of one dimension has one length and one
+    // stride. Tests: property/test_both_ways_arrays.py, property/test_hostile.py
+    // (test_arrays_that_are_no_row_of_numbers). Benchmark:
+    // "value: vector<float, 1536>, float32 ndarray".
     unsafe {
         let known = KNOWN.load(Ordering::Acquire).as_ref()?;
         if (*object).ob_type != known.class {

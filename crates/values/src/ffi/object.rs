@@ -1,4 +1,4 @@
-//! Objects looked at without a reference of our own.
+//! Reads borrowed objects of exact built-in classes through their C layouts.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -6,19 +6,23 @@ use pyo3::types::{PyBytes, PyDateTime, PyFloat, PyList, PyString, PyTuple, PyTzI
 
 use super::probe;
 use super::quick_path::QuickPath;
-use crate::value::temporal::exact_timestamp;
+use crate::calendar::exact_timestamp;
 
-/// An object whose reference somebody else owns.
+/// A borrowed object: its reference is owned elsewhere.
 pub type Object = *mut ffi::PyObject;
 
-/// The items of an exact `list` or `tuple`: where they are, and how many.
+/// The items of an exact `list` or `tuple`, borrowed; `None` for any other class.
 ///
 /// # Safety
-/// `object` is a valid object and the interpreter's lock is held. What is returned is good until
-/// the next moment in which Python code may run.
+/// The caller must ensure that `object` is alive and that the GIL is held. It must not use the
+/// slice after Python code may have run, which could change the list, nor after `object` is freed.
 #[inline(always)]
 pub unsafe fn items<'a>(object: *mut ffi::PyObject) -> Option<&'a [*mut ffi::PyObject]> {
-    // SAFETY: the type says which layout the object has; a list without items may have no array.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is
+    // compared first, and an exact list or tuple has the layout that is read, which `probe_objects`
+    // has checked. The items of a list without any are not read, since their pointer may be null.
+    // Tests: unit/test_quick_paths.py (encode), property/test_both_ways.py. Benchmark:
+    // "value: list<int> of 100".
     unsafe {
         let class = (*object).ob_type;
         if class == &raw mut ffi::PyList_Type {
@@ -41,10 +45,12 @@ pub unsafe fn items<'a>(object: *mut ffi::PyObject) -> Option<&'a [*mut ffi::PyO
 /// The value of an exact `float`.
 ///
 /// # Safety
-/// As for [`items`].
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn float(object: *mut ffi::PyObject) -> Option<f64> {
-    // SAFETY: an exact float has this layout.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is
+    // compared first, and an exact float has the layout that is read, which `probe_objects` has
+    // checked. Tests: property/test_both_ways.py. Benchmark: "value: double".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyFloat_Type {
             return None;
@@ -53,13 +59,19 @@ pub unsafe fn float(object: *mut ffi::PyObject) -> Option<f64> {
     }
 }
 
-/// The UTF-8 of an exact `str`; `None` where it has none, without an exception.
+/// The UTF-8 of an exact `str`; `None` without an exception if it has none (lone surrogates) or if
+/// there is no memory.
 ///
 /// # Safety
-/// As for [`items`]; the text is good as long as the object is.
+/// The caller must ensure that `object` is alive and that the GIL is held, and that the object
+/// outlives the slice. After `None` for a `str`, it must not use borrowed objects any more: making
+/// the exception may start a GC, which may run Python code.
 #[inline(always)]
 pub unsafe fn text<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
-    // SAFETY: an exact str; what the call returns belongs to it. It runs no Python code.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
+    // compared first. `PyUnicode_AsUTF8AndSize` runs no Python code unless it fails. What it
+    // returns belongs to the `str`, which keeps it until it is freed. Tests:
+    // property/test_both_ways.py, with lone surrogates too. Benchmark: "value: text".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyUnicode_Type {
             return None;
@@ -74,13 +86,16 @@ pub unsafe fn text<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     }
 }
 
-/// What an exact `bytes` holds.
+/// The contents of an exact `bytes`.
 ///
 /// # Safety
-/// As for [`items`]; the bytes are good as long as the object is.
+/// The caller must ensure that `object` is alive and that the GIL is held, and that the object
+/// outlives the slice.
 #[inline(always)]
 pub unsafe fn bytes<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
-    // SAFETY: an exact bytes has this layout.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is
+    // compared first, and an exact `bytes` has the layout that is read, which `probe_objects` has
+    // checked. Tests: property/test_both_ways.py. Benchmark: "value: blob".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyBytes_Type {
             return None;
@@ -91,15 +106,16 @@ pub unsafe fn bytes<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     }
 }
 
-/// Tries how floats, text, bytes, datetimes, lists and tuples are read.
+/// Probes how floats, text, bytes, datetimes, lists and tuples are read.
 pub fn probe_objects(py: Python<'_>) -> PyResult<Option<String>> {
-    // SAFETY, of all here: what is read is alive, and the lock is held; no Python code runs between
-    // a read and the last look at what it gave.
+    // SAFETY, for all blocks of this function: the `Bound`s keep the objects alive, `py` shows that
+    // the GIL is held, and no Python code runs between a read and the last use of what it returned.
+    // Tests: unit/test_quick_paths.py (encode).
     let wrong = |what: &str, good: bool| Ok(probe::read(QuickPath::Encode, what, good, true));
     for number in
         [0.0, -0.0, 1.5, f64::MIN_POSITIVE, f64::INFINITY, f64::from_bits(0x7ff8_0000_0000_1234)]
     {
-        // SAFETY: see above.
+        // SAFETY: as at the beginning of this function.
         let found = unsafe { float(PyFloat::new(py, number).as_ptr()) };
         if found.map(f64::to_bits) != Some(number.to_bits()) {
             return wrong("a float", false);
@@ -107,14 +123,14 @@ pub fn probe_objects(py: Python<'_>) -> PyResult<Option<String>> {
     }
     for sample in ["", "a", "text", "\u{e9}", "\u{20ac}uro", "\u{1f600} \0 end"] {
         let (string, data) = (PyString::new(py, sample), PyBytes::new(py, sample.as_bytes()));
-        // SAFETY: see above.
+        // SAFETY: as at the beginning of this function.
         let (found, raw) = unsafe { (text(string.as_ptr()), bytes(data.as_ptr())) };
         if found != Some(sample.as_bytes()) || raw != Some(sample.as_bytes()) {
             return wrong("text", false);
         }
     }
     let lone = py.eval(c"'\\ud800'", None, None)?;
-    // SAFETY: see above.
+    // SAFETY: as at the beginning of this function.
     if unsafe { text(lone.as_ptr()) }.is_some() {
         return wrong("text that has no UTF-8", false);
     }
@@ -122,7 +138,7 @@ pub fn probe_objects(py: Python<'_>) -> PyResult<Option<String>> {
         let parts: Vec<_> = (0..count).map(|i| PyFloat::new(py, f64::from(i)).into_any()).collect();
         let expected: Vec<_> = parts.iter().map(Bound::as_ptr).collect();
         let (list, tuple) = (PyList::new(py, &parts)?, PyTuple::new(py, &parts)?);
-        // SAFETY: see above.
+        // SAFETY: as at the beginning of this function.
         let good = unsafe {
             items(list.as_ptr()) == Some(&expected) && items(tuple.as_ptr()) == Some(&expected)
         };
@@ -133,7 +149,7 @@ pub fn probe_objects(py: Python<'_>) -> PyResult<Option<String>> {
     let shrunk = PyList::new(py, 0..100)?;
     shrunk.del_slice(3, 100)?;
     let class = py.eval(c"type('Own', (list,), {})()", None, None)?;
-    // SAFETY: see above.
+    // SAFETY: as at the beginning of this function.
     let (shrunk, other) = unsafe { (items(shrunk.as_ptr()), items(class.as_ptr())) };
     if shrunk.is_none_or(|items| items.len() != 3) || other.is_some() {
         return wrong("a list", false);

@@ -1,4 +1,4 @@
-//! What quick paths are tried on: objects of which everything is known.
+//! Compares objects that a quick path reads or makes with known ones.
 
 use std::sync::OnceLock;
 
@@ -8,10 +8,11 @@ use pyo3::types::{PyList, PyType};
 
 use super::quick_path::QuickPath;
 
-/// Has what one probe is shown corrupted: `PATH:WHAT`, for the tests that probes notice it.
+/// The environment variable `PATH:FAULT` that simulates a fault in one probe, so that tests can
+/// check that the probe notices it.
 const CORRUPTED: &str = "_TURBOCQL_TEST_PROBE";
 
-/// What can be wrong with an object that was read or made.
+/// A fault of an object that was read or made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Value,
@@ -31,22 +32,26 @@ impl Fault {
     }
 }
 
-/// Whether a test has asked for this fault in what the probe of a path is shown.
+/// Whether a test simulates this fault in the probe of a quick path.
 pub fn is_corrupted(path: QuickPath, fault: Fault) -> bool {
     static ASKED: OnceLock<Option<String>> = OnceLock::new();
     let asked = ASKED.get_or_init(|| std::env::var(CORRUPTED).ok());
     asked.as_deref().and_then(|asked| asked.split_once(':')) == Some((path.name(), fault.name()))
 }
 
-/// Why what a quick path has read is wrong, if it is.
+/// Compares a value that a quick path has read with the expected one. Returns the reason if they
+/// differ.
 pub fn read<T: PartialEq>(path: QuickPath, what: &str, found: T, expected: T) -> Option<String> {
     let good = found == expected && !is_corrupted(path, Fault::Value);
-    (!good).then(|| format!("{what} was not read as it is"))
+    (!good).then(|| format!("{what} was not read correctly"))
 }
 
-/// Why an object that a quick path has made is wrong, if it is: it is compared with one that Python
-/// has made, in its class, value, hash and size, and by whether the GC tracks it. It has one
-/// reference, which is `made`, unless Python gives the same object to all.
+/// Compares an object that a quick path has made with one that Python has made: class, value, hash
+/// and size, whether the GC tracks it, and reference count. Returns the reason if one of them
+/// differs.
+///
+/// The only reference to the object must be `made`, unless it is the same object as `expected`,
+/// such as True.
 pub fn made(
     path: QuickPath,
     what: &str,
@@ -72,31 +77,35 @@ pub fn made(
         return wrong("hash");
     }
     let size = pyo3::intern!(py, "__sizeof__");
-    // A list may have room for more.
+    // The size of a list depends on its capacity, which may be larger than needed.
     if !made.is_instance_of::<PyList>()
         && !made.call_method0(size)?.eq(expected.call_method0(size)?)?
     {
         return wrong("size");
     }
-    // SAFETY: both are alive, and the lock is held.
+    // SAFETY: both functions need a live object and the GIL; `made` has a reference to it and shows
+    // that the GIL is held. Tests: unit/test_quick_paths.py.
     let (is_tracked, count) =
         unsafe { (ffi::PyObject_GC_IsTracked(made.as_ptr()) != 0, ffi::Py_REFCNT(made.as_ptr())) };
     if is_tracked != tracked {
         if is_corrupted(path, Fault::Tracking) {
             flip_tracking(made);
         }
-        return wrong("relation to the GC");
+        return wrong("state of GC tracking");
     }
     if count != 1 && !made.is(expected) {
-        return wrong("count of references");
+        return wrong("reference count");
     }
     drop(extra);
     Ok(None)
 }
 
-/// Has the GC track an object that it does not track, or the reverse.
+/// Makes the GC track an object that it does not track, or the reverse.
 fn flip_tracking(object: &Bound<'_, PyAny>) {
-    // SAFETY: alive, and the lock is held; only an object that the GC can track is told of.
+    // SAFETY: `object` keeps the object alive and shows that the GIL is held. Both GC functions
+    // need an object with a GC head, which `Py_TPFLAGS_HAVE_GC` means, and `PyObject_GC_Track` one
+    // that is not tracked, as checked here. Tests: unit/test_quick_paths.py
+    // (test_each_probe_notices_what_is_wrong).
     unsafe {
         if ffi::PyType_HasFeature(object.get_type_ptr(), ffi::Py_TPFLAGS_HAVE_GC) == 0 {
             return;
@@ -109,20 +118,24 @@ fn flip_tracking(object: &Bound<'_, PyAny>) {
     }
 }
 
-/// How many references there are to an object.
+/// The reference count of an object.
 pub fn references<T>(object: &Bound<'_, T>) -> isize {
-    // SAFETY: alive, and the lock is held.
+    // SAFETY: `Py_REFCNT` needs a live object; `object` has a reference to it, and shows that the
+    // GIL is held. Tests: unit/test_quick_paths.py.
     unsafe { ffi::Py_REFCNT(object.as_ptr()) }
 }
 
-/// Why classes do not keep their functions where they are looked for, if so: what CPython itself tells
-/// of them is compared with what is read.
+/// Compares the fields of `PyTypeObject` that quick paths read with the results of CPython's public
+/// functions. Returns the reason if they differ.
 pub fn classes(py: Python<'_>) -> PyResult<Option<String>> {
     let samples = [c"type('Sample', (tuple,), {})", c"type('Sample', (), {'__slots__': ('own',)})"];
     for sample in samples {
         let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
         let class = class.as_type_ptr();
-        // SAFETY: a class that is alive, and numbers of slots. What is read is compared, not called.
+        // SAFETY: `class` points to the class that `py.eval` returned. The `Bound` it came from is
+        // shadowed, not dropped, so the class is alive; `py` shows that the GIL is held. The slot
+        // numbers are those of CPython's headers. The function pointers are compared, not called.
+        // Tests: unit/test_quick_paths.py (records, rows, decode).
         let same = unsafe {
             let told = |slot| ffi::PyType_GetSlot(class, slot) as usize;
             let allocate = (*class).tp_alloc.map_or(0, |function| function as usize);
@@ -134,7 +147,7 @@ pub fn classes(py: Python<'_>) -> PyResult<Option<String>> {
                     == i32::from(flags & ffi::Py_TPFLAGS_HEAPTYPE != 0)
         };
         if !same {
-            return Ok(Some("a class does not have its functions where they should be".to_owned()));
+            return Ok(Some("the functions of a class are not at the expected offsets".to_owned()));
         }
     }
     Ok(None)

@@ -1,9 +1,8 @@
-//! Which quick paths this process takes.
+//! Decides which quick paths are on in this process.
 //!
-//! A quick path reads or writes C layouts, or calls symbols, that CPython does not promise. It is on
-//! when the interpreter is one of those it was tested with, and when it has passed a probe on
-//! objects of which everything is known. Any other interpreter, also a future one, gets the safe
-//! way.
+//! A quick path reads or writes C layouts, or calls symbols, that CPython does not promise. It is
+//! on if it was tested with this version of the interpreter and has passed a probe on known
+//! objects. On any other interpreter, including future ones, the safe path is taken.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -12,15 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
 
-/// Minor versions of CPython 3 that every quick path was tested with: `make check-pythons`.
+/// The minor versions of CPython 3 with which `make check-pythons` has tested every quick path.
 const TESTED: std::ops::RangeInclusive<u8> = 10..=15;
 
-/// Has the interpreter taken for another version: for the tests of the safe way.
+/// The environment variable with another version for the interpreter, for tests of the safe path.
 const OTHER_VERSION: &str = "_TURBOCQL_TEST_INTERPRETER";
 
 macro_rules! quick_paths {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// A quick path, by what it reads, makes or replaces.
+        /// A quick path, named after the objects that it reads or makes, or the function that it
+        /// replaces.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum QuickPath {
             $($(#[$doc])* $name,)*
@@ -29,7 +29,7 @@ macro_rules! quick_paths {
         impl QuickPath {
             const ALL: &[QuickPath] = &[$(QuickPath::$name,)*];
 
-            /// What users know it by.
+            /// The name that users see.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(QuickPath::$name => $text,)*
@@ -42,21 +42,21 @@ macro_rules! quick_paths {
 quick_paths! {
     /// Numbers, text, bytes, dates, lists, tuples and dicts to bytes.
     Encode = "encode",
-    /// Elements of sets, by CPython's own iteration.
+    /// Elements of sets to bytes, by CPython's private function that iterates over a set.
     Sets = "sets",
-    /// Attributes of objects that stand for user-defined types, for the accelerator.
+    /// Attributes of objects that are values of user-defined types, for the accelerator.
     Attributes = "attributes",
-    /// Attributes that may be missing, without an exception.
+    /// Lookups of attributes that may be missing, without an exception.
     Lookups = "lookups",
-    /// The number that changes with a class, for the accelerator.
+    /// The version tags of classes, for the accelerator.
     Versions = "versions",
-    /// The digits of a `Decimal`.
+    /// The digits of a `Decimal`, read.
     Decimals = "decimals",
-    /// The fields of NumPy's arrays.
+    /// The fields of NumPy's arrays, read.
     Arrays = "arrays",
-    /// Integers above 63 bits.
+    /// Integers of more than 63 bits, made.
     BigInts = "big ints",
-    /// Text, dates, lists and numbers, made past the functions of their classes.
+    /// Text, dates, lists and numbers, made without calling their classes.
     Decode = "decode",
     /// Slots of `uuid.UUID`, written and read.
     Uuids = "uuids",
@@ -68,18 +68,18 @@ quick_paths! {
     Records = "records",
     /// Pages to rows, filled in place.
     Rows = "rows",
-    /// `Serializer.serialize` past the general way of calls.
+    /// `Serializer.serialize` as a C function, without pyo3's code around calls.
     Serialize = "serialize",
-    /// Results of coroutines without a `StopIteration`.
+    /// Results of coroutines, returned without a `StopIteration`.
     Coroutines = "coroutines",
-    /// What asyncio's loop runs next, made past `call_soon`.
+    /// Handles that asyncio's event loop runs next, made without `call_soon`.
     Handles = "handles",
 }
 
-/// Whether a quick path is on, and why not.
+/// Whether a quick path is on, and if not, the reason.
 struct State {
     on: AtomicBool,
-    /// That of the last probe, whatever [`force_safe`] says.
+    /// Whether the last probe has passed; [`force_safe`] does not change it.
     probed: AtomicBool,
     reason: Mutex<Option<String>>,
 }
@@ -91,17 +91,20 @@ static STATES: [State; QuickPath::ALL.len()] = [const {
 static FORCED_SAFE: AtomicBool = AtomicBool::new(false);
 
 impl QuickPath {
-    /// Whether it is taken.
+    /// Whether the quick path is on.
     #[inline(always)]
     pub fn is_on(self) -> bool {
         STATES[self as usize].on.load(Ordering::Relaxed)
     }
 
-    /// Decides whether it is taken: a probe returns why it is not to be, if so.
+    /// Decides whether the quick path is on, and returns it, without regard to [`force_safe`].
+    /// `probe` runs if the interpreter is a tested one. It returns the reason if the path must be
+    /// off.
     ///
     /// # Errors
-    /// MemoryError, and what is no `Exception`, such as a KeyboardInterrupt. Any other error of a probe
-    /// is a reason not to take the path.
+    /// Returns a MemoryError, or an exception that is not an `Exception`, such as
+    /// KeyboardInterrupt. Any other error of the probe turns the path off, with the error as the
+    /// reason.
     pub fn decide(
         self,
         py: Python<'_>,
@@ -129,7 +132,7 @@ impl QuickPath {
     }
 }
 
-/// Why quick paths are not for this interpreter; `None` where they were tested with it.
+/// The reason why quick paths are off for this interpreter; `None` if they were tested with it.
 fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
     let sys = py.import("sys")?;
     let implementation: String = sys.getattr("implementation")?.getattr("name")?.extract()?;
@@ -145,12 +148,13 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
             "tested with CPython 3.{first} to 3.{last}, this is {implementation} {version}"
         )));
     }
-    // Layouts may move until there is a release candidate.
+    // Layouts may change until the first release candidate.
     let level: String = sys.getattr("version_info")?.get_item(3)?.extract()?;
     if level == "alpha" || level == "beta" {
         return Ok(Some(format!("tested with releases of CPython, this is {version} {level}")));
     }
-    // Builds that other extensions may be shared with, so that only the interpreter itself tells.
+    // Extensions can be shared between these builds and usual ones, so the interpreter is asked
+    // when it runs, and not when turbocql is compiled.
     let flags = [
         ("gettotalrefcount", "for debugging (Py_DEBUG)"),
         ("getobjects", "to trace references (Py_TRACE_REFS)"),
@@ -164,12 +168,12 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
         return Ok(Some("not tested with an interpreter built without the GIL".to_owned()));
     }
     if cfg!(not(target_pointer_width = "64")) {
-        return Ok(Some("not tested where addresses have other than 64 bits".to_owned()));
+        return Ok(Some("tested only where addresses have 64 bits".to_owned()));
     }
     Ok(None)
 }
 
-/// Each quick path: its name, whether it is on, and why it is not.
+/// For each quick path: its name, whether it is on, and if not, the reason.
 #[pyfunction]
 pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
     let all = QuickPath::ALL.iter();
@@ -181,13 +185,13 @@ pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
     .collect()
 }
 
-/// Takes the safe way for everything that is decided value by value, or no longer: for tests of
-/// that way.
+/// Turns off all quick paths that are chosen value by value, or turns on again those whose probe
+/// has passed. For tests of the safe path.
 #[pyfunction]
 pub fn force_safe(force: bool) {
     FORCED_SAFE.store(force, Ordering::Relaxed);
     for (path, state) in QuickPath::ALL.iter().zip(&STATES) {
-        // Once they are installed, these stay.
+        // These replace slots and methods when the module is imported, which is not undone.
         if matches!(path, QuickPath::Coroutines | QuickPath::Handles | QuickPath::Serialize) {
             continue;
         }

@@ -1,6 +1,4 @@
-//! Pages to lists of rows, in one pass.
-
-use std::ptr;
+//! Decodes pages to lists of rows, in one pass.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -11,23 +9,23 @@ use turbocql_codec::{Malformed, page};
 use super::make::{allocate_tuple, record};
 use super::probe;
 use super::quick_path::QuickPath;
-use crate::value::decode::Decoder;
-use crate::value::{Failure, HostPlan};
+use crate::failure::Failure;
 
 type Object = *mut ffi::PyObject;
 
-/// What rows are made as.
+/// The Python objects that rows become.
 pub enum Kind<'a, 'py> {
     Tuple,
-    /// A named tuple class of ours.
+    /// An instance of a named tuple class that turbocql made.
     Named(&'a Bound<'py, PyType>),
-    /// A dict with the names of the columns as keys and None as values, and these names.
+    /// A copy of a template: an exact dict with the names of the columns as keys and None as
+    /// values. The second field has these names in the order of the columns.
     Dict(&'a Bound<'py, PyDict>, &'a [Py<PyString>]),
 }
 
-/// Why rows could not be made.
+/// The reason why rows could not be made.
 pub enum Stopped {
-    /// A cell of this column, counted from 0.
+    /// A cell could not be decoded. The number of its column counts from 0.
     Cell(usize, Box<Failure>),
     Malformed(Malformed),
     Raised(PyErr),
@@ -39,82 +37,78 @@ impl From<PyErr> for Stopped {
     }
 }
 
-/// The next `count` rows of a page. `atomic` says that no cell can hold a reference to another
-/// object.
+/// Makes the values of rows.
+pub trait Values<'py> {
+    /// The number of values in a row.
+    fn width(&self) -> usize;
+
+    /// Makes the value of a cell, or of null for `None`. `column` is below [`Values::width`].
+    fn value(&self, column: usize, cell: Option<&[u8]>) -> Result<Bound<'py, PyAny>, Stopped>;
+}
+
+/// Decodes the next `count` rows of a page. If `atomic`, no value can form reference cycles, so
+/// rows are left untracked by the GC.
 pub fn rows<'py>(
-    decoder: &Decoder<'py>,
-    plans: &[HostPlan],
+    py: Python<'py>,
+    values: &impl Values<'py>,
     cells: &mut PageCells<'_>,
     count: usize,
     kind: &Kind<'_, 'py>,
     atomic: bool,
 ) -> Result<Bound<'py, PyList>, Stopped> {
-    if plans.is_empty() && count > 0 {
+    if values.width() == 0 && count > 0 {
         return Err(Stopped::Malformed(Malformed::Invalid("rows without columns")));
     }
     if !QuickPath::Rows.is_on() {
-        return safe_rows(decoder, plans, cells, count, kind);
+        return safe_rows(py, values, cells, count, kind);
     }
-    let width = plans.len() as isize;
+    let (width, tracked) = (values.width() as isize, !atomic);
     match kind {
-        Kind::Tuple => fill(
-            decoder.py,
-            &Decoded { decoder, plans },
-            cells,
-            count,
-            &Tuples { class: None, width, tracked: !atomic },
-        ),
+        Kind::Tuple => fill(py, values, cells, count, &Tuples { class: None, width, tracked }),
         Kind::Named(class) => {
             let class = class.as_type_ptr();
-            // SAFETY: a class that is alive.
+            // SAFETY: the function needs a live class, to which `kind` has a reference, and the
+            // GIL, which `py` shows is held. Tests: unit/test_rows_decoder.py
+            // (test_rows_as_named_tuples). Benchmark: "page: 5000x10 to named".
             let subclass =
                 unsafe { ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_TUPLE_SUBCLASS) != 0 };
             if !subclass {
-                let reason = "a record is of a subclass of tuple";
+                let reason = "the class of a record must be a subclass of tuple";
                 return Err(pyo3::exceptions::PyTypeError::new_err(reason).into());
             }
-            let tracked = !atomic;
-            fill(
-                decoder.py,
-                &Decoded { decoder, plans },
-                cells,
-                count,
-                &Tuples { class: Some(class), width, tracked },
-            )
+            fill(py, values, cells, count, &Tuples { class: Some(class), width, tracked })
         }
         Kind::Dict(template, names) => {
-            let template = template.as_ptr();
-            fill(decoder.py, &Decoded { decoder, plans }, cells, count, &Dicts { template, names })
+            fill(py, values, cells, count, &Dicts { template: template.as_ptr(), names })
         }
     }
 }
 
-/// The same, by functions that are there for everybody.
+/// The safe path of [`rows`], with public functions of CPython only.
 #[cold]
 fn safe_rows<'py>(
-    decoder: &Decoder<'py>,
-    plans: &[HostPlan],
+    py: Python<'py>,
+    values: &impl Values<'py>,
     cells: &mut PageCells<'_>,
     count: usize,
     kind: &Kind<'_, 'py>,
 ) -> Result<Bound<'py, PyList>, Stopped> {
-    let (py, list) = (decoder.py, PyList::empty(decoder.py));
-    let mut values = Vec::with_capacity(plans.len());
+    let list = PyList::empty(py);
+    let mut row = Vec::with_capacity(values.width());
     for _ in 0..count {
-        for (column, plan) in plans.iter().enumerate() {
+        for column in 0..values.width() {
             let cell = cells.next_cell().map_err(Stopped::Malformed)?;
-            let value = decoder.cell(plan, cell);
-            values.push(value.map_err(|failure| Stopped::Cell(column, failure))?);
+            row.push(values.value(column, cell)?);
         }
         let row = match kind {
-            Kind::Tuple => PyTuple::new(py, values.drain(..))?.into_any(),
-            Kind::Named(class) => record(class.as_any(), &mut values)?,
+            Kind::Tuple => PyTuple::new(py, row.drain(..))?.into_any(),
+            Kind::Named(class) => record(class.as_any(), &mut row)?,
             Kind::Dict(template, names) => {
-                let row = template.copy()?;
-                for (name, value) in names.iter().zip(values.drain(..)) {
-                    row.set_item(name, value)?;
+                let made = template.copy()?;
+                for (name, value) in names.iter().zip(row.drain(..)) {
+                    made.set_item(name, value)?;
                 }
-                row.into_any()
+                made.into_any()
             }
         };
         list.append(row)?;
@@ -122,27 +116,46 @@ fn safe_rows<'py>(
     Ok(list)
 }
 
-/// One kind of row.
+/// Makes one kind of row.
 trait Rows {
-    /// A new row without values, or null with an exception.
+    /// Makes a row without values. Returns an owned reference, or null with an exception.
+    ///
+    /// # Safety
+    /// The caller must ensure that the GIL is held.
     unsafe fn begin(&self) -> Object;
-    /// Puts a value, of which the reference is the row's from then on, or gone.
+    /// Sets a value of a row and takes over the reference to it, also on failure. Returns false
+    /// with an exception on failure.
+    ///
+    /// # Safety
+    /// The caller must ensure that `row` comes from [`Rows::begin`] of this object and is not
+    /// ended, that `column` is below its width and not set yet, that `value` is an owned reference,
+    /// and that the GIL is held.
     unsafe fn put(&self, row: Object, column: usize, value: Object) -> bool;
-    /// Says that all values are there.
+    /// Ends a row, all of whose values are set.
+    ///
+    /// # Safety
+    /// The caller must ensure that `row` comes from [`Rows::begin`] of this object, that all its
+    /// values are set, that this is called once for it, and that the GIL is held.
     unsafe fn end(&self, row: Object);
 }
 
+/// Tuples, or instances of a named tuple class.
 struct Tuples {
     class: Option<*mut ffi::PyTypeObject>,
     width: isize,
-    /// Whether a row may be part of a cycle, for which the collector must know it.
+    /// Whether a row may be part of a reference cycle, so that the GC must track it.
     tracked: bool,
 }
 
 impl Rows for Tuples {
     #[inline(always)]
     unsafe fn begin(&self) -> Object {
-        // SAFETY: memory as the class gives it, empty; the collector does not see it unfinished.
+        // SAFETY: the GIL is held, by the `# Safety` section of `Rows`. `class` is a subclass of
+        // tuple that turbocql's Python code made: `rows` has checked that it is one, and its `Kind`
+        // keeps it alive. `width` is the number of columns, so not negative. `PyObject_GC_UnTrack`
+        // accepts objects that are not tracked. Tests: unit/test_quick_paths.py (rows),
+        // property/test_hostile_results.py. Benchmarks: "page: 5000x10 to tuples",
+        // "page: 5000x10 to named".
         unsafe {
             let row = match self.class {
                 None => ffi::PyTuple_New(self.width),
@@ -157,7 +170,10 @@ impl Rows for Tuples {
 
     #[inline(always)]
     unsafe fn put(&self, row: Object, column: usize, value: Object) -> bool {
-        // SAFETY: a new tuple of as many places.
+        // SAFETY: `row` is a new tuple that no other code sees, and `column` is below its width and
+        // still empty, by the `# Safety` section of `Rows`. The tuple takes over the reference.
+        // Tests: property/test_both_ways_decode.py (test_random_pages). Benchmark:
+        // "page: 5000x10 to tuples".
         unsafe { ffi::PyTuple_SET_ITEM(row, column as isize, value) };
         true
     }
@@ -165,12 +181,17 @@ impl Rows for Tuples {
     #[inline(always)]
     unsafe fn end(&self, row: Object) {
         if self.tracked {
-            // SAFETY: it was not tracked before.
+            // SAFETY: `PyObject_GC_Track` demands an object that is untracked and valid: `begin`
+            // has untracked the row, and all values are set, by the `# Safety` section of `Rows`.
+            // It is not the shared empty tuple: `page::cells` refuses rows without columns. Tests:
+            // unit/test_rows_decoder.py (test_what_the_collector_knows_of_rows),
+            // property/test_hostile_results.py (test_rows_in_cycles_are_collected).
             unsafe { ffi::PyObject_GC_Track(row.cast()) };
         }
     }
 }
 
+/// Dicts, each a copy of the template with the values set.
 struct Dicts<'a> {
     template: Object,
     names: &'a [Py<PyString>],
@@ -179,14 +200,19 @@ struct Dicts<'a> {
 impl Rows for Dicts<'_> {
     #[inline(always)]
     unsafe fn begin(&self) -> Object {
-        // SAFETY: an exact dict. Its copy has all keys where they belong, so that putting values
-        // neither hashes nor grows.
+        // SAFETY: the GIL is held, by the `# Safety` section of `Rows`. `template` is an exact
+        // dict, which its `Kind` keeps alive. The copy has all the keys already, so setting values
+        // does not make it grow. Tests: unit/test_quick_paths.py (rows), unit/test_rows_decoder.py
+        // (test_rows_as_dicts). Benchmark: "page: 5000x10 to dicts".
         unsafe { ffi::PyDict_Copy(self.template) }
     }
 
     #[inline(always)]
     unsafe fn put(&self, row: Object, column: usize, value: Object) -> bool {
-        // SAFETY: an exact dict, a key that is alive, and a reference that is ours to give up.
+        // SAFETY: `row` is an exact dict and `value` an owned reference, by the `# Safety` section
+        // of `Rows`; `names` keeps the key alive. `PyDict_SetItem` takes references of its own, so
+        // that of `value` is given up here. Tests: unit/test_rows_decoder.py (test_rows_as_dicts),
+        // property/test_standing_still.py. Benchmark: "page: 5000x10 to dicts".
         unsafe {
             let done = ffi::PyDict_SetItem(row, self.names[column].as_ptr(), value) == 0;
             ffi::Py_DECREF(value);
@@ -198,48 +224,11 @@ impl Rows for Dicts<'_> {
     unsafe fn end(&self, _row: Object) {}
 }
 
-/// What makes the values of a row.
-pub trait Values {
-    fn width(&self) -> usize;
-
-    /// A new reference to the value of a cell.
-    ///
-    /// # Safety
-    /// The interpreter's lock is held, and the column one of so many.
-    unsafe fn value(&self, column: usize, cell: Option<&[u8]>) -> Result<Object, Stopped>;
-}
-
-struct Decoded<'a, 'py> {
-    decoder: &'a Decoder<'py>,
-    plans: &'a [HostPlan],
-}
-
-impl Values for Decoded<'_, '_> {
-    #[inline(always)]
-    fn width(&self) -> usize {
-        self.plans.len()
-    }
-
-    #[inline(always)]
-    unsafe fn value(&self, column: usize, cell: Option<&[u8]>) -> Result<Object, Stopped> {
-        let plan = &self.plans[column];
-        let value = match (cell, &self.decoder.maker) {
-            // SAFETY: the caller's word.
-            (Some(bytes), Some(maker)) => unsafe { maker.value(plan, bytes) },
-            _ => ptr::null_mut(),
-        };
-        if !value.is_null() {
-            return Ok(value);
-        }
-        let decoded = self.decoder.cell(plan, cell);
-        Ok(decoded.map_err(|failure| Stopped::Cell(column, failure))?.into_ptr())
-    }
-}
-
-/// The next `count` rows of a page, as tuples of what somebody else makes of their cells.
+/// Decodes the next `count` rows of a page to tuples, with values that the accelerator makes.
+/// `atomic` is as for [`rows`].
 pub fn tuples<'py>(
     py: Python<'py>,
-    values: &impl Values,
+    values: &impl Values<'py>,
     cells: &mut PageCells<'_>,
     count: usize,
     atomic: bool,
@@ -248,26 +237,31 @@ pub fn tuples<'py>(
     fill(py, values, cells, count, &Tuples { class: None, width, tracked: !atomic })
 }
 
-/// The next row, as [`tuples`] makes them.
+/// Decodes the next row of a page to a tuple, as [`tuples`] does. The GC tracks it.
 pub fn tuple<'py>(
     py: Python<'py>,
-    values: &impl Values,
+    values: &impl Values<'py>,
     cells: &mut PageCells<'_>,
 ) -> Result<Bound<'py, PyAny>, Stopped> {
     let kind = Tuples { class: None, width: values.width() as isize, tracked: true };
     row(py, values, cells, &kind)
 }
 
+/// Makes a list of `count` rows.
 #[inline(always)]
 fn fill<'py>(
     py: Python<'py>,
-    values: &impl Values,
+    values: &impl Values<'py>,
     cells: &mut PageCells<'_>,
     count: usize,
     kind: &impl Rows,
 ) -> Result<Bound<'py, PyList>, Stopped> {
-    // SAFETY: the lock is held, as `py` shows. The list is new, and the collector does not see it
-    // before it is full; a list and a tuple pass over places that are still empty when they go.
+    // SAFETY: `py` shows that the GIL is held. The list is new and has `count` empty items; each is
+    // set once to an owned reference, which the list takes over. The list is untracked until all
+    // are set, so Python code that runs meanwhile cannot reach it. If a row fails, the list is
+    // freed with empty items, which its deallocation skips. Tests:
+    // property/test_hostile_results.py, property/test_both_ways_decode.py
+    // (test_damaged_results_have_the_same_outcome). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
         ffi::PyObject_GC_UnTrack(list.as_ptr().cast());
@@ -280,21 +274,26 @@ fn fill<'py>(
     }
 }
 
+/// Makes one row.
 #[inline(always)]
 fn row<'py>(
     py: Python<'py>,
-    values: &impl Values,
+    values: &impl Values<'py>,
     cells: &mut PageCells<'_>,
     kind: &impl Rows,
 ) -> Result<Bound<'py, PyAny>, Stopped> {
-    // SAFETY: the lock is held, as `py` shows; a row is of as many values, and the collector does not
-    // see it before all are there.
+    // SAFETY: `py` shows that the GIL is held. `begin` makes a row of `values.width()` values; each
+    // column is set once to an owned reference, and `end` is called after the last. A tuple is
+    // untracked until then, so Python code that runs meanwhile cannot reach it; a dict is valid at
+    // any time. If a value fails, the row is freed with empty items, which its deallocation skips.
+    // Tests: property/test_hostile_results.py, property/test_both_ways_decode.py
+    // (test_damaged_results_have_the_same_outcome). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let row = Bound::from_owned_ptr_or_err(py, kind.begin())?;
         for column in 0..values.width() {
             let cell = cells.next_cell().map_err(Stopped::Malformed)?;
             let value = values.value(column, cell)?;
-            if !kind.put(row.as_ptr(), column, value) {
+            if !kind.put(row.as_ptr(), column, value.into_ptr()) {
                 return Err(PyErr::fetch(py).into());
             }
         }
@@ -303,7 +302,7 @@ fn row<'py>(
     }
 }
 
-/// Tries how pages become rows.
+/// Probes how rows are made.
 pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     let wrong = probe::classes(py)?;
     if wrong.is_some() {
@@ -313,7 +312,7 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
     let parts = [PyString::new(py, "a part of a row"), PyString::new(py, "another part")];
     let expected = [class.call1((&parts[0], &parts[1]))?, PyTuple::new(py, &parts)?.into_any()];
-    // Two rows of two empty cells, in place of which the parts are given.
+    // Two rows of two empty cells. `Parts` returns the known strings as their values.
     let block = [0; 16];
     for (class, expected) in [Some(class.as_type_ptr()), None].into_iter().zip(&expected) {
         for tracked in [true, false] {
@@ -324,7 +323,7 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
                 return Ok(Some("rows could not be made".to_owned()));
             };
             let made = PyList::new(py, [expected, expected])?;
-            // What the list holds has a reference too many for this.
+            // A row is compared only after the list is freed: `probe::made` expects one reference.
             let wrong = probe::made(QuickPath::Rows, "a list of rows", &list, &made, true)?;
             if wrong.is_some() {
                 return Ok(wrong);
@@ -337,7 +336,7 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
             }
             drop(last);
             if before != parts.each_ref().map(|part| probe::references(part)) {
-                return Ok(Some("rows did not give up what they held".to_owned()));
+                return Ok(Some("rows did not release their references".to_owned()));
             }
         }
     }
@@ -363,15 +362,15 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     ))
 }
 
-/// Known objects in the place of cells.
+/// Returns known objects as the values of cells.
 struct Parts<'a, 'py>(&'a [Bound<'py, PyString>; 2]);
 
-impl Values for Parts<'_, '_> {
+impl<'py> Values<'py> for Parts<'_, 'py> {
     fn width(&self) -> usize {
         self.0.len()
     }
 
-    unsafe fn value(&self, column: usize, _cell: Option<&[u8]>) -> Result<Object, Stopped> {
-        Ok(self.0[column].clone().into_any().into_ptr())
+    fn value(&self, column: usize, _cell: Option<&[u8]>) -> Result<Bound<'py, PyAny>, Stopped> {
+        Ok(self.0[column].clone().into_any())
     }
 }

@@ -1,83 +1,131 @@
-//! Single values of Python's own classes, as the bytes of fixed-width CQL types.
+//! Values of exact built-in classes to the bytes of CQL types of fixed width.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyDateTime;
+use pyo3::types::{PyDate, PyDateTime};
+use turbocql_codec::types;
 
 use super::dialect::Dialect;
 use super::int::{self, small};
 use super::object::{Object, float};
 use super::slots;
-use crate::value::numbers::narrow;
+use crate::binary32::narrow;
+use crate::calendar::days_of;
 
-/// A Python float, or an int below 63 bits, as binary64.
+/// An exact `float`, or an exact `int` of at most 60 bits, as binary64.
 ///
 /// # Safety
-/// `object` is alive, and the GIL is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
-    // SAFETY: the caller's word.
+    // SAFETY: `float` and `small` demand what the `# Safety` section does. Tests:
+    // property/test_both_ways.py (double). Benchmark: "value: double".
     unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }.map(f64::to_be_bytes)
 }
 
-/// The same as binary32; `None` beyond its range.
+/// An exact `float`, or an exact `int` of at most 60 bits, as binary32; `None` beyond the range of
+/// binary32.
 ///
 /// # Safety
-/// `object` is alive, and the GIL is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
-    // SAFETY: the caller's word.
+    // SAFETY: `float` and `small` demand what the `# Safety` section does. Tests:
+    // property/test_both_ways.py (float).
     let wide = unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }?;
     narrow(wide).map(f32::to_be_bytes)
 }
 
-/// A Python int as 32 bits; `None` beyond them.
+/// An exact `int` as 32 bits; `None` beyond their range.
 ///
 /// # Safety
-/// `object` is alive, and the GIL is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_int(object: Object) -> Option<[u8; 4]> {
-    // SAFETY: the caller's word.
+    // SAFETY: `small` demands what the `# Safety` section does. Tests: property/test_both_ways.py
+    // (int). Benchmark: "value: int".
     i32::try_from(unsafe { small(object) }?).ok().map(i32::to_be_bytes)
 }
 
-/// A Python int as 64 bits; `None` beyond them.
+/// An exact `int` of at most 60 bits, as 64 bits; `None` for a larger one, which the safe path
+/// takes.
 ///
 /// # Safety
-/// `object` is alive, and the GIL is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
-    // SAFETY: the caller's word.
+    // SAFETY: `small` demands what the `# Safety` section does. Tests: property/test_both_ways.py
+    // (bigint). Benchmark: "value: bigint".
     unsafe { small(object) }.map(i64::to_be_bytes)
 }
 
-/// An object as pyo3 has it.
+/// A borrowed object as pyo3's type for it.
 ///
 /// # Safety
-/// As for [`put_cell`]; and what is done with it runs no Python code.
+/// The caller must ensure that `object` is alive and that the GIL is held, for as long as the
+/// `Borrowed` is used. It must not run Python code meanwhile, which could free the object.
 #[inline(always)]
 pub unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
-    // SAFETY: the caller's word.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Tests:
+    // property/test_both_ways.py (date, timestamp, decimal).
     unsafe { Borrowed::from_ptr(Python::assume_attached(), object) }
+}
+
+/// An exact `int` as 16 bits; `None` beyond their range.
+///
+/// # Safety
+/// The caller must ensure that `object` is alive and that the GIL is held.
+#[inline(always)]
+pub unsafe fn as_smallint(object: Object) -> Option<[u8; 2]> {
+    // SAFETY: `small` demands what the `# Safety` section does. Tests: property/test_both_ways.py
+    // (smallint).
+    i16::try_from(unsafe { small(object) }?).ok().map(i16::to_be_bytes)
+}
+
+/// An exact `int` as 8 bits; `None` beyond their range.
+///
+/// # Safety
+/// The caller must ensure that `object` is alive and that the GIL is held.
+#[inline(always)]
+pub unsafe fn as_tinyint(object: Object) -> Option<[u8; 1]> {
+    // SAFETY: `small` demands what the `# Safety` section does. Tests: property/test_both_ways.py
+    // (tinyint).
+    i8::try_from(unsafe { small(object) }?).ok().map(i8::to_be_bytes)
+}
+
+/// An exact `datetime.date`, as the bytes of a CQL date.
+///
+/// # Safety
+/// The caller must ensure that `object` is alive and that the GIL is held.
+#[inline(always)]
+pub unsafe fn as_date(object: Object) -> Option<[u8; 4]> {
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `given` is used
+    // only to compare the class and to read the fields of a `date`, which runs no Python code.
+    // Tests: property/test_both_ways.py (date).
+    let given = unsafe { borrowed(object) };
+    given.cast_exact::<PyDate>().ok().map(|date| types::date::to_bytes(days_of(&*date)))
 }
 
 /// Whether an object is `None`.
 ///
 /// # Safety
-/// `object` is alive, and the GIL is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn is_none(object: Object) -> bool {
-    // SAFETY: the address of a singleton.
+    // SAFETY: the address of None is only compared. `Py_None` returns it without any access to an
+    // object. Tests: property/test_both_ways.py (test_random_values_alone_and_inside).
     object == unsafe { ffi::Py_None() }
 }
 
-/// A Python bool.
+/// `True` or `False`, as one byte.
 ///
 /// # Safety
-/// `object` is alive, and the GIL is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
-    // SAFETY: addresses of singletons.
+    // SAFETY: the addresses of True and False are only compared; the two functions return them
+    // without any access to an object. Tests: property/test_both_ways.py (boolean). Benchmark:
+    // "value: boolean".
     unsafe {
         if object == ffi::Py_True() {
             Some([1])
@@ -89,13 +137,16 @@ pub unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
     }
 }
 
-/// Milliseconds of an exact `datetime`.
+/// Milliseconds of an exact `datetime`; `None` where the dialect does not take it.
 ///
 /// # Safety
-/// `object` is alive, and the GIL is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
-    // SAFETY: the caller's word; what is done with it runs no Python code.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `given` is used
+    // only to compare the class and to read the fields of a `datetime`, in all dialects, which runs
+    // no Python code: its time zone is compared by address. Tests: property/test_both_ways.py
+    // (timestamp), accel/compare.py. Benchmark: "value: timestamp, datetime".
     let given = unsafe { borrowed(object) };
     let exact = given.cast_exact::<PyDateTime>().ok()?;
     D::milliseconds(&exact).map(i64::to_be_bytes)
@@ -104,15 +155,19 @@ pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
 /// The bytes of an exact `UUID`.
 ///
 /// # Safety
-/// `object` is alive, and the GIL is held.
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_uuid(object: Object) -> Option<[u8; 16]> {
-    // SAFETY: the caller's word; what is in the slot lives as long as the object.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `get` is called
+    // only after `is` has returned true. The object in the slot is alive, since the UUID refers to
+    // it and no Python code runs here. Tests: property/test_both_ways.py (uuid). Benchmark:
+    // "value: uuid".
     unsafe {
         if !slots::UUID.is(object) {
             return None;
         }
-        // Anything else than an int that somebody put there may have code of its own.
+        // A program may have set the slot to another object. `as_u128` takes an exact `int` only,
+        // so no Python code of such an object runs.
         let number = slots::UUID.get(object, 0);
         if number.is_null() { None } else { int::as_u128(number).map(u128::to_be_bytes) }
     }

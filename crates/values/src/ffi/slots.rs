@@ -1,4 +1,5 @@
-//! Where instances of some classes of the standard library keep the attributes they are made of.
+//! The `__slots__` of some classes, found by probing, so that instances are made and read without a
+//! Python call.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -9,12 +10,12 @@ use pyo3::types::{PyString, PyType};
 
 use super::quick_path::QuickPath;
 use super::{make, probe};
-use crate::value::interned;
+use crate::python;
 
-/// A class whose instances can be made by filling a slot or two.
+/// A class whose instances are made by filling one or two slots.
 pub struct Slotted {
     class: AtomicPtr<ffi::PyTypeObject>,
-    /// Bytes from the beginning of an instance to each of its slots.
+    /// The offset of each slot in an instance, in bytes.
     offsets: [AtomicUsize; 2],
 }
 
@@ -22,32 +23,32 @@ pub static UUID: Slotted = Slotted::new();
 pub static IPV4_ADDRESS: Slotted = Slotted::new();
 pub static TIME: Slotted = Slotted::new();
 
-/// Tries where the slots are; what is not found is never read or written so.
+/// Finds the slots of each class. A class whose slots are not found is never read or made through
+/// them.
 pub fn probe(py: Python<'_>) -> PyResult<()> {
     QuickPath::Uuids.decide(py, |py| {
         const NUMBER: u128 = 0xf81d_4fae_7dec_11d0_a765_00a0_c91e_6bf6;
-        let class = interned::uuid(py)?;
+        let class = python::uuid(py)?;
         let text = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
-        let values =
-            [NUMBER.into_pyobject(py)?.into_any(), interned::safe_uuid_unknown(py)?.clone()];
+        let values = [NUMBER.into_pyobject(py)?.into_any(), python::safe_uuid_unknown(py)?.clone()];
         UUID.learn(QuickPath::Uuids, ["int", "is_safe"], values, &class.call1((text,))?)
     })?;
     QuickPath::Addresses.decide(py, |py| {
-        let class = interned::ipv4_address(py)?;
+        let class = python::ipv4_address(py)?;
         let values = [0xc0a8_0001_u32.into_pyobject(py)?.into_any()];
         let expected = class.call1(("192.168.0.1",))?;
         IPV4_ADDRESS.learn(QuickPath::Addresses, ["_ip"], values, &expected)
     })?;
     QuickPath::Times.decide(py, |py| {
         let values = [86_399_999_999_999_i64.into_pyobject(py)?.into_any()];
-        let expected = interned::cql_time(py)?.call1((&values[0],))?;
+        let expected = python::cql_time(py)?.call1((&values[0],))?;
         TIME.learn(QuickPath::Times, ["nanoseconds"], values, &expected)
     })?;
     Ok(())
 }
 
 impl Slotted {
-    /// Whether its slots have been found.
+    /// Whether the slots are found.
     pub fn is_known(&self) -> bool {
         !self.class.load(Ordering::Acquire).is_null()
     }
@@ -58,7 +59,8 @@ impl Slotted {
         Slotted { class: AtomicPtr::new(ptr::null_mut()), offsets }
     }
 
-    /// Finds the slots, and tries them by making an instance like one that Python has made.
+    /// Finds the slots, and probes them: makes an instance and compares it with one that Python has
+    /// made.
     fn learn<const N: usize>(
         &self,
         path: QuickPath,
@@ -86,7 +88,9 @@ impl Slotted {
             return Ok(missing);
         }
         let counts = values.each_ref().map(probe::references);
-        // SAFETY: new references for the slots, and the lock is held; what is made is ours.
+        // SAFETY: `make` takes over references, and `clone` makes new ones for it; `py` shows that
+        // the GIL is held. `make` returns an owned reference or null. Tests:
+        // unit/test_quick_paths.py (uuids, addresses, times).
         let made = unsafe {
             Bound::from_owned_ptr_or_opt(
                 py,
@@ -98,91 +102,113 @@ impl Slotted {
         };
         let wrong = probe::made(path, "an instance", &made, expected, false)?;
         for (slot, (name, value)) in names.iter().zip(&values).enumerate() {
-            // SAFETY: an instance of the class, alive.
+            // SAFETY: `expected` keeps the object alive, and its class is the one whose slots
+            // `find` has just found; `py` shows that the GIL is held. Tests:
+            // unit/test_quick_paths.py (uuids).
             let found = unsafe { self.get(expected.as_ptr(), slot) };
             let given = made.getattr(*name)?;
             if found.is_null()
                 || !expected.getattr(*name)?.is(borrowed(py, found))
                 || !given.is(value)
             {
-                return Ok(Some(format!("{name} was found in another slot")));
+                return Ok(Some(format!("{name} was found in the wrong slot")));
             }
         }
         drop(made);
         if counts != values.each_ref().map(probe::references) {
-            return Ok(Some("an instance did not give up what it held".to_owned()));
+            return Ok(Some("an instance did not release its references".to_owned()));
         }
         Ok(wrong)
     }
 
-    /// Takes back that the slots were found.
+    /// Forgets the slots, so that instances are neither read nor made through them.
     pub fn forget(&self) {
         self.class.store(ptr::null_mut(), Ordering::Release);
     }
 
+    /// Finds the slots of a class: sets each attribute of a sample instance to an object and
+    /// searches the words of the instance for the object's address. Returns the reason if that
+    /// fails.
     pub fn find(&self, class: &Bound<'_, PyAny>, names: &[&str]) -> PyResult<Option<String>> {
         let py = class.py();
-        // Whatever somebody has put in its place.
+        // A program may have replaced the class by an object of any kind.
         let plain = class.get_type().is(py.get_type::<PyType>());
         let known = class.cast::<PyType>().ok().filter(|_| plain && QuickPath::Records.is_on());
         if !known.is_some_and(|class| make::has_own_allocation(class)) {
-            return Ok(Some("it is no class that Python code made".to_owned()));
+            return Ok(Some("it is not a class made by Python code".to_owned()));
         }
         let size: usize = class.getattr("__basicsize__")?.extract()?;
         let (instance, mark) = (make::instance(class)?, py.get_type::<PyType>());
         for (name, offset) in names.iter().zip(&self.offsets) {
             make::set(&instance, &PyString::new(py, name), mark.as_any())?;
-            // SAFETY: the instance is alive and of at least this size; a word of it is a number
-            // here, whatever it means. The first two are what every object begins with.
+            // SAFETY: `instance` is alive, and its class says that instances have `size` bytes:
+            // `tp_basicsize`, which `tp_alloc` has allocated and zeroed. They are aligned to words.
+            // Every word of them is initialized and a valid `usize`. `words` is not used after the
+            // attribute changes. The first two words are the head of every object, where no slot
+            // is. Tests: unit/test_quick_paths.py
+            // (test_what_somebody_has_put_in_the_place_of_a_class), scripts/memcheck.
             let words = unsafe {
                 std::slice::from_raw_parts(instance.as_ptr().cast::<usize>(), size / WORD)
             };
             let mut found = (2..words.len()).filter(|&word| words[word] == mark.as_ptr() as usize);
             let (Some(word), None) = (found.next(), found.next()) else {
-                return Ok(Some(format!("{name} is in no slot of its instances")));
+                return Ok(Some(format!("no slot of an instance holds {name}")));
             };
             offset.store(word * WORD, Ordering::Relaxed);
             make::set(&instance, &PyString::new(py, name), &py.None().into_bound(py))?;
         }
-        // For ever: the class is one of those that are looked up once.
+        // The class is never freed: `python` looks it up once and keeps a reference for the life of
+        // the process.
         self.class.store(class.as_ptr().cast(), Ordering::Release);
         Ok(None)
     }
 
-    /// Whether an object is of this class exactly.
+    /// Whether the class of an object is exactly this one. False if the slots are not found.
     ///
     /// # Safety
-    /// The object is alive.
+    /// The caller must ensure that `object` is alive and that the GIL is held.
     #[inline(always)]
     pub unsafe fn is(&self, object: *mut ffi::PyObject) -> bool {
-        // SAFETY: the caller's word.
+        // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; every object
+        // has an `ob_type`. Tests: property/test_both_ways.py (uuid). Benchmark: "value: uuid".
         unsafe { (*object).ob_type == self.class.load(Ordering::Acquire) }
     }
 
-    /// What stands in a slot, borrowed; null where it is empty.
+    /// The object in a slot, borrowed; null if the slot is empty.
     ///
     /// # Safety
-    /// As for [`Slotted::is`], which has said yes, and the interpreter's lock is held.
+    /// The caller must ensure that `object` is alive, that [`Slotted::is`] has returned true for
+    /// it, that `slot` is one that [`Slotted::find`] has found, and that the GIL is held.
     #[inline(always)]
     pub unsafe fn get(&self, object: *mut ffi::PyObject, slot: usize) -> *mut ffi::PyObject {
-        // SAFETY: the slots of instances of this class have been found.
+        // SAFETY: `object` is a live instance of the class, by the `# Safety` section, and `find`
+        // has found the offset of this slot: a pointer, aligned to a word. Tests:
+        // property/test_both_ways.py (uuid). Benchmark: "value: uuid".
         unsafe { *self.place(object, slot) }
     }
 
-    /// A new instance with its slots filled; null without an exception where that is not known to
-    /// work or there is no memory. What the slots hold is the instance's from then on, and gone
-    /// where there is none.
+    /// Makes an instance with its slots filled. Returns null without an exception if the slots are
+    /// not found, if one of the values is null, or if there is no memory. Takes over the references
+    /// in `values`: the instance owns them, or they are given up if null is returned.
+    ///
+    /// The instance is not tracked by the GC. If its values can refer back to it, the caller must
+    /// track it.
     ///
     /// # Safety
-    /// The values are new references or null, of which none is made here, and the lock is held.
+    /// The caller must ensure that each of the values is an owned reference or null, that there are
+    /// as many as slots found, and that the GIL is held.
     #[inline(always)]
     pub unsafe fn make<const N: usize>(
         &self,
         values: [*mut ffi::PyObject; N],
     ) -> *mut ffi::PyObject {
-        // SAFETY: the class is alive for ever; its memory comes zeroed, and its slots have been
-        // found. Nothing here but the allocation may run Python code, which does not see the
-        // instance.
+        // SAFETY: the GIL is held and the values are owned or null, by the `# Safety` section. The
+        // class is never freed (`find`). `tp_alloc` returns an instance with zeroed slots, of a
+        // class that Python code made (`has_own_allocation`), and `find` has found the offsets.
+        // Only the allocation may start a GC, and so run Python code; no reference to the instance
+        // exists then. `values` are owned, so they outlive that. Tests:
+        // property/test_both_ways_decode.py (uuid, inet, time), property/test_hostile_results.py.
+        // Benchmark: "page: 5000x10 to tuples".
         unsafe {
             let class = self.class.load(Ordering::Acquire);
             let allocate = if class.is_null() { None } else { (*class).tp_alloc };
@@ -198,22 +224,32 @@ impl Slotted {
             for (slot, value) in values.into_iter().enumerate() {
                 *self.place(object, slot) = value;
             }
-            // It holds nothing but numbers: the collector need not look at it, ever.
+            // The slots of UUIDs, addresses and times hold numbers and a member of an enum, which
+            // cannot form a reference cycle with the instance. So the GC need not visit it.
             ffi::PyObject_GC_UnTrack(object.cast());
             object
         }
     }
 
+    /// The address of a slot.
+    ///
+    /// # Safety
+    /// The caller must ensure that `object` is a live instance of the class, and that `slot` is one
+    /// that [`Slotted::find`] has found.
     #[inline(always)]
     unsafe fn place(&self, object: *mut ffi::PyObject, slot: usize) -> *mut *mut ffi::PyObject {
         let offset = self.offsets[slot].load(Ordering::Relaxed);
-        // SAFETY: within the instance.
+        // SAFETY: `find` found the offset within the instance's `__basicsize__`, and all instances
+        // of the class are at least that large. Tests: property/test_both_ways_decode.py (uuid).
         unsafe { object.cast::<u8>().add(offset).cast() }
     }
 }
 
+/// A new reference to an object found in a slot.
 fn borrowed<'py>(py: Python<'py>, object: *mut ffi::PyObject) -> Bound<'py, PyAny> {
-    // SAFETY: an object in a slot of another that is alive.
+    // SAFETY: `object` is not null or misread: `find` saw the attribute's object at this offset, so
+    // a slot of the live `expected` refers to it. `from_borrowed_ptr` fails on null before anything
+    // is read. `py` shows that the GIL is held. Tests: unit/test_quick_paths.py (uuids).
     unsafe { Bound::from_borrowed_ptr(py, object) }
 }
 

@@ -1,5 +1,5 @@
-//! Functions that CPython exports but does not promise, looked up when the module is loaded: an
-//! import must not fail because one of them is gone.
+//! Functions that CPython exports but does not promise. They are looked up when the module is
+//! loaded, because linking against them would make the import fail where one of them is gone.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 unsafe extern "C" {
-    /// The C library's.
+    /// Of the C library: the address of a loaded symbol, or null.
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
@@ -16,7 +16,7 @@ const DEFAULT: *mut c_void = ptr::without_provenance_mut(-2_isize as usize);
 #[cfg(not(target_vendor = "apple"))]
 const DEFAULT: *mut c_void = ptr::null_mut();
 
-/// A function of type `F` that may not be there.
+/// A C function of type `F` that may not exist.
 pub struct Symbol<F> {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
@@ -24,32 +24,38 @@ pub struct Symbol<F> {
 }
 
 impl<F: Copy> Symbol<F> {
+    /// A symbol that is not looked up yet.
+    ///
     /// # Safety
-    /// Where there is a function of this name, `F` is the type of a pointer to it.
+    /// The caller must ensure that `F` is the type of a pointer to the function of this name, in
+    /// every version of CPython that [`quick_path`](super::quick_path) lists as tested.
     pub const unsafe fn new(name: &'static CStr) -> Symbol<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         Symbol { name, address: AtomicPtr::new(ptr::null_mut()), kind: PhantomData }
     }
 
-    /// Looks the function up; why it cannot be used, if so.
+    /// Looks the function up. Returns the reason if there is none.
     pub fn look_up(&self) -> Option<String> {
-        // SAFETY: a C string, and a handle that means all that the process has loaded.
+        // SAFETY: `dlsym` needs a C string, which `CStr` is, and a valid handle: `DEFAULT` is the
+        // one for all that the process has loaded. Tests: unit/test_quick_paths.py (sets).
         let found = unsafe { dlsym(DEFAULT, self.name.as_ptr()) };
         self.address.store(found, Ordering::Relaxed);
         found.is_null().then(|| format!("the interpreter has no {}", self.name.to_string_lossy()))
     }
 
-    /// Has it not used.
+    /// Forgets the function, so that [`Symbol::get`] returns `None`.
     #[cfg_attr(Py_3_14, expect(dead_code, reason = "there is a public function instead"))]
     pub fn forget(&self) {
         self.address.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// The function, where it has been found.
+    /// The function, if it was found.
     #[inline(always)]
     pub fn get(&self) -> Option<F> {
         let address = self.address.load(Ordering::Relaxed);
-        // SAFETY: an address of such a function, as `new` was told; `F` is as large as it.
+        // SAFETY: the address is not null, so it is that of the function, and `F` is the type of a
+        // pointer to it (`# Safety` of `new`). `new` asserts that both have the same size. Tests:
+        // unit/test_quick_paths.py (sets).
         (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
     }
 }

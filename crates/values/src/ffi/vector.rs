@@ -1,4 +1,5 @@
-//! Vectors: elements of fixed width that stand bare, one after another.
+//! Encodes vectors whose elements have a fixed width: the elements follow each other without
+//! lengths.
 
 use std::mem::MaybeUninit;
 
@@ -7,18 +8,21 @@ use pyo3::types::PyBytes;
 use turbocql_codec::Plan;
 use turbocql_codec::plan::VectorPlan;
 
+use super::append::room;
 use super::buffer::put_array;
 use super::bytes::{Filled, build};
 use super::dialect::Dialect;
-use super::encode::{put, room};
+use super::encode::put;
 use super::int::small;
 use super::object::{Object, float, items};
 use super::scalar::{as_bigint, as_double, as_int, is_none};
-use crate::value::HostPlan;
-use crate::value::numbers::KEEPS_SIGNALLING;
-use crate::value::record::Record;
+use crate::binary32::KEEPS_SIGNALLING;
+use crate::plan::HostPlan;
+use crate::plan::Record;
+use crate::traits::{Numeric, traits};
 
-/// New `bytes` of a vector of numbers.
+/// Makes the `bytes` of a vector of numbers. Returns `None` if the value is not taken, or if the
+/// vector is smaller than 64 bytes.
 #[inline]
 pub fn sized<'py>(
     plan: &HostPlan,
@@ -29,15 +33,20 @@ pub fn sized<'py>(
         return Ok(None);
     }
     let size = vector.width.unwrap_or(0).saturating_mul(vector.dimension);
-    // Smaller ones gain nothing.
+    // Smaller vectors gain nothing from being written in place.
     if size < 64 {
         return Ok(None);
     }
-    // SAFETY: the object is alive, the lock is held; the items are read before anything else
-    // happens, except for the allocation of `bytes`, which no collection of garbage follows.
+    // SAFETY: `given` keeps the object alive and shows that the GIL is held. The items are borrowed
+    // until the end of this function. Only the allocation of `bytes` happens meanwhile, and that
+    // never starts a GC, because the GC does not track `bytes`. Tests:
+    // property/test_both_ways_arrays.py. Benchmark: "value: vector<float, 1536>, list".
     let Some(parts) = (unsafe { items(given.as_ptr()) }) else {
         return build(given.py(), size, |out| {
-            // SAFETY: alive, and the lock is held; all is filled when it says so.
+            // SAFETY: `given` keeps the object alive and shows that the GIL is held. If `put_array`
+            // returns true, it has written `dimension` elements of the vector's width: all `size`
+            // bytes, as `set_full` demands. Tests: property/test_both_ways_arrays.py. Benchmark:
+            // "value: vector<float, 1536>, float32 ndarray".
             unsafe {
                 let (element, dimension) = (&vector.element, vector.dimension);
                 put_array(element, dimension, given.as_ptr(), out.rest()) && out.set_full()
@@ -48,21 +57,35 @@ pub fn sized<'py>(
         return Ok(None);
     }
     let py = given.py();
-    match vector.element {
-        Plan::Float => build(py, size, |out| {
-            // SAFETY: the items are alive, since no Python code runs; all is filled when it says so.
+    match traits(&vector.element).numeric {
+        Some(Numeric::Float) => build(py, size, |out| {
+            // SAFETY: the list or tuple keeps its items alive, since no Python code runs meanwhile.
+            // If `put_singles` returns true, it has written four bytes for each of them: all `size`
+            // bytes, as `set_full` demands. No test has a list of this size here. Benchmark:
+            // "value: vector<float, 1536>, list", whose bytes are compared with other drivers'.
             unsafe { put_singles(parts, out.rest()) && out.set_full() }
         }),
-        // SAFETY: the items are alive, since no Python code runs.
-        Plan::Double => build(py, size, |out| fill(out, parts, |o| unsafe { as_double(o) })),
-        // SAFETY: the same.
-        Plan::Int => build(py, size, |out| fill(out, parts, |o| unsafe { as_int(o) })),
-        // SAFETY: the same.
-        Plan::BigInt => build(py, size, |out| fill(out, parts, |o| unsafe { as_bigint(o) })),
-        _ => Ok(None),
+        Some(Numeric::Double) => build(py, size, |out| {
+            // SAFETY: the list or tuple keeps its items alive, since no Python code runs meanwhile;
+            // `given` shows that the GIL is held. No test has a list of this size here. Benchmark:
+            // "value: vector<double, 1536>, list", whose bytes are compared with other drivers'.
+            fill(out, parts, |o| unsafe { as_double(o) })
+        }),
+        Some(Numeric::Int) => build(py, size, |out| {
+            // SAFETY: as for doubles. No test has a list of this size here. Benchmark:
+            // "value: vector<int, 1536>, list".
+            fill(out, parts, |o| unsafe { as_int(o) })
+        }),
+        Some(Numeric::BigInt) => build(py, size, |out| {
+            // SAFETY: as for doubles. No test or benchmark has a list of this size here.
+            fill(out, parts, |o| unsafe { as_bigint(o) })
+        }),
+        // In a vector, elements of these types have lengths.
+        Some(Numeric::TinyInt | Numeric::SmallInt) | None => Ok(None),
     }
 }
 
+/// Fills memory with one value of `N` bytes for each of the parts.
 #[inline(always)]
 fn fill<const N: usize>(
     out: &mut Filled<'_>,
@@ -72,18 +95,22 @@ fn fill<const N: usize>(
     out.extend(parts.len(), |i| read(parts[i]))
 }
 
-/// Writes numbers as binary32, by the chunk: first they are read, then all are narrowed, in a loop
-/// without branches that the compiler makes wide.
+/// Writes numbers as binary32 to the start of `target`, in chunks: reads the numbers of a chunk,
+/// then narrows all of them in a loop without branches, which the compiler can vectorize. Returns
+/// true if it has written four bytes for each of the parts.
 ///
 /// # Safety
-/// The parts are alive as long as no Python code runs, and the lock is held.
+/// The caller must ensure that the parts are alive as long as no Python code runs, and that the GIL
+/// is held.
 unsafe fn put_singles(parts: &[Object], target: &mut [MaybeUninit<u8>]) -> bool {
     const CHUNK: usize = 64;
     let Some(target) = target.get_mut(..parts.len() * 4) else { return false };
     let mut wide = [0.0f64; CHUNK];
     for (parts, target) in parts.chunks(CHUNK).zip(target.chunks_mut(CHUNK * 4)) {
         for (&part, place) in parts.iter().zip(&mut wide) {
-            // SAFETY: the caller's word.
+            // SAFETY: `part` is alive and the GIL is held, by the `# Safety` section, and no Python
+            // code runs here. Tests: property/test_both_ways.py (float), integration/test_types.py
+            // (test_large_values). Benchmark: "value: vector<float, 1536>, list".
             match unsafe { float(part).or_else(|| small(part).map(|n| n as f64)) } {
                 Some(number) => *place = number,
                 None => return false,
@@ -97,7 +124,8 @@ unsafe fn put_singles(parts: &[Object], target: &mut [MaybeUninit<u8>]) -> bool 
     true
 }
 
-/// Narrows as many numbers as there is room for; false when one of them is out of range.
+/// Narrows as many numbers as `target` has room for. Returns false if one of them is out of range,
+/// or is a NaN that the safe path must take.
 fn narrow_all(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
     #[inline(always)]
     fn run(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
@@ -105,7 +133,7 @@ fn narrow_all(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
         for (number, place) in wide.iter().zip(target.as_chunks_mut::<4>().0) {
             let single = *number as f32;
             good &= single.is_finite() | !number.is_finite();
-            // The safe way knows what becomes of a signalling NaN.
+            // A signaling NaN goes to the safe path, which converts it as Python does.
             good &= !(KEEPS_SIGNALLING & number.is_nan());
             *place = single.to_be_bytes().map(MaybeUninit::new);
         }
@@ -120,16 +148,19 @@ fn narrow_all(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
 
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function is compiled for.
+        // SAFETY: the processor has AVX2, for which the function is compiled, as checked above.
+        // Tests: property/test_both_ways.py (float). Benchmark: "value: vector<float, 1536>, list".
         return unsafe { run_wide(wide, target) };
     }
     run(wide, target)
 }
 
-/// Appends parts that stand bare.
+/// Appends the elements of a vector without lengths. If it returns false, `out` may end with an
+/// incomplete value.
 ///
 /// # Safety
-/// As for [`put`].
+/// The caller must ensure that the parts are items of a live list or tuple, that vectors of
+/// `element` have a width ([`VectorPlan::width`]), and that the GIL is held.
 #[inline]
 pub unsafe fn put_bare<D: Dialect>(
     element: &HostPlan,
@@ -152,16 +183,23 @@ pub unsafe fn put_bare<D: Dialect>(
             let Some(bytes) = read(part) else { return false };
             place.copy_from_slice(&bytes.map(MaybeUninit::new));
         }
-        // SAFETY: all of `most` bytes have been written.
+        // SAFETY: `room` has ensured a capacity of `start + most`. The loop has written `N` bytes
+        // for each of the parts, so all of `most`. Tests: property/test_both_ways.py (bigint),
+        // scripts/memcheck.
         unsafe { out.set_len(start + most) };
         true
     }
-    // SAFETY: the caller's word, handed on.
+    // SAFETY: the parts are alive and the GIL is held, by the `# Safety` section. Elements of
+    // vectors with a width are numbers, booleans, timestamps, UUIDs and vectors of these, which are
+    // encoded without running Python code in any dialect; so borrowed parts stay alive. Before
+    // `set_len`, `room` has ensured the capacity and `put_singles` has written four bytes for each
+    // of the parts. Tests: property/test_both_ways.py (test_random_values_alone_and_inside),
+    // scripts/memcheck. Benchmark: "bind: (int, vector 1536), list".
     unsafe {
-        match element {
-            Plan::Int => run(parts, out, |o| as_int(o)),
-            Plan::BigInt => run(parts, out, |o| as_bigint(o)),
-            Plan::Float => {
+        match traits(element).numeric {
+            Some(Numeric::Int) => run(parts, out, |o| as_int(o)),
+            Some(Numeric::BigInt) => run(parts, out, |o| as_bigint(o)),
+            Some(Numeric::Float) => {
                 let (start, size) = (out.len(), parts.len().saturating_mul(4));
                 let done = room(out, size) && put_singles(parts, out.spare_capacity_mut());
                 if done {
@@ -169,17 +207,20 @@ pub unsafe fn put_bare<D: Dialect>(
                 }
                 done
             }
-            Plan::Double => run(parts, out, |o| as_double(o)),
-            // The safe way knows how null is refused here.
-            _ => parts.iter().all(|&part| !is_none(part) && put::<D>(element, part, out)),
+            Some(Numeric::Double) => run(parts, out, |o| as_double(o)),
+            // A null is not allowed in a vector: the safe path raises the error.
+            Some(Numeric::TinyInt | Numeric::SmallInt) | None => {
+                parts.iter().all(|&part| !is_none(part) && put::<D>(element, part, out))
+            }
         }
     }
 }
 
-/// Appends the numbers of an array.
+/// Appends the numbers of an array as the elements of a vector. Returns false and appends nothing
+/// if the array is not taken.
 ///
 /// # Safety
-/// As for [`put`].
+/// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline]
 pub unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut Vec<u8>) -> bool {
     let size = vector.width.unwrap_or(0).saturating_mul(vector.dimension);
@@ -188,7 +229,10 @@ pub unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut 
     }
     let start = out.len();
     let spare = &mut out.spare_capacity_mut()[..size];
-    // SAFETY: the caller's word; when it says so, all of `size` bytes have been written.
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `room` has ensured
+    // the capacity. If `put_array` returns true, it has written `dimension` elements of the
+    // vector's width: all `size` bytes. Tests: property/test_both_ways_arrays.py, scripts/memcheck.
+    // Benchmark: "bind: (int, vector 1536), ndarray".
     unsafe {
         let done = put_array(&vector.element, vector.dimension, object, spare);
         if done {

@@ -1,43 +1,36 @@
-//! The bytes of one CQL type to one Python value.
+//! Decodes the bytes of one CQL value to a Python object.
 
 use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
-    PyTzInfo,
+    PyBytes, PyDate, PyDateTime, PyDict, PyFrozenSet, PyInt, PySet, PyString, PyTuple, PyTzInfo,
 };
 use turbocql_codec::plan::{UdtPlan, VectorPlan};
 use turbocql_codec::types::{self, inet, list, vector};
 use turbocql_codec::{Malformed, Plan, Segment};
 
+use super::encode::unless_serious;
+use super::made;
 use crate::ffi::buffer::fill_array;
 use crate::ffi::decode::Maker;
 use crate::ffi::make;
 
-use super::numbers::widen;
-use super::record::Record;
-use super::temporal::civil_from_days;
-use super::{Failure, HostPlan, Outcome, interned, list_of, room, tuple_of};
+use crate::binary32::widen;
+use crate::calendar::{MILLISECONDS_PER_DAY, PYTHON_DAYS, civil_from_days};
+use crate::failure::{Failure, Outcome};
+use crate::memory::{list_of, room, tuple_of};
+use crate::plan::Choices;
+use crate::plan::HostPlan;
+use crate::plan::Record;
+use crate::python;
+use crate::traits::{Numeric, traits};
 
-/// What Python values the caller wants where there is a choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Choices {
-    /// `timestamp` without a time zone.
-    pub naive_timestamps: bool,
-    /// Vectors of numbers as NumPy arrays.
-    pub numpy_vectors: bool,
-}
-
-pub const MILLISECONDS_PER_DAY: i64 = 86_400_000;
-/// 0001-01-01 and 9999-12-31, the first and last day of Python's calendar.
-pub const PYTHON_DAYS: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
-
-/// Decodes values for one interpreter and one caller's choices.
+/// Decodes values by the user's choices, while the GIL is held.
 #[derive(Clone, Copy)]
 pub struct Decoder<'py> {
     pub py: Python<'py>,
     choices: Choices,
-    /// Makes values the short way; none where that is not to be.
+    /// The quick path; `None` where it is off.
     pub maker: Option<Maker>,
 }
 
@@ -46,7 +39,7 @@ impl<'py> Decoder<'py> {
         Decoder { py, choices, maker: Maker::new(py, choices) }
     }
 
-    /// A cell: `None` for null.
+    /// The value of a cell; None for a null.
     #[inline]
     pub fn cell(&self, plan: &HostPlan, cell: Option<&[u8]>) -> Outcome<Bound<'py, PyAny>> {
         match cell {
@@ -59,14 +52,14 @@ impl<'py> Decoder<'py> {
         self.py.None().into_bound(self.py)
     }
 
-    /// A value; `hashable` where it will be an element of a set or a key of a map.
+    /// A value. `hashable`: it will be an element of a set or a key of a map, or a part of one.
     fn value(&self, plan: &HostPlan, bytes: &[u8], hashable: bool) -> Outcome<Bound<'py, PyAny>> {
-        if bytes.is_empty() && empty_is_null(plan) {
+        if bytes.is_empty() && traits(plan).empty_is_null {
             return Ok(self.none());
         }
         let py = self.py;
         if let Some(maker) = &self.maker
-            && !(hashable && matches!(plan, Plan::List(_)))
+            && (!hashable || traits(plan).hashable)
             && let Some(made) = maker.make(py, plan, bytes)
         {
             return Ok(made);
@@ -78,10 +71,12 @@ impl<'py> Decoder<'py> {
             Plan::Int => int(py, good(plan, types::int::decode(bytes))?),
             Plan::BigInt => int(py, good(plan, types::bigint::decode(bytes))?),
             Plan::Counter => int(py, good(plan, types::counter::decode(bytes))?),
-            Plan::VarInt => self.varint(plan, bytes)?,
+            Plan::VarInt => {
+                made::varint(py, good(plan, types::varint::decode_i128(bytes))?, bytes)?
+            }
             Plan::Float => float(py, widen(good(plan, types::float::decode(bytes))?)),
             Plan::Double => float(py, good(plan, types::double::decode(bytes))?),
-            Plan::Decimal => self.decimal(plan, bytes)?,
+            Plan::Decimal => made::decimal(py, &good(plan, types::decimal::decode(bytes))?)?,
             Plan::Boolean => good(plan, types::boolean::decode(bytes))?
                 .into_pyobject(py)
                 .map(|boolean| boolean.to_owned().into_any())
@@ -92,14 +87,14 @@ impl<'py> Decoder<'py> {
             Plan::Date => self.date(good(plan, types::date::decode(bytes))?)?,
             Plan::Time => {
                 let nanoseconds = int(py, good(plan, types::time::decode(bytes))?);
-                let time = make::instance(interned::cql_time(py)?)?;
+                let time = make::instance(python::cql_time(py)?)?;
                 make::set(&time, pyo3::intern!(py, "nanoseconds"), &nanoseconds)?;
                 time
             }
             Plan::Timestamp => self.timestamp(good(plan, types::timestamp::decode(bytes))?)?,
             Plan::Duration => {
                 let value = good(plan, types::duration::decode(bytes))?;
-                interned::cql_duration(py)?.call1((value.months, value.days, value.nanoseconds))?
+                python::cql_duration(py)?.call1((value.months, value.days, value.nanoseconds))?
             }
             Plan::List(element) => self.list(plan, element, bytes, hashable)?,
             Plan::Set(element) => self.set(plan, element, bytes, hashable)?,
@@ -124,7 +119,7 @@ impl<'py> Decoder<'py> {
         }
     }
 
-    /// Raises `MemoryError` where a plain `PyBytes::new` would panic.
+    /// A `bytes` object, or `MemoryError`; `PyBytes::new` would panic without memory.
     fn bytes(&self, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
         let copy = |target: &mut [u8]| {
             target.copy_from_slice(bytes);
@@ -133,8 +128,8 @@ impl<'py> Decoder<'py> {
         Ok(PyBytes::new_with(self.py, bytes.len(), copy)?.into_any())
     }
 
-    /// Bytes that are not UTF-8, some of which the server's own check lets pass, are kept as lone
-    /// surrogates (Python's `surrogateescape`): a page does not fail because of them.
+    /// Bytes that are not UTF-8 become lone surrogates (Python's `surrogateescape`), so that a page
+    /// with them can be read. The server's own check accepts some such bytes.
     fn text(&self, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
         let py = self.py;
         match PyString::from_bytes(py, bytes) {
@@ -146,54 +141,34 @@ impl<'py> Decoder<'py> {
         }
     }
 
-    fn varint(&self, plan: &HostPlan, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
-        if let Some(small) = good(plan, types::varint::decode_i128(bytes))? {
-            return Ok(int(self.py, small));
-        }
-        let py = self.py;
-        let signed = PyDict::new(py);
-        signed.set_item(pyo3::intern!(py, "signed"), true)?;
-        let arguments = (PyBytes::new(py, bytes), pyo3::intern!(py, "big"));
-        let from_bytes = pyo3::intern!(py, "from_bytes");
-        Ok(py.get_type::<PyInt>().call_method(from_bytes, arguments, Some(&signed))?)
-    }
-
-    fn decimal(&self, plan: &HostPlan, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
-        let parts = good(plan, types::decimal::decode(bytes))?;
-        let sign = if parts.negative { "-" } else { "" };
-        let exponent = -i64::from(parts.scale);
-        let text = format!("{sign}{}E{exponent}", parts.digits);
-        Ok(interned::decimal(self.py)?.call1((text,))?)
-    }
-
-    /// Without `UUID.__init__`, which spends a microsecond on looking at its arguments.
+    /// Made without `UUID.__init__`, which takes a microsecond to check its arguments.
     fn uuid(&self, bytes: [u8; 16]) -> Outcome<Bound<'py, PyAny>> {
         let py = self.py;
-        let class = interned::uuid(py)?;
+        let class = python::uuid(py)?;
         let uuid = make::instance(class)?;
         make::set(&uuid, pyo3::intern!(py, "int"), &int(py, u128::from_be_bytes(bytes)))?;
-        make::set(&uuid, pyo3::intern!(py, "is_safe"), interned::safe_uuid_unknown(py)?)?;
+        make::set(&uuid, pyo3::intern!(py, "is_safe"), python::safe_uuid_unknown(py)?)?;
         Ok(uuid)
     }
 
     fn inet(&self, plan: &HostPlan, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
         let py = self.py;
         Ok(match good(plan, inet::decode(bytes))? {
-            // Without its `__init__`, which looks at what it was given for a microsecond.
+            // Made without `__init__`, which takes a microsecond to check its argument.
             std::net::IpAddr::V4(address) => {
-                let made = make::instance(interned::ipv4_address(py)?)?;
+                let made = make::instance(python::ipv4_address(py)?)?;
                 make::set(&made, pyo3::intern!(py, "_ip"), &int(py, u32::from(address)))?;
                 made
             }
             std::net::IpAddr::V6(address) => {
-                interned::ipv6_address(py)?.call1((u128::from(address),))?
+                python::ipv6_address(py)?.call1((u128::from(address),))?
             }
         })
     }
 
     fn date(&self, days: i32) -> Outcome<Bound<'py, PyAny>> {
         if !PYTHON_DAYS.contains(&i64::from(days)) {
-            return Ok(interned::cql_date(self.py)?.call1((days,))?);
+            return Ok(python::cql_date(self.py)?.call1((days,))?);
         }
         let (year, month, day) = civil_from_days(days.into());
         Ok(PyDate::new(self.py, year as i32, month, day)?.into_any())
@@ -202,7 +177,7 @@ impl<'py> Decoder<'py> {
     fn timestamp(&self, milliseconds: i64) -> Outcome<Bound<'py, PyAny>> {
         let days = milliseconds.div_euclid(MILLISECONDS_PER_DAY);
         if !PYTHON_DAYS.contains(&days) {
-            return Ok(interned::cql_timestamp(self.py)?.call1((milliseconds,))?);
+            return Ok(python::cql_timestamp(self.py)?.call1((milliseconds,))?);
         }
         let rest = milliseconds.rem_euclid(MILLISECONDS_PER_DAY);
         let (year, month, day) = civil_from_days(days);
@@ -299,7 +274,7 @@ impl<'py> Decoder<'py> {
             map.set_item(key, value)?;
         }
         good(plan, entries.finish())?;
-        Ok(if hashable { interned::frozen_map(self.py)?.call1((map,))? } else { map.into_any() })
+        Ok(if hashable { python::frozen_map(self.py)?.call1((map,))? } else { map.into_any() })
     }
 
     fn tuple(
@@ -319,7 +294,7 @@ impl<'py> Decoder<'py> {
         Ok(PyTuple::new(self.py, parts)?.into_any())
     }
 
-    /// As many components as there are: a composite may end early.
+    /// A tuple of the components that are present: a composite may omit the last ones.
     fn composite(
         &self,
         plan: &HostPlan,
@@ -337,8 +312,8 @@ impl<'py> Decoder<'py> {
         Ok(PyTuple::new(self.py, parts)?.into_any())
     }
 
-    /// Fields that were added after the value was written are null; fields that the plan does not
-    /// know yet are passed over.
+    /// Fields that were added after the value was written are null. Fields that the plan does not
+    /// have yet are ignored.
     fn udt(
         &self,
         plan: &HostPlan,
@@ -356,9 +331,14 @@ impl<'py> Decoder<'py> {
         let record = make::record(udt.host.class.bind(self.py), &mut parts)?;
         let Some(make) = &udt.host.make else { return Ok(record) };
         let made = make.bind(self.py).call1((&record,));
-        let made = made.map_err(|error| super::failure::not_the_end(self.py, error))?;
-        // As an element of a set it has to be hashable, which the record is.
-        if hashable && made.hash().is_err() { Ok(record) } else { Ok(made) }
+        let made = made.map_err(|error| crate::failure::not_the_end(self.py, error))?;
+        // In a set or a map's key, a value must be hashable. If the user's object is not, the
+        // record is used instead.
+        if hashable && let Err(error) = made.hash() {
+            unless_serious::<()>(self.py, error)?;
+            return Ok(record);
+        }
+        Ok(made)
     }
 
     fn vector(
@@ -375,7 +355,7 @@ impl<'py> Decoder<'py> {
             return Ok(array);
         }
         let mut elements = good(plan, vector::decode(bytes, vector.dimension, vector.width))?;
-        if !hashable && let Some(list) = self.numbers(&vector.element, bytes)? {
+        if !hashable && let Some(list) = made::numbers(self.py, vector, bytes)? {
             return Ok(list.into_any());
         }
         let mut parts = Vec::new();
@@ -389,94 +369,35 @@ impl<'py> Decoder<'py> {
         self.sequence(parts, hashable)
     }
 
-    /// A list of the numbers of a vector, of which the size has been checked.
-    fn numbers(&self, element: &HostPlan, bytes: &[u8]) -> PyResult<Option<Bound<'py, PyList>>> {
-        fn of<const N: usize>(bytes: &[u8]) -> (usize, impl Fn(usize) -> [u8; N]) {
-            let (numbers, _) = bytes.as_chunks::<N>();
-            (numbers.len(), |i| numbers[i])
-        }
-        let py = self.py;
-        Ok(Some(match element {
-            Plan::Float => {
-                let (count, number) = of::<4>(bytes);
-                make::floats(py, count, |i| widen(f32::from_be_bytes(number(i))))?
-            }
-            Plan::Double => {
-                let (count, number) = of::<8>(bytes);
-                make::floats(py, count, |i| f64::from_be_bytes(number(i)))?
-            }
-            Plan::Int => {
-                let (count, number) = of::<4>(bytes);
-                make::ints(py, count, |i| i32::from_be_bytes(number(i)).into())?
-            }
-            Plan::BigInt => {
-                let (count, number) = of::<8>(bytes);
-                make::ints(py, count, |i| i64::from_be_bytes(number(i)))?
-            }
-            _ => return Ok(None),
-        }))
-    }
-
-    /// A NumPy array of the machine's byte order, for elements that stand bare as numbers.
+    /// A NumPy array in the machine's byte order, for numbers written without lengths; `None` for
+    /// other elements.
     fn array(
         &self,
         plan: &HostPlan,
         vector: &VectorPlan<Record>,
         bytes: &[u8],
     ) -> Outcome<Option<Bound<'py, PyAny>>> {
-        let (dtype, width) = match vector.element {
-            Plan::Float => (interned::numpy_float32(self.py)?, 4),
-            Plan::Double => (interned::numpy_float64(self.py)?, 8),
-            Plan::Int => (interned::numpy_int32(self.py)?, 4),
-            Plan::BigInt => (interned::numpy_int64(self.py)?, 8),
-            _ => return Ok(None),
+        let Some(numeric) = traits(&vector.element).numeric else { return Ok(None) };
+        let dtype = match numeric {
+            Numeric::Float => python::numpy_float32(self.py)?,
+            Numeric::Double => python::numpy_float64(self.py)?,
+            Numeric::Int => python::numpy_int32(self.py)?,
+            Numeric::BigInt => python::numpy_int64(self.py)?,
+            // Vectors write a length before each number of these types.
+            Numeric::TinyInt | Numeric::SmallInt => return Ok(None),
         };
+        let width = numeric.width();
         good(plan, vector::decode(bytes, vector.dimension, Some(width)))?;
-        let array = interned::numpy_empty(self.py)?.call1((vector.dimension, dtype))?;
+        let array = python::numpy_empty(self.py)?.call1((vector.dimension, dtype))?;
         let filled = match width {
             4 => fill_array::<4>(&array, bytes),
             _ => fill_array::<8>(&array, bytes),
         };
         if !filled {
-            let reason = "NumPy's new array has other memory than asked for";
+            let reason = "the new NumPy array does not have the expected size or layout";
             return Err(Failure::refused(plan.cql_type(), reason));
         }
         Ok(Some(array))
-    }
-}
-
-/// Types of which no value has zero bytes: such a cell, which Cassandra allows, reads as null.
-fn empty_is_null(plan: &HostPlan) -> bool {
-    match plan {
-        // Text and bytes may be empty; tuples and fields may all be missing.
-        Plan::Ascii
-        | Plan::Text
-        | Plan::Blob
-        | Plan::Custom(_)
-        | Plan::Tuple(_)
-        | Plan::Composite(_)
-        | Plan::Udt(_) => false,
-        Plan::Vector(vector) => vector.dimension > 0,
-        Plan::TinyInt
-        | Plan::SmallInt
-        | Plan::Int
-        | Plan::BigInt
-        | Plan::Counter
-        | Plan::VarInt
-        | Plan::Float
-        | Plan::Double
-        | Plan::Decimal
-        | Plan::Boolean
-        | Plan::Uuid
-        | Plan::TimeUuid
-        | Plan::Inet
-        | Plan::Date
-        | Plan::Time
-        | Plan::Timestamp
-        | Plan::Duration
-        | Plan::List(_)
-        | Plan::Set(_)
-        | Plan::Map(_) => true,
     }
 }
 
@@ -484,7 +405,7 @@ fn good<T>(plan: &HostPlan, decoded: Result<T, Malformed>) -> Outcome<T> {
     decoded.map_err(|malformed| Failure::malformed(plan.cql_type(), malformed))
 }
 
-/// The same for a part, at its place.
+/// Like [`good`], with the index of a part added to the failure's path.
 fn at_index<T>(plan: &HostPlan, index: usize, decoded: Result<T, Malformed>) -> Outcome<T> {
     good(plan, decoded).map_err(|failure| failure.at(|| Segment::Index(index)))
 }

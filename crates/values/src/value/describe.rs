@@ -1,19 +1,18 @@
-//! Python values in messages: short, and safe whatever the object does.
+//! Describes Python values in error messages: briefly, and without running user code.
 
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
 };
 
-/// Characters of a value's own text that a message shows.
+/// The maximum number of characters of a value's text in a message.
 pub const SHOWN: usize = 40;
 
-/// Characters of a class's name.
+/// The maximum number of characters of a class name in a message.
 const NAMED: usize = 200;
 
-/// The value in a few words: its type, and the value itself where that is short and certain.
-///
-/// No code of the user's runs: only exact built-in types are rendered.
+/// Describes a value by its type. The text, number or length of a value of an exact built-in class
+/// is added; other values are not rendered, so that no user code runs.
 pub fn describe(value: &Bound<'_, PyAny>) -> String {
     if value.is_none() {
         return "None".to_owned();
@@ -25,7 +24,7 @@ pub fn describe(value: &Bound<'_, PyAny>) -> String {
     }
 }
 
-/// A map's key inside a path: text and integers without the name of their type.
+/// Describes a map's key in a path. The type name of text and integers is left out.
 pub fn describe_key(key: &Bound<'_, PyAny>) -> String {
     let described = describe(key);
     described.strip_prefix("str ").or(described.strip_prefix("int ")).unwrap_or(&described).into()
@@ -44,7 +43,8 @@ fn rendered(value: &Bound<'_, PyAny>) -> Option<String> {
         return Some(value.repr().ok()?.to_string_lossy().into_owned());
     }
     if value.is_exact_instance_of::<PyInt>() {
-        // Digits of a huge int cost time, and Python itself refuses beyond some thousands.
+        // The digits of a huge int take long to compute, and CPython refuses more than 4300 by
+        // default.
         return Some(match value.extract::<i128>() {
             Ok(small) => small.to_string(),
             Err(_) => "of more than 128 bits".to_owned(),
@@ -76,7 +76,7 @@ fn shorten(text: &str) -> String {
     format!("{:?}", cut(text, SHOWN))
 }
 
-/// At most so many characters of a text.
+/// The first `characters` characters of a text, followed by `…` if more were cut off.
 pub fn cut(text: &str, characters: usize) -> String {
     let mut shown: String = text.chars().take(characters).collect();
     if shown.len() < text.len() {

@@ -1,4 +1,4 @@
-//! One Python value to the bytes of one CQL type.
+//! Encodes a Python value to the bytes of a CQL type.
 
 use std::net::IpAddr;
 
@@ -16,19 +16,21 @@ use turbocql_codec::{Malformed, Plan, Segment, wire};
 use crate::ffi;
 
 use super::describe::{cut, describe, describe_key};
-use super::record::{self, Record};
-use super::{
-    Failure, HostPlan, Outcome, SMALL, copied, interned, items_of, numbers, room, sequence,
-    temporal,
-};
+use super::record;
+use crate::failure::{Failure, Outcome};
+use crate::memory::{SMALL, copied, items_of, room};
+use crate::plan::HostPlan;
+use crate::plan::Record;
+use crate::python;
+use crate::value::{numbers, sequence, temporal};
 
-/// Appends a part of a value, framed: null for `None`.
+/// Appends a part of a value after its length in bytes; None becomes a null.
 #[inline]
 pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
     if ffi::encode::cell(plan, value, out) {
         return Ok(());
     }
-    // For the length, and for what most values take.
+    // Room for the length and for most values.
     room(out, SMALL)?;
     if value.is_none() {
         wire::put_i32(out, wire::NULL);
@@ -39,11 +41,11 @@ pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>)
     wire::end_value(out, start).map_err(|m| unfit(plan, value, m))
 }
 
-/// Appends the bytes of a value that is not `None`, without framing.
+/// Appends the bytes of a value that is not `None`, without their length.
 #[inline]
 pub fn encode(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
     encode_as(plan, value, out).map_err(|failure| match *failure {
-        // What raised is the value, wherever it was looked at.
+        // The exception was raised while the value was read.
         Failure::Raised(error) => raised(plan, value, error),
         Failure::Refused(..) => failure,
     })
@@ -102,7 +104,7 @@ fn encode_as(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Ou
     }
 }
 
-/// The value is of a class that this type does not take.
+/// The failure for a value of a class that the type does not take.
 pub fn mismatch(plan: &HostPlan, expected: &str, value: &Bound<'_, PyAny>) -> Box<Failure> {
     let cql_type = plan.cql_type();
     if is_unset(value) {
@@ -113,17 +115,18 @@ pub fn mismatch(plan: &HostPlan, expected: &str, value: &Bound<'_, PyAny>) -> Bo
     Failure::expected(cql_type, wanted, describe(value))
 }
 
-/// The value is of the right class, but not one that this type can hold.
+/// The failure for a value of a supported class that the type cannot hold.
 pub fn unfit(plan: &HostPlan, value: &Bound<'_, PyAny>, malformed: Malformed) -> Box<Failure> {
     let cql_type = plan.cql_type();
     let reason = format!("expected {cql_type}, got {}: {malformed}", describe(value));
-    match malformed {
-        Malformed::Range(_) => Failure::out_of_range(cql_type, reason),
-        _ => Failure::refused(cql_type, reason),
+    if let Malformed::Range(_) = malformed {
+        Failure::out_of_range(cql_type, reason)
+    } else {
+        Failure::refused(cql_type, reason)
     }
 }
 
-/// The user's own code raised while the value was read.
+/// The failure for a value that raised `error` while it was read.
 pub fn raised(plan: &HostPlan, value: &Bound<'_, PyAny>, error: PyErr) -> Box<Failure> {
     let cql_type = plan.cql_type();
     let reason = format!("expected {cql_type}, got {} that cannot be read", describe(value));
@@ -131,7 +134,7 @@ pub fn raised(plan: &HostPlan, value: &Bound<'_, PyAny>, error: PyErr) -> Box<Fa
 }
 
 pub fn is_unset(value: &Bound<'_, PyAny>) -> bool {
-    interned::unset(value.py()).is_ok_and(|unset| value.is(unset))
+    python::unset(value.py()).is_ok_and(|unset| value.is(unset))
 }
 
 fn text<'a>(plan: &HostPlan, value: &'a Bound<'_, PyAny>) -> Outcome<&'a str> {
@@ -159,7 +162,7 @@ fn encode_bytes(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) ->
 
 fn uuid(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<[u8; 16]> {
     let py = value.py();
-    if !value.is_instance(interned::uuid(py)?)? {
+    if !value.is_instance(python::uuid(py)?)? {
         return Err(mismatch(plan, "uuid.UUID", value));
     }
     let number = value
@@ -178,8 +181,8 @@ fn address(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<IpAddr> {
             Failure::refused("inet", reason)
         });
     }
-    let four = value.is_instance(interned::ipv4_address(py)?)?;
-    if !four && !value.is_instance(interned::ipv6_address(py)?)? {
+    let four = value.is_instance(python::ipv4_address(py)?)?;
+    if !four && !value.is_instance(python::ipv6_address(py)?)? {
         return Err(mismatch(plan, expected, value));
     }
     if !four {
@@ -189,7 +192,8 @@ fn address(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<IpAddr> {
             return Err(Failure::refused("inet", reason));
         }
     }
-    // Interfaces are addresses too, by inheritance; their network would be lost.
+    // `IPv4Interface` and `IPv6Interface` inherit from the address classes. They are refused,
+    // because their network would be lost.
     if value.hasattr(pyo3::intern!(py, "network"))? {
         return Err(mismatch(plan, expected, value));
     }
@@ -206,11 +210,12 @@ fn encode_map(
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
     let py = value.py();
-    // A list of the entries: the mapping may change while user code runs below.
-    // A subclass of dict may go through its entries in an order of its own: OrderedDict does.
+    // The entries are copied to a list first, because user code that runs below can change the
+    // mapping. A subclass of dict can have its own order of entries, as OrderedDict has, so its
+    // `items()` is called.
     let items = if let Ok(dict) = value.cast_exact::<PyDict>() {
         items_of(dict)?
-    } else if value.is_instance(interned::mapping(py)?)? {
+    } else if value.is_instance(python::mapping(py)?)? {
         let items = value.call_method0(pyo3::intern!(py, "items"));
         let items = items.map_err(|error| raised(plan, value, error))?;
         let length = value.len().map_err(|error| raised(plan, value, error))?;
@@ -246,7 +251,7 @@ fn encode_tuple(
     if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
 }
 
-/// The parts of a value of at most so many components.
+/// The parts of a value, which may be at most `components`.
 fn at_most<'py>(
     plan: &HostPlan,
     components: usize,
@@ -272,7 +277,7 @@ fn encode_composite(
         room(out, SMALL)?;
         let start = types::composite::begin(out);
         let encoded = if part.is_none() {
-            Err(mismatch(component, "no component of a composite is null", &part))
+            Err(mismatch(component, "a component of a composite cannot be null", &part))
         } else {
             encode(component, &part, out)
         };
@@ -309,7 +314,8 @@ fn encode_udt(
 
 const RECORDS: &str = "a mapping, dataclass, named tuple, tuple or object with its fields";
 
-/// The value of each field, by name where the value has names; `None` where it has none.
+/// The value of each field: by name if the value has names, else by position. `None` for a field
+/// that the value does not have.
 fn udt_fields<'py>(
     plan: &HostPlan,
     udt: &UdtPlan<Record>,
@@ -321,7 +327,8 @@ fn udt_fields<'py>(
         if value.get_type().is(udt.host.class.bind(py)) {
             return positional(plan, udt, parts.iter());
         }
-        // A record of ours, of another class: its attributes need not be called as its fields.
+        // A record of another class of turbocql's: its attribute names can differ from its field
+        // names.
         if let Some(fields) = record::fields_of(value)? {
             let named = fields.iter().zip(parts.iter()).collect::<Vec<_>>();
             return udt_fields(
@@ -341,7 +348,7 @@ fn udt_fields<'py>(
     if let Ok(parts) = value.cast::<PyList>() {
         return positional(plan, udt, parts.iter());
     }
-    if value.is_instance(interned::mapping(py)?)? {
+    if value.is_instance(python::mapping(py)?)? {
         let mut found = 0;
         let mut parts = Vec::with_capacity(udt.fields.len());
         for name in names {
@@ -355,7 +362,7 @@ fn udt_fields<'py>(
         }
         return Ok(parts);
     }
-    // Numbers, texts, arrays, classes and modules have attributes, but are no records.
+    // Numbers, text, bytes, arrays, classes and modules have attributes but are not records.
     let scalar = value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyInt>()
@@ -364,7 +371,7 @@ fn udt_fields<'py>(
         || value.is_instance_of::<PyByteArray>()
         || value.is_instance_of::<PyType>()
         || value.is_instance_of::<PyModule>()
-        || value.is_instance(interned::number(py)?)?
+        || value.is_instance(python::number(py)?)?
         || value.hasattr(pyo3::intern!(py, "__array__"))?;
     if scalar {
         return Err(mismatch(plan, RECORDS, value));
@@ -374,7 +381,8 @@ fn udt_fields<'py>(
     for name in names {
         let there = !dataclass || record::is_field(value, name)?;
         let part = if there { value.getattr_opt(name)? } else { None };
-        // A property that fails, or a slot that was never filled, is no field that is missing.
+        // A property that raises AttributeError, or a slot that was never set, is not a missing
+        // field.
         if there && part.is_none() && value.get_type().hasattr(name)? {
             let reason =
                 format!("the value of its attribute {} cannot be read", describe_key(name));
@@ -422,8 +430,8 @@ fn no_field(plan: &HostPlan, udt: &UdtPlan<Record>, unknown: &str) -> Box<Failur
     Failure::refused(cql_type, reason)
 }
 
-/// The first key of a mapping that is none of the known ones, among one more than there are of
-/// these: a mapping may go on for ever.
+/// The first key of a mapping that is not in `known`. At most `known.len() + 1` keys are read,
+/// because the iterator of a mapping may never end.
 pub fn first_unknown<'py>(
     mapping: &Bound<'py, PyAny>,
     known: &[&str],
@@ -438,8 +446,8 @@ pub fn first_unknown<'py>(
     Ok(None)
 }
 
-/// The one-dimensional buffer of unsigned bytes that an object has; what is no matter of the object
-/// (`KeyboardInterrupt`, `MemoryError`, ...) is raised.
+/// The one-dimensional buffer of unsigned bytes of an object, if it has one. Exceptions that are
+/// not about the object (`KeyboardInterrupt`, `MemoryError`, ...) are raised.
 pub fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyBuffer<u8>>> {
     match PyBuffer::<u8>::get(value) {
         Ok(buffer) => Ok(Some(buffer).filter(|buffer| buffer.dimensions() == 1)),
@@ -447,7 +455,8 @@ pub fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyBuffer<u8>>> {
     }
 }
 
-/// Nothing, for an error that only says that a value is not of the kind that was tried.
+/// `None` for an exception that means that the value is not of the expected kind. `MemoryError`,
+/// `RecursionError` and exceptions that are not an `Exception` are raised.
 pub fn unless_serious<T>(py: Python<'_>, error: PyErr) -> PyResult<Option<T>> {
     let of_the_value = error.is_instance_of::<PyException>(py)
         && !error.is_instance_of::<PyMemoryError>(py)

@@ -1,7 +1,8 @@
-//! Values of the package `cassandra` (scylla-driver, cassandra-driver), taken where ours are.
+//! Values of classes of the package `cassandra` (scylla-driver, cassandra-driver). They are encoded
+//! like values of turbocql's own classes.
 //!
-//! Nobody has one who has not loaded `cassandra.util`, so it is looked up among the loaded modules
-//! and never imported; and only for values that are nothing else.
+//! `cassandra.util` is looked up in `sys.modules` and never imported: a program can have such a
+//! value only after it has loaded that module. All other supported classes are checked first.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -21,7 +22,7 @@ pub fn is(value: &Bound<'_, PyAny>, class: &str) -> PyResult<bool> {
     class.map_or(Ok(false), |class| value.is_instance(&class))
 }
 
-/// A part of such a value.
+/// An attribute of such a value.
 pub fn part<'py, T>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,

@@ -1,13 +1,16 @@
-//! Python numbers to CQL numbers.
+//! Encodes Python numbers.
 
 use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyTuple};
-use turbocql_codec::types::{decimal, float, varint};
+use turbocql_codec::types::{decimal, varint};
 
 use super::describe::{SHOWN, cut, describe};
 use super::encode::{mismatch, raised};
-use super::{Failure, HostPlan, Outcome, interned};
+use crate::binary32::narrow;
+use crate::failure::{Failure, Outcome};
+use crate::plan::HostPlan;
+use crate::python;
 
 const INTEGERS: &str = "int or an object with __index__";
 
@@ -37,13 +40,14 @@ pub fn out_of_range(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
     Failure::out_of_range(cql_type, reason)
 }
 
-/// A part of a number raised when it was read: an `OverflowError` says that it is too large.
+/// The failure for a part of a value that raised `error` while it was read. An `OverflowError`
+/// means that the part is out of range.
 #[cold]
 pub fn unread_part(plan: &HostPlan, value: &Bound<'_, PyAny>, error: PyErr) -> Box<Failure> {
     raised(plan, value, error).beyond_range_if_overflowed(value.py())
 }
 
-/// An exact Python `int`: the value itself, or what its `__index__` gives.
+/// A Python `int` of any size: the value itself, or the result of its `__index__`.
 fn exact_int<'py>(
     plan: &HostPlan,
     value: &Bound<'py, PyAny>,
@@ -55,7 +59,7 @@ fn exact_int<'py>(
     let index = pyo3::intern!(value.py(), "__index__");
     match value.getattr_opt(index).map_err(|error| raised(plan, value, error))? {
         Some(index) if !value.is_instance_of::<pyo3::types::PyType>() => {
-            // What it raises says nothing of the range: varints have none.
+            // An exception of `__index__` is never about the range: varints have none.
             let number = index.call0().map_err(|error| {
                 if error.is_instance_of::<PyTypeError>(value.py()) {
                     mismatch(plan, expected, value)
@@ -86,7 +90,7 @@ fn put_int(number: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
         return Ok(());
     }
     let py = number.py();
-    // The methods of `int` itself: a subclass may have others.
+    // The methods of `int` are called, because a subclass may override them.
     let int = py.get_type::<PyInt>();
     let bits: usize = int.call_method1(pyo3::intern!(py, "bit_length"), (number,))?.extract()?;
     let signed = PyDict::new(py);
@@ -129,7 +133,7 @@ fn other_double(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<f64> {
     let py = value.py();
     let real = value.is_instance_of::<PyFloat>()
         || value.is_instance_of::<PyInt>()
-        || value.is_instance(interned::real(py)?)?;
+        || value.is_instance(python::real(py)?)?;
     if real {
         let wide = value.extract::<f64>().map_err(|error| {
             if error.is_instance_of::<PyOverflowError>(py) {
@@ -138,7 +142,7 @@ fn other_double(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<f64> {
                 raised(plan, value, error)
             }
         })?;
-        // Wider kinds of floats become infinite without a word.
+        // Wider kinds of floats overflow to infinity without an exception.
         if wide.is_infinite() && !value.is_instance_of::<PyFloat>() && !value.eq(wide)? {
             return Err(out_of_range(plan, value));
         }
@@ -162,20 +166,20 @@ pub fn float(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<f32> {
 
 pub fn encode_decimal(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
     let py = value.py();
-    if !value.is_instance(interned::decimal(py)?)? {
+    if !value.is_instance(python::decimal(py)?)? {
         let number = exact_int(plan, value, "decimal.Decimal or int")?;
         out.extend_from_slice(&0i32.to_be_bytes());
         return put_int(&number, out).map_err(|error| raised(plan, value, error));
     }
-    let parts = interned::decimal(py)?
+    let parts = python::decimal(py)?
         .call_method1(pyo3::intern!(py, "as_tuple"), (value,))
         .and_then(|parts| parts.extract::<(u8, Bound<'_, PyTuple>, Bound<'_, PyAny>)>())
         .map_err(|error| raised(plan, value, error))?;
     let (sign, digits, exponent) = parts;
-    // The exponent of an infinity or a nan is a letter.
+    // The exponent of an infinity or a NaN is a letter.
     let Ok(exponent) = exponent.extract::<i64>() else {
-        // The method of `Decimal` itself: a subclass may have another.
-        let text = interned::decimal(py)?.call_method1(pyo3::intern!(py, "__str__"), (value,))?;
+        // The method of `Decimal` is called, because a subclass may override it.
+        let text = python::decimal(py)?.call_method1(pyo3::intern!(py, "__str__"), (value,))?;
         let text = cut(&text.to_string(), SHOWN);
         return Err(Failure::expected("decimal", "a finite decimal", text));
     };
@@ -189,39 +193,7 @@ pub fn encode_decimal(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u
         .collect::<PyResult<Vec<u8>>>()
         .map_err(|error| raised(plan, value, error))?;
     // A digit takes less than half a byte.
-    super::room(out, digits.len() / 2 + super::SMALL)?;
+    crate::memory::room(out, digits.len() / 2 + crate::memory::SMALL)?;
     decimal::encode(sign != 0, &digits, scale, out)
         .map_err(|m| super::encode::unfit(plan, value, m))
-}
-
-/// Whether `struct` writes and reads a signalling NaN of binary32 as one, which it does from CPython 3.14
-/// on: drivers in Python do what it does, and so does turbocql. Before, the conversion between binary32
-/// and binary64 quieted it.
-pub const KEEPS_SIGNALLING: bool = cfg!(Py_3_14);
-
-/// A number as binary32; `None` for a finite one beyond its range.
-#[inline(always)]
-pub fn narrow(wide: f64) -> Option<f32> {
-    let single = float::narrow(wide)?;
-    if KEEPS_SIGNALLING && wide.is_nan() {
-        return Some(signalling_as(wide, single));
-    }
-    Some(single)
-}
-
-#[cold]
-fn signalling_as(wide: f64, single: f32) -> f32 {
-    let (signalling, bits) = (wide.to_bits() & 1 << 51 == 0, single.to_bits());
-    // Without any of its other bits it would be infinity.
-    if signalling && bits & 0x003f_ffff != 0 { f32::from_bits(bits & !(1 << 22)) } else { single }
-}
-
-/// A number of binary32 as binary64.
-#[inline(always)]
-pub fn widen(single: f32) -> f64 {
-    let wide = f64::from(single);
-    if KEEPS_SIGNALLING && single.is_nan() && single.to_bits() & 1 << 22 == 0 {
-        return f64::from_bits(wide.to_bits() & !(1 << 51));
-    }
-    wide
 }

@@ -1,31 +1,33 @@
-//! Lists, sets and vectors: from Python sequences, and from typed buffers without an object per
-//! element.
+//! Encodes Python sequences and other collections to lists, sets and vectors.
 
-use pyo3::buffer::{Element, PyBuffer, PyUntypedBuffer};
+use pyo3::buffer::{PyBuffer, PyUntypedBuffer};
 use pyo3::prelude::*;
 use pyo3::types::{
     PyByteArray, PyBytes, PyFrozenSet, PyList, PyMemoryView, PySet, PyString, PyTuple,
 };
 use turbocql_codec::plan::VectorPlan;
-use turbocql_codec::types;
-use turbocql_codec::{Plan, Segment, wire};
+use turbocql_codec::{Segment, types};
 
-use super::describe::{describe, type_name};
-use super::encode::{encode, encode_cell, mismatch, raised, unfit, unless_serious};
-use super::numbers::narrow;
-use super::record::Record;
-use super::{Failure, HostPlan, Outcome, SMALL, copied, interned, room};
+use super::describe::type_name;
+use super::encode::{encode, encode_cell, mismatch, raised, unfit};
+use super::typed_buffer::{Framing, Numbers, buffer_of};
+use crate::failure::{Failure, Outcome};
+use crate::memory::{SMALL, copied, room};
+use crate::plan::HostPlan;
+use crate::plan::Record;
+use crate::python;
+use crate::traits::traits;
 
 const SEQUENCES: &str = "a list, tuple, array or another sequence";
 
-/// The parts of a list or tuple; of anything else of a known length, a list of them.
+/// The parts of a value: the list or tuple itself, or a list of the parts of another collection.
 pub enum Parts<'py> {
     List(Bound<'py, PyList>),
     Tuple(Bound<'py, PyTuple>),
 }
 
 impl<'py> Parts<'py> {
-    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    #[expect(clippy::len_without_is_empty, reason = "no caller needs it")]
     pub fn len(&self) -> usize {
         match self {
             Parts::List(list) => list.len(),
@@ -33,7 +35,7 @@ impl<'py> Parts<'py> {
         }
     }
 
-    /// The part at `i`, unless the list has shrunk since its length was asked.
+    /// The part at `i`; `None` if the list has become shorter since its length was read.
     #[inline]
     pub fn get(&self, i: usize) -> Option<Bound<'py, PyAny>> {
         match self {
@@ -43,7 +45,7 @@ impl<'py> Parts<'py> {
     }
 }
 
-/// Says of a number of parts whether a value can have so many: asked before they are read.
+/// Refuses a number of parts that the type cannot hold. It is called before the parts are read.
 pub type Check<'a> = &'a dyn Fn(usize) -> Outcome<()>;
 
 /// The parts of a list, tuple or other indexable sequence.
@@ -69,21 +71,21 @@ fn is_text_or_bytes(value: &Bound<'_, PyAny>) -> bool {
         || is_view_of_bytes(value)
 }
 
-/// A memoryview of bytes, not of numbers: unless its format says otherwise, single bytes are that.
-fn is_view_of_bytes(value: &Bound<'_, PyAny>) -> bool {
+/// Whether the value is a memoryview of bytes and not of numbers. Items of one byte are bytes,
+/// unless their format is `b` (signed) or `?` (bool).
+pub fn is_view_of_bytes(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyMemoryView>()
         && PyUntypedBuffer::get(value).is_ok_and(|buffer| {
             buffer.item_size() == 1 && !matches!(buffer.format().to_bytes(), b"b" | b"?")
         })
 }
 
-/// At most `length` + 1 of what an iteration gives: an iterable that lies about its length must
-/// not keep us for ever.
+/// At most `length` + 1 items of an iterable: one that reports a wrong length may never end.
 fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(iterable.py());
     for (i, part) in iterable.try_iter()?.take(length.saturating_add(1)).enumerate() {
         list.append(part?)?;
-        // Native iterators do not look for signals.
+        // Iterators written in C do not check for signals.
         if i % 4096 == 4095 {
             iterable.py().check_signals()?;
         }
@@ -91,7 +93,7 @@ fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py,
     Ok(list)
 }
 
-/// What `iterable` gives, which must be `length` parts.
+/// The items of `iterable`, which must be exactly `length`.
 pub fn bounded_list<'py>(
     plan: &HostPlan,
     value: &Bound<'py, PyAny>,
@@ -102,15 +104,15 @@ pub fn bounded_list<'py>(
     if list.len() == length { Ok(list) } else { Err(changed(plan, value)) }
 }
 
-/// The user's own code changed the value while it was read, or its length is a lie.
+/// The failure for a value that user code changed while it was read, or whose `len()` is wrong.
 pub fn changed(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
     let cql_type = plan.cql_type();
-    let got = format!("{} that does not have the length that it gives", type_name(value));
+    let got = format!("{} that does not have the length that its len() returned", type_name(value));
     Failure::expected(&cql_type, &cql_type, got)
 }
 
-/// The parts of any ordered or unordered collection of a known length. Text, bytes and mappings
-/// are none; sets only where order means nothing.
+/// The parts of a collection of known length. Text, bytes, mappings, masked arrays and tables are
+/// refused. With `sets`, sets are taken too; otherwise their arbitrary order would be stored.
 fn parts<'py>(
     plan: &HostPlan,
     value: &Bound<'py, PyAny>,
@@ -130,7 +132,7 @@ fn parts<'py>(
     let set = value.is_instance_of::<PySet>() || value.is_instance_of::<PyFrozenSet>();
     let refused = is_text_or_bytes(value)
         || (set && !sets)
-        || value.is_instance(interned::mapping(py)?)?
+        || value.is_instance(python::mapping(py)?)?
         || is_masked(value)?
         || is_frame(value)?;
     if refused || !value.hasattr(pyo3::intern!(py, "__iter__"))? {
@@ -138,7 +140,7 @@ fn parts<'py>(
     }
     let length = match value.len() {
         Ok(length) => length,
-        // Iterators and generators: how many parts there are cannot be known before they are used up.
+        // Iterators and generators: they have no length until they are used up.
         Err(error) if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) => {
             return Err(mismatch(plan, expected, value));
         }
@@ -148,22 +150,23 @@ fn parts<'py>(
     bounded_list(plan, value, value, length).map(Parts::List)
 }
 
-/// A NumPy masked array, whose hidden values must not be stored.
+/// Whether the value is a NumPy masked array, whose hidden values must not be stored.
 pub fn is_masked(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = value.py();
     Ok(value.hasattr(pyo3::intern!(py, "mask"))?
         && value.hasattr(pyo3::intern!(py, "_baseclass"))?)
 }
 
-/// A table, such as a pandas or polars DataFrame: iterating it does not give its rows.
+/// Whether the value is a table, such as a pandas or polars DataFrame. Its iterator does not return
+/// its rows.
 pub fn is_frame(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = value.py();
     Ok(value.hasattr(pyo3::intern!(py, "columns"))?
         && value.hasattr(pyo3::intern!(py, "dtypes"))?)
 }
 
-/// What has a name for each value besides its place, such as a pandas Series or a row of a
-/// structured NumPy array: as a row, either could be meant.
+/// Whether the parts of a value have names as well as positions, as in a pandas Series or a row of
+/// a structured NumPy array. Such a row is ambiguous: it could be bound by name or by position.
 pub fn has_labels(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = value.py();
     if is_frame(value)? || value.hasattr(pyo3::intern!(py, "iloc"))? {
@@ -200,14 +203,14 @@ pub fn encode_list(
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
-    if let Some(width) = bare_width(element)
-        && let Some(numbers) = buffer_of(value)?
+    if let Some(numeric) = traits(element).numeric
+        && let Some(buffer) = buffer_of(value)?
     {
-        let count = numbers.item_count();
+        let (width, count) = (numeric.width(), buffer.item_count());
         room(out, count.saturating_mul(4 + width) + SMALL)?;
         let start = types::list::begin(out);
-        let each = Framing::Sized(width);
-        encode_buffer(plan, element, &numbers, value, each, out)?;
+        let numbers = Numbers { plan, element, numeric, framing: Framing::Sized, value };
+        numbers.encode(&buffer, out)?;
         return types::list::end(out, start, count).map_err(|m| unfit(plan, value, m));
     }
     let parts = parts(plan, value, false, SEQUENCES, &|count| countable(plan, count))?;
@@ -232,16 +235,19 @@ pub fn encode_vector(
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
     if let Some(width) = vector.width {
-        let size = width.saturating_mul(vector.dimension);
-        let numeric = bare_width(&vector.element).is_some();
-        // Only of numbers is every bit pattern a value.
-        if numeric && put_ready_bytes(value, size, out)? {
+        let (element, size) = (&vector.element, width.saturating_mul(vector.dimension));
+        let numeric = traits(element).numeric;
+        // Every bit pattern is a valid number, so the bytes need no check.
+        if numeric.is_some() && put_ready_bytes(value, size, out)? {
             return Ok(());
         }
-        if numeric && let Some(numbers) = buffer_of(value)? {
-            check_dimension(plan, vector, numbers.item_count())?;
+        if let Some(numeric) = numeric
+            && let Some(buffer) = buffer_of(value)?
+        {
+            check_dimension(plan, vector, buffer.item_count())?;
             room(out, size)?;
-            return encode_buffer(plan, &vector.element, &numbers, value, Framing::Bare, out);
+            let numbers = Numbers { plan, element, numeric, framing: Framing::Bare, value };
+            return numbers.encode(&buffer, out);
         }
     }
     let check = |count| check_dimension(plan, vector, count);
@@ -272,7 +278,7 @@ fn encode_element(
     Ok(())
 }
 
-/// Refuses more elements than a count of 32 bits tells.
+/// Refuses more elements than the signed 32-bit count on the wire can express.
 fn countable(plan: &HostPlan, count: usize) -> Outcome<()> {
     if i32::try_from(count).is_ok() {
         return Ok(());
@@ -291,7 +297,8 @@ fn check_dimension(plan: &HostPlan, vector: &VectorPlan<Record>, got: usize) -> 
     Err(Failure::refused(cql_type, reason))
 }
 
-/// Appends `bytes` or a `bytearray` of exactly the vector's size: already encoded.
+/// Appends `bytes` or a `bytearray` of exactly the vector's size, which hold its encoded elements.
+/// Returns false for any other value.
 fn put_ready_bytes(value: &Bound<'_, PyAny>, size: usize, out: &mut Vec<u8>) -> Outcome<bool> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         let ready = bytes.as_bytes().len() == size;
@@ -313,183 +320,3 @@ fn put_ready_bytes(value: &Bound<'_, PyAny>, size: usize, out: &mut Vec<u8>) -> 
     }
     Ok(ready)
 }
-
-/// Bytes of a number that typed buffers can hold.
-fn bare_width(element: &HostPlan) -> Option<usize> {
-    match element {
-        Plan::TinyInt => Some(1),
-        Plan::SmallInt => Some(2),
-        Plan::Int | Plan::Float => Some(4),
-        Plan::BigInt | Plan::Double => Some(8),
-        _ => None,
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Framing {
-    /// One after another.
-    Bare,
-    /// Each with its length in bytes before it.
-    Sized(usize),
-}
-
-/// A one-dimensional buffer of native numbers. `bytes` and the like hold no numbers, and objects
-/// without a buffer have theirs read one by one.
-fn buffer_of(value: &Bound<'_, PyAny>) -> PyResult<Option<PyUntypedBuffer>> {
-    if value.is_instance_of::<PyList>()
-        || value.is_instance_of::<PyTuple>()
-        || value.is_instance_of::<PyBytes>()
-        || value.is_instance_of::<PyByteArray>()
-        || is_masked(value)?
-    {
-        return Ok(None);
-    }
-    let buffer = match PyUntypedBuffer::get(value) {
-        Ok(buffer) => buffer,
-        Err(error) => return unless_serious(value.py(), error),
-    };
-    Ok((buffer.dimensions() == 1 && !is_view_of_bytes(value)).then_some(buffer))
-}
-
-/// Whether the buffer's numbers are in the machine's byte order. Asked here because
-/// [`PyUntypedBuffer::as_typed`] takes a foreign one for the machine's own.
-fn is_native(buffer: &PyUntypedBuffer) -> bool {
-    let foreign = if cfg!(target_endian = "little") { *b">!" } else { [b'<'; 2] };
-    buffer.item_size() == 1
-        || !buffer.format().to_bytes().first().is_some_and(|mark| foreign.contains(mark))
-}
-
-/// Appends a buffer's numbers as numbers of `element`'s type, each checked against its range.
-fn encode_buffer(
-    plan: &HostPlan,
-    element: &HostPlan,
-    buffer: &PyUntypedBuffer,
-    value: &Bound<'_, PyAny>,
-    framing: Framing,
-    out: &mut Vec<u8>,
-) -> Outcome<()> {
-    let numbers = Numbers { element, framing, value };
-    macro_rules! first_of {
-        ($($kind:ty),*) => {
-            $(if let Some(done) = numbers.append::<$kind>(buffer, out) { return done; })*
-        };
-    }
-    if is_native(buffer) {
-        first_of!(f32, f64, i32, i64, u8, i8, i16, u16, u32, u64);
-    }
-    // Half floats, foreign byte orders and records: by way of Python objects.
-    let parts = bounded_list(plan, value, value, buffer.item_count())?;
-    for (i, part) in parts.iter().enumerate() {
-        let done = match framing {
-            Framing::Sized(_) => encode_cell(element, &part, out),
-            Framing::Bare => encode(element, &part, out),
-        };
-        done.map_err(|failure| failure.at(|| Segment::Index(i)))?;
-    }
-    Ok(())
-}
-
-struct Numbers<'a, 'py> {
-    element: &'a HostPlan,
-    framing: Framing,
-    value: &'a Bound<'py, PyAny>,
-}
-
-impl Numbers<'_, '_> {
-    /// Appends the buffer's numbers, when they are of kind `T`.
-    fn append<T: Number + Default>(
-        &self,
-        buffer: &PyUntypedBuffer,
-        out: &mut Vec<u8>,
-    ) -> Option<Outcome<()>> {
-        let typed = buffer.as_typed::<T>().ok()?;
-        let numbers = match copied(self.value.py(), typed) {
-            Ok(numbers) => numbers,
-            Err(error) => return Some(Err(raised(self.element, self.value, error))),
-        };
-        for (i, &number) in numbers.iter().enumerate() {
-            if let Framing::Sized(width) = self.framing {
-                wire::put_i32(out, width as i32);
-            }
-            if !number.encode_as(self.element, out) {
-                let cql_type = self.element.cql_type();
-                let array = describe(self.value);
-                let reason = format!("{number:?} in {array} cannot be stored as {cql_type}");
-                let failure = if T::INTEGER || matches!(self.element, Plan::Float) {
-                    Failure::out_of_range(cql_type, reason)
-                } else {
-                    Failure::refused(cql_type, reason)
-                };
-                return Some(Err(failure.at(|| Segment::Index(i))));
-            }
-        }
-        Some(Ok(()))
-    }
-}
-
-/// A number of a typed buffer.
-trait Number: Element + std::fmt::Debug {
-    /// Whether every column of numbers takes this kind, so that only the range can be at fault.
-    const INTEGER: bool;
-
-    /// Appends the number as `element` has it; false when it is not one of that type's.
-    fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool;
-}
-
-macro_rules! integers {
-    ($($kind:ty),*) => {
-        $(impl Number for $kind {
-            const INTEGER: bool = true;
-
-            #[inline]
-            fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool {
-                fn fits<T, U>(number: T, encode: fn(U, &mut Vec<u8>), out: &mut Vec<u8>) -> bool
-                where
-                    U: TryFrom<T>,
-                {
-                    U::try_from(number).map(|number| encode(number, out)).is_ok()
-                }
-                match element {
-                    Plan::TinyInt => fits(self, types::tinyint::encode, out),
-                    Plan::SmallInt => fits(self, types::smallint::encode, out),
-                    Plan::Int => fits(self, types::int::encode, out),
-                    Plan::BigInt => fits(self, types::bigint::encode, out),
-                    // By way of binary64, as the same number outside an array goes.
-                    Plan::Float => {
-                        types::float::encode(self as f64 as f32, out);
-                        true
-                    }
-                    Plan::Double => {
-                        types::double::encode(self as f64, out);
-                        true
-                    }
-                    _ => false,
-                }
-            }
-        })*
-    };
-}
-integers!(i8, u8, i16, u16, i32, u32, i64, u64);
-
-macro_rules! floats {
-    ($($kind:ty),*) => {
-        $(impl Number for $kind {
-            const INTEGER: bool = false;
-
-            #[inline]
-            fn encode_as(self, element: &HostPlan, out: &mut Vec<u8>) -> bool {
-                match element {
-                    Plan::Float => narrow(self.into())
-                        .map(|number| types::float::encode(number, out))
-                        .is_some(),
-                    Plan::Double => {
-                        types::double::encode(self.into(), out);
-                        true
-                    }
-                    _ => false,
-                }
-            }
-        })*
-    };
-}
-floats!(f32, f64);

@@ -1,52 +1,25 @@
-//! Python's dates and times to CQL's, in integer arithmetic.
+//! Encodes Python dates, times and durations, in integer arithmetic.
 
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyInt, PyTime, PyTimeAccess,
-    PyTzInfo, PyTzInfoAccess,
+    PyBool, PyDate, PyDateTime, PyDelta, PyDeltaAccess, PyInt, PyTime, PyTimeAccess, PyTzInfo,
+    PyTzInfoAccess,
 };
 use turbocql_codec::types::duration::Duration;
 
 use super::encode::{mismatch, raised};
+use super::foreign;
 use super::numbers::{self, unread_part};
-use super::{Failure, HostPlan, Outcome, foreign, interned};
+use crate::calendar::{MILLISECONDS_PER_DAY, civil_from_days, days_from_civil, days_of};
+use crate::failure::{Failure, Outcome};
+use crate::plan::HostPlan;
+use crate::python;
 
-const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
-/// Days from 1970-01-01 to a day of the proleptic Gregorian calendar.
-pub fn days_from_civil(year: i32, month: u8, day: u8) -> i32 {
-    // Years begin in March here, so that the leap day is the last one.
-    let (month, day) = (i32::from(month), i32::from(day));
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// Year, month and day of a number of days since 1970-01-01.
-pub fn civil_from_days(days: i64) -> (i64, u8, u8) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month as u8, day as u8)
-}
-
-pub fn days_of(date: &impl PyDateAccess) -> i32 {
-    days_from_civil(date.get_year(), date.get_month(), date.get_day())
-}
-
-/// What an attribute of a subclass says. Its C fields need not be what it stands for: pandas has
-/// instants beyond Python's years, and one that is no time at all.
+/// An integer attribute of an instance of a subclass. Its C fields are not used, because they can
+/// differ from its attributes: pandas has timestamps beyond Python's range of years, and NaT, which
+/// is no time.
 fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &str) -> Outcome<T> {
     let number = value.getattr(name).and_then(|number| number.extract::<i64>());
     let number = number.map_err(|error| unread_part(plan, value, error))?;
@@ -57,13 +30,13 @@ fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &
 fn days_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     let year: i32 = attribute(plan, value, "year")?;
     let (month, day) = (attribute(plan, value, "month")?, attribute(plan, value, "day")?);
-    // Microseconds of years further away do not fit 64 bits.
+    // The microseconds of years far outside this range do not fit 64 bits.
     let calendar = (1..=12).contains(&month) && (1..=31).contains(&day);
     if !(-200_000..200_000).contains(&year) || !calendar {
         return Err(numbers::out_of_range(plan, value));
     }
     let days = days_from_civil(year, month, day);
-    // The 31st of a short month is a day of the next one.
+    // `days_from_civil` takes April 31 for May 1, so the result is converted back and compared.
     if civil_from_days(days.into()) != (year.into(), month, day) {
         return Err(numbers::out_of_range(plan, value));
     }
@@ -85,7 +58,8 @@ fn clock_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64
     Ok(seconds * 1_000_000_000 + i64::from(microsecond) * 1000)
 }
 
-/// Whether the value counts as a raw number: a bool is none.
+/// Whether the value is taken as a raw number: an `int` or an object with `__index__`, but no
+/// `bool`.
 fn is_integer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if value.is_instance_of::<PyBool>() {
         return Ok(false);
@@ -105,7 +79,7 @@ pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     if value.is_instance_of::<PyDate>() {
         return days_by_attributes(plan, value);
     }
-    if value.is_instance(interned::cql_date(py)?)? {
+    if value.is_instance(python::cql_date(py)?)? {
         let days = value.getattr(pyo3::intern!(py, "days"));
         return days
             .and_then(|days| days.extract())
@@ -123,7 +97,7 @@ pub fn date(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i32> {
     Ok((raw ^ (1 << 31)) as i32)
 }
 
-/// Nanoseconds since midnight; the caller checks their range.
+/// Nanoseconds since midnight. The caller checks their range.
 pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let py = value.py();
     if let Ok(time) = value.cast::<PyTime>() {
@@ -137,7 +111,7 @@ pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
             + i64::from(time.get_second());
         return Ok(seconds * 1_000_000_000 + i64::from(time.get_microsecond()) * 1000);
     }
-    if value.is_instance(interned::cql_time(py)?)? {
+    if value.is_instance(python::cql_time(py)?)? {
         let nanoseconds = value.getattr(pyo3::intern!(py, "nanoseconds"));
         return nanoseconds
             .and_then(|nanoseconds| nanoseconds.extract())
@@ -153,20 +127,7 @@ pub fn time(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     numbers::integer(plan, value)
 }
 
-/// The same of an exact `datetime` without a time zone, or in UTC.
-#[inline]
-pub fn exact_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
-    let zone = datetime.get_tzinfo();
-    if zone.is_some_and(|zone| !PyTzInfo::utc(datetime.py()).is_ok_and(|utc| zone.is(&*utc))) {
-        return None;
-    }
-    let seconds = (i64::from(datetime.get_hour()) * 60 + i64::from(datetime.get_minute())) * 60
-        + i64::from(datetime.get_second());
-    let milliseconds = i64::from(datetime.get_microsecond() / 1000);
-    Some(i64::from(days_of(datetime)) * MILLISECONDS_PER_DAY + seconds * 1000 + milliseconds)
-}
-
-/// Milliseconds since 1970-01-01T00:00:00Z. What a datetime has below a millisecond is dropped.
+/// Milliseconds since 1970-01-01T00:00:00Z. A datetime is rounded down to a whole millisecond.
 pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let py = value.py();
     if let Ok(datetime) = value.cast::<PyDateTime>() {
@@ -193,7 +154,7 @@ pub fn timestamp(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
         let days = if exact { days_of(date) } else { days_by_attributes(plan, value)? };
         return Ok(i64::from(days) * MILLISECONDS_PER_DAY);
     }
-    if value.is_instance(interned::cql_timestamp(py)?)? {
+    if value.is_instance(python::cql_timestamp(py)?)? {
         let milliseconds = value.getattr(pyo3::intern!(py, "milliseconds"));
         return milliseconds
             .and_then(|milliseconds| milliseconds.extract())
@@ -211,20 +172,20 @@ fn utc_offset(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64> {
     let offset = value
         .call_method0(pyo3::intern!(value.py(), "utcoffset"))
         .map_err(|error| unread_part(plan, value, error))?;
-    // A time zone may say None: the datetime is then as good as naive.
+    // `utcoffset()` may return None: the datetime is then treated as naive.
     if offset.is_none() {
         return Ok(0);
     }
     let delta = offset.cast::<PyDelta>().map_err(|error| raised(plan, value, error.into()))?;
     let seconds = i64::from(delta.get_days()) * 86_400 + i64::from(delta.get_seconds());
-    // As datetime itself has it; a subclass may say anything.
+    // `datetime` guarantees this range, but a subclass may return any offset.
     if !(-86_400 < seconds && seconds < 86_400) {
         return Err(mismatch(plan, "an offset from UTC of less than a day", value));
     }
     Ok(seconds * 1_000_000 + i64::from(delta.get_microseconds()))
 }
 
-/// A `timedelta` becomes whole days and the rest in nanoseconds, both of its sign.
+/// A `timedelta` becomes whole days and the remaining nanoseconds, both with its sign.
 pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> {
     let py = value.py();
     if let Ok(delta) = value.cast::<PyDelta>() {
@@ -243,7 +204,7 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
             _ => Err(Failure::out_of_range("duration", "a timedelta beyond the range of duration")),
         };
     }
-    if value.is_instance(interned::cql_duration(py)?)? || foreign::is(value, "Duration")? {
+    if value.is_instance(python::cql_duration(py)?)? || foreign::is(value, "Duration")? {
         let read = || {
             Ok(Duration {
                 months: value.getattr(pyo3::intern!(py, "months"))?.extract()?,
@@ -256,8 +217,8 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
     Err(mismatch(plan, "turbocql.Duration or datetime.timedelta", value))
 }
 
-/// Refuses a subclass of `timedelta` that is more than a `timedelta` tells: pandas has nanoseconds
-/// and longer spans, others have months.
+/// Refuses an instance of a subclass of `timedelta` that holds more than the fields of a
+/// `timedelta`: pandas has nanoseconds and longer spans, other classes have months.
 fn check_delta(
     plan: &HostPlan,
     value: &Bound<'_, PyAny>,

@@ -1,4 +1,4 @@
-//! BATCH.
+//! Bodies of BATCH requests.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
@@ -11,36 +11,37 @@ use super::hash;
 use super::values::{Value, append_values, tuple_of};
 use crate::ending::Inside;
 use crate::ffi::held::Held;
+use crate::python;
 use crate::value::describe::describe;
-use crate::value::interned;
 
-/// Values that room is made for at once.
+/// The most values that memory is reserved for in advance.
 const LIKELY_VALUES: usize = 4096;
 
-/// What a statement is known by.
+/// A statement's CQL text, or the id of a prepared statement.
 enum Text {
     Query(Py<PyString>),
     Prepared(Held),
 }
 
-/// A statement, and where its values end among those of all statements.
+/// A statement, and the index at which its values end in the list of all statements' values.
 struct Entry {
     text: Text,
     end: usize,
 }
 
-/// The body of a BATCH request: several statements, prepared or not, in one.
+/// The body of a BATCH request: several statements, prepared or not, in one request.
 ///
-/// Immutable; threads may share it. Every argument can be read by its name; those that
-/// `QueryMessage` has too are the same.
+/// Immutable; threads may share it. Every argument is an attribute of the same name. Arguments that
+/// `QueryMessage` has too mean the same.
 ///
-/// Shapes: `statements` is a sequence of pairs, each of a statement and a sequence of its values by
-///     position, as `QueryMessage` takes them; a statement alone has no values. A `str` is CQL
-///     text, `bytes` are the id of a prepared statement. No more than 65,535 statements, and as many
-///     values of each. `kind` is `logged`, `unlogged` or `counter`. Values by name cannot be: what
-///     the protocol says of them in batches does not work (CASSANDRA-10246).
+/// Shapes: `statements` is a sequence of pairs `(statement, values)`; a statement alone has no
+///     values. A statement is a `str` of CQL text, or the `bytes` of a prepared statement's id.
+///     `values` are by position, as `QueryMessage` takes them. There are no more than 65,535
+///     statements, and no more than 65,535 values of each. `kind` is `logged`, `unlogged` or
+///     `counter`. Values by name are refused: the protocol's form for them in batches does not work
+///     (CASSANDRA-10246).
 ///
-/// Raises: `EncodeError` for a part that no version of the protocol can carry.
+/// Raises: `EncodeError` for an argument that no version of the protocol can carry.
 ///
 /// Source: native_protocol_v5.spec, section 4.1.7, and the same section for versions 3 and 4.
 ///
@@ -96,7 +97,7 @@ impl BatchMessage {
                 let text = take(statement, index, &mut values)?;
                 entries.push(Entry { text, end: values.len() });
                 if index == 0 {
-                    // Statements of a batch are mostly alike.
+                    // The statements of a batch mostly have as many values as the first one.
                     values.reserve((values.len() * count).min(LIKELY_VALUES));
                 }
                 Ok(())
@@ -106,23 +107,23 @@ impl BatchMessage {
         Ok(BatchMessage { kind, entries, values, common })
     }
 
-    /// The body for protocol version 3, 4 or 5.
+    /// Writes the body for protocol version 3, 4 or 5.
     ///
-    /// Raises: `EncodeError` for what the version cannot express: `UNSET` before 4, `keyspace` and
-    ///     `now_in_seconds` before 5.
+    /// Raises: `EncodeError` for a part that the version cannot express: `UNSET` before 4,
+    ///     `keyspace` and `now_in_seconds` before 5.
     fn encode<'py>(&self, protocol_version: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         let version = version(protocol_version)?;
         let py = protocol_version.py();
         self.with(py, |batch| body(py, &batch, version))
     }
 
-    /// `logged`, `unlogged` or `counter`.
+    /// The kind of batch: `logged`, `unlogged` or `counter`.
     #[getter]
     fn kind(&self) -> &'static str {
         self.kind.name()
     }
 
-    /// A tuple with a tuple for each statement: the statement, and a tuple of its values.
+    /// A tuple of pairs: each is a statement and a tuple of its values.
     #[getter]
     fn statements<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let mut start = 0;
@@ -138,31 +139,33 @@ impl BatchMessage {
         PyTuple::new(py, pairs.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// How many replicas must answer.
+    /// The consistency level: how many replicas must answer.
     #[getter]
     fn consistency(&self) -> &Level {
         &self.common.consistency
     }
 
-    /// The same for the serial phase of a conditional update, or None.
+    /// The consistency level for the serial phase of a conditional update, or None.
     #[getter]
     fn serial_consistency(&self) -> Option<&SerialLevel> {
         self.common.serial_consistency.as_ref()
     }
 
-    /// Microseconds since 1970, or None.
+    /// The write timestamp in microseconds since 1970, or None.
     #[getter]
     fn timestamp(&self) -> Option<i64> {
         self.common.timestamp
     }
 
-    /// Where unqualified tables are looked for, or None.
+    /// The keyspace of tables that the statements do not qualify, or None.
     #[getter]
     fn keyspace(&self) -> Option<&Py<PyString>> {
         self.common.keyspace.as_ref()
     }
 
-    /// What the server takes for the time, in seconds since 1970, or None. Below zero it reads 2^32 more.
+    /// The time that the server uses as the current time, in seconds since 1970, or None.
+    ///
+    /// The server reads a negative number as that number plus 2^32.
     #[getter]
     fn now_in_seconds(&self) -> Option<i32> {
         self.common.now_in_seconds
@@ -183,7 +186,7 @@ impl BatchMessage {
 }
 
 impl BatchMessage {
-    /// Calls with the batch, as the codec takes it.
+    /// Calls `call` with the batch in the form that the codec takes.
     fn with<T>(
         &self,
         py: Python<'_>,
@@ -204,7 +207,7 @@ impl BatchMessage {
     }
 }
 
-/// A statement of a batch; its values go to those of the others.
+/// Reads a statement of a batch, and appends its values to `values`.
 fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyResult<Text> {
     if let Some(text) = text(given, index)? {
         return Ok(text);
@@ -216,7 +219,7 @@ fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyRe
     };
     let pair = match given.cast_exact::<PyTuple>() {
         Ok(pair) => pair.clone(),
-        // What a subclass really holds, whatever its own methods say.
+        // The items that a subclass's instance really holds, whatever its methods return.
         Err(_) => match (given.cast::<PyTuple>(), given.cast::<PyList>()) {
             (Ok(tuple), _) if tuple.len() == 2 => PyTuple::new(given.py(), tuple.iter())?,
             (_, Ok(list)) if list.len() == 2 => {
@@ -233,7 +236,7 @@ fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyRe
     let text = text(&statement, index)?
         .ok_or_else(|| unexpected(at, "str or the bytes of an id", &statement))?;
     let by_position = of.is_exact_instance_of::<PyTuple>() || of.is_exact_instance_of::<PyList>();
-    if !by_position && of.is_instance(interned::mapping(given.py())?)? {
+    if !by_position && of.is_instance(python::mapping(given.py())?)? {
         let reason = "values by name do not work in batches (CASSANDRA-10246)";
         return Err(refused(given.py(), at, reason));
     }
@@ -241,7 +244,7 @@ fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyRe
     Ok(text)
 }
 
-/// `None` for what is no statement by itself.
+/// Reads a statement without values; `None` for other objects.
 #[inline]
 fn text(given: &Bound<'_, PyAny>, index: usize) -> PyResult<Option<Text>> {
     if let Ok(id) = given.cast_exact::<PyBytes>()

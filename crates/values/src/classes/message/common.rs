@@ -1,4 +1,4 @@
-//! What several kinds of message have in common.
+//! Parts that several kinds of message have in common.
 
 use pyo3::IntoPyObject;
 use pyo3::prelude::*;
@@ -13,10 +13,10 @@ use crate::value::describe::describe;
 
 type Given<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// The smallest number is what servers take for "no timestamp".
+/// The smallest timestamp that can be sent. Servers read `i64::MIN` as "no timestamp".
 const EARLIEST: i64 = i64::MIN + 1;
 
-/// What all messages can say about themselves.
+/// The settings that all messages have.
 pub struct Common {
     pub consistency: Level,
     pub serial_consistency: Option<SerialLevel>,
@@ -46,7 +46,7 @@ impl Common {
         })
     }
 
-    /// The same, as the codec takes it.
+    /// The settings in the form that the codec takes.
     pub fn settings<'a>(&'a self, py: Python<'a>) -> PyResult<Settings<'a>> {
         Ok(Settings {
             consistency: self.consistency.0,
@@ -64,7 +64,7 @@ fn int_32(given: Given<'_, '_>, name: &str, least: i32) -> PyResult<Option<i32>>
     Ok(number.map(|number| number as i32))
 }
 
-/// What QUERY and EXECUTE end with.
+/// The parameters with which the bodies of QUERY and EXECUTE end.
 pub struct Ending {
     pub values: Values,
     pub skip_metadata: bool,
@@ -94,7 +94,7 @@ impl Ending {
         })
     }
 
-    /// Calls with the same, as the codec takes it.
+    /// Calls `call` with the parameters in the form that the codec takes.
     pub fn with<T>(
         &self,
         py: Python<'_>,
@@ -125,16 +125,16 @@ impl Ending {
     }
 }
 
-/// A consistency level, read back as a member of `turbocql.Consistency`.
+/// A consistency level. Python reads it as a member of `turbocql.Consistency`.
 #[derive(Clone, Copy)]
 pub struct Level(pub Consistency);
 
-/// The same for the serial phase.
+/// A consistency level for the serial phase. Python reads it as a member of the same enum.
 #[derive(Clone, Copy)]
 pub struct SerialLevel(pub SerialConsistency);
 
 impl Level {
-    /// ONE where none is given.
+    /// Reads the argument; without one the level is ONE.
     pub fn take(given: Option<&Bound<'_, PyAny>>) -> PyResult<Level> {
         let Some(given) = given else { return Ok(Level(Consistency::One)) };
         let name = level_name(given, "consistency")?;

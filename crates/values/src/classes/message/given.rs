@@ -1,5 +1,5 @@
-//! What the caller gave for the parts of a message, checked, and kept so that nothing can change
-//! it: exact `bytes` and `str`, shared where that is what was given.
+//! Checks the arguments of messages and keeps them as immutable objects: exact `bytes` and `str`,
+//! shared with the caller if the argument is one already.
 
 use std::fmt;
 
@@ -15,18 +15,18 @@ use pyo3::types::{
 use turbocql_codec::message::{Message, MessageError, Reason, Version};
 
 use crate::ffi::bytes;
+use crate::python;
 use crate::value::describe::describe;
-use crate::value::interned;
 
-/// Values and statements are counted in 16 bits.
+/// Messages count values and statements in 16 bits.
 pub const MOST: usize = u16::MAX as usize;
-/// A value's length has 31 bits.
+/// A value's length is a signed 32-bit number, which leaves 31 bits.
 pub const LONGEST: usize = i32::MAX as usize;
 
-/// A place in a message.
+/// A place in a message, which errors name.
 #[derive(Clone, Copy)]
 pub struct At<'a> {
-    /// Of a batch, counted from 0.
+    /// The statement of a batch, counted from 0; `None` outside a statement.
     pub statement: Option<usize>,
     pub part: Part<'a>,
 }
@@ -53,7 +53,7 @@ impl<'a> At<'a> {
         At { statement: None, part: Part::Argument(name) }
     }
 
-    /// A part of the same statement, or of the message.
+    /// Another part of the same statement or message.
     pub fn part(self, part: Part<'a>) -> At<'a> {
         At { part, ..self }
     }
@@ -74,12 +74,12 @@ impl fmt::Display for At<'_> {
     }
 }
 
-/// The `EncodeError` of a part of a message.
+/// The `EncodeError` for a part of a message.
 pub fn refused(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
     error_of(py, "encode", at, reason)
 }
 
-/// The `RangeError` of a number in a message.
+/// The `RangeError` for a number in a message.
 fn out_of_range(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
     error_of(py, "range", at, reason)
 }
@@ -87,12 +87,12 @@ fn out_of_range(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
 fn error_of(py: Python<'_>, kind: &str, at: impl fmt::Display, reason: &str) -> PyErr {
     let path = at.to_string();
     let message = if path.is_empty() { reason.to_owned() } else { format!("{path}: {reason}") };
-    let made =
-        interned::error_from_codec(py).and_then(|make| make.call1((kind, message, path, "")));
+    let made = python::error_from_codec(py).and_then(|make| make.call1((kind, message, path, "")));
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// The same for a part that raised when it was read; what is no matter of the part stays as it is.
+/// The `EncodeError` for a part that raised `cause` when it was read. `MemoryError`, and exceptions
+/// outside `Exception` such as `KeyboardInterrupt`, are not about the part: they stay as they are.
 fn refused_for(py: Python<'_>, at: At<'_>, reason: &str, cause: PyErr) -> PyErr {
     if !cause.is_instance_of::<PyException>(py) || cause.is_instance_of::<PyMemoryError>(py) {
         return cause;
@@ -106,7 +106,7 @@ pub fn unexpected(at: At<'_>, expected: &str, got: &Bound<'_, PyAny>) -> PyErr {
     refused(got.py(), at, &format!("expected {expected}, got {}", describe(got)))
 }
 
-/// The bytes of a message.
+/// Writes the body of a message.
 pub fn body<'py>(
     py: Python<'py>,
     message: &impl Message,
@@ -114,19 +114,20 @@ pub fn body<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let size = message.size(version).map_err(|error: MessageError| {
         let (path, reason) = (error.path(), error.reason.to_string());
-        match error.reason {
-            Reason::Range { .. } => out_of_range(py, path, &reason),
-            _ => refused(py, path, &reason),
+        if let Reason::Range { .. } = error.reason {
+            out_of_range(py, path, &reason)
+        } else {
+            refused(py, path, &reason)
         }
     })?;
     let body = bytes::build(py, size, |memory| {
         message.write(version, memory);
         true
     });
-    body?.ok_or_else(|| PyRuntimeError::new_err("a body of another size than was told before"))
+    body?.ok_or_else(|| PyRuntimeError::new_err("the body does not have the size computed before"))
 }
 
-/// The argument of `encode`.
+/// Reads the `protocol_version` argument of `encode`.
 pub fn version(given: &Bound<'_, PyAny>) -> PyResult<Version> {
     let number = given.cast::<PyInt>().ok().and_then(|number| number.extract::<u8>().ok());
     number.and_then(Version::from_number).ok_or_else(|| {
@@ -135,10 +136,10 @@ pub fn version(given: &Bound<'_, PyAny>) -> PyResult<Version> {
     })
 }
 
-/// The bytes of a bytes-like object as `bytes`, which nobody changes; `None` for anything else.
+/// Copies the bytes of a bytes-like object to an exact `bytes`; `None` for other objects.
 pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = given.py();
-    // Of a subclass too these are the bytes, whatever its methods say.
+    // These are the bytes of a subclass's instance too, whatever its methods return.
     if let Ok(bytes) = given.cast::<PyBytes>() {
         let data = bytes.as_bytes();
         let copy = PyBytes::new_with(py, data.len(), |target| {
@@ -149,7 +150,7 @@ pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
     }
     let buffer = match PyBuffer::<u8>::get(given) {
         Ok(buffer) => buffer,
-        // What is no matter of the value, such as KeyboardInterrupt, is passed on.
+        // Exceptions outside `Exception`, such as KeyboardInterrupt, propagate.
         Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
         Err(_) => return Ok(None),
     };
@@ -157,7 +158,7 @@ pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
     copy.map(Some)
 }
 
-/// Bytes with a name, such as a prepared statement's id; at most `most` of them.
+/// An argument of at most `most` bytes, such as a prepared statement's id.
 pub fn named_bytes(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<PyBytes>> {
     let bytes = match given.cast_exact::<PyBytes>() {
         Ok(bytes) => bytes.clone(),
@@ -171,12 +172,12 @@ pub fn named_bytes(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResul
     Ok(bytes.unbind())
 }
 
-/// An id: `[short bytes]`.
+/// An id, which the protocol writes as `[short bytes]`.
 pub fn id(given: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyBytes>> {
     named_bytes(given, at, MOST)
 }
 
-/// Text with a name, which has an UTF-8 form of at most `most` bytes.
+/// A text argument, of at most `most` bytes in UTF-8.
 pub fn text(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<PyString>> {
     let py = given.py();
     let string = given.cast::<PyString>().map_err(|_| unexpected(at, "str", given))?;
@@ -188,7 +189,8 @@ pub fn text(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<Py
         let reason = format!("{length} bytes of UTF-8: at most {most} can be sent");
         return Err(refused(py, at, &reason));
     }
-    // A subclass may hold anything, even this message.
+    // An instance of a subclass may refer to any object, even to this message. The GC does not
+    // track messages, so it could not free such a reference cycle.
     let exact = match string.cast_exact::<PyString>() {
         Ok(exact) => exact.clone(),
         Err(_) => PyString::new(py, utf8),
@@ -196,12 +198,12 @@ pub fn text(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<Py
     Ok(exact.unbind())
 }
 
-/// A keyspace or the name of a value: `[string]`.
+/// A keyspace or the name of a value, which the protocol writes as `[string]`.
 pub fn short_text(given: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyString>> {
     text(given, at, MOST)
 }
 
-/// An int with a name, from `least` to `most`.
+/// An int argument from `least` to `most`; `name` is its name in errors.
 pub fn int(given: &Bound<'_, PyAny>, name: &str, least: i64, most: i64) -> PyResult<i64> {
     let py = given.py();
     if given.is_instance_of::<PyBool>() {
@@ -223,7 +225,8 @@ pub fn int(given: &Bound<'_, PyAny>, name: &str, least: i64, most: i64) -> PyRes
     }
 }
 
-/// Calls with each element of a sequence or iterable, at most one more than can be counted.
+/// Calls `take` with each element of a sequence or iterable. Stops after `MOST` + 1 elements, one
+/// more than a message can count: an iterable may be endless.
 pub fn each<'py>(
     given: &Bound<'py, PyAny>,
     refuse: impl FnOnce() -> PyErr,
@@ -237,7 +240,8 @@ pub fn each<'py>(
         let mut elements = list.iter().take(MOST + 1).enumerate();
         return elements.try_for_each(|(index, element)| take(index, &element));
     }
-    // Iterable, but without an order of their own or with elements that nobody meant.
+    // These are iterable, but sets have no order, and characters, single bytes or keys are not the
+    // elements that the caller meant.
     let never = given.is_instance_of::<PyString>()
         || given.is_instance_of::<PyBytes>()
         || given.is_instance_of::<PyByteArray>()
@@ -257,7 +261,7 @@ pub fn each<'py>(
     Ok(())
 }
 
-/// Refuses more of something than a message can count.
+/// Refuses a count that is larger than a message can express; `what` names the parts.
 pub fn check_count(py: Python<'_>, at: At<'_>, what: &str, count: usize) -> PyResult<()> {
     if count <= MOST {
         return Ok(());

@@ -10,7 +10,7 @@ use super::given::{
 };
 pub use crate::ffi::held::Value;
 use crate::ffi::held::{self, Held, Quick};
-use crate::value::interned;
+use crate::python;
 
 impl Value {
     #[inline]
@@ -40,19 +40,19 @@ impl Value {
         Ok(match self {
             Value::Bytes(Quick(held)) | Value::Safe(held) => held.object(py).into_any(),
             Value::Null => py.None().into_bound(py),
-            Value::Unset => interned::unset(py)?.clone(),
+            Value::Unset => python::unset(py)?.clone(),
         })
     }
 }
 
-/// Appends the values of the statement, or message, that `at` says.
+/// Appends the values of a statement or message; `at` names it in errors.
 pub fn append_values(
     given: &Bound<'_, PyAny>,
     at: At<'_>,
     values: &mut Vec<Value>,
 ) -> PyResult<()> {
     let py = given.py();
-    let unset = interned::unset(py)?;
+    let unset = python::unset(py)?;
     if held::append_values(given, unset, values, MOST) {
         return Ok(());
     }
@@ -83,19 +83,19 @@ impl Values {
             return Ok(Values::Positional(values));
         }
         let py = given.py();
-        // The items of a dict are taken at once: it may change while they are read.
+        // The items of a dict are copied first, because the dict may change while they are read.
         let items = match given.cast_exact::<PyDict>() {
             Ok(dict) => dict.items().into_any(),
-            Err(_) if given.is_instance(interned::mapping(py)?)? => given.call_method0("items")?,
+            Err(_) if given.is_instance(python::mapping(py)?)? => given.call_method0("items")?,
             Err(_) => {
                 let mut values = Vec::new();
                 append_values(given, At::MESSAGE, &mut values)?;
                 return Ok(Values::Positional(values));
             }
         };
-        let unset = interned::unset(py)?;
+        let unset = python::unset(py)?;
         let mut values = Vec::new();
-        let refuse = || unexpected(At::argument("values"), "a mapping with items", given);
+        let refuse = || unexpected(At::argument("values"), "a mapping with iterable items", given);
         each(&items, refuse, |_, item| {
             let (name, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
             let name = short_text(&name, At::argument("the name of a value"))?;
@@ -118,7 +118,7 @@ impl Values {
     }
 }
 
-/// A tuple of values, as `bytes`, None and UNSET.
+/// The values as a tuple of `bytes`, None and `UNSET`.
 pub fn tuple_of<'py>(py: Python<'py>, values: &[Value]) -> PyResult<Bound<'py, PyTuple>> {
     PyTuple::new(py, values.iter().map(|value| value.object(py)).collect::<PyResult<Vec<_>>>()?)
 }

@@ -1,0 +1,63 @@
+//! Decodes pages by column: a column of numbers becomes an array, any other column a list.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyList};
+use turbocql_codec::page::PageCells;
+
+use turbocql_values::ffi::rows::{Stopped, Values};
+
+enum Column<'py> {
+    /// The width of a number in bytes, the numbers, and one byte per number, which is 1 for a null.
+    Numbers(usize, Vec<u8>, Vec<u8>),
+    Values(Vec<Bound<'py, PyAny>>),
+}
+
+/// One object per column. A column with a width becomes two bytearrays: its numbers, in the byte
+/// order of the machine, and one byte per number, which is 1 for a null. Any other column becomes a
+/// list of values.
+///
+/// `None` if a number does not have the width of its column.
+pub fn columns<'py>(
+    py: Python<'py>,
+    values: &impl Values<'py>,
+    cells: &mut PageCells<'_>,
+    count: usize,
+    widths: &[Option<usize>],
+) -> Result<Option<Vec<Bound<'py, PyAny>>>, Stopped> {
+    let mut columns: Vec<_> = widths
+        .iter()
+        .map(|width| match width {
+            Some(width) => Column::Numbers(*width, vec![0; count * width], vec![0; count]),
+            None => Column::Values(Vec::with_capacity(count)),
+        })
+        .collect();
+    for row in 0..count {
+        for (i, column) in columns.iter_mut().enumerate() {
+            let cell = cells.next_cell().map_err(Stopped::Malformed)?;
+            match (column, cell) {
+                (Column::Numbers(width, numbers, _), Some(cell)) => {
+                    if cell.len() != *width {
+                        return Ok(None);
+                    }
+                    let place = &mut numbers[row * *width..][..*width];
+                    place.copy_from_slice(cell);
+                    if cfg!(target_endian = "little") {
+                        place.reverse();
+                    }
+                }
+                (Column::Numbers(_, _, nulls), None) => nulls[row] = 1,
+                (Column::Values(found), cell) => {
+                    found.push(values.value(i, cell)?);
+                }
+            }
+        }
+    }
+    let made = columns.into_iter().map(|column| match column {
+        Column::Numbers(_, numbers, nulls) => {
+            let both = (PyByteArray::new(py, &numbers), PyByteArray::new(py, &nulls));
+            Ok(both.into_pyobject(py)?.into_any())
+        }
+        Column::Values(found) => Ok(PyList::new(py, found)?.into_any()),
+    });
+    Ok(Some(made.collect::<PyResult<_>>()?))
+}

@@ -1,0 +1,38 @@
+//! IPv6 addresses as text, as the C library writes them.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+unsafe extern "C" {
+    /// The C library's function. It is used because libraries differ in how they write addresses
+    /// that contain an IPv4 address.
+    fn inet_ntop(
+        family: c_int,
+        address: *const c_void,
+        text: *mut c_char,
+        size: u32,
+    ) -> *const c_char;
+}
+
+#[cfg(target_os = "linux")]
+const AF_INET6: c_int = 10;
+#[cfg(not(target_os = "linux"))]
+const AF_INET6: c_int = 30;
+
+/// The text of an IPv6 address; `None` if the C library fails.
+pub fn ipv6<'py>(py: Python<'py>, bytes: [u8; 16]) -> Option<Bound<'py, PyString>> {
+    let mut text = [0; 64];
+    // SAFETY: `bytes` has the 16 bytes that `AF_INET6` needs, by its type. `text` is writable for
+    // `size` bytes, and `inet_ntop` (POSIX) writes no more. If it does not return null, `text` ends
+    // with a NUL byte, as `CStr::from_ptr` needs. Tests: accel/compare.py.
+    let text = unsafe {
+        let size = text.len() as u32;
+        if inet_ntop(AF_INET6, bytes.as_ptr().cast(), text.as_mut_ptr(), size).is_null() {
+            return None;
+        }
+        CStr::from_ptr(text.as_ptr())
+    };
+    text.to_str().ok().map(|text| PyString::new(py, text))
+}

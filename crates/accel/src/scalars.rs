@@ -1,0 +1,189 @@
+//! Decodes scalars, and vectors of numbers, to the objects that the package `cassandra` makes of
+//! them.
+//!
+//! For bytes that the driver must decode itself, or for which it raises, the functions return
+//! `None` without an exception. The caller then calls the original.
+
+use std::net::Ipv4Addr;
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use turbocql_codec::plan::VectorPlan;
+use turbocql_codec::{Plan, types};
+use turbocql_values::binary32::KEEPS_SIGNALLING;
+use turbocql_values::ffi::decode::Maker;
+use turbocql_values::ffi::make;
+use turbocql_values::ffi::quick_path::QuickPath;
+use turbocql_values::plan::{Choices, HostPlan, Record};
+use turbocql_values::traits::{Numeric, traits};
+use turbocql_values::value::made;
+
+use crate::ffi::address;
+
+/// Milliseconds. For timestamps from this distance to 1970 on, drivers that compute in binary64
+/// give other microseconds.
+const EXACT_FLOAT_MS: i64 = (1 << 33) * 1000;
+
+const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
+
+/// The largest decimal decoded here, in bytes: a scale, and at most 640 digits, which is the
+/// smallest limit that can be set for Python's conversion of digits to an `int`.
+const MOST_DECIMAL_BYTES: usize = 4 + 265;
+
+/// Decodes bytes to a driver's objects.
+pub struct Scalars<'a, 'py> {
+    pub py: Python<'py>,
+    maker: Maker,
+    ways: &'a ReadWays,
+}
+
+/// The properties of a driver that affect decoding.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct ReadWays {
+    float_time: bool,
+    date: Py<PyAny>,
+    time: Py<PyAny>,
+    duration: Py<PyAny>,
+}
+
+#[pymethods]
+impl ReadWays {
+    /// `float_time`: whether the driver computes timestamps in binary64. `date`, `time` and
+    /// `duration`: the classes `Date`, `Time` and `Duration` of `cassandra.util`, whose instances
+    /// have a dict.
+    #[new]
+    fn new(float_time: bool, date: Py<PyAny>, time: Py<PyAny>, duration: Py<PyAny>) -> ReadWays {
+        ReadWays { float_time, date, time, duration }
+    }
+}
+
+impl<'a, 'py> Scalars<'a, 'py> {
+    /// `None` if a quick path that is needed is off.
+    pub fn new(py: Python<'py>, ways: &'a ReadWays) -> Option<Self> {
+        let choices = Choices { naive_timestamps: true, numpy_vectors: false };
+        // Compound values are made by the functions that make rows and records.
+        if !QuickPath::Records.is_on() || !QuickPath::Rows.is_on() {
+            return None;
+        }
+        Some(Scalars { py, maker: Maker::new(py, choices)?, ways })
+    }
+
+    /// The value of bytes; `None` if the driver must decode them.
+    #[inline(always)]
+    pub fn value(&self, plan: &HostPlan, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
+        match plan {
+            Plan::Text
+            | Plan::Blob
+            | Plan::Int
+            | Plan::BigInt
+            | Plan::Counter
+            | Plan::SmallInt
+            | Plan::TinyInt
+            | Plan::Double
+            | Plan::Boolean
+            | Plan::Uuid
+            | Plan::TimeUuid => self.maker.make(self.py, plan, bytes),
+            Plan::Ascii => self.maker.make(self.py, plan, bytes).filter(|_| bytes.is_ascii()),
+            Plan::Timestamp => {
+                let milliseconds = i64::from_be_bytes(bytes.try_into().ok()?);
+                let exact = !self.ways.float_time || milliseconds.abs() < EXACT_FLOAT_MS;
+                if exact { self.maker.make(self.py, plan, bytes) } else { None }
+            }
+            Plan::Float if is_signalling(bytes) => None,
+            Plan::Float => self.maker.make(self.py, plan, bytes),
+            Plan::Inet => self.address(bytes),
+            Plan::VarInt => {
+                let small = types::varint::decode_i128(bytes).ok()?;
+                made::varint(self.py, small, bytes).ok()
+            }
+            Plan::Decimal => self.decimal(bytes),
+            Plan::Duration => self.duration(bytes),
+            Plan::Date => {
+                let days = types::date::decode(bytes).ok()?;
+                let name = pyo3::intern!(self.py, "days_from_epoch");
+                self.instance(&self.ways.date, name, days.into())
+            }
+            Plan::Time => {
+                let time = types::time::decode(bytes).ok()?;
+                let name = pyo3::intern!(self.py, "nanosecond_time");
+                let in_a_day = (0..NANOSECONDS_PER_DAY).contains(&time);
+                if in_a_day { self.instance(&self.ways.time, name, time) } else { None }
+            }
+            Plan::Vector(vector) => self.vector(vector, bytes),
+            Plan::List(_)
+            | Plan::Set(_)
+            | Plan::Map(_)
+            | Plan::Tuple(_)
+            | Plan::Udt(_)
+            | Plan::Composite(_)
+            | Plan::Custom(_) => None,
+        }
+    }
+
+    /// An IP address as a `str`.
+    fn address(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
+        if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+            let text = Ipv4Addr::from(four).to_string();
+            return Some(PyString::new(self.py, &text).into_any());
+        }
+        address::ipv6(self.py, bytes.try_into().ok()?).map(Bound::into_any)
+    }
+
+    /// An instance of a class with one attribute, as its `__init__` would set it.
+    fn instance(
+        &self,
+        class: &Py<PyAny>,
+        name: &Bound<'py, PyString>,
+        number: i64,
+    ) -> Option<Bound<'py, PyAny>> {
+        let py = self.py;
+        let Ok(number) = number.into_pyobject(py);
+        let object = make::instance(class.bind(py)).ok()?;
+        make::set(&object, name, number.as_any()).ok()?;
+        Some(object)
+    }
+
+    fn decimal(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
+        // The drivers do not decode a number of zero bytes, or one of more digits than Python
+        // converts to an int. The compiled drivers cannot negate the smallest scale.
+        if !(5..=MOST_DECIMAL_BYTES).contains(&bytes.len()) {
+            return None;
+        }
+        let parts = types::decimal::decode(bytes).ok().filter(|it| it.scale != i32::MIN)?;
+        made::decimal(self.py, &parts).ok()
+    }
+
+    fn duration(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
+        let py = self.py;
+        let found = types::duration::decode(bytes).ok()?;
+        let object = make::instance(self.ways.duration.bind(py)).ok()?;
+        for (name, number) in [
+            (pyo3::intern!(py, "months"), i64::from(found.months)),
+            (pyo3::intern!(py, "days"), i64::from(found.days)),
+            (pyo3::intern!(py, "nanoseconds"), found.nanoseconds),
+        ] {
+            let Ok(number) = number.into_pyobject(py);
+            make::set(&object, name, &number).ok()?;
+        }
+        Some(object)
+    }
+
+    fn vector(&self, vector: &VectorPlan<Record>, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
+        let whole = vector.width.and_then(|width| width.checked_mul(vector.dimension));
+        let numeric = traits(&vector.element).numeric;
+        let signalling = numeric == Some(Numeric::Float)
+            && bytes.as_chunks::<4>().0.iter().any(|number| is_signalling(number));
+        if whole != Some(bytes.len()) || signalling {
+            return None;
+        }
+        made::numbers(self.py, vector, bytes).ok().flatten().map(Bound::into_any)
+    }
+}
+
+/// Whether a binary32 number is a signalling NaN, which drivers may change to another NaN. Always
+/// false before CPython 3.14.
+fn is_signalling(bytes: &[u8]) -> bool {
+    let Ok(bytes) = bytes.try_into() else { return false };
+    let bits = u32::from_be_bytes(bytes);
+    KEEPS_SIGNALLING && bits & 0x7fc0_0000 == 0x7f80_0000 && bits & 0x003f_ffff != 0
+}

@@ -1,0 +1,266 @@
+//! `BoundStatement.bind`.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+
+use super::counts::Counts;
+use super::method::StandInMethod;
+use super::serialize::TypePlan;
+use super::writes::Writes;
+use crate::ffi::call::{self, StandIn};
+use crate::ffi::record::is_plain_tuple;
+use crate::switch::epoch;
+use turbocql_values::plan::HostPlan;
+
+/// How the values of a row become cells, for one prepared statement.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct BindPlan {
+    epoch: u64,
+    /// The statement's list of columns when the plan was made, and the columns that were in it.
+    metadata: Py<PyAny>,
+    specifications: Vec<Py<PyAny>>,
+    version: i64,
+    /// None where the original binds every row.
+    columns: Option<Vec<Column>>,
+}
+
+struct Column {
+    name: Py<PyString>,
+    cql_type: Py<PyAny>,
+    plan: Option<Arc<HostPlan>>,
+}
+
+type GivenColumn<'py> = (Bound<'py, PyString>, Bound<'py, PyAny>, Option<Bound<'py, TypePlan>>);
+
+#[pymethods]
+impl BindPlan {
+    /// `columns` are the name, type and plan of each column. With None, the original binds every
+    /// row.
+    #[new]
+    fn new(
+        metadata: &Bound<'_, PyAny>,
+        version: i64,
+        columns: Option<Vec<GivenColumn<'_>>>,
+    ) -> PyResult<BindPlan> {
+        let specifications = match metadata.cast::<PyList>() {
+            Ok(list) => list.iter().map(Bound::unbind).collect(),
+            Err(_) => Vec::new(),
+        };
+        let columns = columns.map(|columns| {
+            let column = |(name, cql_type, known): GivenColumn<'_>| Column {
+                name: name.unbind(),
+                cql_type: cql_type.unbind(),
+                plan: known.and_then(|known| known.get().plan().cloned()),
+            };
+            columns.into_iter().map(column).collect()
+        });
+        let metadata = metadata.clone().unbind();
+        Ok(BindPlan { epoch: epoch(), metadata, specifications, version, columns })
+    }
+
+    /// A copied statement may share the plan: `is_current` compares its columns before each use.
+    fn __deepcopy__<'py>(this: &Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        this.clone()
+    }
+
+    /// It is pickled as None: the plan is made again where the statement is unpickled.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyAny>, Bound<'py, PyTuple>) {
+        (py.None().bind(py).get_type().into_any(), PyTuple::empty(py))
+    }
+}
+
+impl BindPlan {
+    /// Whether everything that the plan depends on is as it was when the plan was made.
+    fn is_current(&self, prepared: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = prepared.py();
+        let metadata = prepared.getattr(pyo3::intern!(py, "column_metadata"))?;
+        let version = prepared.getattr(pyo3::intern!(py, "protocol_version"))?;
+        let policy = prepared.getattr(pyo3::intern!(py, "column_encryption_policy"))?;
+        if self.epoch != epoch()
+            || !metadata.is(&self.metadata)
+            || version.extract::<i64>().ok() != Some(self.version)
+            || (self.columns.is_some() && !policy.is_none())
+        {
+            return Ok(false);
+        }
+        let same = match metadata.cast::<PyList>() {
+            Ok(list) => {
+                list.len() == self.specifications.len()
+                    && list.iter().zip(&self.specifications).all(|(now, then)| now.is(then))
+            }
+            Err(_) => false,
+        };
+        Ok(same)
+    }
+}
+
+/// Stands in for `BoundStatement.bind(values)`.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct BindStandIn {
+    original: Py<PyAny>,
+    /// Only instances of exactly this class are taken: a subclass may do more.
+    class: Py<PyType>,
+    unset: Py<PyAny>,
+    /// `BoundStatement._append_unset_value` when the stand-in was made.
+    append_unset: Py<PyAny>,
+    writes: Writes,
+    /// A function that makes the `BindPlan` of a statement without a current one.
+    compile: Py<PyAny>,
+    counts: Counts,
+}
+
+#[pymethods]
+impl BindStandIn {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        original: Py<PyAny>,
+        owner: Py<PyType>,
+        unset: Py<PyAny>,
+        writes: &str,
+        compile: Py<PyAny>,
+    ) -> PyResult<BindStandIn> {
+        let append_unset = owner.getattr(py, pyo3::intern!(py, "_append_unset_value"))?;
+        let writes = Writes::from_name(writes)?;
+        let counts = Counts::default();
+        Ok(BindStandIn { original, class: owner, unset, append_unset, writes, compile, counts })
+    }
+
+    /// The method that replaces the original. `doc` is its signature and docstring, in the form
+    /// that CPython expects of built-in functions.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        StandInMethod::make(&call::function(this, c"bind", doc)?, &this.get().original)
+    }
+
+    /// Calls done natively, and calls handed to the original.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+}
+
+impl BindStandIn {
+    fn plan<'py>(&self, prepared: &Bound<'py, PyAny>) -> PyResult<Bound<'py, BindPlan>> {
+        let py = prepared.py();
+        if let Ok(Some(known)) = prepared.getattr_opt(pyo3::intern!(py, "_turbocql_plan"))
+            && let Ok(known) = known.cast_into::<BindPlan>()
+            && known.get().is_current(prepared)?
+        {
+            return Ok(known);
+        }
+        Ok(self.compile.bind(py).call1((prepared,))?.cast_into::<BindPlan>()?)
+    }
+
+    /// Whether a column may be unset, which a column of the routing key may not. False also where
+    /// `_append_unset_value` was replaced: the original must call the replacement.
+    fn may_be_unset(&self, prepared: &Bound<'_, PyAny>, index: usize) -> PyResult<bool> {
+        let py = prepared.py();
+        let append = self.class.bind(py).getattr(pyo3::intern!(py, "_append_unset_value"))?;
+        if !append.is(&self.append_unset) {
+            return Ok(false);
+        }
+        let is_key = pyo3::intern!(py, "is_routing_key_index");
+        Ok(!prepared.call_method1(is_key, (index,))?.is_truthy()?)
+    }
+
+    /// The cells of a row; None where the row is refused, so that the original raises the error.
+    fn cells<'py>(
+        &self,
+        py: Python<'py>,
+        columns: &[Column],
+        version: i64,
+        values: &[Bound<'py, PyAny>],
+        prepared: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let cells = PyList::empty(py);
+        for (index, (value, column)) in values.iter().zip(columns).enumerate() {
+            if value.is_none() {
+                cells.append(value)?;
+            } else if value.is(&self.unset) {
+                if !self.may_be_unset(prepared, index)? {
+                    return Ok(None);
+                }
+                cells.append(value)?;
+            } else {
+                let plan = column.plan.as_deref();
+                if let Some(bytes) = plan.and_then(|plan| self.writes.bytes(plan, value)) {
+                    cells.append(bytes)?;
+                    continue;
+                }
+                let serialize = pyo3::intern!(py, "serialize");
+                let cell = column.cql_type.bind(py).call_method1(serialize, (value, version));
+                match cell {
+                    Ok(cell) => cells.append(cell)?,
+                    // The original binds the row again and raises its own error.
+                    Err(error) if error.is_instance_of::<PyException>(py) => return Ok(None),
+                    Err(interrupt) => return Err(interrupt),
+                }
+            }
+        }
+        for index in values.len()..columns.len() {
+            if !self.may_be_unset(prepared, index)? {
+                return Ok(None);
+            }
+            cells.append(&self.unset)?;
+        }
+        Ok(Some(cells))
+    }
+}
+
+impl StandIn for BindStandIn {
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (stand_in, py) = (this.get(), this.py());
+        let [statement, given] = arguments else { return Ok(None) };
+        if !statement.get_type().is(&stand_in.class) {
+            return Ok(None);
+        }
+        let prepared = statement.getattr(pyo3::intern!(py, "prepared_statement"))?;
+        let plan = stand_in.plan(&prepared)?;
+        let BindPlan { columns: Some(columns), version, .. } = plan.get() else { return Ok(None) };
+        let (raw, values): (Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>) =
+            if let Ok(list) = given.cast_exact::<PyList>() {
+                ((**given).clone(), list.iter().collect())
+            } else if let Ok(tuple) = given.cast::<PyTuple>()
+                && is_plain_tuple(given)
+            {
+                ((**given).clone(), tuple.iter().collect())
+            } else if let Ok(named) = given.cast_exact::<PyDict>() {
+                let mut values = Vec::with_capacity(columns.len());
+                for column in columns {
+                    values.push(match named.get_item(&column.name)? {
+                        Some(value) => value,
+                        None if *version >= 4 => stand_in.unset.bind(py).clone(),
+                        None => return Ok(None),
+                    });
+                }
+                (PyList::new(py, &values)?.into_any(), values)
+            } else {
+                return Ok(None);
+            };
+        // Protocol versions before 4 have no unset values.
+        let old = *version < 4
+            && (values.len() < columns.len()
+                || values.iter().any(|value| value.is(&stand_in.unset)));
+        if values.len() > columns.len() || old {
+            return Ok(None);
+        }
+        let Some(cells) = stand_in.cells(py, columns, *version, &values, &prepared)? else {
+            return Ok(None);
+        };
+        statement.setattr(pyo3::intern!(py, "raw_values"), raw)?;
+        statement.setattr(pyo3::intern!(py, "values"), cells)?;
+        stand_in.counts.native();
+        Ok(Some((**statement).clone()))
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}

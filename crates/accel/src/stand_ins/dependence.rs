@@ -1,0 +1,53 @@
+//! Classes of the driver that a stand-in depends on, but does not replace a function of.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::ffi::{attribute, version};
+
+/// A class, and a Python function that checks whether the relevant attributes are the driver's own.
+pub struct Dependence {
+    class: Py<PyType>,
+    is_usual: Py<PyAny>,
+    /// The class version of the last check, times two, plus 1 if the check succeeded.
+    seen: AtomicU64,
+}
+
+impl Dependence {
+    pub fn new(class: Py<PyType>, is_usual: Py<PyAny>) -> Dependence {
+        Dependence { class, is_usual, seen: AtomicU64::new(0) }
+    }
+
+    /// Whether the relevant attributes are the driver's own. Checked again only when the class
+    /// changed.
+    pub fn is_as_usual(&self, py: Python<'_>) -> PyResult<bool> {
+        let (now, seen) = (version::of(self.class.bind(py)), self.seen.load(Ordering::Relaxed));
+        if now != 0 && seen >> 1 == u64::from(now) {
+            return Ok(seen & 1 == 1);
+        }
+        self.look(py)
+    }
+
+    #[cold]
+    fn look(&self, py: Python<'_>) -> PyResult<bool> {
+        let class = self.class.bind(py);
+        // CPython assigns a class version at any attribute lookup, even of a missing attribute.
+        let _ = attribute::optional(class, pyo3::intern!(py, "V5"));
+        let before = version::of(class);
+        let asked = self.is_usual.bind(py).call0().and_then(|answer| answer.is_truthy());
+        let is_usual = match asked {
+            Ok(is_usual) => is_usual,
+            Err(error) if error.is_instance_of::<PyException>(py) => false,
+            Err(interrupt) => return Err(interrupt),
+        };
+        // The function is Python code: the class may have changed while it ran.
+        if before == version::of(class) {
+            let seen = u64::from(before) << 1 | u64::from(is_usual);
+            self.seen.store(seen, Ordering::Relaxed);
+        }
+        Ok(is_usual)
+    }
+}

@@ -1,0 +1,117 @@
+//! `deserialize` of the driver's types.
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::counts::Counts;
+use super::entries::Entries;
+use super::entries::Entry;
+use super::serialize::known;
+use super::writes::is_known_version;
+use crate::ffi::call::{self, StandIn};
+use crate::reader::ValueReader;
+use crate::reading::{Reading, Refused};
+use crate::scalars::{ReadWays, Scalars};
+
+/// Stands in for `deserialize(bytes, protocol_version)`, a class method or a static method.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct DeserializeStandIn {
+    original: Py<PyAny>,
+    ways: Py<ReadWays>,
+    source: ReaderSource,
+    counts: Counts,
+}
+
+enum ReaderSource {
+    /// For a static method: the reader of its one type, and the dict entries that it depends on.
+    Fixed(Py<ValueReader>, Entries),
+    /// For a class method: a function that makes the `TypePlan` of a class without a current one.
+    ByClass(Py<PyAny>),
+}
+
+#[pymethods]
+impl DeserializeStandIn {
+    /// `known` is a reader, or a function that makes the `TypePlan` of a class.
+    #[new]
+    #[pyo3(signature = (original, ways, known, entries = Vec::new()))]
+    fn new(
+        original: Py<PyAny>,
+        ways: Py<ReadWays>,
+        known: Bound<'_, PyAny>,
+        entries: Vec<Entry<'_>>,
+    ) -> Self {
+        let source = match known.cast_into::<ValueReader>() {
+            Ok(reader) => ReaderSource::Fixed(reader.unbind(), Entries::new(entries)),
+            Err(error) => ReaderSource::ByClass(error.into_inner().unbind()),
+        };
+        DeserializeStandIn { original, ways, source, counts: Counts::default() }
+    }
+
+    /// The built-in function that replaces the original. `doc` is its signature and docstring, in
+    /// the form that CPython expects of built-in functions.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, c"deserialize", doc)
+    }
+
+    /// Calls done natively, and calls handed to the original.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+}
+
+impl DeserializeStandIn {
+    fn read<'py>(
+        &self,
+        reader: &ValueReader,
+        bytes: &Bound<'py, PyAny>,
+        version: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = bytes.py();
+        let Ok(bytes) = bytes.cast_exact::<PyBytes>() else { return Ok(None) };
+        let Some(reference) = Scalars::new(py, self.ways.get()) else { return Ok(None) };
+        let reading = Reading::new(reference, false, version.extract()?);
+        match reading.object(reader, bytes.as_bytes()) {
+            Ok(value) => Ok(Some(value)),
+            Err(Refused::Raised(error)) if !error.is_instance_of::<PyException>(py) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+impl StandIn for DeserializeStandIn {
+    #[inline]
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let stand_in = this.get();
+        let value = match (&stand_in.source, arguments) {
+            (ReaderSource::Fixed(reader, entries), [bytes, version])
+                if is_known_version(version) && entries.are_current(this.py()) =>
+            {
+                stand_in.read(reader.get(), bytes, version)?
+            }
+            (ReaderSource::ByClass(compile), [class, bytes, version])
+                if is_known_version(version) =>
+            {
+                let known = known(class, compile)?;
+                match known.get().reader(this.py()) {
+                    Some(reader) => stand_in.read(reader, bytes, version)?,
+                    None => None,
+                }
+            }
+            _ => None,
+        };
+        if value.is_some() {
+            stand_in.counts.native();
+        }
+        Ok(value)
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}

@@ -1,0 +1,152 @@
+//! Rows of a page, each decoded when the iterator reaches it.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyBytes, PyIterator, PyType};
+use turbocql_codec::page;
+
+use super::result::ResultPlan;
+use crate::reading::{Column, Columns, Reading};
+use crate::scalars::{ReadWays, Scalars};
+use turbocql_values::ffi::rows::{Stopped, tuple};
+
+/// The call with which the driver reads the page, for the case that the iterator must fall back.
+pub struct Again {
+    pub original: Py<PyAny>,
+    pub message: Py<PyType>,
+    /// The position in the body at which the original starts to read.
+    pub before: usize,
+    pub types: Py<PyAny>,
+    pub metadata: Py<PyAny>,
+}
+
+/// Iterates over the rows of a page. At the first row that is not decoded natively, it falls back
+/// to the driver's rows for the rest of the page.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct LazyRows {
+    again: Again,
+    plan: Py<ResultPlan>,
+    ways: Py<ReadWays>,
+    version: i64,
+    body: Py<PyBytes>,
+    count: usize,
+    /// None while a row is being decoded.
+    at: Mutex<Option<At>>,
+}
+
+enum At {
+    /// The number of rows returned so far, and the offset of the next one in the body.
+    Native(usize, usize),
+    Driver(Py<PyIterator>),
+}
+
+#[pymethods]
+impl LazyRows {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Again { original, message, types, metadata, .. } = &self.again;
+        visit.call(original)?;
+        visit.call(message)?;
+        visit.call(types)?;
+        visit.call(metadata)?;
+        visit.call(&self.plan)?;
+        visit.call(&self.ways)?;
+        // The GC must not block on the mutex: while another call holds it, the driver's rows are
+        // not visited.
+        match self.at.try_lock().as_deref() {
+            Ok(Some(At::Driver(rows))) => visit.call(rows),
+            _ => Ok(()),
+        }
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(at) = self.lock().take() else {
+            return Err(PyValueError::new_err("another call is reading a row already"));
+        };
+        let (at, row) = match at {
+            At::Driver(rows) => {
+                let row = rows.bind(py).clone().next();
+                (At::Driver(rows), row.transpose())
+            }
+            At::Native(given, _) if given == self.count => (at, Ok(None)),
+            At::Native(given, from) => match self.native(py, given, from) {
+                Ok(Some((row, next))) => (At::Native(given + 1, next), Ok(Some(row))),
+                Ok(None) => match self.by_driver(py, given) {
+                    Ok(rows) => {
+                        let row = rows.bind(py).clone().next();
+                        (At::Driver(rows), row.transpose())
+                    }
+                    Err(error) => (at, Err(error)),
+                },
+                Err(error) => (at, Err(error)),
+            },
+        };
+        *self.lock() = Some(at);
+        row
+    }
+}
+
+impl LazyRows {
+    pub fn new(
+        again: Again,
+        plan: Py<ResultPlan>,
+        ways: Py<ReadWays>,
+        version: i64,
+        body: Py<PyBytes>,
+        from: usize,
+        count: usize,
+    ) -> LazyRows {
+        let at = Mutex::new(Some(At::Native(0, from)));
+        LazyRows { again, plan, ways, version, body, count, at }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<At>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A row and the offset of the next one; None where the driver must decode the row.
+    fn native<'py>(
+        &self,
+        py: Python<'py>,
+        given: usize,
+        from: usize,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
+        let Some(reference) = Scalars::new(py, self.ways.get()) else { return Ok(None) };
+        let reading = Reading::new(reference, true, self.version);
+        let (plan, readers) = (self.plan.get(), self.plan.get().readers());
+        if !plan.is_current(py) {
+            return Ok(None);
+        }
+        let columns = readers.iter().map(|reader| Column::Clear(reader.get())).collect();
+        let columns = Columns::new(reading, columns);
+        let rest = &self.body.as_bytes(py)[from..];
+        let Ok(mut cells) = page::cells(readers.len(), self.count - given, rest) else {
+            return Ok(None);
+        };
+        match tuple(py, &columns, &mut cells) {
+            Ok(row) => Ok(Some((row, from + rest.len() - cells.remaining()))),
+            Err(Stopped::Raised(error)) if !error.is_instance_of::<PyException>(py) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The driver's rows of the page, without those that have been returned already.
+    fn by_driver(&self, py: Python<'_>, given: usize) -> PyResult<Py<PyIterator>> {
+        let Again { original, message, before, types, metadata } = &self.again;
+        let message = message.bind(py).call1((2,))?;
+        let reader = py.import("io")?.call_method1("BytesIO", (&self.body,))?;
+        reader.call_method1("seek", (*before,))?;
+        original.bind(py).call1((&message, reader, self.version, types, metadata, py.None()))?;
+        let rows = message.getattr("parsed_rows")?.try_iter()?;
+        for row in rows.clone().take(given) {
+            row?;
+        }
+        Ok(rows.unbind())
+    }
+}

@@ -1,0 +1,18 @@
+//! The stand-ins, one per replaced function of the driver.
+
+pub mod bind;
+pub mod body;
+pub mod counted;
+mod counts;
+mod dependence;
+pub mod deserialize;
+mod entries;
+pub mod lazy;
+mod method;
+pub mod named;
+pub mod result;
+pub mod routing;
+pub mod segment;
+pub mod serialize;
+pub mod timer;
+mod writes;

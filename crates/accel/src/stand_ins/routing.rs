@@ -1,0 +1,96 @@
+//! `BoundStatement.routing_key`.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyType};
+use turbocql_codec::token;
+
+use super::counts::Counts;
+use crate::ffi::call::{self, StandIn};
+use turbocql_values::ffi::bytes;
+use turbocql_values::memory::with_scratch;
+
+/// Stands in for the getter of the property `BoundStatement.routing_key`.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct RoutingStandIn {
+    original: Py<PyAny>,
+    class: Py<PyType>,
+    counts: Counts,
+}
+
+#[pymethods]
+impl RoutingStandIn {
+    #[new]
+    fn new(original: Py<PyAny>, owner: Py<PyType>) -> RoutingStandIn {
+        RoutingStandIn { original, class: owner, counts: Counts::default() }
+    }
+
+    /// The built-in function that replaces the original. `doc` is its signature and docstring, in
+    /// the form that CPython expects of built-in functions.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, c"routing_key", doc)
+    }
+
+    /// Calls done natively, and calls handed to the original.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+}
+
+impl StandIn for RoutingStandIn {
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (stand_in, py) = (this.get(), this.py());
+        let [statement] = arguments else { return Ok(None) };
+        if !statement.get_type().is(&stand_in.class) {
+            return Ok(None);
+        }
+        let prepared = statement.getattr(pyo3::intern!(py, "prepared_statement"))?;
+        let indexes = prepared.getattr(pyo3::intern!(py, "routing_key_indexes"))?;
+        if indexes.is_none() {
+            stand_in.counts.native();
+            return Ok(Some(indexes));
+        }
+        let Ok(indexes) = indexes.cast_exact::<PyList>() else { return Ok(None) };
+        if indexes.is_empty() {
+            stand_in.counts.native();
+            return Ok(Some(py.None().into_bound(py)));
+        }
+        let own = pyo3::intern!(py, "_routing_key");
+        let known = statement.getattr(own)?;
+        if !known.is_none() {
+            stand_in.counts.native();
+            return Ok(Some(known));
+        }
+        let values = statement.getattr(pyo3::intern!(py, "values"))?;
+        let Ok(values) = values.cast_exact::<PyList>() else { return Ok(None) };
+        if indexes.len() == 1 {
+            let Ok(index) = indexes.get_item(0)?.extract::<usize>() else { return Ok(None) };
+            let Ok(part) = values.get_item(index) else { return Ok(None) };
+            statement.setattr(own, &part)?;
+            stand_in.counts.native();
+            return Ok(Some(part));
+        }
+        let mut parts = Vec::with_capacity(indexes.len());
+        for index in indexes {
+            let Ok(index) = index.extract::<usize>() else { return Ok(None) };
+            let Ok(part) = values.get_item(index) else { return Ok(None) };
+            let Ok(part) = part.cast_into_exact::<PyBytes>() else { return Ok(None) };
+            parts.push(part);
+        }
+        let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+        let packed =
+            with_scratch(|out| token::routing_key(&parts, out).ok().map(|()| bytes::copy(py, out)));
+        let Some(key) = packed.transpose()? else { return Ok(None) };
+        statement.setattr(own, &key)?;
+        stand_in.counts.native();
+        Ok(Some(key.into_any()))
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}

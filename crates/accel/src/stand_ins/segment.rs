@@ -1,0 +1,325 @@
+//! The driver's `SegmentCodec`, which packs frames into segments and unpacks them. Only protocol
+//! version 5 has segments.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCFunction, PyDict, PyInt, PySlice, PyType};
+use turbocql_codec::message::Body;
+use turbocql_codec::segment::{Format, Header, MOST, TRAILER, payload_crc};
+
+use super::counts::Counts;
+use super::method::StandInMethod;
+use crate::ffi::call::{self, StandIn};
+use turbocql_values::ffi::bytes;
+
+/// Stands in for one of `encode(buffer, msg)`, `decode_header(buffer)`, `decode(buffer, header)`.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct SegmentStandIn {
+    original: Py<PyAny>,
+    /// Only instances of exactly this class are taken: a subclass may override any step.
+    class: Py<PyType>,
+    kind: Kind,
+    /// The class of the buffers that are taken: one that can seek back after a read.
+    buffer: Py<PyType>,
+    /// The driver's class of the result; None for `encode`, which returns nothing.
+    made: Option<Py<PyType>>,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Encode,
+    DecodeHeader,
+    Decode,
+}
+
+#[pymethods]
+impl SegmentStandIn {
+    #[new]
+    fn new(
+        original: Py<PyAny>,
+        owner: Py<PyType>,
+        name: &str,
+        buffer: Py<PyType>,
+        made: Option<Py<PyType>>,
+    ) -> PyResult<SegmentStandIn> {
+        let kind = match name {
+            "encode" => Kind::Encode,
+            "decode_header" => Kind::DecodeHeader,
+            "decode" => Kind::Decode,
+            _ => return Err(PyValueError::new_err(format!("unknown function: {name:?}"))),
+        };
+        let counts = Counts::default();
+        Ok(SegmentStandIn { original, class: owner, kind, buffer, made, counts })
+    }
+
+    /// The method that replaces the original. `doc` is its signature and docstring, in the form
+    /// that CPython expects of built-in functions.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        let name = match this.get().kind {
+            Kind::Encode => c"encode",
+            Kind::DecodeHeader => c"decode_header",
+            Kind::Decode => c"decode",
+        };
+        StandInMethod::make(&call::function(this, name, doc)?, &this.get().original)
+    }
+
+    /// Calls done natively, and calls handed to the original.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+}
+
+/// The compression functions of a codec.
+struct Compression<'py> {
+    format: Format,
+    compressor: Bound<'py, PyAny>,
+    decompressor: Bound<'py, PyAny>,
+}
+
+impl<'py> Compression<'py> {
+    /// None where the codec has instance attributes other than its two compression functions: they
+    /// may shadow its methods.
+    fn of(codec: &Bound<'py, PyAny>) -> PyResult<Option<Compression<'py>>> {
+        let py = codec.py();
+        let own = codec.getattr(pyo3::intern!(py, "__dict__"))?;
+        let Ok(own) = own.cast_into_exact::<PyDict>() else { return Ok(None) };
+        let (Some(compressor), Some(decompressor)) = (
+            own.get_item(pyo3::intern!(py, "compressor"))?,
+            own.get_item(pyo3::intern!(py, "decompressor"))?,
+        ) else {
+            return Ok(None);
+        };
+        if own.len() != 2 {
+            return Ok(None);
+        }
+        let both = compressor.is_truthy()? && decompressor.is_truthy()?;
+        let format = if both { Format::Compressed } else { Format::Plain };
+        Ok(Some(Compression { format, compressor, decompressor }))
+    }
+
+    /// One segment; or, as the inner error, the compressor's result if it is not exactly `bytes`.
+    fn segment(
+        &self,
+        payload: &Bound<'py, PyBytes>,
+        is_self_contained: bool,
+    ) -> PyResult<Result<Bound<'py, PyBytes>, Bound<'py, PyAny>>> {
+        let (py, plain) = (payload.py(), payload.as_bytes());
+        if self.format == Format::Plain {
+            return written(py, self.format, plain, 0, is_self_contained).map(Ok);
+        }
+        // The first four bytes are the uncompressed length. They are not sent: the header has it.
+        let given = self.compressor.call1((payload,))?;
+        let given = match given.cast_into_exact::<PyBytes>() {
+            Ok(given) => given,
+            Err(odd) => return Ok(Err(odd.into_inner())),
+        };
+        let compressed = given.as_bytes().get(4..).unwrap_or_default();
+        if compressed.len() >= plain.len() {
+            return written(py, self.format, plain, 0, is_self_contained).map(Ok);
+        }
+        written(py, self.format, compressed, plain.len() as u32, is_self_contained).map(Ok)
+    }
+}
+
+fn written<'py>(
+    py: Python<'py>,
+    format: Format,
+    payload: &[u8],
+    uncompressed: u32,
+    is_self_contained: bool,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let length = payload.len() as u32;
+    let header = Header { length, uncompressed, is_self_contained }.bytes(format);
+    let width = format.header();
+    let made = bytes::build(py, width + payload.len() + TRAILER, |segment| {
+        segment.put(&header[..width]);
+        segment.put(payload);
+        segment.put(&payload_crc(payload).to_le_bytes());
+        true
+    })?;
+    made.ok_or_else(|| PyRuntimeError::new_err("a segment was not filled to its length"))
+}
+
+/// Reads `count` bytes of a buffer. Where there are fewer, seeks back and returns None.
+fn read<'py>(buffer: &Bound<'py, PyAny>, count: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let py = buffer.py();
+    let data = buffer.call_method1(pyo3::intern!(py, "read"), (count,))?;
+    let Ok(data) = data.cast_into_exact::<PyBytes>() else { return Ok(None) };
+    if data.as_bytes().len() == count {
+        return Ok(Some(data));
+    }
+    back(buffer, data.as_bytes().len())?;
+    Ok(None)
+}
+
+fn back(buffer: &Bound<'_, PyAny>, count: usize) -> PyResult<()> {
+    buffer.call_method1(pyo3::intern!(buffer.py(), "seek"), (-(count as isize), 1))?;
+    Ok(())
+}
+
+impl SegmentStandIn {
+    /// Writes the segments and returns whether all of them were made natively; None where nothing
+    /// was written.
+    fn encode(
+        codec: &Bound<'_, PyAny>,
+        buffer: &Bound<'_, PyAny>,
+        message: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<bool>> {
+        let py = codec.py();
+        let Ok(message) = message.cast_exact::<PyBytes>() else { return Ok(None) };
+        if Compression::of(codec)?.is_none() {
+            return Ok(None);
+        }
+        let length = message.as_bytes().len();
+        if length <= MOST {
+            return Self::encode_segment(codec, buffer, message, true).map(Some);
+        }
+        let mut all = true;
+        for start in (0..length).step_by(MOST) {
+            let end = length.min(start + MOST);
+            let part = PySlice::new(py, start as isize, end as isize, 1);
+            let part = message.as_any().get_item(part)?.cast_into()?;
+            all &= Self::encode_segment(codec, buffer, &part, false)?;
+        }
+        Ok(Some(all))
+    }
+
+    /// Writes one segment; false where the driver's `_encode_segment` wrote it.
+    fn encode_segment<'py>(
+        codec: &Bound<'py, PyAny>,
+        buffer: &Bound<'py, PyAny>,
+        payload: &Bound<'py, PyBytes>,
+        is_self_contained: bool,
+    ) -> PyResult<bool> {
+        let py = codec.py();
+        let mut by = codec.clone();
+        if let Some(with) = Compression::of(codec)? {
+            match with.segment(payload, is_self_contained)? {
+                Ok(segment) => {
+                    buffer.call_method1(pyo3::intern!(py, "write"), (segment,))?;
+                    return Ok(true);
+                }
+                Err(odd) => {
+                    // The driver's function handles this result. Its compressor is replaced by a
+                    // function that returns the result, so that nothing is compressed twice.
+                    let odd = odd.unbind();
+                    let given = PyCFunction::new_closure(py, None, None, move |given, _| {
+                        odd.clone_ref(given.py())
+                    })?;
+                    by = codec.get_type().call1((given, with.decompressor))?;
+                }
+            }
+        }
+        let own = pyo3::intern!(py, "_encode_segment");
+        by.call_method1(own, (buffer, payload, is_self_contained))?;
+        Ok(false)
+    }
+
+    fn decode_header<'py>(
+        codec: &Bound<'py, PyAny>,
+        buffer: &Bound<'py, PyAny>,
+        class: &Bound<'py, PyType>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(Compression { format, .. }) = Compression::of(codec)? else { return Ok(None) };
+        let Some(data) = read(buffer, format.header())? else { return Ok(None) };
+        let Some(header) = Header::read(format, data.as_bytes()) else {
+            back(buffer, format.header())?;
+            return Ok(None);
+        };
+        let uncompressed = match format {
+            Format::Plain => -1,
+            Format::Compressed => i64::from(header.uncompressed),
+        };
+        class.call1((header.length, uncompressed, header.is_self_contained)).map(Some)
+    }
+
+    fn decode<'py>(
+        codec: &Bound<'py, PyAny>,
+        buffer: &Bound<'py, PyAny>,
+        header: &Bound<'py, PyAny>,
+        class: &Bound<'py, PyType>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = codec.py();
+        let Some(with) = Compression::of(codec)? else { return Ok(None) };
+        let number = |name| -> PyResult<Option<i64>> {
+            let given = header.getattr(name)?;
+            Ok(given.cast_exact::<PyInt>().ok().and_then(|given| given.extract().ok()))
+        };
+        let length = number(pyo3::intern!(py, "payload_length"))?;
+        let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else {
+            return Ok(None);
+        };
+        let Some(payload) = read(buffer, length)? else { return Ok(None) };
+        let Some(crc) = read(buffer, TRAILER)? else {
+            back(buffer, length)?;
+            return Ok(None);
+        };
+        if crc.as_bytes() != payload_crc(payload.as_bytes()).to_le_bytes() {
+            back(buffer, length + TRAILER)?;
+            return Ok(None);
+        }
+        let mut payload = payload.into_any();
+        if with.format == Format::Compressed {
+            // Looked up after the read, as the driver does.
+            let before = number(pyo3::intern!(py, "uncompressed_payload_length"))?;
+            let Some(before) = before.and_then(|before| i32::try_from(before).ok()) else {
+                back(buffer, length + TRAILER)?;
+                return Ok(None);
+            };
+            if before > 0 {
+                let compressed = payload.cast::<PyBytes>()?.as_bytes();
+                let whole = bytes::build(py, 4 + compressed.len(), |whole| {
+                    whole.put(&before.to_be_bytes());
+                    whole.put(compressed);
+                    true
+                })?;
+                payload = with.decompressor.call1((whole,))?;
+            }
+        }
+        let is_self_contained = header.getattr(pyo3::intern!(py, "is_self_contained"))?;
+        class.call1((payload, is_self_contained)).map(Some)
+    }
+}
+
+impl StandIn for SegmentStandIn {
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (stand_in, py) = (this.get(), this.py());
+        let [codec, rest @ ..] = arguments else { return Ok(None) };
+        let [buffer, ..] = rest else { return Ok(None) };
+        if !codec.get_type().is(&stand_in.class) || !buffer.get_type().is(&stand_in.buffer) {
+            return Ok(None);
+        }
+        let made = stand_in.made.as_ref().map(|class| class.bind(py));
+        let done = match (stand_in.kind, rest, made) {
+            (Kind::Encode, [buffer, message], _) => {
+                let Some(all) = Self::encode(codec, buffer, message)? else { return Ok(None) };
+                if !all {
+                    stand_in.counts.fallback();
+                    return Ok(Some(py.None().into_bound(py)));
+                }
+                Some(py.None().into_bound(py))
+            }
+            (Kind::DecodeHeader, [buffer], Some(class)) => {
+                Self::decode_header(codec, buffer, class)?
+            }
+            (Kind::Decode, [buffer, header], Some(class)) => {
+                Self::decode(codec, buffer, header, class)?
+            }
+            _ => None,
+        };
+        if done.is_some() {
+            stand_in.counts.native();
+        }
+        Ok(done)
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}

@@ -1,0 +1,171 @@
+//! `serialize` of the driver's types.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::PyType;
+
+use super::counts::Counts;
+use super::entries::Entries;
+use super::entries::Entry;
+use super::writes::Writes;
+use super::writes::is_known_version;
+use crate::ffi::call::{self, StandIn};
+use crate::reader::ValueReader;
+use crate::switch::epoch;
+use turbocql_values::classes::cql_type::CqlType_;
+use turbocql_values::plan::HostPlan;
+
+/// How values of one class of the driver become bytes, and bytes become values.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct TypePlan {
+    /// The address of the class. The class owns the plan in an attribute, so it outlives the plan.
+    class: usize,
+    epoch: u64,
+    /// None where the original serializes all values.
+    plan: Option<Arc<HostPlan>>,
+    /// How bytes become values; None where the original deserializes all of them.
+    reader: Option<Py<ValueReader>>,
+    /// The dict entries that the reader depends on.
+    entries: Entries,
+}
+
+#[pymethods]
+impl TypePlan {
+    #[new]
+    #[pyo3(signature = (owner, cql_type, reader = None, entries = Vec::new()))]
+    fn new(
+        owner: &Bound<'_, PyType>,
+        cql_type: Option<&Bound<'_, CqlType_>>,
+        reader: Option<Py<ValueReader>>,
+        entries: Vec<Entry<'_>>,
+    ) -> PyResult<TypePlan> {
+        let plan = cql_type.map(|it| it.get().plan(it.py()).cloned()).transpose()?;
+        let (class, entries) = (owner.as_ptr() as usize, Entries::new(entries));
+        Ok(TypePlan { class, epoch: epoch(), plan, reader, entries })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.reader)?;
+        self.entries.traverse(&visit)
+    }
+
+    /// The same plan for another class with the same parts; None where the plan is no longer
+    /// current.
+    fn for_class(&self, py: Python<'_>, owner: &Bound<'_, PyType>) -> Option<TypePlan> {
+        (self.epoch == epoch() && self.entries.are_current(py)).then(|| TypePlan {
+            class: owner.as_ptr() as usize,
+            epoch: self.epoch,
+            plan: self.plan.clone(),
+            reader: self.reader.as_ref().map(|reader| reader.clone_ref(py)),
+            entries: self.entries.clone_ref(py),
+        })
+    }
+}
+
+impl TypePlan {
+    pub fn plan(&self) -> Option<&Arc<HostPlan>> {
+        self.plan.as_ref()
+    }
+
+    /// None where the original deserializes the values, or where an entry that the reader depends
+    /// on was replaced.
+    pub fn reader(&self, py: Python<'_>) -> Option<&ValueReader> {
+        self.reader.as_ref().map(Py::get).filter(|_| self.entries.are_current(py))
+    }
+}
+
+/// Stands in for `serialize(value, protocol_version)`, a class method or a static method.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct SerializeStandIn {
+    original: Py<PyAny>,
+    writes: Writes,
+    source: PlanSource,
+    counts: Counts,
+}
+
+enum PlanSource {
+    /// For a static method: the plan of its one type.
+    Fixed(Arc<HostPlan>),
+    /// For a class method: a function that makes the `TypePlan` of a class without a current one.
+    ByClass(Py<PyAny>),
+}
+
+#[pymethods]
+impl SerializeStandIn {
+    /// `known` is a CQL type, or a function that makes the `TypePlan` of a class.
+    #[new]
+    fn new(
+        original: Py<PyAny>,
+        writes: &str,
+        known: &Bound<'_, PyAny>,
+    ) -> PyResult<SerializeStandIn> {
+        let writes = Writes::from_name(writes)?;
+        let source = match known.cast::<CqlType_>() {
+            Ok(cql_type) => PlanSource::Fixed(cql_type.get().plan(known.py())?.clone()),
+            Err(_) => PlanSource::ByClass(known.clone().unbind()),
+        };
+        Ok(SerializeStandIn { original, writes, source, counts: Counts::default() })
+    }
+
+    /// The built-in function that replaces the original. `doc` is its signature and docstring, in
+    /// the form that CPython expects of built-in functions.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        call::function(this, c"serialize", doc)
+    }
+
+    /// Calls done natively, and calls handed to the original.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+}
+
+impl StandIn for SerializeStandIn {
+    #[inline]
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let stand_in = this.get();
+        let bytes = match (&stand_in.source, arguments) {
+            (PlanSource::Fixed(plan), [value, version]) if is_known_version(version) => {
+                stand_in.writes.bytes(plan, value)
+            }
+            (PlanSource::ByClass(compile), [class, value, version])
+                if is_known_version(version) =>
+            {
+                let known = known(class, compile)?;
+                let plan = known.get().plan.as_ref();
+                plan.and_then(|plan| stand_in.writes.bytes(plan, value))
+            }
+            _ => None,
+        };
+        if bytes.is_some() {
+            stand_in.counts.native();
+        }
+        Ok(bytes.map(Bound::into_any))
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}
+
+/// The current plan of a class; `compile` makes one where there is none.
+pub fn known<'py>(
+    class: &Bound<'py, PyAny>,
+    compile: &Py<PyAny>,
+) -> PyResult<Bound<'py, TypePlan>> {
+    let py = class.py();
+    if let Ok(Some(known)) = class.getattr_opt(pyo3::intern!(py, "_turbocql_plan"))
+        && let Ok(known) = known.cast_into::<TypePlan>()
+        && known.get().class == class.as_ptr() as usize
+        && known.get().epoch == epoch()
+    {
+        return Ok(known);
+    }
+    Ok(compile.bind(py).call1((class,))?.cast_into::<TypePlan>()?)
+}

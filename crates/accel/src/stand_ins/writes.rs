@@ -1,0 +1,50 @@
+//! The dialects in which drivers serialize values.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use turbocql_values::ffi::encode;
+use turbocql_values::plan::HostPlan;
+
+use crate::ffi::dialect::Driver;
+
+/// How a driver writes timestamps and nulls in collections. Drivers differ in both.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// As the protocol describes them.
+    Protocol,
+    /// Timestamps are computed in binary64.
+    FloatTime,
+    /// Timestamps are computed in binary64, and a null in a collection is a value of zero bytes.
+    FloatTimeEmptyNull,
+}
+
+impl Writes {
+    pub fn from_name(name: &str) -> PyResult<Writes> {
+        match name {
+            "protocol" => Ok(Writes::Protocol),
+            "float time" => Ok(Writes::FloatTime),
+            "float time, empty null" => Ok(Writes::FloatTimeEmptyNull),
+            _ => Err(PyValueError::new_err(format!("unknown dialect: {name:?}"))),
+        }
+    }
+
+    /// The bytes of a value; `None` if the original must serialize it.
+    #[inline]
+    pub fn bytes<'py>(
+        self,
+        plan: &HostPlan,
+        value: &Bound<'py, PyAny>,
+    ) -> Option<Bound<'py, PyBytes>> {
+        match self {
+            Writes::Protocol => encode::bytes_of::<Driver<false, false>>(plan, value),
+            Writes::FloatTime => encode::bytes_of::<Driver<true, false>>(plan, value),
+            Writes::FloatTimeEmptyNull => encode::bytes_of::<Driver<true, true>>(plan, value),
+        }
+    }
+}
+
+/// Whether the codec supports values of this protocol version.
+pub fn is_known_version(version: &Bound<'_, PyAny>) -> bool {
+    version.extract::<u8>().is_ok_and(|version| (3..=5).contains(&version))
+}

@@ -1,0 +1,35 @@
+//! Conversion between binary32 and binary64, as the `struct` module of this CPython does it.
+
+use turbocql_codec::types::float;
+
+/// Whether `struct` keeps signalling NaNs of binary32, as it does since CPython 3.14. Before, the
+/// conversion between binary32 and binary64 quieted them. Drivers in Python use `struct`, and
+/// turbocql gives the same bytes and values.
+pub const KEEPS_SIGNALLING: bool = cfg!(Py_3_14);
+
+/// A number as binary32; `None` for a finite number out of the range of binary32.
+#[inline(always)]
+pub fn narrow(wide: f64) -> Option<f32> {
+    let single = float::narrow(wide)?;
+    if KEEPS_SIGNALLING && wide.is_nan() {
+        return Some(signalling_as(wide, single));
+    }
+    Some(single)
+}
+
+#[cold]
+fn signalling_as(wide: f64, single: f32) -> f32 {
+    let (signalling, bits) = (wide.to_bits() & 1 << 51 == 0, single.to_bits());
+    // A NaN with no payload bit other than the quiet bit would become infinity without that bit.
+    if signalling && bits & 0x003f_ffff != 0 { f32::from_bits(bits & !(1 << 22)) } else { single }
+}
+
+/// A number of binary32 as binary64.
+#[inline(always)]
+pub fn widen(single: f32) -> f64 {
+    let wide = f64::from(single);
+    if KEEPS_SIGNALLING && single.is_nan() && single.to_bits() & 1 << 22 == 0 {
+        return f64::from_bits(wide.to_bits() & !(1 << 51));
+    }
+    wide
+}

@@ -1,0 +1,114 @@
+//! Failures of encoding a Python value and of decoding bytes.
+
+use std::fmt::Display;
+
+use pyo3::exceptions::{
+    PyException, PyMemoryError, PyOverflowError, PyRecursionError, PyRuntimeError,
+    PyStopAsyncIteration, PyStopIteration,
+};
+use pyo3::prelude::*;
+use turbocql_codec::{CodecError, Malformed, Segment};
+
+/// The failure is boxed, so that the `Result` of a success stays small.
+pub type Outcome<T> = Result<T, Box<Failure>>;
+
+pub enum Failure {
+    /// The value or the bytes were refused. The exception is the cause, if there is one.
+    Refused(Box<CodecError>, Option<PyErr>),
+    /// An exception that is not about the value, such as `KeyboardInterrupt`. It is raised
+    /// unchanged.
+    Raised(PyErr),
+}
+
+impl Failure {
+    pub fn refused(cql_type: impl Display, reason: impl Into<String>) -> Box<Failure> {
+        Box::new(Failure::Refused(CodecError::new(cql_type, reason), None))
+    }
+
+    /// The value is out of the range of its type.
+    pub fn out_of_range(cql_type: impl Display, reason: impl Into<String>) -> Box<Failure> {
+        let error = CodecError::new(cql_type, reason).beyond_range();
+        Box::new(Failure::Refused(error, None))
+    }
+
+    /// A refusal with the reason `expected {expected}, got {got}`.
+    pub fn expected(
+        cql_type: impl Display,
+        expected: impl Display,
+        got: impl Display,
+    ) -> Box<Self> {
+        Self::refused(cql_type, format!("expected {expected}, got {got}"))
+    }
+
+    /// The bytes are not a valid value of the type.
+    pub fn malformed(cql_type: impl Display, malformed: Malformed) -> Box<Failure> {
+        let reason = format!("malformed {cql_type}: {malformed}");
+        Self::refused(cql_type, reason)
+    }
+
+    /// User code raised `cause` while the value was read, so the value is refused. Exceptions that
+    /// are not about the value (`KeyboardInterrupt`, `MemoryError`, `RecursionError`, ...) are
+    /// passed on unchanged.
+    pub fn caused(
+        py: Python<'_>,
+        cql_type: impl Display,
+        reason: impl Into<String>,
+        cause: PyErr,
+    ) -> Box<Failure> {
+        let about_the_value = cause.is_instance_of::<PyException>(py)
+            && !cause.is_instance_of::<PyMemoryError>(py)
+            && !cause.is_instance_of::<PyRecursionError>(py);
+        Box::new(if about_the_value {
+            Failure::Refused(CodecError::new(cql_type, reason), Some(cause))
+        } else {
+            Failure::Raised(cause)
+        })
+    }
+
+    /// The same failure, marked as out of range if an `OverflowError` caused it.
+    pub fn beyond_range_if_overflowed(mut self: Box<Self>, py: Python<'_>) -> Box<Self> {
+        if let Failure::Refused(error, Some(cause)) = &mut *self
+            && cause.is_instance_of::<PyOverflowError>(py)
+        {
+            error.out_of_range = true;
+        }
+        self
+    }
+
+    /// The same failure, with one more outer step in its path.
+    pub fn at(self: Box<Self>, segment: impl FnOnce() -> Segment) -> Box<Self> {
+        match *self {
+            Failure::Refused(error, cause) => {
+                Box::new(Failure::Refused(error.at(segment()), cause))
+            }
+            Failure::Raised(_) => self,
+        }
+    }
+}
+
+impl From<PyErr> for Box<Failure> {
+    fn from(error: PyErr) -> Self {
+        Box::new(Failure::Raised(error))
+    }
+}
+
+impl From<Box<CodecError>> for Box<Failure> {
+    fn from(error: Box<CodecError>) -> Self {
+        Box::new(Failure::Refused(error, None))
+    }
+}
+
+/// Turns a `StopIteration` or `StopAsyncIteration` raised by a user's class into a `RuntimeError`.
+/// Otherwise it would end the iteration over the rows. Other exceptions are returned unchanged.
+pub fn not_the_end(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyStopIteration>(py)
+        && !error.is_instance_of::<PyStopAsyncIteration>(py)
+    {
+        return error;
+    }
+    let name = error.get_type(py).name().map(|name| name.to_string()).unwrap_or_default();
+    let reason = format!("the class or factory that makes rows or values raised {name}");
+    let other = PyRuntimeError::new_err(reason);
+    other.set_cause(py, Some(error));
+    other
+}

@@ -1,0 +1,54 @@
+//! Appends bytes to a buffer; a lack of memory is a return value, not a panic.
+
+use std::ptr;
+
+/// Makes room for `count` more bytes. Returns false if there is no memory, or if the value would be
+/// longer than a frame can carry: the safe path raises the errors.
+#[inline(always)]
+pub fn room(out: &mut Vec<u8>, count: usize) -> bool {
+    out.capacity() - out.len() >= count || grow(out, count)
+}
+
+#[cold]
+fn grow(out: &mut Vec<u8>, count: usize) -> bool {
+    out.len().saturating_add(count) <= i32::MAX as usize && out.try_reserve(count).is_ok()
+}
+
+/// Appends bytes. Returns false if there is no room.
+#[inline(always)]
+pub fn append(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
+    let made = room(out, bytes.len());
+    if made {
+        // SAFETY: `room` has ensured a capacity of `length + bytes.len()`, and all bytes up to the
+        // new length are written. The source is a borrowed slice, so it cannot overlap `out`.
+        // Tests: property/test_both_ways.py, scripts/memcheck. Benchmark:
+        // "value: tuple of 5 nulls". `extend_from_slice` would check the room again, in a call that
+        // is not inlined. The benchmark "value: set<text> of 100" shows it for `append_framed`.
+        unsafe {
+            let length = out.len();
+            let end = out.as_mut_ptr().add(length);
+            ptr::copy_nonoverlapping(bytes.as_ptr(), end, bytes.len());
+            out.set_len(length + bytes.len());
+        }
+    }
+    made
+}
+
+/// Appends a length and then the bytes. Returns false if there is no room.
+#[inline(always)]
+pub fn append_framed(out: &mut Vec<u8>, length: i32, bytes: &[u8]) -> bool {
+    let made = room(out, 4 + bytes.len());
+    if made {
+        // SAFETY: `room` has ensured a capacity of `before + 4 + bytes.len()`, and all bytes up to
+        // the new length are written; neither source overlaps `out`. Tests:
+        // property/test_both_ways.py, scripts/memcheck. Benchmark: "value: set<text> of 100".
+        unsafe {
+            let before = out.len();
+            let end = out.as_mut_ptr().add(before);
+            ptr::copy_nonoverlapping(length.to_be_bytes().as_ptr(), end, 4);
+            ptr::copy_nonoverlapping(bytes.as_ptr(), end.add(4), bytes.len());
+            out.set_len(before + 4 + bytes.len());
+        }
+    }
+    made
+}

@@ -1,0 +1,108 @@
+//! Memory for values. A failed allocation raises `MemoryError` and does not abort the process.
+
+use std::cell::Cell;
+
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::failure::{Failure, Outcome};
+
+/// An upper bound, in bytes, for a value of fixed width with its length. Callers also use it as a
+/// margin.
+pub const SMALL: usize = 64;
+
+/// The maximum of bytes in a buffer: the largest value (lengths are signed 32-bit integers), and
+/// `SMALL` more, because callers may reserve more than they write.
+const LONGEST: usize = i32::MAX as usize + SMALL;
+
+/// Reserves room for `count` more items, or fails with `MemoryError`. Without this call, a `Vec`
+/// that cannot grow would abort the process.
+#[inline]
+pub fn room<T>(out: &mut Vec<T>, count: usize) -> Outcome<()> {
+    if out.capacity() - out.len() >= count { Ok(()) } else { grow(out, count) }
+}
+
+#[cold]
+fn grow<T>(out: &mut Vec<T>, count: usize) -> Outcome<()> {
+    // A frame cannot carry a longer value. Without this limit, a value that contains one large part
+    // many times could take any amount of memory.
+    let bytes = size_of::<T>() == 1 && out.len().saturating_add(count) > LONGEST;
+    if bytes {
+        return Err(Failure::refused("a value", "the value is longer than 2 GiB"));
+    }
+    out.try_reserve(count).map_err(|_| PyMemoryError::new_err(()).into())
+}
+
+/// A copy of the items of a one-dimensional buffer with any strides.
+pub fn copied<T: Element + Default>(py: Python<'_>, buffer: &PyBuffer<T>) -> PyResult<Vec<T>> {
+    let count = buffer.item_count();
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(count).map_err(|_| PyMemoryError::new_err(()))?;
+    copy.resize(count, T::default());
+    buffer.copy_to_slice(py, &mut copy)?;
+    Ok(copy)
+}
+
+/// From this number of parts on, pyo3's constructors are not used, because they panic when CPython
+/// cannot allocate.
+const MANY: usize = 1 << 16;
+
+/// A list of `parts`, or `MemoryError`.
+pub fn list_of<'py>(
+    py: Python<'py>,
+    parts: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    if parts.len() < MANY {
+        return PyList::new(py, parts);
+    }
+    let list = PyList::empty(py);
+    for part in parts {
+        list.append(part)?;
+    }
+    Ok(list)
+}
+
+/// A tuple of `parts`, or `MemoryError`.
+pub fn tuple_of<'py>(
+    py: Python<'py>,
+    parts: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    if parts.len() < MANY {
+        return PyTuple::new(py, parts);
+    }
+    let tuple = py.get_type::<PyTuple>().call1((list_of(py, parts)?,))?;
+    Ok(tuple.cast_into::<PyTuple>()?)
+}
+
+/// A list of the entries of a dict as pairs, or `MemoryError`.
+pub fn items_of<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyList>> {
+    if dict.len() < MANY {
+        return Ok(dict.items());
+    }
+    let py = dict.py();
+    // The method of `dict` is called, because a subclass may override it.
+    let view = py.get_type::<PyDict>().call_method1(pyo3::intern!(py, "items"), (dict,))?;
+    let list = py.get_type::<PyList>().call1((view,))?;
+    Ok(list.cast_into::<PyList>()?)
+}
+
+/// The largest scratch buffer, in bytes, that a thread keeps. A larger one is freed after use.
+const SCRATCH_KEPT: usize = 1 << 20;
+
+/// Calls `call` with an empty buffer that the thread reuses: most values are small, and an
+/// allocation would cost more than encoding them. A nested call gets a buffer of its own.
+#[inline(always)]
+pub fn with_scratch<T>(call: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    thread_local! {
+        static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    let mut out = SCRATCH.take();
+    out.clear();
+    let done = call(&mut out);
+    if out.capacity() <= SCRATCH_KEPT {
+        SCRATCH.set(out);
+    }
+    done
+}

@@ -1,0 +1,103 @@
+//! Properties of the values of each CQL type, in one table. The crate does not compile until a new
+//! type has a row in it.
+
+use turbocql_codec::Plan;
+
+use crate::plan::HostPlan;
+
+/// Numbers of fixed width, which typed buffers hold as machine numbers. Vectors write them without
+/// lengths, except `tinyint` and `smallint`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numeric {
+    TinyInt,
+    SmallInt,
+    Int,
+    BigInt,
+    Float,
+    Double,
+}
+
+impl Numeric {
+    /// The size of a number in bytes.
+    pub const fn width(self) -> usize {
+        match self {
+            Numeric::TinyInt => 1,
+            Numeric::SmallInt => 2,
+            Numeric::Int | Numeric::Float => 4,
+            Numeric::BigInt | Numeric::Double => 8,
+        }
+    }
+}
+
+/// How to compare two values by their bytes, so that the result is Python's order of the values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The bytes do not give the order.
+    Unknown,
+    /// Bytes of any length, compared lexicographically.
+    Lexical,
+    /// An unsigned big-endian number.
+    Unsigned,
+    /// A big-endian number in two's complement.
+    Signed,
+    /// An IEEE 754 number. NaN has no order.
+    Float,
+}
+
+/// Properties of the values of a type.
+#[derive(Clone, Copy, Debug)]
+pub struct Traits {
+    pub numeric: Option<Numeric>,
+    pub order: Order,
+    /// No value of the type has zero bytes. Cassandra allows such cells; they are read as null.
+    pub empty_is_null: bool,
+    /// The Python value cannot form reference cycles, so its container need not be tracked by the
+    /// GC.
+    pub atomic: bool,
+    /// The Python value is hashable if its parts are.
+    pub hashable: bool,
+}
+
+/// Text and bytes. Zero bytes are a value: the empty one.
+const BYTES: Traits = Traits {
+    numeric: None,
+    order: Order::Lexical,
+    empty_is_null: false,
+    atomic: true,
+    hashable: true,
+};
+
+const SCALAR: Traits = Traits { order: Order::Unknown, empty_is_null: true, ..BYTES };
+
+const COLLECTION: Traits = Traits { atomic: false, hashable: false, ..SCALAR };
+
+/// All components or fields may be missing. Such a value has zero bytes and is not null.
+const COMPONENTS: Traits = Traits { empty_is_null: false, hashable: true, ..COLLECTION };
+
+const fn number(numeric: Numeric, order: Order) -> Traits {
+    Traits { numeric: Some(numeric), order, ..SCALAR }
+}
+
+/// The properties of the values of a plan's type.
+pub fn traits(plan: &HostPlan) -> Traits {
+    match plan {
+        Plan::Ascii | Plan::Text | Plan::Blob => BYTES,
+        Plan::Custom(_) => Traits { order: Order::Unknown, ..BYTES },
+        Plan::TinyInt => number(Numeric::TinyInt, Order::Signed),
+        Plan::SmallInt => number(Numeric::SmallInt, Order::Signed),
+        Plan::Int => number(Numeric::Int, Order::Signed),
+        Plan::BigInt => number(Numeric::BigInt, Order::Signed),
+        Plan::Float => number(Numeric::Float, Order::Float),
+        Plan::Double => number(Numeric::Double, Order::Float),
+        Plan::Counter | Plan::Timestamp => Traits { order: Order::Signed, ..SCALAR },
+        Plan::Date | Plan::Time | Plan::Uuid | Plan::TimeUuid => {
+            Traits { order: Order::Unsigned, ..SCALAR }
+        }
+        Plan::VarInt | Plan::Decimal | Plan::Boolean | Plan::Inet => SCALAR,
+        // `turbocql.Duration`: its fields can be of any class, so it can be part of a cycle.
+        Plan::Duration => Traits { atomic: false, ..SCALAR },
+        Plan::List(_) | Plan::Set(_) | Plan::Map(_) => COLLECTION,
+        Plan::Vector(vector) => Traits { empty_is_null: vector.dimension > 0, ..COLLECTION },
+        Plan::Tuple(_) | Plan::Composite(_) | Plan::Udt(_) => COMPONENTS,
+    }
+}

@@ -1,0 +1,53 @@
+//! Makes Python numbers from bytes. The codec and the accelerator share these functions.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyInt, PyList};
+use turbocql_codec::plan::VectorPlan;
+use turbocql_codec::types::decimal::Parts;
+
+use crate::binary32::widen;
+use crate::ffi::make;
+use crate::plan::Record;
+use crate::python;
+use crate::traits::{Numeric, traits};
+
+/// The `int` of a varint's bytes. `small` is its value if that fits 128 bits.
+pub fn varint<'py>(
+    py: Python<'py>,
+    small: Option<i128>,
+    bytes: &[u8],
+) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(small) = small {
+        let Ok(int) = small.into_pyobject(py);
+        return Ok(int.into_any());
+    }
+    let signed = PyDict::new(py);
+    signed.set_item(pyo3::intern!(py, "signed"), true)?;
+    let arguments = (PyBytes::new(py, bytes), pyo3::intern!(py, "big"));
+    py.get_type::<PyInt>().call_method(pyo3::intern!(py, "from_bytes"), arguments, Some(&signed))
+}
+
+/// The `Decimal` of a decimal's parts.
+pub fn decimal<'py>(py: Python<'py>, parts: &Parts) -> PyResult<Bound<'py, PyAny>> {
+    let (sign, exponent) = (if parts.negative { "-" } else { "" }, -i64::from(parts.scale));
+    python::decimal(py)?.call1((format!("{sign}{}E{exponent}", parts.digits),))
+}
+
+/// A list of the numbers of a vector that are written without lengths; `None` for other vectors.
+/// The caller has checked that `bytes` has the length of the vector.
+pub fn numbers<'py>(
+    py: Python<'py>,
+    vector: &VectorPlan<Record>,
+    bytes: &[u8],
+) -> PyResult<Option<Bound<'py, PyList>>> {
+    let Some(numeric) = traits(&vector.element).numeric else { return Ok(None) };
+    let (fours, eights) = (bytes.as_chunks::<4>().0, bytes.as_chunks::<8>().0);
+    Ok(Some(match numeric {
+        Numeric::Float => make::floats(py, fours.len(), |i| widen(f32::from_be_bytes(fours[i])))?,
+        Numeric::Double => make::floats(py, eights.len(), |i| f64::from_be_bytes(eights[i]))?,
+        Numeric::Int => make::ints(py, fours.len(), |i| i32::from_be_bytes(fours[i]).into())?,
+        Numeric::BigInt => make::ints(py, eights.len(), |i| i64::from_be_bytes(eights[i]))?,
+        // Vectors write a length before each number of these types.
+        Numeric::TinyInt | Numeric::SmallInt => return Ok(None),
+    }))
+}

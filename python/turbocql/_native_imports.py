@@ -1,0 +1,63 @@
+"""What the native core takes from Python: a table of names, each imported when first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
+
+__all__ = ["IMPORTS", "load"]
+
+IMPORTS = {
+    "append_ready": "turbocql._notify:append_ready",
+    "batch": "turbocql.statements:Batch",
+    "bulk_report": "turbocql.bulk:_report",
+    "bytes_io": "io:BytesIO",
+    "c_task": "turbocql._notify:C_TASK",
+    "cancelled_error": "asyncio:CancelledError",
+    "column": "turbocql.rows:Column",
+    "column_description": "turbocql._cassandra:ColumnDescription",
+    "config_error": "turbocql.errors:ConfigError",
+    "context": "contextvars:Context",
+    "cql_date": "turbocql.types:Date",
+    "cql_duration": "turbocql.types:Duration",
+    "cql_time": "turbocql.types:Time",
+    "cql_timestamp": "turbocql.types:Timestamp",
+    "dataclass_field": "turbocql._records:DATACLASS_FIELD",
+    "decimal": "decimal:Decimal",
+    "done_future": "turbocql._notify:DONE",
+    "encode_error": "turbocql.errors:EncodeError",
+    "error": "turbocql.errors:Error",
+    "error_from_codec": "turbocql.errors:from_codec",
+    "error_from_engine": "turbocql.errors:from_engine",
+    "error_in_batch": "turbocql.errors:in_batch",
+    "field_names": "turbocql._row_classes:field_names",
+    "from_cassandra": "turbocql._cassandra:cql_type",
+    "frozen_map": "turbocql.types:FrozenMap",
+    "ipv4_address": "ipaddress:IPv4Address",
+    "ipv6_address": "ipaddress:IPv6Address",
+    "is_stock": "turbocql._cassandra:is_stock",
+    "mapping": "collections.abc:Mapping",
+    "number": "numbers:Number",
+    "numpy_dtype": "numpy:dtype",
+    "numpy_empty": "numpy:empty",
+    "ready": "turbocql._notify:Ready",
+    "real": "numbers:Real",
+    "record_class": "turbocql._records:record_class",
+    "release_held": "turbocql._core:release_held",
+    "row_maker": "turbocql._row_classes:row_maker",
+    "safe_uuid_unknown": "turbocql._records:SAFE_UUID_UNKNOWN",
+    "start_notifying": "turbocql._notify:start",
+    "tell": "turbocql._notify:tell",
+    "tell_rest": "turbocql._notify:tell_rest",
+    "trace": "turbocql.cluster:_trace",
+    "unset": "turbocql.types:UNSET",
+    "uuid": "uuid:UUID",
+}
+"""By the name of its function in `crates/values/src/python.rs`: the module and the attribute."""
+
+
+def load(name: str) -> Any:
+    """The object of a name in `IMPORTS`. The core keeps it for the process."""
+    module, _, attribute = IMPORTS[name].partition(":")
+    return attrgetter(attribute)(import_module(module))

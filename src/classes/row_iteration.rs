@@ -1,0 +1,289 @@
+//! Iterates over the rows of a result, by `for` and `async for`. Each row takes one native step;
+//! Python code runs once per page.
+
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::ffi::gil_cell::GilCell;
+use crate::ffi::send::{Sends, Sent};
+
+/// The rows of the current page that are still to be returned.
+#[derive(Default)]
+struct Remaining(GilCell<Option<(Py<PyList>, usize)>>);
+
+impl Remaining {
+    /// The next row; `None` at the end of the page.
+    #[inline(always)]
+    fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        let (rows, at) = self.0.take(py)?;
+        let row = rows.bind(py).get_item(at).ok()?;
+        self.0.replace(py, Some((rows, at + 1)));
+        Some(row)
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.traverse(|page| visit.call(page.as_ref().map(|(rows, _)| rows)))
+    }
+
+    fn clear(&self, py: Python<'_>) {
+        drop(self.0.take(py));
+    }
+
+    /// Starts a new page with these rows.
+    fn begin(&self, py: Python<'_>, rows: Bound<'_, PyList>) {
+        drop(self.0.replace(py, Some((rows.unbind(), 0))));
+    }
+}
+
+/// Iterates over the rows of all pages. `pages.next_page()` returns the rows of the next page as a
+/// list, or None at the end.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct RowIterator {
+    pages: Py<PyAny>,
+    remaining: Remaining,
+}
+
+#[pymethods]
+impl RowIterator {
+    #[new]
+    fn new(pages: Py<PyAny>) -> RowIterator {
+        RowIterator { pages, remaining: Remaining::default() }
+    }
+
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        loop {
+            if let Some(row) = self.remaining.next(py) {
+                return Ok(Some(row));
+            }
+            let page = self.pages.bind(py).call_method0(pyo3::intern!(py, "next_page"))?;
+            if page.is_none() {
+                return Ok(None);
+            }
+            self.remaining.begin(py, page.cast_into::<PyList>()?);
+        }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.pages)?;
+        self.remaining.traverse(&visit)
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        self.remaining.clear(py);
+    }
+}
+
+/// Iterates over the rows of all pages by `async for`. `pages.next_page()` is a coroutine function
+/// that returns the same as for a [`RowIterator`].
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct AsyncRowIterator {
+    pages: Py<PyAny>,
+    remaining: Remaining,
+}
+
+#[pymethods]
+impl AsyncRowIterator {
+    #[new]
+    fn new(pages: Py<PyAny>) -> AsyncRowIterator {
+        AsyncRowIterator { pages, remaining: Remaining::default() }
+    }
+
+    fn __aiter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __anext__(this: Py<Self>) -> RowStep {
+        RowStep { iterator: this, stage: GilCell::new(Stage::New) }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.pages)?;
+        self.remaining.traverse(&visit)
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        self.remaining.clear(py);
+    }
+}
+
+/// The coroutine of one step of `async for`. It takes its row when it is awaited, so no row is lost
+/// if the step is never awaited.
+#[pyclass(frozen, freelist = 16, module = "turbocql._core")]
+pub struct RowStep {
+    iterator: Py<AsyncRowIterator>,
+    stage: GilCell<Stage>,
+}
+
+#[derive(Default)]
+enum Stage {
+    /// It was not awaited yet.
+    New,
+    /// It waits in the coroutine of `next_page`.
+    Waiting(Py<PyAny>),
+    /// The coroutine of `next_page` is running.
+    Running,
+    #[default]
+    Ended,
+}
+
+impl RowStep {
+    /// Resumes `waiting`, the coroutine of `next_page`, by `method`, or starts a new one. As long
+    /// as pages are empty, requests the next page.
+    #[cold]
+    fn fetch(
+        &self,
+        py: Python<'_>,
+        mut waiting: Option<Py<PyAny>>,
+        method: &str,
+        arguments: &Bound<'_, PyTuple>,
+    ) -> PyResult<Sent> {
+        let (iterator, none) = (self.iterator.get(), PyTuple::new(py, [py.None()])?);
+        loop {
+            let resumed = waiting.is_some();
+            let coroutine = match waiting.take() {
+                Some(coroutine) => coroutine.into_bound(py),
+                None => iterator.pages.bind(py).call_method0(pyo3::intern!(py, "next_page"))?,
+            };
+            self.stage.replace(py, Stage::Running);
+            let done = if resumed {
+                coroutine.call_method1(method, arguments)
+            } else {
+                coroutine.call_method1(pyo3::intern!(py, "send"), &none)
+            };
+            self.stage.replace(py, Stage::Ended);
+            let error = match done {
+                Ok(yielded) => {
+                    self.stage.replace(py, Stage::Waiting(coroutine.unbind()));
+                    return Ok(Sent::Yield(yielded.unbind()));
+                }
+                Err(error) => error,
+            };
+            if !error.is_instance_of::<PyStopIteration>(py) {
+                return Err(error);
+            }
+            let page = error.value(py).getattr(pyo3::intern!(py, "value"))?;
+            if page.is_none() {
+                return Err(PyStopAsyncIteration::new_err(()));
+            }
+            iterator.remaining.begin(py, page.cast_into::<PyList>()?);
+            if let Some(row) = iterator.remaining.next(py) {
+                return Ok(Sent::Return(row.unbind()));
+            }
+        }
+    }
+
+    /// The error for resuming a coroutine that is running or has ended.
+    fn misused(stage: Stage) -> PyErr {
+        if let Stage::Running = stage {
+            return PyValueError::new_err("coroutine already executing");
+        }
+        PyRuntimeError::new_err("cannot reuse already awaited coroutine")
+    }
+
+    /// Turns the outcome into that of `__next__`, which returns by raising `StopIteration`.
+    fn finish(sent: Sent) -> PyResult<Py<PyAny>> {
+        match sent {
+            Sent::Yield(yielded) => Ok(yielded),
+            Sent::Return(value) => Err(PyStopIteration::new_err((value,))),
+        }
+    }
+}
+
+impl Sends for RowStep {
+    #[inline(always)]
+    fn send(this: &Bound<'_, Self>) -> PyResult<Sent> {
+        let (py, step) = (this.py(), this.get());
+        match step.stage.take(py) {
+            Stage::New => match step.iterator.get().remaining.next(py) {
+                Some(row) => Ok(Sent::Return(row.unbind())),
+                None => step.fetch(py, None, "send", &PyTuple::empty(py)),
+            },
+            Stage::Waiting(coroutine) => {
+                step.fetch(py, Some(coroutine), "send", &PyTuple::new(py, [py.None()])?)
+            }
+            stage @ (Stage::Running | Stage::Ended) => {
+                let misused = RowStep::misused(match stage {
+                    Stage::Running => Stage::Running,
+                    _ => Stage::Ended,
+                });
+                step.stage.replace(py, stage);
+                Err(misused)
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl RowStep {
+    fn __await__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__(this: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        RowStep::finish(<RowStep as Sends>::send(this)?)
+    }
+
+    fn send(this: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let _ = value;
+        RowStep::finish(<RowStep as Sends>::send(this)?)
+    }
+
+    #[pyo3(signature = (*thrown))]
+    fn throw(&self, thrown: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let py = thrown.py();
+        match self.stage.take(py) {
+            Stage::Waiting(coroutine) => {
+                RowStep::finish(self.fetch(py, Some(coroutine), "throw", thrown)?)
+            }
+            Stage::New => {
+                let error = thrown.get_item(0)?;
+                let error = match thrown.get_item(1) {
+                    Ok(value) if value.is_instance(&error).unwrap_or(false) => value,
+                    Ok(value) if !value.is_none() => error.call1((value,))?,
+                    _ => error,
+                };
+                Err(PyErr::from_value(error))
+            }
+            Stage::Running => {
+                self.stage.replace(py, Stage::Running);
+                Err(RowStep::misused(Stage::Running))
+            }
+            Stage::Ended => Err(RowStep::misused(Stage::Ended)),
+        }
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match self.stage.take(py) {
+            Stage::Waiting(coroutine) => {
+                coroutine.call_method0(py, pyo3::intern!(py, "close")).map(drop)
+            }
+            Stage::Running => {
+                self.stage.replace(py, Stage::Running);
+                Err(RowStep::misused(Stage::Running))
+            }
+            Stage::New | Stage::Ended => Ok(()),
+        }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.iterator)?;
+        self.stage.traverse(|stage| match stage {
+            Stage::Waiting(coroutine) => visit.call(coroutine),
+            Stage::New | Stage::Running | Stage::Ended => Ok(()),
+        })
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        drop(self.stage.take(py));
+    }
+}

@@ -1,0 +1,50 @@
+//! A cell that the GIL guards, for Python classes: pyo3 requires them to be `Sync`.
+
+use std::cell::Cell;
+
+use pyo3::prelude::*;
+
+/// A value that is read and written only by threads that hold the GIL. Its methods move values in
+/// and out and lend no reference, so no Python code can run while the value is in use.
+pub struct GilCell<T>(Cell<T>);
+
+// SAFETY: only one thread at a time may use the cell. `replace` and `take` require a `Python`
+// token, which shows that the GIL is held; the GC calls `traverse` with the GIL held. `_core` is
+// declared with `gil_used = true`, which turns the GIL on in an interpreter that can run without
+// it. Tests: unit/test_row_iteration.py (test_threads_share_an_iterator).
+unsafe impl<T: Send> Sync for GilCell<T> {}
+
+impl<T> GilCell<T> {
+    pub const fn new(value: T) -> GilCell<T> {
+        GilCell(Cell::new(value))
+    }
+
+    #[inline(always)]
+    pub fn replace(&self, _py: Python<'_>, value: T) -> T {
+        self.0.replace(value)
+    }
+
+    #[inline(always)]
+    pub fn take(&self, _py: Python<'_>) -> T
+    where
+        T: Default,
+    {
+        self.0.take()
+    }
+
+    /// Passes the value to `visit`. For `__traverse__` only, which gets no `Python` token because
+    /// it must not run Python code.
+    pub fn traverse<R>(&self, visit: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: the value must not be replaced while `visit` borrows it. The GC calls
+        // `__traverse__` with the GIL held, by CPython's rule, so no other thread uses the cell.
+        // `visit` only passes objects to the GC, which runs no Python code and changes no cell.
+        // Tests: unit/test_row_iteration.py (test_a_cycle_is_collected).
+        visit(unsafe { &*self.0.as_ptr() })
+    }
+}
+
+impl<T: Default> Default for GilCell<T> {
+    fn default() -> GilCell<T> {
+        GilCell::new(T::default())
+    }
+}

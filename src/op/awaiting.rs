@@ -1,0 +1,452 @@
+//! The native coroutine that awaits an operation.
+//!
+//! The code that drives it uses it as a coroutine. The task below uses the same object as the
+//! future that the coroutine waits for. One object takes the place of the four that Python would
+//! make.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use pyo3::exceptions::{
+    PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError, PyValueError,
+};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTraceback};
+
+use crate::ffi::send::{Sends, Sent};
+use crate::op::OpState;
+use crate::op::bridge::LoopQueue;
+use crate::op::ready::Burst;
+use turbocql_values::ending::Inside;
+use turbocql_values::python;
+
+/// A call whose request is not sent before the coroutine is awaited.
+pub trait Call: Send + Sync {
+    /// Sends the request, and returns its operation.
+    fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpState>>;
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError>;
+}
+
+/// The coroutine of an operation.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct OpAwait(Mutex<Stage>);
+
+enum Stage {
+    /// The request is sent when the coroutine is first awaited.
+    New(Box<dyn Call>),
+    Begun(Arc<OpState>),
+    /// The call is being begun, which may run Python code.
+    Beginning,
+    Waiting(Waiting),
+    Ended,
+}
+
+struct Waiting {
+    op: Arc<OpState>,
+    event_loop: Py<PyAny>,
+    /// `_asyncio_future_blocking` of asyncio's future protocol: true from when the object is
+    /// yielded until the task below has accepted it.
+    blocking: bool,
+    over: Option<Over>,
+    callbacks: Callbacks,
+}
+
+enum Over {
+    Done,
+    /// With the message of the `CancelledError`.
+    Cancelled(Option<Py<PyAny>>),
+}
+
+/// The callbacks to run when the operation is over. In most cases there is one.
+#[derive(Default)]
+struct Callbacks {
+    first: Option<Callback>,
+    others: Vec<Callback>,
+}
+
+struct Callback {
+    call: Py<PyAny>,
+    context: Option<Py<PyAny>>,
+}
+
+impl Callbacks {
+    fn add(&mut self, callback: Callback) {
+        match self.first {
+            None => self.first = Some(callback),
+            Some(_) => self.others.push(callback),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Callback> {
+        self.first.iter().chain(&self.others)
+    }
+}
+
+impl Callback {
+    /// Schedules the callback for the next round of the event loop.
+    fn run_soon(
+        &self,
+        event_loop: &Bound<'_, PyAny>,
+        awaiting: &Bound<'_, OpAwait>,
+    ) -> PyResult<()> {
+        let py = awaiting.py();
+        let options = PyDict::new(py);
+        options.set_item(pyo3::intern!(py, "context"), &self.context)?;
+        let arguments = (&self.call, awaiting);
+        event_loop.call_method(pyo3::intern!(py, "call_soon"), arguments, Some(&options))?;
+        Ok(())
+    }
+}
+
+/// Wraps a `StopIteration` in a `RuntimeError`. A coroutine cannot raise a `StopIteration`, because
+/// that would be its result.
+fn without_stop(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyStopIteration>(py) {
+        return error;
+    }
+    let wrapped = PyRuntimeError::new_err("the rows raised StopIteration");
+    wrapped.set_cause(py, Some(error));
+    wrapped
+}
+
+fn cancelled(py: Python<'_>, message: Option<Py<PyAny>>) -> PyErr {
+    let class = match python::cancelled_error(py) {
+        Ok(class) => class,
+        Err(error) => return error,
+    };
+    let made = match message {
+        Some(message) => class.call1((message,)),
+        None => class.call0(),
+    };
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+impl OpAwait {
+    /// The coroutine of a call that begins when it is first awaited.
+    pub fn call(call: impl Call + 'static) -> OpAwait {
+        OpAwait(Mutex::new(Stage::New(Box::new(call))))
+    }
+
+    /// The coroutine of an operation that is already running.
+    pub fn of(op: Arc<OpState>) -> OpAwait {
+        OpAwait(Mutex::new(Stage::Begun(op)))
+    }
+
+    /// The lock must not be held while Python code may run.
+    fn lock(&self) -> MutexGuard<'_, Stage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Called when the operation is finished. Schedules its callbacks for the next round of the
+    /// event loop; callbacks that wake tasks are added to the completion batch. Returns true if
+    /// there are callbacks.
+    pub fn finish<'py>(this: &Bound<'py, Self>, burst: &mut Burst<'_, 'py>) -> PyResult<bool> {
+        let (callbacks, event_loop) = match &mut *this.get().lock() {
+            Stage::Waiting(waiting) if waiting.over.is_none() => {
+                waiting.over = Some(Over::Done);
+                let callbacks = std::mem::take(&mut waiting.callbacks);
+                (callbacks, waiting.event_loop.clone_ref(this.py()))
+            }
+            _ => return Ok(false),
+        };
+        let event_loop = event_loop.bind(this.py());
+        let mut tell = |callback: &Callback| {
+            if burst.add(this.py(), &callback.call, callback.context.as_ref()) {
+                return Ok(());
+            }
+            // The tasks already in the batch are scheduled first, to keep the order of completions.
+            burst.tell(this.py()).and(callback.run_soon(event_loop, this))
+        };
+        // An error of one callback must not keep the others from being scheduled.
+        callbacks.iter().map(&mut tell).fold(Ok(()), Result::and)?;
+        Ok(callbacks.first.is_some())
+    }
+
+    /// Begins the operation. Returns it, or its result if it is finished already.
+    fn begin(py: Python<'_>, stage: Stage) -> PyResult<Result<Arc<OpState>, Py<PyAny>>> {
+        match stage {
+            Stage::New(call) => call.begin(py).map(Ok),
+            Stage::Begun(op) if op.advance(py) => op.outcome().map(Err),
+            Stage::Begun(op) => Ok(Ok(op)),
+            _ => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+
+    fn wait_for(this: &Bound<'_, Self>, stage: Stage) -> PyResult<Sent> {
+        let py = this.py();
+        let (queue, event_loop) = LoopQueue::running(py)?;
+        let op = match Self::begin(py, stage)? {
+            Ok(op) => op,
+            Err(result) => {
+                *this.get().lock() = Stage::Ended;
+                return Ok(Sent::Return(result));
+            }
+        };
+        *this.get().lock() = Stage::Waiting(Waiting {
+            op: op.clone(),
+            event_loop: event_loop.unbind(),
+            blocking: true,
+            over: None,
+            callbacks: Callbacks::default(),
+        });
+        op.await_by(&queue, this.clone().unbind());
+        // This object is also the future that the task below waits for.
+        Ok(Sent::Yield(this.clone().into_any().unbind()))
+    }
+
+    /// Ends the coroutine and abandons its operation. Returns an error if the call is just being
+    /// begun.
+    fn give_up(&self) -> PyResult<()> {
+        let mut stage = self.lock();
+        if matches!(*stage, Stage::Beginning) {
+            return Err(PyValueError::new_err("coroutine already executing"));
+        }
+        let was = std::mem::replace(&mut *stage, Stage::Ended);
+        drop(stage);
+        match &was {
+            Stage::Begun(op) | Stage::Waiting(Waiting { op, .. }) => op.abandon(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Sends for OpAwait {
+    fn send(this: &Bound<'_, Self>) -> PyResult<Sent> {
+        let py = this.py();
+        let _inside = Inside::enter(py);
+        let mut stage = this.get().lock();
+        match &*stage {
+            Stage::New(_) | Stage::Begun(_) => {
+                let was = std::mem::replace(&mut *stage, Stage::Beginning);
+                drop(stage);
+                Self::wait_for(this, was).inspect_err(|_| *this.get().lock() = Stage::Ended)
+            }
+            Stage::Waiting(Waiting { over: Some(_), .. }) => {
+                let was = std::mem::replace(&mut *stage, Stage::Ended);
+                drop(stage);
+                let Stage::Waiting(Waiting { op, over, .. }) = was else { unreachable!() };
+                match over {
+                    Some(Over::Cancelled(message)) => Err(cancelled(py, message)),
+                    _ => op.outcome().map(Sent::Return).map_err(|error| without_stop(py, error)),
+                }
+            }
+            Stage::Waiting(_) => Err(PyRuntimeError::new_err("coroutine is being awaited already")),
+            Stage::Beginning => Err(PyValueError::new_err("coroutine already executing")),
+            Stage::Ended => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+}
+
+#[pymethods]
+impl OpAwait {
+    fn __await__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__(this: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        match Self::send_(this)? {
+            Sent::Yield(yielded) => Ok(yielded),
+            Sent::Return(value) => Err(PyStopIteration::new_err((value,))),
+        }
+    }
+
+    fn send(this: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        if !value.is_none() && matches!(*this.get().lock(), Stage::New(_) | Stage::Begun(_)) {
+            let reason = "can't send non-None value to a just-started coroutine";
+            return Err(PyTypeError::new_err(reason));
+        }
+        Self::__next__(this)
+    }
+
+    #[pyo3(signature = (thrown, value=None, traceback=None, /))]
+    fn throw(
+        &self,
+        thrown: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        if matches!(*self.lock(), Stage::Ended) {
+            return Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine"));
+        }
+        let error = match value {
+            Some(value) if value.is_instance(thrown).unwrap_or(false) => value.clone(),
+            Some(value) => thrown.call1((value,))?,
+            None => thrown.clone(),
+        };
+        let error = PyErr::from_value(error);
+        if let Some(traceback) = traceback {
+            error.set_traceback(thrown.py(), Some(traceback.cast::<PyTraceback>()?.clone()));
+        }
+        self.give_up()?;
+        Err(error)
+    }
+
+    #[getter]
+    fn __name__(&self) -> &'static str {
+        "execute"
+    }
+
+    #[getter]
+    fn __qualname__(&self) -> &'static str {
+        "AsyncSession.execute"
+    }
+
+    fn close(&self) -> PyResult<()> {
+        self.give_up()
+    }
+
+    // The protocol between a task and the future that it waits for.
+
+    /// None unless the object has been yielded. asyncio takes an object for a future if its value
+    /// here is not None, and a coroutine must not be taken for a future.
+    #[getter(_asyncio_future_blocking)]
+    fn blocking(&self) -> Option<bool> {
+        match &*self.lock() {
+            Stage::Waiting(waiting) => Some(waiting.blocking),
+            _ => None,
+        }
+    }
+
+    #[setter(_asyncio_future_blocking)]
+    fn set_blocking(&self, blocking: bool) {
+        if let Stage::Waiting(waiting) = &mut *self.lock() {
+            waiting.blocking = blocking;
+        }
+    }
+
+    /// A task looks for a method `get_loop()` first, and falls back to this attribute. There is no
+    /// `get_loop()`, because it would cost a method object and a call.
+    #[getter]
+    fn _loop(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match &*self.lock() {
+            Stage::Waiting(waiting) => Ok(waiting.event_loop.clone_ref(py)),
+            _ => Err(PyRuntimeError::new_err("the coroutine is not waiting")),
+        }
+    }
+
+    #[pyo3(signature = (callback, *, context=None))]
+    fn add_done_callback(
+        this: &Bound<'_, Self>,
+        callback: Py<PyAny>,
+        context: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let callback = Callback { call: callback, context };
+        let event_loop = match &mut *this.get().lock() {
+            Stage::Waiting(waiting) if waiting.over.is_none() => {
+                waiting.callbacks.add(callback);
+                return Ok(());
+            }
+            Stage::Waiting(waiting) => waiting.event_loop.clone_ref(this.py()),
+            _ => return Err(PyRuntimeError::new_err("the coroutine is not waiting")),
+        };
+        callback.run_soon(event_loop.bind(this.py()), this)
+    }
+
+    /// Abandons the operation, and schedules the callbacks for the next round of the event loop.
+    /// Returns false if there is nothing to cancel.
+    #[pyo3(signature = (msg=None))]
+    fn cancel(this: &Bound<'_, Self>, msg: Option<Py<PyAny>>) -> PyResult<bool> {
+        let py = this.py();
+        let (callbacks, op, event_loop) = match &mut *this.get().lock() {
+            Stage::Waiting(waiting) if waiting.over.is_none() => {
+                waiting.over = Some(Over::Cancelled(msg));
+                let callbacks = std::mem::take(&mut waiting.callbacks);
+                (callbacks, waiting.op.clone(), waiting.event_loop.clone_ref(py))
+            }
+            _ => return Ok(false),
+        };
+        op.abandon();
+        let event_loop = event_loop.bind(py);
+        callbacks.iter().try_for_each(|callback| callback.run_soon(event_loop, this))?;
+        Ok(true)
+    }
+
+    /// Returns None: the coroutine returns the result or raises the error.
+    fn result(&self) {}
+
+    /// Returns None, as `result` does.
+    fn exception(&self) {}
+
+    fn done(&self) -> bool {
+        !matches!(&*self.lock(), Stage::Waiting(waiting) if waiting.over.is_none())
+    }
+
+    fn cancelled(&self) -> bool {
+        let stage = self.lock();
+        matches!(&*stage, Stage::Waiting(Waiting { over: Some(Over::Cancelled(_)), .. }))
+    }
+
+    /// Removes callbacks that are identical to this one, and returns their number. asyncio's own
+    /// futures remove those that are equal to it.
+    fn remove_done_callback(&self, callback: &Bound<'_, PyAny>) -> usize {
+        let mut removed = Vec::new();
+        if let Stage::Waiting(waiting) = &mut *self.lock() {
+            let all = std::mem::take(&mut waiting.callbacks);
+            for known in all.first.into_iter().chain(all.others) {
+                if known.call.is(callback) {
+                    removed.push(known);
+                } else {
+                    waiting.callbacks.add(known);
+                }
+            }
+        }
+        removed.len()
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let stage = match self.0.try_lock() {
+            Ok(stage) => stage,
+            Err(TryLockError::Poisoned(stage)) => stage.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        match &*stage {
+            Stage::New(call) => call.traverse(&visit),
+            Stage::Waiting(waiting) => {
+                visit.call(&waiting.event_loop)?;
+                waiting.callbacks.iter().try_for_each(|callback| {
+                    visit.call(&callback.call)?;
+                    visit.call(&callback.context)
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let was = std::mem::replace(&mut *self.lock(), Stage::Ended);
+        drop(was);
+    }
+}
+
+impl OpAwait {
+    fn send_(this: &Bound<'_, Self>) -> PyResult<Sent> {
+        <Self as Sends>::send(this)
+    }
+}
+
+impl Drop for OpAwait {
+    /// Warns if the coroutine was never awaited, as Python's own coroutines do.
+    fn drop(&mut self) {
+        let stage = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(stage, Stage::New(_)) {
+            return;
+        }
+        Python::attach(|py| {
+            let pending = PyErr::take(py);
+            let category = py.get_type::<PyRuntimeWarning>();
+            let said = c"coroutine 'AsyncSession.execute' was never awaited";
+            if let Err(error) = PyErr::warn(py, &category, said, 1) {
+                error.write_unraisable(py, None);
+            }
+            if let Some(pending) = pending {
+                pending.restore(py);
+            }
+        });
+    }
+}

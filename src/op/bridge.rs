@@ -1,0 +1,340 @@
+//! Completion queues: they pass completions from the I/O thread to event loops, in batches.
+//!
+//! Each event loop has one queue. The I/O thread pushes completions to it, and wakes the event loop
+//! only if the queue was empty, so that many completions cost one wake. It never takes the GIL.
+
+use std::cell::RefCell;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+use rustix::event::EventfdFlags;
+use turbocql_engine::{Runtime, Wake};
+
+use crate::op::OpState;
+use crate::op::ready::{Burst, Fast, call_release_soon};
+use turbocql_values::ending::Inside;
+use turbocql_values::python;
+
+/// The maximum number of completions in a batch, which is handled in one round of an event loop.
+/// The rest of the queue is left for the following rounds. A larger batch of tasks costs more than
+/// the rounds that it saves: for each task that it wakes, `asyncio.Semaphore` of CPython 3.11 walks
+/// over all tasks that it has woken, and the memory that the tasks use exceeds the processor's
+/// nearest caches.
+const MOST_TOLD: usize = 64;
+
+/// The completion queue of an event loop.
+pub struct LoopQueue {
+    completed: Mutex<Vec<Arc<OpState>>>,
+    waker: Waker,
+    /// The quick path that wakes tasks; `None` if the event loop does not support it.
+    fast: Option<Fast>,
+}
+
+/// How the I/O thread wakes the event loop.
+enum Waker {
+    /// The event loop watches the file descriptor.
+    EventFd(OwnedFd),
+    /// For event loops that cannot watch a file descriptor: a separate thread wakes the loop.
+    Notifier(Arc<Notifier>),
+}
+
+thread_local! {
+    /// The event loop that this thread ran last, and its queue. Both references are weak.
+    static LAST: RefCell<Option<(Py<PyWeakrefReference>, Weak<LoopQueue>)>> =
+        const { RefCell::new(None) };
+}
+
+/// The running event loop of this thread.
+pub fn event_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    GET.import(py, "asyncio", "get_running_loop")?.call0()
+}
+
+/// Set by [`force_notifier`], which tests use.
+static FORCE_NOTIFIER: AtomicBool = AtomicBool::new(false);
+
+/// If `force` is true, event loops without a queue yet will be woken by `call_soon_threadsafe`, not
+/// by an eventfd.
+#[pyfunction]
+pub fn force_notifier(force: bool) {
+    FORCE_NOTIFIER.store(force, Ordering::Relaxed);
+}
+
+impl LoopQueue {
+    /// The queue of the running event loop, and the event loop.
+    pub fn running(py: Python<'_>) -> PyResult<(Arc<LoopQueue>, Bound<'_, PyAny>)> {
+        let event_loop = event_loop(py)?;
+        if let Some((queue, last)) = Self::last(py)
+            && last.is(&event_loop)
+        {
+            return Ok((queue, event_loop));
+        }
+        let queue = Self::of(py, &event_loop)?;
+        let reference = PyWeakrefReference::new(&event_loop)?.unbind();
+        let replaced = LAST.replace(Some((reference, Arc::downgrade(&queue))));
+        drop(replaced);
+        Ok((queue, event_loop))
+    }
+
+    /// The queue of the event loop that this thread ran last, and the event loop, if both are
+    /// alive.
+    fn last(py: Python<'_>) -> Option<(Arc<LoopQueue>, Bound<'_, PyAny>)> {
+        LAST.with_borrow(|last| {
+            let (reference, queue) = last.as_ref()?;
+            Some((queue.upgrade()?, reference.bind(py).upgrade()?))
+        })
+    }
+
+    /// The queue of an event loop. It is made, and connected to the loop, on first use.
+    fn of(py: Python<'_>, event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<LoopQueue>> {
+        static QUEUES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let queues = QUEUES
+            .get_or_try_init(py, || {
+                let class = py.import("weakref")?.getattr("WeakKeyDictionary")?;
+                Ok::<_, PyErr>(class.call0()?.unbind())
+            })?
+            .bind(py);
+        let known = queues.call_method1("get", (event_loop,))?;
+        if let Ok(known) = known.cast::<Known>()
+            && let Some(queue) = known.get().queue.upgrade()
+        {
+            return Ok(queue);
+        }
+        let (drain, watched) = Self::connect(py, event_loop)?;
+        let queue = drain.get().0.clone();
+        let keep = if watched { None } else { Some(drain.unbind()) };
+        queues.set_item(event_loop, Known { queue: Arc::downgrade(&queue), _keep: keep })?;
+        Ok(queue)
+    }
+
+    /// Makes the queue of an event loop, and connects them. Returns true if the loop watches the
+    /// queue's file descriptor, and so keeps the queue alive.
+    fn connect<'py>(
+        py: Python<'py>,
+        event_loop: &Bound<'py, PyAny>,
+    ) -> PyResult<(Bound<'py, Drain>, bool)> {
+        if !FORCE_NOTIFIER.load(Ordering::Relaxed)
+            && let Ok(fd) =
+                rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        {
+            let number = fd.as_raw_fd();
+            let queue = LoopQueue {
+                completed: Mutex::default(),
+                waker: Waker::EventFd(fd),
+                fast: Fast::of(event_loop),
+            };
+            let drain = Bound::new(py, Drain(Arc::new(queue)))?;
+            // Event loops that cannot watch a file descriptor raise NotImplementedError.
+            if event_loop.call_method1("add_reader", (number, &drain)).is_ok() {
+                return Ok((drain, true));
+            }
+        }
+        let notifier = Arc::new(Notifier::default());
+        let queue = LoopQueue {
+            completed: Mutex::default(),
+            waker: Waker::Notifier(notifier.clone()),
+            fast: Fast::of(event_loop),
+        };
+        let drain = Bound::new(py, Drain(Arc::new(queue)))?;
+        let requests = Requests { notifier, queue: Arc::downgrade(&drain.get().0) };
+        python::start_notifying(py)?.call1((event_loop, requests))?;
+        Ok((drain, false))
+    }
+
+    /// Adds an operation that has a completion. Wakes the event loop if the queue was empty.
+    pub fn push(self: &Arc<Self>, op: Arc<OpState>) {
+        let mut completed = self.completed();
+        let first = completed.is_empty();
+        completed.push(op);
+        drop(completed);
+        if first {
+            turbocql_engine::wake_soon(self.clone());
+        }
+    }
+
+    fn completed(&self) -> MutexGuard<'_, Vec<Arc<OpState>>> {
+        self.completed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Vec<Arc<OpState>> {
+        std::mem::take(&mut *self.completed())
+    }
+
+    /// Handles a batch of completions, and schedules the wakes of the tasks that await them for the
+    /// next round of the event loop. Tasks do not run here, because native frames would be below
+    /// them on the stack. A task may run for any length of time or run a nested event loop, and the
+    /// interpreter may wait for it at exit; native frames must not be below it then.
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        if let Waker::EventFd(fd) = &self.waker {
+            // The descriptor is read before the queue is emptied: a later push makes it readable
+            // again.
+            let _ = rustix::io::read(fd, &mut [0; 8]);
+        }
+        let mut burst = self.take().into_iter();
+        let mut failed = Ok(());
+        let (mut told, mut tasks) = (0_usize, Burst::new(self.fast.as_ref()));
+        while let Some(op) = burst.next() {
+            if told == MOST_TOLD {
+                self.put_back(std::iter::once(op).chain(burst));
+                break;
+            }
+            match op.resolve(py, &mut tasks) {
+                Ok(somebody) => told += usize::from(somebody),
+                // An error of one must not leave the rest of the batch unhandled.
+                Err(error) => {
+                    let interrupt = !error.is_instance_of::<PyException>(py);
+                    failed = Err(error);
+                    if interrupt {
+                        // After a KeyboardInterrupt, for example, the rest is handled when the
+                        // event loop runs again, if it does.
+                        self.put_back(burst);
+                        break;
+                    }
+                }
+            }
+        }
+        let failed = failed.and(tasks.tell(py));
+        if told > 1 {
+            // Requests that these tasks make are flushed once, after all of them have run.
+            call_release_soon(py)?;
+            Runtime::hold();
+        }
+        failed
+    }
+
+    /// Puts operations back at the front of the queue, and wakes the event loop.
+    fn put_back(&self, rest: impl Iterator<Item = Arc<OpState>>) {
+        let mut completed = self.completed();
+        let later = std::mem::take(&mut *completed);
+        completed.extend(rest.chain(later));
+        let any = !completed.is_empty();
+        drop(completed);
+        if any {
+            self.wake();
+        }
+    }
+}
+
+impl Wake for LoopQueue {
+    fn wake(&self) {
+        match &self.waker {
+            // No error is possible: the counter cannot overflow, and the queue owns the descriptor,
+            // also after the event loop was closed.
+            Waker::EventFd(fd) => drop(rustix::io::write(fd, &1u64.to_ne_bytes())),
+            Waker::Notifier(notifier) => notifier.ask(),
+        }
+    }
+}
+
+impl Drop for LoopQueue {
+    /// The event loop has released the queue, so operations that are still in it will not be
+    /// handled.
+    fn drop(&mut self) {
+        self.take().iter().for_each(|op| op.abandon());
+        if let Waker::Notifier(notifier) = &self.waker {
+            notifier.end();
+        }
+    }
+}
+
+/// The entry of an event loop in the table of queues. An event loop that watches the queue's file
+/// descriptor keeps the queue alive. When the loop is closed, it releases the queue with all that
+/// is still in it. So the reference here is weak: with a strong one, the queue would keep futures
+/// alive, and they the event loop.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Known {
+    queue: Weak<LoopQueue>,
+    /// Keeps the queue of an event loop that is woken by a thread.
+    _keep: Option<Py<Drain>>,
+}
+
+/// The callback that handles a batch; the event loop calls it when it is woken.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Drain(Arc<LoopQueue>);
+
+#[pymethods]
+impl Drain {
+    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        let _inside = Inside::enter(py);
+        self.0.drain(py)
+    }
+}
+
+/// Asks a thread that Python code has started to call `call_soon_threadsafe`.
+///
+/// A native thread must not call it. If the interpreter ends while that call has released the GIL,
+/// CPython ends the thread by unwinding its stack, which native frames do not survive.
+#[derive(Default)]
+struct Notifier {
+    state: Mutex<NotifierState>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum NotifierState {
+    #[default]
+    Idle,
+    Asked,
+    Ended,
+}
+
+impl Notifier {
+    fn set(&self, state: NotifierState) {
+        let mut current = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *current != NotifierState::Ended {
+            *current = state;
+        }
+        drop(current);
+        self.changed.notify_one();
+    }
+
+    fn ask(&self) {
+        self.set(NotifierState::Asked);
+    }
+
+    fn end(&self) {
+        self.set(NotifierState::Ended);
+    }
+
+    /// Blocks until the event loop is to be woken, and returns true; false once the queue is gone.
+    fn next(&self) -> bool {
+        let mut current = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while *current == NotifierState::Idle {
+            current = self.changed.wait(current).unwrap_or_else(PoisonError::into_inner);
+        }
+        if *current == NotifierState::Ended {
+            return false;
+        }
+        *current = NotifierState::Idle;
+        true
+    }
+}
+
+/// The requests to wake an event loop, for which its notifying thread waits.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Requests {
+    notifier: Arc<Notifier>,
+    queue: Weak<LoopQueue>,
+}
+
+#[pymethods]
+impl Requests {
+    /// Blocks, with the GIL released, until the event loop is to be woken. Returns the callback for
+    /// the loop, or None once the queue is gone.
+    fn wait(&self, py: Python<'_>) -> Option<Drain> {
+        py.detach(|| self.notifier.next()).then(|| self.queue.upgrade().map(Drain)).flatten()
+    }
+
+    /// Called when the event loop is closed: abandons the operations in the queue, which no task
+    /// can receive any more.
+    fn forget(&self) {
+        if let Some(queue) = self.queue.upgrade() {
+            queue.take().iter().for_each(|op| op.abandon());
+        }
+    }
+}

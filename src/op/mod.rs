@@ -1,0 +1,388 @@
+//! Operations that are already running. `wait()` blocks until the result is there; `await` does not
+//! block.
+//!
+//! The I/O thread only stores a completion ([`Arrival`]) in the operation and wakes the thread or
+//! the event loop that waits for it. The operation's [`Step`] handles the completion there: it
+//! makes Python objects and sends the next request, if any.
+
+pub mod awaiting;
+pub mod bridge;
+pub mod ready;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use turbocql_codec::RowBuffer;
+use turbocql_engine::{
+    BulkOutcome, EngineError, PageSource, Prepared, Request, Response, Runtime, Sending, Session,
+    TaskHandle, Ticket, Trace,
+};
+
+use crate::error::interrupted;
+use crate::op::awaiting::OpAwait;
+use crate::op::bridge::LoopQueue;
+use crate::op::ready::Burst;
+use crate::options::{Options, given};
+use turbocql_values::ending::Inside;
+
+/// A completion: the outcome of the engine's work for an operation.
+pub enum Arrival {
+    Connected(Session),
+    Prepared(Vec<Arc<Prepared>>),
+    Response(Response),
+    /// The next page of a result; `None` at its end.
+    Page(Option<Response>),
+    /// The window of `execute_many` has room for more rows.
+    WantsMore,
+    Bulk(BulkOutcome),
+    /// The version of the schema.
+    Version([u8; 16]),
+    Trace(Option<Box<Trace>>),
+    Done,
+}
+
+/// Handles the next completion of an operation.
+pub trait Step: Send + Sync {
+    /// Called with the GIL held.
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next>;
+}
+
+pub enum Next {
+    Done(Py<PyAny>),
+    /// More work was submitted to the engine; this step handles its completion.
+    Again(Box<dyn Step>),
+}
+
+enum Phase {
+    Running,
+    Arrived(Result<Arrival, EngineError>),
+    Finished(PyResult<Py<PyAny>>),
+    /// Completions that still arrive are dropped.
+    Abandoned,
+}
+
+struct Inner {
+    phase: Phase,
+    step: Option<Box<dyn Step>>,
+    task: Option<TaskHandle>,
+    /// The coroutine that awaits the operation, and the completion queue of its event loop. The
+    /// reference to the coroutine is strong: the coroutine keeps its task alive, and there may be
+    /// no other strong reference to the task. The reference to the queue is weak: the event loop
+    /// owns the queue, which is freed with the loop, or when the loop is closed.
+    awaiting: Option<(Weak<LoopQueue>, Py<OpAwait>)>,
+}
+
+pub struct OpState {
+    inner: Mutex<Inner>,
+    arrived: Condvar,
+    /// Set if the operation executes a prepared statement.
+    execution: OnceLock<Execution>,
+    ticket: Ticket,
+}
+
+/// The parts of a session that an operation needs.
+pub trait Origin: Send + Sync {
+    fn engine(&self) -> &Session;
+
+    fn runtime(&self) -> &Runtime;
+}
+
+/// The execution of a prepared statement with a row of bind values.
+pub struct Execution {
+    pub session: Arc<dyn Origin>,
+    pub prepared: Arc<Prepared>,
+    pub row: Row,
+    pub options: Options,
+}
+
+pub enum Row {
+    Own(RowBuffer),
+    Shared(Arc<RowBuffer>),
+}
+
+impl Execution {
+    /// The source of the pages after the first.
+    pub fn source(&self) -> PageSource {
+        let row = match &self.row {
+            Row::Own(row) => Arc::new(row.clone()),
+            Row::Shared(row) => row.clone(),
+        };
+        PageSource::Prepared(self.prepared.clone(), row)
+    }
+}
+
+impl Sending for OpState {
+    fn request(&self) -> Request<'_> {
+        // `OpState::execute` sets it before it submits the operation.
+        let execution = self.execution.get().expect("an operation that executes");
+        Request {
+            session: execution.session.engine(),
+            prepared: &execution.prepared,
+            row: match &execution.row {
+                Row::Own(row) => row,
+                Row::Shared(row) => row,
+            },
+            options: given(&execution.options),
+        }
+    }
+
+    fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    fn answered(self: Arc<Self>, answer: Option<Result<Response, EngineError>>) {
+        let answer = answer.unwrap_or_else(|| Err(interrupted()));
+        if let Some(queue) = self.note(answer.map(Arrival::Response)) {
+            queue.push(self);
+        }
+    }
+}
+
+/// How often a blocked call wakes to check for signals. The first time is this long after it has
+/// blocked, so a request that is answered sooner costs no such wake.
+const SIGNAL_POLL: Duration = Duration::from_millis(20);
+
+impl OpState {
+    pub fn new(step: Box<dyn Step>) -> Arc<OpState> {
+        let op = OpState::empty();
+        op.begin(Next::Again(step));
+        op
+    }
+
+    /// An operation without a step yet; [`OpState::begin`] sets it.
+    pub fn empty() -> Arc<OpState> {
+        Arc::new(OpState {
+            inner: Mutex::new(Inner {
+                phase: Phase::Running,
+                step: None,
+                task: None,
+                awaiting: None,
+            }),
+            arrived: Condvar::new(),
+            execution: OnceLock::new(),
+            ticket: Ticket::default(),
+        })
+    }
+
+    /// Sets the first step of an empty operation, or its result.
+    pub fn begin(&self, next: Next) {
+        let mut inner = self.lock();
+        match next {
+            Next::Again(step) => inner.step = Some(step),
+            Next::Done(value) => inner.phase = Phase::Finished(Ok(value)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a future on the I/O thread. Its output is the next completion.
+    pub fn run(
+        self: &Arc<Self>,
+        runtime: &Runtime,
+        future: impl Future<Output = Result<Arrival, EngineError>> + Send + 'static,
+    ) {
+        let sink = Sink(Some(self.clone()));
+        let task = runtime.submit(async move { sink.complete(future.await) });
+        self.lock().task = Some(task);
+    }
+
+    /// Executes a prepared statement. The response is the next completion.
+    pub fn execute(self: &Arc<Self>, execution: Execution) {
+        // An operation executes at most one statement, so the cell is empty here.
+        let execution = self.execution.get_or_init(|| execution);
+        execution.session.runtime().send(self.clone());
+    }
+
+    pub fn execution(&self) -> Option<&Execution> {
+        self.execution.get()
+    }
+
+    /// Stores a completion, and wakes the thread or the event loop that waits for it. Does not take
+    /// the GIL.
+    pub fn arrive(self: &Arc<Self>, arrival: Result<Arrival, EngineError>) {
+        if let Some(queue) = self.note(arrival) {
+            queue.push(self.clone());
+        }
+    }
+
+    /// Stores a completion, and wakes a thread that waits for it. If a coroutine awaits the
+    /// operation, returns the queue of its event loop, to which the caller must push the operation.
+    fn note(&self, arrival: Result<Arrival, EngineError>) -> Option<Arc<LoopQueue>> {
+        let mut inner = self.lock();
+        match &inner.phase {
+            Phase::Abandoned | Phase::Finished(_) => return None,
+            // The outcome of `execute_many` must not be replaced by a later completion of its
+            // window.
+            Phase::Arrived(Ok(Arrival::Bulk(_))) => return None,
+            Phase::Running | Phase::Arrived(_) => {}
+        }
+        inner.phase = Phase::Arrived(arrival);
+        let queue = inner.awaiting.as_ref().map(|(queue, _)| queue.upgrade());
+        drop(inner);
+        match queue {
+            Some(Some(queue)) => return Some(queue),
+            // The event loop is gone, and no task can receive the result.
+            Some(None) => self.abandon(),
+            None => self.arrived.notify_all(),
+        }
+        None
+    }
+
+    /// Abandons the operation, and cancels its work on the I/O thread.
+    pub fn abandon(&self) {
+        let mut inner = self.lock();
+        if matches!(inner.phase, Phase::Finished(_)) {
+            return;
+        }
+        inner.phase = Phase::Abandoned;
+        let (task, step) = (inner.task.take(), inner.step.take());
+        let awaiting = inner.awaiting.take();
+        drop(inner);
+        drop(awaiting);
+        if let Some(task) = task {
+            task.abort();
+        }
+        self.ticket.cancel();
+        // A step may own further work in flight, which it cancels when it is dropped.
+        drop(step);
+    }
+
+    /// Handles the completion that has arrived, if any. Returns true if the operation is finished
+    /// or abandoned.
+    ///
+    /// One call handles one completion, so that an event loop can run other callbacks between two.
+    pub fn advance(self: &Arc<Self>, py: Python<'_>) -> bool {
+        let _inside = Inside::enter(py);
+        let mut inner = self.lock();
+        if matches!(inner.phase, Phase::Finished(_) | Phase::Abandoned) {
+            return true;
+        }
+        let Some(step) = inner.step.take() else { return false };
+        let arrival = match std::mem::replace(&mut inner.phase, Phase::Running) {
+            Phase::Arrived(arrival) => arrival,
+            phase => {
+                inner.phase = phase;
+                inner.step = Some(step);
+                return false;
+            }
+        };
+        drop(inner);
+        let next = step.arrived(py, arrival, self);
+        let mut inner = self.lock();
+        match next {
+            Ok(Next::Again(step)) => {
+                inner.step = Some(step);
+                return false;
+            }
+            Ok(Next::Done(value)) => inner.phase = Phase::Finished(Ok(value)),
+            Err(error) => inner.phase = Phase::Finished(Err(error)),
+        }
+        true
+    }
+
+    /// Takes the result; a second call returns an error. The result is not kept: an exception would
+    /// keep alive the frames of its traceback, and they would keep the operation alive.
+    pub fn outcome(&self) -> PyResult<Py<PyAny>> {
+        match std::mem::replace(&mut self.lock().phase, Phase::Abandoned) {
+            Phase::Finished(result) => result,
+            _ => Err(PyRuntimeError::new_err("the operation was abandoned or awaited before")),
+        }
+    }
+
+    /// Handles a completion on the event loop. Called once for each time that the operation was
+    /// pushed to the queue. Returns true if callbacks of the awaiting coroutine are to run.
+    pub fn resolve<'py>(
+        self: &Arc<Self>,
+        py: Python<'py>,
+        burst: &mut Burst<'_, 'py>,
+    ) -> PyResult<bool> {
+        if !self.advance(py) {
+            return Ok(false);
+        }
+        let awaiting = self.lock().awaiting.take();
+        match awaiting {
+            Some((_, awaiting)) => OpAwait::finish(awaiting.bind(py), burst),
+            None => Ok(false),
+        }
+    }
+
+    /// Sets the coroutine that awaits the operation, and the queue to which completions are pushed.
+    /// A completion that has arrived already is pushed at once.
+    pub fn await_by(self: &Arc<Self>, queue: &Arc<LoopQueue>, awaiting: Py<OpAwait>) {
+        let mut inner = self.lock();
+        let replaced = inner.awaiting.replace((Arc::downgrade(queue), awaiting));
+        let arrived = matches!(inner.phase, Phase::Arrived(_));
+        drop(inner);
+        drop(replaced);
+        if arrived {
+            // It arrived when no coroutine was set.
+            queue.push(self.clone());
+        }
+    }
+}
+
+/// Receives the output of a future on the I/O thread. If it is dropped without an output, because
+/// the future panicked or the engine ended, the operation completes with an error.
+struct Sink(Option<Arc<OpState>>);
+
+impl Sink {
+    fn complete(mut self, arrival: Result<Arrival, EngineError>) {
+        if let Some(op) = self.0.take() {
+            op.arrive(arrival);
+        }
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        if let Some(op) = self.0.take() {
+            op.arrive(Err(interrupted()));
+        }
+    }
+}
+
+/// A running operation.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Op(pub Arc<OpState>);
+
+#[pymethods]
+impl Op {
+    /// Blocks, with the GIL released, until the result is there, and returns it.
+    fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Runtime::release();
+        loop {
+            if self.0.advance(py) {
+                return self.0.outcome();
+            }
+            py.detach(|| {
+                let inner = self.0.lock();
+                if matches!(inner.phase, Phase::Running) {
+                    // After a wake or a timeout alike, the loop checks the operation again.
+                    drop(self.0.arrived.wait_timeout(inner, SIGNAL_POLL));
+                }
+            });
+            if let Err(interrupt) = py.check_signals() {
+                self.0.abandon();
+                return Err(interrupt);
+            }
+        }
+    }
+
+    /// Abandons the operation. It will have no result.
+    fn abandon(&self) {
+        self.0.abandon();
+    }
+
+    fn __await__(&self) -> OpAwait {
+        OpAwait::of(self.0.clone())
+    }
+}

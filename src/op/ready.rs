@@ -1,0 +1,191 @@
+//! Schedules wakes of tasks for the next round of an event loop, at less cost than `call_soon`.
+//!
+//! This is only for the wakeup callbacks of tasks: there are many of them, and they never raise.
+//! One call of a Python function wakes all tasks of a completion batch. On asyncio's own event
+//! loop, a single task is woken without the handle that `call_soon` makes. All other callbacks are
+//! scheduled by `call_soon`.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use turbocql_engine::Runtime;
+
+use crate::ffi::handle;
+use crate::op::bridge::event_loop;
+use turbocql_values::ffi::make;
+use turbocql_values::python;
+
+/// The quick path around `call_soon`, for event loops that support it.
+pub struct Fast {
+    /// Appends to the ready queue of the event loop.
+    append: Py<PyAny>,
+    /// `contextvars.Context.run`.
+    run: Py<PyAny>,
+    /// A completed future, passed to the wakeup callbacks of tasks. A task that wakes reads the
+    /// outcome of the future that it is passed. For asyncio's own futures this takes no call. The
+    /// outcome is None here: the coroutine returns the result.
+    done: Py<PyAny>,
+}
+
+impl Fast {
+    /// `None` unless the event loop has the ready queue, `_run_once` and `call_soon` of asyncio's
+    /// own event loop, and handles have passed their probe.
+    pub fn of(event_loop: &Bound<'_, PyAny>) -> Option<Fast> {
+        let py = event_loop.py();
+        let append = python::append_ready(py).ok()?.call1((event_loop,)).ok()?;
+        if append.is_none() || !handle::probe_ready(py).ok()? {
+            return None;
+        }
+        let run = python::context(py).ok()?.getattr("run").ok()?;
+        let done = python::done_future(py).ok()?.clone();
+        Some(Fast { append: append.unbind(), run: run.unbind(), done: done.unbind() })
+    }
+
+    /// Schedules a call of `told` for the next round of the event loop. Returns false if no handle
+    /// could be made; the caller then uses `call_soon`.
+    fn call_soon(&self, told: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Some(ready) = handle::ready(told, callback) else { return Ok(false) };
+        self.append.bind(told.py()).call1((ready,))?;
+        Ok(true)
+    }
+
+    /// Schedules the wake of a task. Returns false as [`Fast::call_soon`] does.
+    ///
+    /// The event loop calls `context.run(call, done)`, which is composed of bound methods. None of
+    /// them is turbocql's, so no native frame of turbocql is below the task on the stack.
+    fn tell(&self, task: &Told<'_>) -> PyResult<bool> {
+        let py = task.call.py();
+        let run = make::method(self.run.bind(py), &task.context)?;
+        let told = make::method(&task.call, self.done.bind(py))?;
+        self.call_soon(&make::method(&run, &told)?, &task.call)
+    }
+}
+
+/// A task to wake: its wakeup callback, and the context to run it in.
+struct Told<'py> {
+    call: Bound<'py, PyAny>,
+    context: Bound<'py, PyAny>,
+}
+
+/// A completion batch: tasks to wake in the next round of the event loop, one after another.
+pub struct Burst<'a, 'py> {
+    tasks: Vec<Told<'py>>,
+    fast: Option<&'a Fast>,
+}
+
+impl<'a, 'py> Burst<'a, 'py> {
+    pub fn new(fast: Option<&'a Fast>) -> Burst<'a, 'py> {
+        Burst { tasks: Vec::new(), fast }
+    }
+
+    /// Adds a task. Returns false, and adds nothing, if the callback is not the wakeup of a task.
+    pub fn add(&mut self, py: Python<'py>, call: &Py<PyAny>, context: Option<&Py<PyAny>>) -> bool {
+        let Some(context) = context else { return false };
+        let call = call.bind(py);
+        let wakeup = is_wakeup(call);
+        if wakeup {
+            let context = context.bind(py).clone();
+            self.tasks.push(Told { call: call.clone(), context });
+        }
+        wakeup
+    }
+
+    /// Schedules the wakes of the tasks that were added, on the running event loop.
+    pub fn tell(&mut self, py: Python<'py>) -> PyResult<()> {
+        let tasks = std::mem::take(&mut self.tasks);
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        let event_loop = event_loop(py)?;
+        let alone = || {
+            // An error of one must not keep the others from being scheduled.
+            tasks.iter().map(|one| self.alone(&event_loop, one)).fold(Ok(()), Result::and)
+        };
+        if tasks.len() == 1 {
+            return alone();
+        }
+        // In debug mode, the event loop reports slow callbacks by the task's name, so each task
+        // needs a callback of its own. A signal handler may run during this call, and raise.
+        let debug = event_loop.call_method0(pyo3::intern!(py, "get_debug"));
+        match debug.and_then(|debug| debug.is_truthy()) {
+            Ok(false) => {}
+            Ok(true) => return alone(),
+            Err(error) => return alone().and(Err(error)),
+        }
+        // In reverse order: `_notify.tell` takes tasks from the end of the list.
+        let pairs = tasks.iter().rev().map(|told| (&told.call, &told.context));
+        let burst = PyList::new(py, pairs)?;
+        // A second callback, queued behind the first, wakes the tasks that are left after a
+        // KeyboardInterrupt or under a nested event loop. It is queued before the first one runs.
+        let first = self.call_soon(&event_loop, python::tell(py)?, &burst);
+        first.and(self.call_soon(&event_loop, python::tell_rest(py)?, &burst))
+    }
+
+    /// Schedules the wake of a single task.
+    fn alone(&self, event_loop: &Bound<'py, PyAny>, task: &Told<'py>) -> PyResult<()> {
+        let py = event_loop.py();
+        if let Some(fast) = self.fast
+            && fast.tell(task)?
+        {
+            return Ok(());
+        }
+        let options = PyDict::new(py);
+        options.set_item(pyo3::intern!(py, "context"), &task.context)?;
+        let arguments = (&task.call, python::done_future(py)?);
+        event_loop.call_method(pyo3::intern!(py, "call_soon"), arguments, Some(&options))?;
+        Ok(())
+    }
+
+    /// Schedules `tell(burst)` for the next round of the event loop.
+    fn call_soon(
+        &self,
+        event_loop: &Bound<'py, PyAny>,
+        tell: &Bound<'py, PyAny>,
+        burst: &Bound<'py, PyList>,
+    ) -> PyResult<()> {
+        if let Some(fast) = self.fast
+            && fast.call_soon(&make::method(tell, burst.as_any())?, tell)?
+        {
+            return Ok(());
+        }
+        event_loop.call_method1(pyo3::intern!(event_loop.py(), "call_soon"), (tell, burst))?;
+        Ok(())
+    }
+}
+
+/// Whether a callback is the wakeup of a task of asyncio's C class. It wakes its task and never
+/// raises.
+fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
+    /// The address of the C function behind such callbacks; 0 until the first one is found.
+    static WAKEUP: AtomicUsize = AtomicUsize::new(0);
+    let py = call.py();
+    let Some((function, task)) = handle::builtin(call) else { return false };
+    if !python::c_task(py).is_ok_and(|class| task.get_type().is(class)) {
+        return false;
+    }
+    if WAKEUP.load(Ordering::Relaxed) == function {
+        return true;
+    }
+    let name = call.getattr(pyo3::intern!(py, "__name__"));
+    let wakeup = name.is_ok_and(|name| name.eq("task_wakeup").unwrap_or(false));
+    if wakeup {
+        WAKEUP.store(function, Ordering::Relaxed);
+    }
+    wakeup
+}
+
+/// Ends a [`Runtime::hold`], which flushes the requests that were held back. The event loop calls
+/// it after the tasks of a completion batch. If these made no request, it is called once more,
+/// after the tasks that they let run.
+#[pyfunction]
+pub fn release_held(py: Python<'_>) -> PyResult<()> {
+    if Runtime::end_round() { call_release_soon(py) } else { Ok(()) }
+}
+
+/// Schedules [`release_held`] on the running event loop, after all callbacks that are ready by now.
+pub fn call_release_soon(py: Python<'_>) -> PyResult<()> {
+    let release = (python::release_held(py)?,);
+    event_loop(py)?.call_method1(pyo3::intern!(py, "call_soon"), release)?;
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! Reads request options, and some of a session's settings, from Python values.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
+use pyo3::types::{PyBool, PyDict};
+use turbocql_engine::{Consistency, PagingState, RequestOptions, SerialConsistency};
+
+use crate::error::raise_engine;
+use turbocql_values::error::config_error;
+use turbocql_values::value::describe::describe;
+
+/// The options of a request. `None` leaves all of them to the session.
+pub type Options = Option<Arc<RequestOptions>>;
+
+/// The options, or the defaults for `None`.
+pub fn given(options: &Options) -> &RequestOptions {
+    static NOTHING: LazyLock<RequestOptions> = LazyLock::new(RequestOptions::default);
+    options.as_deref().unwrap_or_else(|| &NOTHING)
+}
+
+/// Where an option may be set. Each place also takes the options of the places before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    Batch,
+    Statement,
+    Execute,
+}
+
+type Read = fn(&mut RequestOptions, &Bound<'_, PyAny>) -> PyResult<()>;
+
+struct CallOption {
+    name: &'static str,
+    place: Place,
+    read: Read,
+}
+
+/// All options, in the order in which error messages list them. `turbocql._options` has their
+/// types.
+static OPTIONS: [CallOption; 11] = [
+    option("consistency", Place::Batch, |request, value| {
+        request.consistency = Some(consistency(value)?);
+        Ok(())
+    }),
+    option("serial_consistency", Place::Batch, |request, value| {
+        request.serial_consistency = Some(serial_consistency(value)?);
+        Ok(())
+    }),
+    option("timeout_s", Place::Batch, |request, value| {
+        request.timeout = Some(timeout(value)?);
+        Ok(())
+    }),
+    option("page_size", Place::Statement, |request, value| {
+        request.page_size = Some(page_size(value)?);
+        Ok(())
+    }),
+    option("timestamp", Place::Batch, |request, value| {
+        request.timestamp = Some(timestamp(value)?);
+        Ok(())
+    }),
+    option("idempotent", Place::Batch, |request, value| {
+        request.idempotent = Some(flag("idempotent", value)?);
+        Ok(())
+    }),
+    option("tracing", Place::Batch, |request, value| {
+        request.tracing = Some(flag("tracing", value)?);
+        Ok(())
+    }),
+    option("profile", Place::Batch, |request, value| {
+        request.profile = Some(profile(value)?);
+        Ok(())
+    }),
+    option("paging_state", Place::Execute, |request, value| {
+        request.paging = Some(paging_state(value)?);
+        Ok(())
+    }),
+    // These two apply to the result, not to the request: `Execute::rows_as` reads them.
+    option("rows", Place::Execute, |_, _| Ok(())),
+    option("row", Place::Execute, |_, _| Ok(())),
+];
+
+const fn option(name: &'static str, place: Place, read: Read) -> CallOption {
+    CallOption { name, place, read }
+}
+
+/// The option with this name. Returns a TypeError if `place` takes no such option.
+fn find(name: &Bound<'_, PyAny>, place: Place) -> PyResult<&'static CallOption> {
+    let known = name.extract::<PyBackedStr>().ok();
+    let known = known.and_then(|name| OPTIONS.iter().find(|option| option.name == &*name));
+    known.filter(|option| option.place <= place).ok_or_else(|| {
+        let got = name.repr().map_or_else(|_| describe(name), |it| it.to_string_lossy().into());
+        let names = OPTIONS.iter().filter(|option| option.place <= place).map(|it| it.name);
+        let names = names.collect::<Vec<_>>().join(", ");
+        PyTypeError::new_err(format!("unknown option {got}; the options are {names}"))
+    })
+}
+
+/// Checks the names of keyword arguments, and returns the arguments. Returns `None` if there are
+/// none.
+pub fn named(keywords: &Bound<'_, PyDict>, place: Place) -> PyResult<Option<Py<PyDict>>> {
+    if keywords.is_empty() {
+        return Ok(None);
+    }
+    for name in keywords.keys() {
+        find(&name, place)?;
+    }
+    Ok(Some(keywords.clone().unbind()))
+}
+
+/// Reads the request options from keyword arguments. A value of None leaves the option to the
+/// session.
+pub fn parse(keywords: Option<&Bound<'_, PyDict>>, place: Place) -> PyResult<Options> {
+    let mut request = RequestOptions::default();
+    for (name, value) in keywords.into_iter().flatten() {
+        let option = find(&name, place)?;
+        if !value.is_none() {
+            (option.read)(&mut request, &value)?;
+        }
+    }
+    Ok((request != RequestOptions::default()).then(|| Arc::new(request)))
+}
+
+/// Merges the options of a call with those of its statement. Those of the call take precedence.
+pub fn under(call: Options, statement: &Options) -> Options {
+    match (call, statement) {
+        (call, None) => call,
+        (None, Some(statement)) => Some(statement.clone()),
+        (Some(call), Some(statement)) => Some(Arc::new(call.over(statement))),
+    }
+}
+
+/// Checks the options of a batch. Raises `TypeError` for an unknown name or a value of a wrong
+/// type, and `ConfigError` for any other invalid value.
+#[pyfunction]
+pub fn check_batch_options(options: &Bound<'_, PyDict>) -> PyResult<()> {
+    parse(Some(options), Place::Batch).map(drop)
+}
+
+pub fn consistency(value: &Bound<'_, PyAny>) -> PyResult<Consistency> {
+    let name: String = value.extract().map_err(|_| {
+        PyTypeError::new_err("consistency must be a turbocql.Consistency or its name")
+    })?;
+    name.parse().map_err(|error| raise_engine(value.py(), &error))
+}
+
+pub fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistency> {
+    let name: String = value.extract().map_err(|_| {
+        PyTypeError::new_err("serial_consistency must be a turbocql.Consistency or its name")
+    })?;
+    name.parse().map_err(|error| raise_engine(value.py(), &error))
+}
+
+/// Timeouts longer than this, about 30 years, mean no limit.
+const FOREVER_S: f64 = 1e9;
+
+/// Reads a timeout: seconds, above 0. Infinity means no limit, which is `None`.
+pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    if value.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err("timeout_s must be a number of seconds, got a bool"));
+    }
+    let seconds: f64 = match value.extract() {
+        Ok(seconds) => seconds,
+        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => {
+            if value.lt(0)? {
+                f64::NEG_INFINITY
+            } else {
+                f64::INFINITY
+            }
+        }
+        Err(_) => return Err(PyTypeError::new_err("timeout_s must be a number of seconds")),
+    };
+    if seconds > FOREVER_S {
+        return Ok(None);
+    }
+    if seconds.is_nan() || seconds <= 0.0 {
+        let reason = format!("timeout_s must be above 0, got {seconds:?}");
+        return Err(config_error(value.py(), &reason));
+    }
+    Ok(Some(Duration::from_secs_f64(seconds).max(Duration::from_nanos(1))))
+}
+
+fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let what = "timestamp must be an int of microseconds since 1970";
+    if value.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err(format!("{what}, got a bool")));
+    }
+    let time: i64 = value.extract().map_err(|error: PyErr| {
+        if error.is_instance_of::<PyOverflowError>(value.py()) {
+            config_error(value.py(), "timestamp must fit 64 bits")
+        } else {
+            PyTypeError::new_err(what)
+        }
+    })?;
+    if time == i64::MIN {
+        return Err(config_error(value.py(), "timestamp must be above -2**63, got -2**63"));
+    }
+    Ok(time)
+}
+
+fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    value.extract().map_err(|_| PyTypeError::new_err(format!("{name} must be a bool")))
+}
+
+fn profile(value: &Bound<'_, PyAny>) -> PyResult<Arc<str>> {
+    let name: PyBackedStr = value
+        .extract()
+        .map_err(|_| PyTypeError::new_err("profile must be the name of one of Config.profiles"))?;
+    Ok(Arc::from(&*name))
+}
+
+fn paging_state(value: &Bound<'_, PyAny>) -> PyResult<PagingState> {
+    let state: PyBackedBytes = value
+        .extract()
+        .map_err(|_| PyTypeError::new_err("paging_state must be the bytes of Rows.paging_state"))?;
+    Ok(PagingState::from_bytes(&*state))
+}
+
+pub fn page_size(value: &Bound<'_, PyAny>) -> PyResult<i32> {
+    if value.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err("page_size must be a number of rows, got a bool"));
+    }
+    let rows = match value.extract::<i64>() {
+        Ok(rows) => i32::try_from(rows).ok().filter(|&rows| rows > 0),
+        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => None,
+        Err(_) => return Err(PyTypeError::new_err("page_size must be a number of rows")),
+    };
+    rows.ok_or_else(|| {
+        let got = describe(value);
+        let reason = format!("page_size must be from 1 to {}, got {got}", i32::MAX);
+        config_error(value.py(), &reason)
+    })
+}

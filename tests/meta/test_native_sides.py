@@ -1,0 +1,34 @@
+"""What the native core and Python know of each other by name: both sides are the same."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.meta.sources import ROOT
+
+from turbocql._native_imports import IMPORTS, load
+from turbocql._options import BatchOptions, ExecuteOptions, StatementOptions
+
+PYTHON_RS = (ROOT / "crates/values/src/python.rs").read_text(encoding="utf-8")
+OPTIONS_RS = (ROOT / "src/options.rs").read_text(encoding="utf-8")
+
+
+def test_the_core_imports_what_the_table_has() -> None:
+    (names,) = re.findall(r"^imports! \{\n(.*?)^\}", PYTHON_RS, flags=re.DOTALL | re.MULTILINE)
+    assert sorted(re.findall(r"\w+", names)) == sorted(IMPORTS)
+
+
+@pytest.mark.parametrize("name", IMPORTS)
+def test_every_import_is_there(name: str) -> None:
+    assert load(name) is not None
+
+
+def test_options_have_the_same_names_and_places() -> None:
+    table = re.findall(r'option\("(\w+)", Place::(\w+)', OPTIONS_RS)
+    places = {"Batch": BatchOptions, "Statement": StatementOptions, "Execute": ExecuteOptions}
+    typed: dict[str, str] = {}
+    for place, options in places.items():
+        for name in options.__annotations__:
+            typed.setdefault(name, place)
+    assert dict(table) == typed

@@ -1,0 +1,236 @@
+"""`for` and `async for` over rows: native steps over pages that Python provides."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from turbocql import _core
+
+ROWS = [(n, str(n)) for n in range(7)]
+
+
+class Pages:
+    """Pages in memory; an exception among them is raised once in place of a page."""
+
+    def __init__(self, *pages: Any) -> None:
+        self.pages = list(pages)
+
+    def next_page(self) -> Any:
+        page = self.pages.pop(0) if self.pages else None
+        if isinstance(page, BaseException):
+            raise page
+        return page
+
+
+class AsyncPages(Pages):
+    """The same after a round of the event loop."""
+
+    ended = False
+
+    async def next_page(self) -> Any:
+        try:
+            await asyncio.sleep(0)
+            return super().next_page()
+        finally:
+            self.ended = True
+
+
+def steps(*pages: Any) -> _core.AsyncRowIterator:
+    return _core.AsyncRowIterator(AsyncPages(*pages))
+
+
+def run(program: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    return asyncio.run(program())
+
+
+def test_rows_come_in_order_and_empty_pages_are_passed() -> None:
+    rows = _core.RowIterator(Pages([], ROWS[:3], [], [], ROWS[3:], []))
+    assert iter(rows) is rows
+    assert list(rows) == ROWS
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(rows)
+
+
+def test_a_page_that_fails_is_requested_again() -> None:
+    rows = _core.RowIterator(Pages(ROWS[:2], OSError("down"), ROWS[2:]))
+    assert [next(rows), next(rows)] == ROWS[:2]
+    with pytest.raises(OSError, match="down"):
+        next(rows)
+    assert list(rows) == ROWS[2:]
+
+
+@pytest.mark.parametrize("page", [(), 1, iter([])])
+def test_a_page_is_a_list(page: Any) -> None:
+    with pytest.raises(TypeError):
+        next(_core.RowIterator(Pages(page)))
+
+
+def test_threads_share_an_iterator() -> None:
+    numbers = [[n] for n in range(20_000)]
+    rows = _core.RowIterator(Pages(*[numbers[at : at + 500] for at in range(0, 20_000, 500)]))
+    seen: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: seen.extend(rows)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == numbers
+
+
+def test_a_cycle_is_collected() -> None:
+    for made in (_core.RowIterator, _core.AsyncRowIterator):
+        pages = Pages(ROWS)
+        pages.own = made(pages)  # type: ignore[attr-defined]
+        gone = weakref.ref(pages)
+        del pages
+        gc.collect()
+        assert gone() is None
+
+
+def test_async_rows_come_in_order() -> None:
+    async def program() -> None:
+        rows = steps([], ROWS[:3], [], ROWS[3:])
+        assert [row async for row in rows] == ROWS
+        for _ in range(2):
+            with pytest.raises(StopAsyncIteration):
+                await rows.__anext__()
+
+    run(program)
+
+
+def test_an_async_page_that_fails_is_requested_again() -> None:
+    async def program() -> None:
+        rows = steps(ROWS[:2], OSError("down"), ROWS[2:])
+        assert [await rows.__anext__(), await rows.__anext__()] == ROWS[:2]
+        with pytest.raises(OSError, match="down"):
+            await rows.__anext__()
+        assert [row async for row in rows] == ROWS[2:]
+
+    run(program)
+
+
+def test_a_row_is_taken_when_its_step_is_awaited() -> None:
+    async def program() -> None:
+        rows = steps(ROWS)
+        rows.__anext__()  # never awaited: no row is lost
+        first, second = rows.__anext__(), rows.__anext__()
+        assert await second == ROWS[0]
+        assert await first == ROWS[1]
+        assert [row async for row in rows] == ROWS[2:]
+
+    run(program)
+
+
+def test_steps_are_coroutines() -> None:
+    async def program() -> None:
+        rows = steps(ROWS[:1], ROWS[1:2], ROWS[2:3], ROWS[3:])
+        assert asyncio.iscoroutine(rows.__anext__())
+        assert await asyncio.wait_for(rows.__anext__(), 10) == ROWS[0]
+        assert await asyncio.create_task(rows.__anext__()) == ROWS[1]
+        assert await anext(rows) == ROWS[2]
+        assert await asyncio.gather(rows.__anext__()) == [ROWS[3]]
+
+    run(program)
+
+
+def test_a_step_is_awaited_once() -> None:
+    async def program() -> None:
+        rows = steps(ROWS)
+        for pages_asked in (True, False):
+            step = rows.__anext__()
+            assert await step == ROWS[0 if pages_asked else 1]
+            with pytest.raises(RuntimeError, match="already awaited"):
+                await step
+        closed = rows.__anext__()
+        closed.close()
+        closed.close()
+        with pytest.raises(RuntimeError, match="already awaited"):
+            await closed
+        assert await rows.__anext__() == ROWS[2]
+
+    run(program)
+
+
+def test_exceptions_are_thrown_into_a_step() -> None:
+    rows = steps(ROWS)
+    fresh = rows.__anext__()
+    with pytest.raises(KeyError, match="thrown"):
+        fresh.throw(KeyError("thrown"))
+    with pytest.raises(RuntimeError, match="already awaited"):
+        fresh.send(None)
+    pages = AsyncPages(ROWS)
+    waiting = _core.AsyncRowIterator(pages).__anext__()
+    assert waiting.send(None) is None
+    assert not pages.ended
+    with pytest.raises(KeyError, match="thrown"):
+        waiting.throw(KeyError, KeyError("thrown"))
+    assert pages.ended
+
+
+def test_closing_a_step_closes_what_it_waits_for() -> None:
+    pages = AsyncPages(ROWS)
+    rows = _core.AsyncRowIterator(pages)
+    step = rows.__anext__()
+    step.send(None)
+    step.close()
+    assert pages.ended
+    assert run(lambda: all_of(rows)) == ROWS
+
+
+async def all_of(rows: _core.AsyncRowIterator) -> list[Any]:
+    return [row async for row in rows]
+
+
+def test_a_cancelled_step_loses_no_row() -> None:
+    class Slow(AsyncPages):
+        async def next_page(self) -> Any:
+            await asyncio.sleep(0.05)
+            return await super().next_page()
+
+    async def program() -> None:
+        rows = _core.AsyncRowIterator(Slow(ROWS))
+        task = asyncio.create_task(rows.__anext__())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [row async for row in rows] == ROWS
+
+    run(program)
+
+
+def test_a_step_within_itself_is_refused() -> None:
+    class Nested(AsyncPages):
+        step: Any = None
+
+        async def next_page(self) -> Any:
+            with pytest.raises(ValueError, match="already executing"):
+                self.step.send(None)
+            with pytest.raises(ValueError, match="already executing"):
+                self.step.close()
+            return await super().next_page()
+
+    async def program() -> None:
+        pages = Nested(ROWS)
+        pages.step = _core.AsyncRowIterator(pages).__anext__()
+        assert await pages.step == ROWS[0]
+
+    run(program)
+
+
+def test_what_a_page_raises_as_stop_is_no_end() -> None:
+    async def program() -> None:
+        rows = steps(StopIteration("odd"), ROWS)
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await rows.__anext__()
+        assert [row async for row in rows] == ROWS
+
+    run(program)
