@@ -19,7 +19,7 @@ RIVALS := scylla-driver cassandra-driver acsylla scyllapy
 DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate test check check-pythons proof build wheels bench instructions jars format format-check lint types docs rust-test python-test clean
+.PHONY: help demo demo-accelerate test check check-all check-pythons proof build wheels bench instructions jars format format-check lint types docs rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -46,9 +46,13 @@ check: ## format, lint, types and tests, with the seconds of each
 	@$(STAGE) python-test $(MAKE) --no-print-directory python-test
 	@echo; cat build/stages
 
+check-all: check ## make check, the exhaustive tests too, and all tests with all quick paths off: some two hours
+	@$(STAGE) exhaustive $(MAKE) --no-print-directory python-test-all
+	@echo; cat build/stages
+
 proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars ## the codec's bytes in full: differential, server, fuzzing, memory; about half an hour
 	@rm -f build/stages
-	@$(STAGE) tests $(BIN)/python -m pytest --proof $(PROOF)
+	@$(STAGE) tests $(BIN)/python -m pytest --proof --all $(PROOF)
 	@$(STAGE) fuzz fuzz/run 1000000
 	@$(STAGE) memcheck scripts/memcheck
 	@echo; cat build/stages
@@ -91,6 +95,10 @@ rust-test: prerequisites
 python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
+
+python-test-all: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars
+	$(BIN)/python -m pytest --all -m exhaustive $(PYTEST_ARGS)
+	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest --all tests/accel tests/integration
 
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars

@@ -26,6 +26,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="as many values and repetitions as `make proof` wants, which takes its time, and"
         " hypothesis looks where it has not looked before",
     )
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="also the tests marked exhaustive, as `make check-all` runs them",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects exhaustive tests, unless all are asked for."""
+    if config.getoption("--all"):
+        return
+    left = [item for item in items if item.get_closest_marker("exhaustive")]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -212,8 +212,8 @@ impl ConnectOptions<'_> {
 }
 
 /// A callable of the user. It is called with the server's mechanism and returns an object with the
-/// methods `first`, `answer` and `accepted`. These calls run on separate threads, never on the I/O
-/// thread.
+/// methods `first`, `answer` and `accepted`. All these calls run on separate threads, never on the
+/// I/O thread.
 struct PythonAuthenticator(Py<PyAny>);
 
 /// The object that a [`PythonAuthenticator`] has returned for one connection.

@@ -54,7 +54,7 @@ struct Current {
     /// The position of the page after the current one.
     paging_state: Option<PagingState>,
     trace_id: Option<[u8; 16]>,
-    /// The number of pages that iterations have left.
+    /// The number of pages that iterations have moved past.
     left: u64,
 }
 
@@ -114,7 +114,7 @@ fn misused(py: Python<'_>, reason: &str) -> PyErr {
 }
 
 fn overtaken(py: Python<'_>) -> PyErr {
-    misused(py, "another iteration of these rows has gone on to a later page")
+    misused(py, "another iteration of these rows has moved to a later page")
 }
 
 impl Current {
@@ -186,7 +186,7 @@ impl Cursor {
         if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
     }
 
-    /// Raises if an iteration has left the first page.
+    /// Raises if an iteration has moved past the first page.
     fn _check_first(&self, py: Python<'_>) -> PyResult<()> {
         if self.with(|current| current.left == 0)? {
             return Ok(());
@@ -194,7 +194,7 @@ impl Cursor {
         Err(misused(py, "the first page of these rows is gone: they were iterated past it"))
     }
 
-    /// Raises if another iteration has left this page.
+    /// Raises if another iteration has moved past this page.
     fn _check_page(&self, py: Python<'_>, page: u64) -> PyResult<()> {
         if page == 0 {
             return self._check_first(py);

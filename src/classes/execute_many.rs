@@ -21,7 +21,8 @@ use turbocql_values::python;
 /// The limits of an arena. It ends with the row that reaches one of them.
 const ARENA_ROWS: usize = 512;
 const ARENA_BYTES: usize = 1 << 20;
-/// The time limit of an arena: an event loop must be able to run other callbacks between two.
+/// The time after which an arena ends with the current row: an event loop has other callbacks to
+/// run.
 const ARENA_TIME: Duration = Duration::from_millis(5);
 
 /// The options of a call of `execute_many`.

@@ -151,7 +151,7 @@ impl Query {
     }
 }
 
-/// A prepared statement with its bind values, which are encoded.
+/// A prepared statement with its encoded bind values.
 #[pyclass(frozen, name = "Bound", module = "turbocql._core")]
 pub struct Bound_ {
     pub prepared: Py<Prepared>,

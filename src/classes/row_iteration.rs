@@ -1,7 +1,9 @@
 //! Iterates over the rows of a result, by `for` and `async for`. Each row takes one native step;
 //! Python code runs once per page.
 
-use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PyValueError};
+use pyo3::exceptions::{
+    PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PyTypeError, PyValueError,
+};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -24,7 +26,7 @@ impl Remaining {
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.0.traverse(|page| visit.call(page.as_ref().map(|(rows, _)| rows)))
+        self.0.traverse(visit, |page| visit.call(page.as_ref().map(|(rows, _)| rows)))
     }
 
     fn clear(&self, py: Python<'_>) {
@@ -133,6 +135,13 @@ enum Stage {
 }
 
 impl RowStep {
+    fn is_new(&self, py: Python<'_>) -> bool {
+        let stage = self.stage.take(py);
+        let new = matches!(stage, Stage::New);
+        self.stage.replace(py, stage);
+        new
+    }
+
     /// Resumes `waiting`, the coroutine of `next_page`, by `method`, or starts a new one. As long
     /// as pages are empty, requests the next page.
     #[cold]
@@ -234,7 +243,10 @@ impl RowStep {
     }
 
     fn send(this: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let _ = value;
+        if !value.is_none() && this.get().is_new(this.py()) {
+            let reason = "can't send non-None value to a just-started coroutine";
+            return Err(PyTypeError::new_err(reason));
+        }
         RowStep::finish(<RowStep as Sends>::send(this)?)
     }
 
@@ -277,7 +289,7 @@ impl RowStep {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.iterator)?;
-        self.stage.traverse(|stage| match stage {
+        self.stage.traverse(&visit, |stage| match stage {
             Stage::Waiting(coroutine) => visit.call(coroutine),
             Stage::New | Stage::Running | Stage::Ended => Ok(()),
         })

@@ -38,8 +38,8 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// The bytes: of `bytes` as they are, of a `str` its UTF-8. Lone surrogates are encoded by
-    /// Python's `surrogatepass`.
+    /// The value as bytes. A `str` is encoded as UTF-8, with lone surrogates as Python's
+    /// `surrogatepass` encodes them.
     fn raw<'a>(&'a self, py: Python<'a>) -> PyResult<Cow<'a, [u8]>> {
         let value = self.value.bind(py);
         if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -92,7 +92,7 @@ impl Secret {
         {
             value.clone().unbind()
         } else if let Ok(text) = value.cast::<PyString>() {
-            // An exact `str` is kept: an instance of a subclass may display or hold more.
+            // An exact `str` is kept, because a subclass may display more than a `str` does.
             let str = py.get_type::<PyString>();
             str.call_method1("__str__", (text,))?.unbind()
         } else if let Ok(bytes) = value.cast::<PyBytes>() {

@@ -26,7 +26,8 @@ use turbocql_values::plan::Choices;
 use turbocql_values::row::{RowKind, RowsAs, Shape, Shapes};
 use turbocql_values::value::describe::describe;
 
-/// The number of forks, counted in each child. A session belongs to the process that opened it.
+/// The number of forks that led to this process, counted in the child. A session belongs to the
+/// process that opened it.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Called in the child after a fork.
@@ -442,7 +443,7 @@ impl Session {
         Execute { session: this, statement, values, options }.begin(py).map(Op)
     }
 
-    /// The coroutine of the same call, which begins when it is first awaited.
+    /// Returns the coroutine of the same call, which begins when it is first awaited.
     fn call(
         this: Py<Self>,
         statement: Py<PyAny>,

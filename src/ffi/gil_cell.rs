@@ -2,10 +2,12 @@
 
 use std::cell::Cell;
 
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
 /// A value that is read and written only by threads that hold the GIL. Its methods move values in
-/// and out and lend no reference, so no Python code can run while the value is in use.
+/// and out. Only `traverse` lends a reference, to the GC. So no Python code can run while the value
+/// is in use.
 pub struct GilCell<T>(Cell<T>);
 
 // SAFETY: only one thread at a time may use the cell. `replace` and `take` require a `Python`
@@ -34,12 +36,13 @@ impl<T> GilCell<T> {
 
     /// Passes the value to `visit`. For `__traverse__` only, which gets no `Python` token because
     /// it must not run Python code.
-    pub fn traverse<R>(&self, visit: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the value must not be replaced while `visit` borrows it. The GC calls
-        // `__traverse__` with the GIL held, by CPython's rule, so no other thread uses the cell.
-        // `visit` only passes objects to the GC, which runs no Python code and changes no cell.
-        // Tests: unit/test_row_iteration.py (test_a_cycle_is_collected).
-        visit(unsafe { &*self.0.as_ptr() })
+    pub fn traverse<R>(&self, _visit: &PyVisit<'_>, look: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: the value must not be replaced while `visit` borrows it. The only callers are the
+        // `__traverse__` methods in row_iteration.rs. The GC calls these with the GIL held, by
+        // CPython's rule, so no other thread uses the cell. They only pass objects to the GC, which
+        // runs no Python code and changes no cell. Tests: unit/test_row_iteration.py
+        // (test_a_cycle_is_collected).
+        look(unsafe { &*self.0.as_ptr() })
     }
 }
 

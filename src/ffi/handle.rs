@@ -70,11 +70,11 @@ pub fn ready<'py>(
     callback: &Bound<'py, PyAny>,
 ) -> Option<Bound<'py, PyAny>> {
     // SAFETY: `make` needs an owned reference for each slot that was found, and the GIL. `into_ptr`
-    // makes owned references, `try_ready` finds two slots or forgets the class, and `told` shows
-    // that the GIL is held. `make` returns an owned reference or null. The instance may be tracked:
-    // `make` leaves it untracked, with its slots filled. It must be tracked, because it refers to a
-    // task, which may refer back to it. Tests: integration/test_awaiting.py
-    // (test_tasks_run_on_in_their_own_context).
+    // makes owned references. `probe_ready` forgets the class unless `try_ready` has found two
+    // slots; `told` shows that the GIL is held. `make` returns an owned reference or null. The
+    // instance may be tracked: `make` leaves it untracked, with its slots filled. It must be
+    // tracked, because it refers to a task, which may refer back to it. Tests:
+    // integration/test_awaiting.py (test_tasks_run_on_in_their_own_context).
     unsafe {
         let made = READY.make([told.clone().into_ptr(), callback.clone().into_ptr()]);
         if !made.is_null() {

@@ -70,8 +70,8 @@ unsafe extern "C" fn send<T: Sends>(
     let sent = catch_unwind(AssertUnwindSafe(|| {
         Python::attach(|py| {
             // SAFETY: `this` is a live instance of the class of `T` or of a derived one, by the
-            // `# Safety` section; only these inherit the slot. Tests: unit/test_row_iteration.py,
-            // integration/test_awaiting.py.
+            // `# Safety` section. `cast_into_unchecked` needs no more. Tests:
+            // unit/test_row_iteration.py, integration/test_awaiting.py.
             let this = unsafe { Bound::from_borrowed_ptr(py, this).cast_into_unchecked::<T>() };
             match T::send(&this) {
                 Ok(Sent::Yield(yielded)) => (yielded.into_ptr(), ffi::PySendResult::PYGEN_NEXT),

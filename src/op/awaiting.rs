@@ -1,8 +1,8 @@
 //! The native coroutine that awaits an operation.
 //!
-//! The code that drives it uses it as a coroutine. The task below uses the same object as the
-//! future that the coroutine waits for. One object takes the place of the four that Python would
-//! make.
+//! The code that awaits it uses it as a coroutine. The task that runs this code uses the same
+//! object as the future that the coroutine waits for. One object takes the place of the four that
+//! Python would make.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -46,7 +46,7 @@ struct Waiting {
     op: Arc<OpState>,
     event_loop: Py<PyAny>,
     /// `_asyncio_future_blocking` of asyncio's future protocol: true from when the object is
-    /// yielded until the task below has accepted it.
+    /// yielded until the task has accepted it.
     blocking: bool,
     over: Option<Over>,
     callbacks: Callbacks,
@@ -191,7 +191,7 @@ impl OpAwait {
             callbacks: Callbacks::default(),
         });
         op.await_by(&queue, this.clone().unbind());
-        // This object is also the future that the task below waits for.
+        // This object is also the future that the task waits for.
         Ok(Sent::Yield(this.clone().into_any().unbind()))
     }
 

@@ -20,11 +20,11 @@ use crate::op::ready::{Burst, Fast, call_release_soon};
 use turbocql_values::ending::Inside;
 use turbocql_values::python;
 
-/// The maximum number of completions in a batch, which is handled in one round of an event loop.
-/// The rest of the queue is left for the following rounds. A larger batch of tasks costs more than
-/// the rounds that it saves: for each task that it wakes, `asyncio.Semaphore` of CPython 3.11 walks
-/// over all tasks that it has woken, and the memory that the tasks use exceeds the processor's
-/// nearest caches.
+/// The maximum size of a completion batch: the number of operations whose tasks are woken in one
+/// round of an event loop. The rest of the queue is left for the following rounds. A larger batch
+/// costs more than the rounds that it saves. For each task that it wakes, `asyncio.Semaphore` of
+/// CPython 3.11 walks over all tasks that it has woken. Also, the memory that the tasks use exceeds
+/// the processor's nearest caches.
 const MOST_TOLD: usize = 64;
 
 /// The completion queue of an event loop.
@@ -166,9 +166,11 @@ impl LoopQueue {
     }
 
     /// Handles a batch of completions, and schedules the wakes of the tasks that await them for the
-    /// next round of the event loop. Tasks do not run here, because native frames would be below
-    /// them on the stack. A task may run for any length of time or run a nested event loop, and the
-    /// interpreter may wait for it at exit; native frames must not be below it then.
+    /// next round of the event loop.
+    ///
+    /// Tasks do not run here, because native frames must not be below a task on the stack. A task
+    /// may run for any length of time or run a nested event loop, and the interpreter may wait for
+    /// it at exit.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         if let Waker::EventFd(fd) = &self.waker {
             // The descriptor is read before the queue is emptied: a later push makes it readable
@@ -232,8 +234,8 @@ impl Wake for LoopQueue {
 }
 
 impl Drop for LoopQueue {
-    /// The event loop has released the queue, so operations that are still in it will not be
-    /// handled.
+    /// Abandons the operations that are still in the queue. The event loop has released it, so they
+    /// will not be handled.
     fn drop(&mut self) {
         self.take().iter().for_each(|op| op.abandon());
         if let Waker::Notifier(notifier) = &self.waker {
@@ -330,8 +332,8 @@ impl Requests {
         py.detach(|| self.notifier.next()).then(|| self.queue.upgrade().map(Drain)).flatten()
     }
 
-    /// Called when the event loop is closed: abandons the operations in the queue, which no task
-    /// can receive any more.
+    /// Called when the event loop is closed: abandons the operations in the queue, whose results no
+    /// task can receive any more.
     fn forget(&self) {
         if let Some(queue) = self.queue.upgrade() {
             queue.take().iter().for_each(|op| op.abandon());

@@ -324,7 +324,7 @@ impl OpState {
         drop(inner);
         drop(replaced);
         if arrived {
-            // It arrived when no coroutine was set.
+            // The completion arrived before the coroutine was set.
             queue.push(self.clone());
         }
     }

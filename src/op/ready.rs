@@ -106,7 +106,7 @@ impl<'a, 'py> Burst<'a, 'py> {
             return alone();
         }
         // In debug mode, the event loop reports slow callbacks by the task's name, so each task
-        // needs a callback of its own. A signal handler may run during this call, and raise.
+        // needs a callback of its own. A signal handler may run during this call and raise.
         let debug = event_loop.call_method0(pyo3::intern!(py, "get_debug"));
         match debug.and_then(|debug| debug.is_truthy()) {
             Ok(false) => {}
@@ -117,7 +117,8 @@ impl<'a, 'py> Burst<'a, 'py> {
         let pairs = tasks.iter().rev().map(|told| (&told.call, &told.context));
         let burst = PyList::new(py, pairs)?;
         // A second callback, queued behind the first, wakes the tasks that are left after a
-        // KeyboardInterrupt or under a nested event loop. It is queued before the first one runs.
+        // KeyboardInterrupt or under a nested event loop. Both are queued before the first one
+        // runs, so that nothing that happens in the first one loses a task.
         let first = self.call_soon(&event_loop, python::tell(py)?, &burst);
         first.and(self.call_soon(&event_loop, python::tell_rest(py)?, &burst))
     }
@@ -154,8 +155,8 @@ impl<'a, 'py> Burst<'a, 'py> {
     }
 }
 
-/// Whether a callback is the wakeup of a task of asyncio's C class. It wakes its task and never
-/// raises.
+/// Whether a callback is the wakeup of a task of asyncio's C class. Such a callback wakes its task
+/// and never raises.
 fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
     /// The address of the C function behind such callbacks; 0 until the first one is found.
     static WAKEUP: AtomicUsize = AtomicUsize::new(0);

@@ -14,6 +14,10 @@ SAFE = bool(os.environ.get("_TURBOCQL_TEST_INTERPRETER"))
 """Whether the native core runs as on an interpreter that nobody has tested."""
 DRIVERS = ("scylla-driver", "cassandra-driver")
 EARLIER = ("scylla-driver-earlier", "cassandra-driver-earlier")
+ALL_DRIVERS = [
+    *DRIVERS,
+    *(pytest.param(driver, marks=pytest.mark.exhaustive) for driver in EARLIER),
+]
 """Releases that write and read otherwise; the last has no compiled codec."""
 
 _HANDLERS = {
@@ -47,7 +51,7 @@ def run(driver: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("driver", [*DRIVERS, *EARLIER])
+@pytest.mark.parametrize("driver", ALL_DRIVERS)
 def test_bytes_cells_bodies_and_errors_are_the_drivers(driver: str, proof: bool) -> None:
     done = run(driver, "-m", "tests.accel.compare", "--count", "800" if proof else "100")
     assert done.stdout, done.stderr
@@ -80,7 +84,7 @@ COUNTING = {"bodies", "counts"}
 
 
 @pytest.mark.parametrize("part", [part for part in PARTS if not (SAFE and part in COUNTING)])
-@pytest.mark.parametrize("driver", [*DRIVERS, *EARLIER])
+@pytest.mark.parametrize("driver", ALL_DRIVERS)
 def test_what_users_have_put_in_its_place_wins(driver: str, part: str) -> None:
     done = run(driver, "-m", f"tests.accel.{part}")
     assert done.returncode == 0, done.stderr
@@ -190,7 +194,7 @@ assert spec.loader.path == spec.origin
 
 
 @pytest.mark.parametrize("stage", IN_STAGES)
-@pytest.mark.parametrize("driver", [*DRIVERS, "cassandra-driver-earlier"])
+@pytest.mark.parametrize("driver", [*DRIVERS, ALL_DRIVERS[-1]])
 def test_connections_come_later(driver: str, stage: str) -> None:
     done = run(driver, "-c", STAGES + IN_STAGES[stage])
     assert done.returncode == 0, done.stderr

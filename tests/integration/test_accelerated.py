@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.accel.test_accel import COUNTED, DRIVERS, EARLIER, LEFT, SAFE, run
+from tests.accel.test_accel import ALL_DRIVERS, COUNTED, DRIVERS, LEFT, SAFE, run
 
 from turbocql.testing import Cassandra
 
@@ -32,7 +32,7 @@ def scenario(cassandra: Cassandra, driver: str, version: int, *options: str) -> 
 
 
 @pytest.mark.parametrize("version", [4, 5])
-@pytest.mark.parametrize("driver", [*DRIVERS, *EARLIER])
+@pytest.mark.parametrize("driver", ALL_DRIVERS)
 def test_a_program_sees_the_same(cassandra: Cassandra, driver: str, version: int) -> None:
     plain = scenario(cassandra, driver, version)
     accelerated = scenario(cassandra, driver, version, "--accelerated")
@@ -131,7 +131,7 @@ print(seams["query.bind_params"].fallback, seams["query.BoundStatement.bind"].na
 
 
 @pytest.mark.parametrize("when", ["early", "late"])
-@pytest.mark.parametrize("driver", [*DRIVERS, *EARLIER])
+@pytest.mark.parametrize("driver", ALL_DRIVERS)
 def test_simple_statements_are_counted(cassandra: Cassandra, driver: str, when: str) -> None:
     host, _, port = cassandra.contact_points[0].rpartition(":")
     done = run(driver, "-c", COUNTING, host, port, when)

@@ -110,6 +110,7 @@ def test_it_answers_and_has_its_features_on(one: Cassandra) -> None:
         assert nearest == [[b"\0\0\0\1"]]
 
 
+@pytest.mark.exhaustive
 @needs_cassandra
 def test_two_clusters_at_once_do_not_collide(one: Cassandra) -> None:
     with Cassandra(heap_mb=HEAP_MB, config={"num_tokens": 4}) as other:
@@ -194,6 +195,7 @@ def test_tls_and_authentication() -> None:
             Connection(node.address, context=trusting)
 
 
+@pytest.mark.exhaustive
 @needs_cassandra
 def test_three_nodes_survive_the_loss_of_one() -> None:
     with Cassandra(nodes=3, heap_mb=HEAP_MB) as cluster:
@@ -230,6 +232,7 @@ def test_an_exception_ends_it() -> None:
     assert not folder_of(cluster.nodes[0]).exists()
 
 
+@pytest.mark.exhaustive
 @needs_cassandra
 def test_control_c_ends_it_by_hand() -> None:
     child = subprocess.Popen(
@@ -261,6 +264,7 @@ def test_control_c_ends_it_by_hand() -> None:
     assert not log.parent.parent.exists()
 
 
+@pytest.mark.exhaustive
 @needs_cassandra
 def test_the_death_of_the_starter_ends_it() -> None:
     script = textwrap.dedent(f"""
@@ -294,6 +298,7 @@ def test_the_death_of_the_starter_ends_it() -> None:
     assert eventually(lambda: processes_of(folder) == [] and not folder.exists())
 
 
+@pytest.mark.exhaustive
 @needs_cassandra
 def test_the_death_of_the_guard_ends_its_node() -> None:
     with Cassandra(heap_mb=HEAP_MB) as cluster:
@@ -305,6 +310,7 @@ def test_the_death_of_the_guard_ends_its_node() -> None:
         assert eventually(lambda: not node.is_running)
 
 
+@pytest.mark.exhaustive
 @needs_cassandra
 def test_a_failed_start_shows_the_log() -> None:
     with pytest.raises(CassandraError) as caught:
@@ -314,6 +320,7 @@ def test_a_failed_start_shows_the_log() -> None:
     assert "no_such_setting" in message
 
 
+@pytest.mark.exhaustive
 @needs_cassandra
 def test_a_failed_start_says_where_the_log_is_kept() -> None:
     cluster = Cassandra(heap_mb=HEAP_MB, jvm_options=["-XX:NoSuchOption"], keep_logs=True)
@@ -379,6 +386,7 @@ def fake_maven(folder: Path, body: str) -> None:
     mvn.chmod(0o755)
 
 
+@pytest.mark.exhaustive
 def test_two_fetches_at_once_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_maven(tmp_path / "bin", f"mkdir lib; sleep 1; echo > lib/cassandra-all-{VERSION}.jar")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
@@ -402,6 +410,7 @@ def test_two_fetches_at_once_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sorted(path.name for path in cache_dir().iterdir()) == [lib.name, f"{lib.name}.lock"]
 
 
+@pytest.mark.exhaustive
 def test_a_failed_fetch_shows_why_and_is_redone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -480,6 +489,7 @@ def test_no_cassandra_leaves_out_what_needs_it(tmp_path: Path) -> None:
     assert "1 passed, 3 deselected" in run_pytest(tmp_path, "--no-cassandra")
 
 
+@pytest.mark.exhaustive
 def test_a_database_that_cannot_start_is_an_error_not_a_skip(tmp_path: Path) -> None:
     shown = run_pytest(tmp_path, path="")
     assert "2 passed, 2 errors" in shown

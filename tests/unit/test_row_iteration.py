@@ -166,6 +166,8 @@ def test_exceptions_are_thrown_into_a_step() -> None:
         fresh.throw(KeyError("thrown"))
     with pytest.raises(RuntimeError, match="already awaited"):
         fresh.send(None)
+    with pytest.raises(TypeError, match="just-started"):
+        rows.__anext__().send(1)
     pages = AsyncPages(ROWS)
     waiting = _core.AsyncRowIterator(pages).__anext__()
     assert waiting.send(None) is None
