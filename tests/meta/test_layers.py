@@ -1,4 +1,4 @@
-"""Who may name whom: DESIGN.md, "The picture". The compiler holds the Rust half only in part."""
+"""Who may name whom: DESIGN.md, "Layers"."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LEVEL = {
     for level, names in enumerate(LAYERS)
     for name in names
 }
-LEAVES = ("turbocql.accel", "turbocql.cli", "turbocql.testing")
+LEAVES = ("turbocql.accel", "turbocql.testing")
 FACES = {
     "turbocql",
     "turbocql._cassandra",

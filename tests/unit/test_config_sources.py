@@ -373,11 +373,7 @@ def test_another_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
         ("KEYSPACE", "cql://ann:hunter2@db1", "keyspace must be 1 to 48"),
         ("LOCAL_ADDRESS", "cql://ann:hunter2@db1", "local_address: expected an IP address"),
         ("LOCAL_ADDRESS", "ann:hunter2", "local_address: expected an IP address"),
-        (
-            "APPLICATION_NAME",
-            "cql://ann:hunter2@db1" * 5000,
-            "application_name must be at most",
-        ),
+        ("APPLICATION_NAME", "cql://ann:hunter2@db1" * 5000, "application_name must be at most"),
         ("CONSISTENCY", "cql://ann:hunter2@db1", "TURBOCQL_CONSISTENCY must be one of ANY"),
         ("TLS", "/etc/ca.pem", "TURBOCQL_TLS must be true or false or 'none'"),
         ("TIMEOUT_S", "soon", "TURBOCQL_TIMEOUT_S must be a number or 'none', got 'soon'"),

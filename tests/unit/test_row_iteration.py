@@ -136,7 +136,7 @@ def test_steps_are_coroutines() -> None:
         assert await asyncio.wait_for(rows.__anext__(), 10) == ROWS[0]
         assert await asyncio.create_task(rows.__anext__()) == ROWS[1]
         assert await anext(rows) == ROWS[2]
-        assert await asyncio.gather(rows.__anext__()) == [ROWS[3]]
+        assert list(await asyncio.gather(rows.__anext__())) == [ROWS[3]]
 
     run(program)
 
@@ -199,7 +199,7 @@ def test_a_cancelled_step_loses_no_row() -> None:
 
     async def program() -> None:
         rows = _core.AsyncRowIterator(Slow(ROWS))
-        task = asyncio.create_task(rows.__anext__())
+        task: asyncio.Task[Any] = asyncio.create_task(rows.__anext__())
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
