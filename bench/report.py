@@ -16,8 +16,25 @@ import report_codec
 import report_end_to_end
 import report_growth
 from codec_environments import HERE, ROOT, read_samples
-from report_charts import codec_charts, end_to_end_chart, growth_chart, in_flight_chart
-from report_data import Sample, codec_cases, end_to_end, escaped, growth, interpreters, table
+from report_charts import (
+    codec_charts,
+    end_to_end_chart,
+    growth_chart,
+    in_flight_chart,
+    overview_chart,
+)
+from report_data import (
+    Sample,
+    Shortfall,
+    codec_cases,
+    end_to_end,
+    escaped,
+    growth,
+    interpreters,
+    table,
+)
+from report_headline import headline, overview
+from report_losses import losses_section
 from targets import WORDS
 
 __all__ = ["SAMPLES", "main"]
@@ -25,42 +42,87 @@ __all__ = ["SAMPLES", "main"]
 SAMPLES = HERE / "samples"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
-_METHOD = """\
-Every figure on this page is computed from samples by `bench/report.py`; `make bench` takes them.
-The raw samples that this page was made of are in `SAMPLES`.
-
-- Each client runs in a process and an environment of its own. The clients take turns, and who
-  begins changes from round to round.
-- Nothing is timed before all drivers gave the same for a case. Where a driver cannot do a case, the
-  reason stands below the table.
-- Codec and growth: processor time, the least of 5 repeats in a process, each about 20 ms or one
-  call; the median over the rounds. The garbage collector is off meanwhile.
-WORDS
-- What the floor of each case does is listed at the end; it is taken in the same run.
-- Requests to a server: user and system time of the client's process, divided by its requests; the
-  median over the rounds. *callbacks* stand beside turbocql's *workers*, *concurrent* beside its
-  *tasks*.
-- *engine*: no driver, but the floor: the network engine that turbocql is built on, from a Rust
-  program that sends ready bytes. A bulk target also counts as met within 1.3 times that.
-- Memory: how far one call raises the resident memory of its process at most, with what it gives.
-  Allocators take it in blocks and keep what was freed, so small figures say little.
-- All clients of a case (a scenario in a shape, with so many in flight) were measured in one run;
-  another case may be of another run and an earlier build, as cases are measured again one by one.
-- *workers*: so many coroutines, each awaiting one request after another; *tasks*: a task for every
-  request, so many let through a semaphore at a time; *callbacks* and *concurrent*: the drivers'
-  `execute_async` with callbacks, and `execute_concurrent_with_args`; *sync*: one after another;
-  *bulk*: `execute_many` or the like. *turbocql-numpy* reads vectors as arrays.
-- *Ratio* is the rival's time divided by turbocql's: above 1, turbocql is faster.
-- A target of the codec counts as met when the ratio to scylla-driver in this run is that of the
-  figures which the targets were set by, or when the time is at most 1.3 times the floor (another
-  factor where the target says so), or when the time itself is at most the target's. The column
-  *how* says which of these held; where none did, how far they are.
-- A target of a request to a server that names a client is met when turbocql needs less processor
-  time than that client in the same run, whatever the time itself. *Not measured*: what the target
-  is held against has no figure, so that it is neither met nor missed.
-- Figures with two others in brackets are medians with the lowest and the highest of the rounds.
-  *Within the spread*: these ranges overlap, so another run may turn out the other way.
+_PICTURE = """\
+Each dot is a rival's processor time divided by turbocql's, under INTERPRETER. Right of the red
+line, turbocql needs less time. The number at the right is for the best rival. The bars are the
+spread of the rounds. A hollow dot marks a client that sends or returns vectors as bytes, without
+encoding or decoding them. The next section defines *workers*, *tasks*, *sync* and *bulk*.
 """
+
+_METHOD = """\
+Every figure on this page is computed by `bench/report.py` from the raw samples in
+`SAMPLES`. `make bench` takes the samples.
+
+- Each client runs in its own process and its own environment. The clients take turns. Their order
+  changes from round to round.
+- A codec case is timed only after all clients have given the same result for it. A request is
+  timed only after a small run has read or written the right rows. Where a client cannot run a case,
+  the reason is below the table.
+- A figure with two others in brackets is the median of the rounds, with the lowest and the highest
+  round.
+- *Ratio*: the rival's figure divided by turbocql's. A ratio of times above 1 means that turbocql is
+  faster. The lowest ratio is the rival's lowest round divided by turbocql's highest round. The
+  highest ratio is the reverse.
+- *Within the spread*: the ranges of the two clients overlap, and the range of the ratio contains 1.
+  Another run can have the opposite result.
+- All clients of a case were measured in one run. A case of requests is a scenario, a shape and a
+  number of requests in flight. Different cases can come from different runs and builds, because
+  cases can be measured again one by one.
+
+Codec and growth:
+
+- A round is one process. It times a call 5 times, each time for about 20 ms or one call, and keeps
+  the least processor time. Python's garbage collector is off meanwhile.
+WORDS
+- The floors are measured in the same run. The end of the page says what each of them does.
+- *peak memory*: the most by which one call raises the resident memory of its process, including the
+  result. Allocators take memory in blocks and keep freed blocks, so small figures say little.
+
+Requests to a server:
+
+- *CPU*: user and system time of the client's process, divided by the number of requests. For a scan
+  it is divided by the number of rows. *per second* is from the same requests.
+- *p50*, *p99*: the latency that 50 % and 99 % of the requests do not exceed. These are other
+  requests of the same process, so that taking their times does not add to the processor time.
+- *workers*: coroutines, as many as requests in flight. Each awaits one request after another.
+- *tasks*: one asyncio task per request. A semaphore limits the requests in flight.
+- *callbacks*: `execute_async` with callbacks. It is compared with turbocql's *workers*, which can
+  come from another run.
+- *concurrent*: `execute_concurrent_with_args`. It is compared with turbocql's *tasks*, which can
+  come from another run.
+- *sync*: blocking calls, one after another.
+- *bulk*: turbocql's `execute_many`, or what another client has for many rows.
+- *by workers*: the client's fastest way to write many rows is coroutines, as in *workers*.
+- *turbocql-numpy*: turbocql, with vectors read as NumPy arrays.
+- *engine*: a floor. It is the Rust driver under turbocql, called from a Rust program with values
+  that are encoded already.
+- *ready bytes* and *bytes, not decoded*: the client sends or returns vectors as bytes, without
+  encoding or decoding them.
+
+Targets:
+
+- A codec target is met if one of three conditions holds. The column *how* names those that hold, or
+  how far off each is if none holds.
+    1. The ratio to scylla-driver is at least that of the figures from which the target was set.
+    2. The time is at most 1.3 times the floor, or another factor that the target names.
+    3. The time is at most the time in the target.
+- A request target that names a client is met if turbocql needs less processor time than that client
+  in the same run.
+- A request target that names a time is met if turbocql reaches this time, or the ratio to
+  scylla-driver, or 1.3 times the engine's time.
+- *Not measured*: the figure that the target is compared with is missing.
+"""
+
+_CHARTS = {
+    "overview": "Processor time of the other drivers, as a multiple of turbocql's",
+    "codec-values": "Microseconds per call to encode a value, by client",
+    "codec-rows-and-messages": "Microseconds per call to bind a row or build a message, by client",
+    "codec-decode": "Microseconds per call to decode a value or a page, by client",
+    "end-to-end": "Client processor time per request, by scenario, shape and client",
+    "in-flight": "Client processor time per request, by number of requests in flight",
+    "growth": "Microseconds per call, by number of elements or rows",
+}
+"""What each chart shows, for readers who do not see it."""
 
 
 class Samples:
@@ -92,14 +154,14 @@ def main(samples: Path = SAMPLES, page: Path = PAGE) -> None:
     charts = page.parent / page.stem
     for old in charts.glob("*.svg"):
         old.unlink()
-    method = _METHOD.replace("SAMPLES", _place(samples)).replace("WORDS", _words())
-    lines = ["# Benchmarks", "", method, *_where(taken)]
     names = interpreters(taken.all)
+    method = _METHOD.replace("SAMPLES", _place(samples)).replace("WORDS", _words())
+    lines = ["# Benchmarks", "", *_beginning(taken, names, charts)]
+    lines += ["## How the figures were measured", "", method, *_where(taken)]
     lines += ["## Where turbocql loses", ""]
     for name in names:
-        lost = _lost(taken, name)
         lines += [f"Under {name}:", ""] if len(names) > 1 else []
-        lines += [*(lost or ["In no case that was measured."]), ""]
+        lines += _lost(taken, name)
     for at, name in enumerate(names):
         lines += _sections(taken, name, charts, "" if at == 0 else f"-{at + 1}")
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -161,7 +223,27 @@ def _rounds(samples: list[Sample]) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
+def _beginning(taken: Samples, names: list[str], charts: Path) -> list[str]:
+    """The picture and the three figures."""
+    if not names:
+        return []
+    measured = {
+        name: (codec_cases(taken.codec, name), end_to_end(taken.end_to_end, name)) for name in names
+    }
+    picture = _shown(overview_chart(overview(*measured[names[0]]), charts), charts)
+    caption = fill(" ".join(_PICTURE.split()).replace("INTERPRETER", names[0]), 100)
+    return [*picture, *([caption, ""] if picture else []), *headline(measured)]
+
+
 def _lost(taken: Samples, interpreter: str) -> list[str]:
+    """Where rivals are better: within the spread folded away."""
+    cases = codec_cases(taken.codec, interpreter)
+    points = end_to_end(taken.end_to_end, interpreter)
+    losses = [
+        *report_codec.losses(cases),
+        *report_end_to_end.losses(points),
+        *report_growth.losses(growth(taken.growth, interpreter)),
+    ]
     cannot = {
         str(sample["series"])
         for sample in taken.growth
@@ -169,11 +251,12 @@ def _lost(taken: Samples, interpreter: str) -> list[str]:
         and sample["ns"] is None
         and sample["interpreter"] == interpreter
     }
-    return [
-        *report_codec.losses(codec_cases(taken.codec, interpreter)),
-        *report_end_to_end.losses(end_to_end(taken.end_to_end, interpreter)),
-        *report_growth.losses(growth(taken.growth, interpreter), cannot),
+    shortfalls = [
+        *report_codec.shortfalls(cases),
+        *report_end_to_end.shortfalls(points),
+        *(Shortfall(f"{name}: turbocql failed") for name in sorted(cannot)),
     ]
+    return losses_section(losses, shortfalls)
 
 
 def _sections(taken: Samples, interpreter: str, charts: Path, suffix: str) -> list[str]:
@@ -207,7 +290,12 @@ def _sections(taken: Samples, interpreter: str, charts: Path, suffix: str) -> li
 
 
 def _shown(names: list[str], charts: Path) -> list[str]:
-    return [line for name in names for line in (f"![{name}]({charts.name}/{name})", "")]
+    """The charts, each with what it shows."""
+    lines = []
+    for name in names:
+        shows = next((text for begin, text in _CHARTS.items() if name.startswith(begin)), name)
+        lines += [f"![{shows}]({charts.name}/{name})", ""]
+    return lines
 
 
 if __name__ == "__main__":

@@ -13,9 +13,15 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
-from report_data import CodecCase, Endpoint, GrowthSeries
+from report_data import CodecCase, Compared, Endpoint, GrowthSeries, number
 
-__all__ = ["codec_charts", "end_to_end_chart", "growth_chart", "in_flight_chart"]
+__all__ = [
+    "codec_charts",
+    "end_to_end_chart",
+    "growth_chart",
+    "in_flight_chart",
+    "overview_chart",
+]
 
 # Text as text, and nothing random or dated: the same samples give the same file.
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "turbocql", "font.size": 8})
@@ -69,6 +75,45 @@ def _dots(axes: Axes, labels: list[str], figures: dict[str, list[tuple[int, floa
     axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False)
+
+
+def overview_chart(compared: list[Compared], place: Path) -> list[str]:
+    """The ratio of each rival to turbocql with its spread, a line per case."""
+    if not compared:
+        return []
+    figure, axes = plt.subplots(figsize=(8, 0.9 + 0.26 * len(compared)))
+    for rival in dict.fromkeys(rival for case in compared for rival in case.rivals):
+        color, marker = _style(rival)
+        axes.plot([], [], marker, color=color, label=rival, markersize=5)
+    for at, case in enumerate(compared):
+        # The best rival last, so that no other dot hides it.
+        for rival in sorted(case.rivals, key=lambda name: -case.rivals[name].median):
+            color, marker = _style(rival)
+            ratio = case.ratio(rival)
+            axes.errorbar(
+                [ratio.median],
+                [at],
+                xerr=[[ratio.median - ratio.low], [ratio.high - ratio.median]],
+                fmt=marker,
+                color=color,
+                markerfacecolor="white" if rival in case.as_bytes else color,
+                markersize=5,
+                elinewidth=1,
+            )
+        best = f"{number(case.ratio(case.best).median)}x"
+        axes.text(1.01, at, best, va="center", transform=axes.get_yaxis_transform())
+    axes.axvline(1, color="#c62828", linewidth=1)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(_tick))
+    axes.minorticks_off()
+    axes.set_yticks(range(len(compared)), [case.label for case in compared])
+    axes.invert_yaxis()
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=5, frameon=False)
+    axes.text(1.01, 1.02, "best rival", transform=axes.transAxes)
+    axes.set_xlabel("processor time divided by turbocql's, logarithmic; red line: turbocql")
+    return [_save(figure, place / "overview.svg")]
 
 
 _GROUPS = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from report_data import OURS, RIVALS, STOCK, CodecCase, against, number, table
+from report_data import OURS, RIVALS, STOCK, CodecCase, Loss, Shortfall, number, table
 from targets import CODEC
 
-__all__ = ["codec_floors", "codec_section", "losses", "missed"]
+__all__ = ["codec_floors", "codec_section", "losses", "missed", "shortfalls"]
 
 
 def _us(ns: float | None) -> str:
@@ -40,8 +40,8 @@ def codec_section(cases: list[CodecCase]) -> list[str]:
     by_floor = sum(verdict.only_by_floor for verdict in judged)
     lines = table(head, rows)
     lines += [
-        f"Targets met, of those that could be judged: {met} of {len(judged)};"
-        f" {by_floor} of them only by their floor.",
+        f"Targets met: {met} of the {len(judged)} that can be judged. Met only by the floor:"
+        f" {by_floor}.",
         "",
     ]
     empty = [
@@ -65,27 +65,30 @@ def codec_floors(cases: list[CodecCase]) -> list[str]:
     return table(["case", "what its floor does", "us"], rows)
 
 
-def losses(cases: list[CodecCase]) -> list[str]:
-    """Cases in which a rival is faster, or the target is missed."""
+def losses(cases: list[CodecCase]) -> list[Loss]:
+    """Cases in which a rival is faster."""
+    return [
+        Loss(case.name, "CPU, us", case.spreads[OURS], rival, case.spreads[rival])
+        for case in cases
+        for rival in RIVALS
+        if OURS in case.ns and rival in case.ns and case.ns[rival] < case.ns[OURS]
+    ]
+
+
+def shortfalls(cases: list[CodecCase]) -> list[Shortfall]:
+    """Cases that turbocql cannot run, and targets that it misses."""
     found = []
     for case in cases:
-        ours = case.ns.get(OURS)
-        if ours is None:
-            # With no reason for it, it was not measured.
+        if OURS not in case.ns:
+            # Without a note, it was not measured.
             if case.notes.get(OURS):
-                found.append(f"- {case.name}: turbocql cannot: {case.notes[OURS]}")
+                found.append(Shortfall(f"{case.name}: turbocql cannot: {case.notes[OURS]}"))
             continue
-        found += [
-            f"- {case.name}, turbocql against {rival}:"
-            f" {against(case.spreads[OURS], case.spreads[rival], 'us')}"
-            for rival in RIVALS
-            if rival in case.ns and case.ns[rival] < ours
-        ]
         verdict = case.verdict
         if verdict is not None and verdict.missed:
             took = f"turbocql takes {case.spreads[OURS]} us"
             target = CODEC[case.name].text
-            found.append(f"- {case.name}: the target ({target}): {verdict.how}; {took}")
+            found.append(Shortfall(f"{case.name}: target ({target}): {verdict.how}; {took}"))
     return found
 
 
@@ -112,7 +115,7 @@ def missed(cases: list[CodecCase], profiles: dict[str, Any]) -> list[str]:
         if profile.get("floor"):
             lines += [profile["floor"], ""]
         lines += [
-            "Where its instructions go, by callgrind under the interpreter that is measured first:",
+            "Instructions by function, counted by callgrind under the first interpreter:",
             "",
             "```",
         ]

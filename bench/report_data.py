@@ -16,9 +16,12 @@ __all__ = [
     "RIVALS",
     "STOCK",
     "CodecCase",
+    "Compared",
     "Endpoint",
     "GrowthSeries",
+    "Loss",
     "Sample",
+    "Shortfall",
     "Spread",
     "against",
     "codec_cases",
@@ -61,6 +64,19 @@ class Spread:
         given = [value * scale for value in values]
         return Spread(statistics.median(given), min(given), max(given), len(given))
 
+    def overlaps(self, other: Spread) -> bool:
+        """Whether another run can have the opposite result."""
+        return other.low <= self.high and self.low <= other.high
+
+    def divided_by(self, other: Spread) -> Spread:
+        """The ratio of the medians, and its limits: its range has 1 in it where both overlap."""
+        return Spread(
+            self.median / other.median,
+            self.low / other.high,
+            self.high / other.low,
+            max(self.rounds, other.rounds),
+        )
+
     def __str__(self) -> str:
         if self.rounds == 1:
             return number(self.median)
@@ -69,9 +85,55 @@ class Spread:
 
 def against(ours: Spread, theirs: Spread, unit: str) -> str:
     """Two figures with their spreads, and whether these overlap."""
-    overlap = theirs.low <= ours.high and ours.low <= theirs.high
-    within = "; the difference is within the spread" if overlap else ""
+    within = "; the difference is within the spread" if ours.overlaps(theirs) else ""
     return f"{ours} {unit} against {theirs}{within}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """turbocql and its rivals of the same run, in microseconds of processor time."""
+
+    label: str
+    ours: Spread
+    rivals: dict[str, Spread]
+    as_bytes: frozenset[str] = frozenset()
+    """The rivals that neither encode nor decode vectors."""
+
+    @property
+    def best(self) -> str:
+        """The rival with the lowest median."""
+        return min(self.rivals, key=lambda rival: self.rivals[rival].median)
+
+    def ratio(self, rival: str) -> Spread:
+        """The rival's time divided by turbocql's."""
+        return self.rivals[rival].divided_by(self.ours)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A figure in which a rival is better than turbocql."""
+
+    case: str
+    figure: str
+    ours: Spread
+    rival: str
+    theirs: Spread
+    note: str = ""
+    """What the rival does otherwise."""
+
+    @property
+    def within(self) -> bool:
+        """Whether the difference is within the spread."""
+        return self.ours.overlaps(self.theirs)
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """A target that turbocql misses, or a case that it cannot run."""
+
+    text: str
+    within: bool = False
+    """The target names a rival, and the difference to it is within the spread."""
 
 
 @dataclass
@@ -193,6 +255,8 @@ class GrowthSeries:
     peak: dict[int, float] = field(default_factory=dict)
     spreads: dict[int, Spread] = field(default_factory=dict)
     """Of the times, in microseconds."""
+    peaks: dict[int, Spread] = field(default_factory=dict)
+    """Of the memory, in MiB."""
 
 
 def growth(samples: list[Sample], interpreter: str) -> dict[str, dict[str, GrowthSeries]]:
@@ -213,6 +277,7 @@ def growth(samples: list[Sample], interpreter: str) -> dict[str, dict[str, Growt
         series.spreads[size] = Spread.of(ns, 1e-3)
     for (name, client, size), peak in peaks.items():
         found[name][client].peak[size] = statistics.median(peak)
+        found[name][client].peaks[size] = Spread.of(peak, 2**-20)
     return dict(sorted(found.items()))
 
 
@@ -227,8 +292,11 @@ def number(value: float | None) -> str:
 
 
 def escaped(text: str) -> str:
-    """Markdown in which `list<int>` outside of code is text, not a tag that readers do not see."""
-    code_or_tag = re.compile(r"(`[^`\n]*`)|<(?=\w)")
+    """Markdown in which `list<int>` outside of code is text, not a tag that readers do not see.
+
+    Tags that say that they contain Markdown stay tags.
+    """
+    code_or_tag = re.compile(r"(`[^`\n]*`)|<(?=\w)(?!\w+ markdown=)")
     return code_or_tag.sub(lambda found: found[1] or "&lt;", text)
 
 

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from report_data import FLOOR, OURS, STOCK, Endpoint, Sample, against, number, table
+from report_data import (
+    FLOOR,
+    OURS,
+    STOCK,
+    Endpoint,
+    Loss,
+    Sample,
+    Shortfall,
+    against,
+    number,
+    table,
+)
 from targets import END_TO_END, SCENARIOS, Verdict
 
-__all__ = ["end_to_end_section", "in_flight_section", "losses", "missed", "usual", "without_figure"]
+__all__ = [
+    "end_to_end_section",
+    "in_flight_section",
+    "losses",
+    "missed",
+    "shortfalls",
+    "usual",
+    "without_figure",
+]
 
 _COUNTERPARTS = {"callbacks": "workers", "concurrent": "tasks"}
-"""The shape of turbocql that stands beside one that it has not."""
+"""The shape of turbocql that a shape of other drivers is compared with."""
 
 
 def usual(endpoints: list[Endpoint]) -> list[Endpoint]:
@@ -77,13 +96,13 @@ def end_to_end_section(endpoints: list[Endpoint]) -> list[str]:
                     point.note or "-",
                 ]
             )
-        head = ["shape", "client", "CPU us", "to turbocql", "per second", "p50 us", "p99 us"]
-        head += ["p50 to turbocql", "p99 to turbocql", "in flight", "samples", "note"]
+        head = ["shape", "client", "CPU us", "CPU ratio", "per second", "p50 us", "p99 us"]
+        head += ["p50 ratio", "p99 ratio", "in flight", "rounds", "note"]
         lines += table(head, rows)
     judged = verdicts(points)
     if judged:
         lines += ["### Targets, requests to a server", ""]
-        rows = [[name, text, verdict.word, verdict.how] for name, text, verdict in judged]
+        rows = [[one.name, one.text, one.verdict.word, one.verdict.how] for one in judged]
         lines += table(["scenario and shape", "target", "met", "how"], rows)
     return lines
 
@@ -92,7 +111,7 @@ def missed(points: list[Endpoint], profiles: dict[str, Any]) -> list[str]:
     """For each missed target: the engine's floor, and where the instructions go."""
     lines = []
     for target in END_TO_END:
-        found = {name: verdict for name, _, verdict in verdicts(usual(points))}
+        found = {one.name: one.verdict for one in verdicts(usual(points))}
         name = f"{target.scenario}, {target.shape}"
         if not found[name].missed:
             continue
@@ -101,7 +120,7 @@ def missed(points: list[Endpoint], profiles: dict[str, Any]) -> list[str]:
         if target.limit:
             lines += [target.limit, ""]
         if floor is not None:
-            lines += [f"- floor: the engine from Rust: {floor.spreads['cpu_us']} us", ""]
+            lines += [f"- floor: the engine, called from Rust: {floor.spreads['cpu_us']} us", ""]
         profile = profiles.get(f"{target.scenario} {target.shape}")
         if profile is None:
             lines += ["No profile is recorded.", ""]
@@ -114,14 +133,23 @@ def _ratio(theirs: float | None, ours: float | None) -> str:
     return "-" if theirs is None or not ours else number(theirs / ours)
 
 
-def verdicts(points: list[Endpoint]) -> list[tuple[str, str, Verdict]]:
+@dataclass(frozen=True)
+class _Judged:
+    name: str
+    text: str
+    verdict: Verdict
+    within: bool = False
+    """The target names a rival, and the difference to it is within the spread."""
+
+
+def verdicts(points: list[Endpoint]) -> list[_Judged]:
     """Each end-to-end target, also where turbocql was not measured."""
     found = []
     for target in END_TO_END:
         ours = _find(points, target.scenario, target.shape, OURS)
         name = f"{target.scenario}, {target.shape}"
         if ours is None:
-            found.append((name, target.text, Verdict(False, "-", measured=False)))
+            found.append(_Judged(name, target.text, Verdict(False, "-", measured=False)))
             continue
         rival = _find(points, target.scenario, target.shape, target.below)
         stock = _find(points, target.scenario, target.stock_shape, STOCK)
@@ -131,16 +159,16 @@ def verdicts(points: list[Endpoint]) -> list[tuple[str, str, Verdict]]:
         if beside is not None:
             figures = against(ours.spreads["cpu_us"], beside.spreads["cpu_us"], "us")
             verdict = replace(verdict, how=f"{verdict.how}: {figures}")
-        found.append((name, target.text, verdict))
+        within = rival is not None and ours.spreads["cpu_us"].overlaps(rival.spreads["cpu_us"])
+        found.append(_Judged(name, target.text, verdict, within))
     return found
 
 
-def losses(endpoints: list[Endpoint]) -> list[str]:
+def losses(endpoints: list[Endpoint]) -> list[Loss]:
     """Where a client needs less processor time, answers sooner or does more, in the same shape.
 
     With any number in flight. What begins as our name does is turbocql too, set up otherwise.
     """
-    points = usual(endpoints)
     ours = {(p.scenario, p.shape, p.in_flight): p for p in endpoints if p.client == OURS}
     found = []
     for point in endpoints:
@@ -150,32 +178,36 @@ def losses(endpoints: list[Endpoint]) -> list[str]:
         beside = ours.get((point.scenario, shape, point.in_flight))
         if beside is not None:
             found += _lost(point, beside)
-    found += [
-        f"- {name}, the target is {text}: {verdict.how}"
-        for name, text, verdict in verdicts(points)
-        if verdict.missed
-    ]
     return found
 
 
+def shortfalls(endpoints: list[Endpoint]) -> list[Shortfall]:
+    """Targets that turbocql misses."""
+    return [
+        Shortfall(f"{one.name}: target ({one.text}): {one.verdict.how}", one.within)
+        for one in verdicts(usual(endpoints))
+        if one.verdict.missed
+    ]
+
+
 _FIGURES = {
-    "cpu_us": ("processor time", "us"),
-    "p50_us": ("p50", "us"),
-    "p99_us": ("p99", "us"),
-    "per_s": ("requests", "per second"),
+    "cpu_us": "CPU, us",
+    "p50_us": "p50, us",
+    "p99_us": "p99, us",
+    "per_s": "requests per second",
 }
 
 
-def _lost(theirs: Endpoint, ours: Endpoint) -> list[str]:
+def _lost(theirs: Endpoint, ours: Endpoint) -> list[Loss]:
     where = f"{ours.scenario}, {ours.shape}, {ours.in_flight} in flight"
     who = theirs.client if theirs.shape == ours.shape else f"{theirs.client} ({theirs.shape})"
     found = []
-    for name, (what, unit) in _FIGURES.items():
+    for name, what in _FIGURES.items():
         a, b = theirs.spreads.get(name), ours.spreads.get(name)
         if a is None or b is None:
             continue
         if (a.median > b.median) if name == "per_s" else (a.median < b.median):
-            found.append(f"- {where}, turbocql against {who}: {what} {against(b, a, unit)}")
+            found.append(Loss(where, what, b, who, a, theirs.note))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from report_data import OURS, RIVALS, GrowthSeries, against, number, table
+from report_data import OURS, RIVALS, GrowthSeries, Loss, number, table
 
 __all__ = ["exponent", "growth_section", "losses"]
 
@@ -70,12 +70,9 @@ def _sizes(clients: dict[str, GrowthSeries]) -> list[str]:
     return table(["n", *[f"{client}, {unit}" for client in present for unit in units]], rows)
 
 
-def losses(found: dict[str, dict[str, GrowthSeries]], cannot: set[str]) -> list[str]:
-    """The series and sizes in which a rival is faster, or takes less memory at the largest size.
-
-    `cannot` are those at which turbocql failed; where it has no time otherwise, none was measured.
-    """
-    lines = [f"- {name}: turbocql failed" for name in sorted(cannot)]
+def losses(found: dict[str, dict[str, GrowthSeries]]) -> list[Loss]:
+    """The series and sizes in which a rival is faster, or takes less memory at the largest size."""
+    lost = []
     for name, clients in found.items():
         ours = clients.get(OURS)
         if ours is None:
@@ -84,17 +81,13 @@ def losses(found: dict[str, dict[str, GrowthSeries]], cannot: set[str]) -> list[
             if rival not in clients:
                 continue
             theirs = clients[rival]
-            lines += [
-                f"- {name}, n = {n:,}, turbocql against {rival}:"
-                f" {against(ours.spreads[n], theirs.spreads[n], 'us')}"
+            lost += [
+                Loss(f"{name}, n = {n:,}", "CPU, us", ours.spreads[n], rival, theirs.spreads[n])
                 for n, ns in theirs.ns.items()
                 if n in ours.ns and ns < ours.ns[n]
             ]
-            sizes = [n for n, peak in theirs.peak.items() if n in ours.peak and n == max(ours.ns)]
-            if sizes and theirs.peak[sizes[0]] < ours.peak[sizes[0]]:
-                figures = [number(series.peak[sizes[0]] / 2**20) for series in (theirs, ours)]
-                lines.append(
-                    f"- {name}: {rival} takes {figures[0]} MiB at most at n = {sizes[0]:,},"
-                    f" turbocql {figures[1]}"
-                )
-    return lines
+            largest = max(ours.ns)
+            a, b = ours.peaks.get(largest), theirs.peaks.get(largest)
+            if a is not None and b is not None and b.median < a.median:
+                lost.append(Loss(f"{name}, n = {largest:,}", "peak memory, MiB", a, rival, b))
+    return lost
