@@ -238,6 +238,8 @@ SCALAR: Sequence[Rule] = [
         "NumPy's True is a boolean.",
         lambda d: only_we_take(d, "boolean") and isinstance(d.given, np.bool_),
         encoding("boolean", np.True_),
+        # The last NumPy for 3.10 still lets `struct` take it for an integer.
+        since=(3, 11),
     ),
     Rule(
         "numbers-by-float-conversion",
