@@ -70,7 +70,7 @@ RowsAs = Literal["named", "tuple", "dict"]
 class Config:
     """The settings of a session.
 
-    It can be compared, copied and pickled. With a secret in it, it is pickled only if
+    It can be compared, copied and pickled. If it contains a secret, it can be pickled only if
     `pickle_secrets` is true.
 
     Raises: `ConfigError` for an invalid value, before anything is connected; also when a pickle
@@ -113,7 +113,7 @@ class Config:
     connect_timeout_s: float = 30.0
     """Seconds until connecting times out."""
     compression: Literal["lz4", "snappy"] | None = None
-    """The compression of frames in both directions; `None` for none."""
+    """The compression of frames in both directions; `None` for no compression."""
     page_size: int = 5000
     """Rows per page of a result."""
     rows: RowsAs = "named"
@@ -123,7 +123,8 @@ class Config:
     vectors: Literal["list", "numpy"] = "list"
     """Vectors of float, double, int and bigint as lists, or as NumPy arrays."""
     prepared_cache_size: int = 1000
-    """The maximum number of cached prepared statements, of texts that are executed with values."""
+    """The maximum number of cached prepared statements. Texts that are executed with values are
+    prepared and cached too."""
     application_name: str | None = None
     """The name of the application, sent to the server."""
     application_version: str | None = None
@@ -139,15 +140,15 @@ class Config:
     keepalive_interval_s: float = 10.0
     """Seconds between two keepalive requests on an idle connection."""
     keepalive_timeout_s: float = 10.0
-    """Seconds without an answer to a keepalive request after which a connection is closed."""
+    """A connection is closed when a keepalive request gets no answer within this many seconds."""
     tcp_keepalive_s: float | None = None
     """Seconds between the operating system's own TCP keepalive probes; `None` for no probes."""
     local_address: str | None = None
     """The local IP address of the connections."""
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Where nodes are reached. A key is the address that a node announces, without a port; its
-    value is `10.0.0.1` or `10.0.0.1:9042`. A node that is not listed is reached at the address that
-    it announces. Contact points are not translated."""
+    """The addresses at which nodes are reached. A key is the address that a node announces, without
+    a port. Its value is the address to connect to, as `10.0.0.1` or `10.0.0.1:9042`. A node that is
+    not listed is reached at the address that it announces. Contact points are not translated."""
     client_timestamps: bool = False
     """Whether writes without a timestamp get one from this client instead of the server, each later
     than the one before."""
@@ -157,8 +158,8 @@ class Config:
     """Threads of the network engine. One is right for most programs."""
     pickle_secrets: bool = False
     """Whether a pickle of these settings contains their secrets, in clear text. The secrets are the
-    password, a private key that is not a file name, and an authenticator that is more than the name
-    of a function or class. If false, settings with a secret cannot be pickled."""
+    password, a private key that is not a file name, and an authenticator that cannot be pickled by
+    the name of a function or class alone. If false, settings with a secret cannot be pickled."""
 
     def __post_init__(self) -> None:
         _conceal(self, "password")
@@ -185,7 +186,8 @@ class Config:
         _check_tls(self.tls)
         object.__setattr__(self, "consistency", _consistency("consistency", self.consistency))
         if self.consistency in _SERIAL:
-            # Reads may be serial. A default may not, because every write would fail with it.
+            # A read may have a serial consistency. The session's default may not be serial, because
+            # every write would fail with it.
             raise ConfigError("a session's consistency cannot be serial; pass it with the request")
         if self.serial_consistency is not None:
             serial = _consistency("serial_consistency", self.serial_consistency)
@@ -466,8 +468,8 @@ class _Overrides(Settings, total=False):
 def _text_fault(given: object) -> str | None:
     """Returns the fault of a text setting, or `None`.
 
-    The caller raises the error: its traceback keeps the caller's frame, which holds no secret in
-    clear text.
+    The caller raises the error. A traceback keeps frames alive, and the frame of this function has
+    the secret in clear text; the frame of the caller does not.
     """
     text = given.reveal() if isinstance(given, Secret) else given
     if text is None:
@@ -481,7 +483,8 @@ def _text_fault(given: object) -> str | None:
 
 def _points(points: Sequence[object], port: int) -> tuple[str, ...]:
     """Contact points with their ports."""
-    # This comes before any error that shows a point: commas in a password may have split a URL.
+    # This comes before any error that shows a point. A URL may have been split at the commas of its
+    # password, so a point may show a part of the password.
     if any(isinstance(point, str) and holds_url(point) for point in points):
         raise ConfigError(
             "a contact point must be a str like 'host:9042', without user and password; pass a"
@@ -523,5 +526,5 @@ def _point(point: object, port: int, number: int = 1) -> str:
 def _ipv6(said: str, address: str) -> str:
     with suppress(ValueError):
         return str(IPv6Address(address))
-    # The error is raised outside the block, because its `__context__` would show the text.
+    # The error is raised outside the block: inside it, `__context__` would show the text.
     raise ConfigError(f"{said}: expected an IPv6 address")

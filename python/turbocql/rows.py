@@ -211,7 +211,7 @@ class _Pages:
         self._page = self._rows._decode()
 
     def _has_more(self) -> bool:
-        """Whether another page must be fetched, once all rows of the current one were returned."""
+        """Whether there is a page to fetch. Called after the last row of the current page."""
         if not self._advancing:
             if not self._rows._leave(self._number):
                 return False
@@ -226,7 +226,7 @@ class _Pages:
         return True
 
     def _is_to_begin(self) -> bool:
-        """Whether the current page must still be decoded: the first page, or one that failed."""
+        """Whether the current page must be decoded: it is the first, or its decoding failed."""
         return self._page is None and not self._advancing
 
     def _take(self) -> list[Any]:

@@ -45,8 +45,8 @@ pub struct SessionState {
     prepared: Mutex<LruCache<String, Py<Prepared>>>,
     /// The maximum number of cached prepared statements.
     cache_size: usize,
-    /// How often the cache was emptied. A statement whose preparation began before that is not
-    /// cached.
+    /// How often the cache was emptied. A statement is not cached if this number has changed since
+    /// its preparation began.
     emptied: AtomicU64,
     /// The keyspace that the cached statements were prepared in.
     keyspace: Mutex<Option<String>>,
@@ -92,7 +92,7 @@ impl SessionState {
             engine,
             choices: settings.choices,
             shapes: Shapes::default(),
-            // Without a capacity, which would allocate room for all entries at once. `remember`
+            // With a capacity, the cache would allocate room for all entries at once. `remember`
             // keeps the number of entries within `cache_size`.
             prepared: Mutex::new(LruCache::unbounded()),
             cache_size: settings.cache_size,
@@ -255,9 +255,9 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// The source of the pages after the first. After a `USE`, pages of a statement that names its
-    /// keyspace can still be fetched. Another statement would read tables of the new keyspace, so
-    /// its source has the old keyspace, and the pager checks it.
+    /// The source of the pages after the first. A `USE` may come before they are fetched. It does
+    /// not matter to a statement that names its keyspace. Any other statement would read tables of
+    /// the new keyspace, so its source has the old one. The pager fails if the session has left it.
     fn source(self, response: &Response) -> (PageSource, Options) {
         let Plain { text, options, keyspace } = self;
         let keyspace = keyspace.filter(|keyspace| {
@@ -443,7 +443,8 @@ impl Session {
         Execute { session: this, statement, values, options }.begin(py).map(Op)
     }
 
-    /// Returns the coroutine of the same call, which begins when it is first awaited.
+    /// Returns a coroutine that makes the call of `execute`. The call begins when the coroutine is
+    /// first awaited.
     fn call(
         this: Py<Self>,
         statement: Py<PyAny>,
@@ -526,8 +527,8 @@ impl Session {
     ) -> PyResult<()> {
         self.0.check_open()?;
         self.0.shapes.register(py, keyspace, name, made);
-        // A type is registered again after a field was added to it. Cached statements have the old
-        // fields.
+        // A class may be registered because a field was added to its type. Cached statements still
+        // have the old fields.
         self.0.clear_cache();
         Ok(())
     }

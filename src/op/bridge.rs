@@ -58,8 +58,8 @@ pub fn event_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 /// Set by [`force_notifier`], which tests use.
 static FORCE_NOTIFIER: AtomicBool = AtomicBool::new(false);
 
-/// If `force` is true, event loops without a queue yet will be woken by `call_soon_threadsafe`, not
-/// by an eventfd.
+/// If `force` is true, event loops whose queue is made after this call are woken by
+/// `call_soon_threadsafe`, not by an eventfd.
 #[pyfunction]
 pub fn force_notifier(force: bool) {
     FORCE_NOTIFIER.store(force, Ordering::Relaxed);
@@ -165,16 +165,16 @@ impl LoopQueue {
         std::mem::take(&mut *self.completed())
     }
 
-    /// Handles a batch of completions, and schedules the wakes of the tasks that await them for the
-    /// next round of the event loop.
+    /// Handles a batch of completions. The tasks that await them are woken in the next round of the
+    /// event loop.
     ///
     /// Tasks do not run here, because native frames must not be below a task on the stack. A task
     /// may run for any length of time or run a nested event loop, and the interpreter may wait for
     /// it at exit.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         if let Waker::EventFd(fd) = &self.waker {
-            // The descriptor is read before the queue is emptied: a later push makes it readable
-            // again.
+            // The descriptor is read before the queue is emptied, so a push to the emptied queue
+            // makes it readable again. In the other order, the read could consume that wake.
             let _ = rustix::io::read(fd, &mut [0; 8]);
         }
         let mut burst = self.take().into_iter();
@@ -187,7 +187,7 @@ impl LoopQueue {
             }
             match op.resolve(py, &mut tasks) {
                 Ok(somebody) => told += usize::from(somebody),
-                // An error of one must not leave the rest of the batch unhandled.
+                // An error of one operation must not leave the rest of the batch unhandled.
                 Err(error) => {
                     let interrupt = !error.is_instance_of::<PyException>(py);
                     failed = Err(error);
@@ -202,7 +202,7 @@ impl LoopQueue {
         }
         let failed = failed.and(tasks.tell(py));
         if told > 1 {
-            // Requests that these tasks make are flushed once, after all of them have run.
+            // Requests that these tasks make are flushed once, after all these tasks have run.
             call_release_soon(py)?;
             Runtime::hold();
         }
@@ -234,8 +234,8 @@ impl Wake for LoopQueue {
 }
 
 impl Drop for LoopQueue {
-    /// Abandons the operations that are still in the queue. The event loop has released it, so they
-    /// will not be handled.
+    /// Abandons the operations that are still in the queue. The event loop has released the queue,
+    /// so their completions will not be handled.
     fn drop(&mut self) {
         self.take().iter().for_each(|op| op.abandon());
         if let Waker::Notifier(notifier) = &self.waker {
@@ -246,12 +246,12 @@ impl Drop for LoopQueue {
 
 /// The entry of an event loop in the table of queues. An event loop that watches the queue's file
 /// descriptor keeps the queue alive. When the loop is closed, it releases the queue with all that
-/// is still in it. So the reference here is weak: with a strong one, the queue would keep futures
-/// alive, and they the event loop.
+/// is still in it. The reference here is weak: with a strong one, the queue would keep futures
+/// alive, and the futures would keep the event loop alive.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Known {
     queue: Weak<LoopQueue>,
-    /// Keeps the queue of an event loop that is woken by a thread.
+    /// Keeps the queue alive if the event loop is woken by a thread.
     _keep: Option<Py<Drain>>,
 }
 
@@ -317,7 +317,7 @@ impl Notifier {
     }
 }
 
-/// The requests to wake an event loop, for which its notifying thread waits.
+/// The requests to wake an event loop. The thread that wakes the loop waits for them.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Requests {
     notifier: Arc<Notifier>,
@@ -332,8 +332,8 @@ impl Requests {
         py.detach(|| self.notifier.next()).then(|| self.queue.upgrade().map(Drain)).flatten()
     }
 
-    /// Called when the event loop is closed: abandons the operations in the queue, whose results no
-    /// task can receive any more.
+    /// Called when the event loop is closed. Abandons the operations in the queue, because no task
+    /// can receive their results any more.
     fn forget(&self) {
         if let Some(queue) = self.queue.upgrade() {
             queue.take().iter().for_each(|op| op.abandon());

@@ -38,7 +38,7 @@ impl From<PyErr> for Refused {
 pub struct Reading<'a, 'py> {
     py: Python<'py>,
     scalars: Scalars<'a, 'py>,
-    /// Whether a null in a collection is not decoded here, because the driver refuses it.
+    /// Whether the driver refuses a null in a collection. Such a null is then left to the original.
     strict_nulls: bool,
     version: Bound<'py, PyInt>,
     /// A cache of the forms of user-defined types, by the address of the `UdtClass`.
@@ -289,7 +289,7 @@ impl<'a, 'py> Reading<'a, 'py> {
     }
 }
 
-/// What a value of a user-defined type becomes.
+/// The form of the Python value of a user-defined type.
 #[derive(Clone)]
 enum UdtForm<'py> {
     /// The mapped class, called with the fields as keyword arguments.
@@ -302,7 +302,7 @@ enum UdtForm<'py> {
     Tuple,
 }
 
-/// Whether the value of these bytes can be ordered by its bytes. NaN has no order.
+/// Whether this value can be compared with others of its type by the encoded bytes. NaN cannot.
 fn is_ordered(plan: &HostPlan, bytes: &[u8]) -> bool {
     match traits(plan).order {
         Order::Unknown => false,
@@ -319,8 +319,8 @@ fn float(bytes: &[u8]) -> Option<f64> {
     Some(f64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Whether the value of `one` is less than that of `other` in Python. False means that Python must
-/// compare them.
+/// Whether the bytes show that the value of `one` is less than that of `other` in Python. If false,
+/// the values must be compared by Python.
 fn is_below(plan: &HostPlan, one: &[u8], other: &[u8]) -> bool {
     let numbers = !one.is_empty() && one.len() == other.len();
     match traits(plan).order {

@@ -1,4 +1,4 @@
-//! What happened to one request on its way: kept only to tell of it when it fails.
+//! The attempts of one request, recorded only for its error.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -13,8 +13,8 @@ use crate::error::attempt_may_have_applied;
 
 /// Listens to the attempts of one request.
 ///
-/// The engine's errors name neither the node nor the number of attempts, and only the last
-/// attempt's failure comes out: an earlier one may have been applied all the same.
+/// The ScyllaDB driver's errors name neither the node nor the number of attempts. They report only
+/// the failure of the last attempt, but an earlier attempt may have been applied.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     effect: Effect,
@@ -26,9 +26,10 @@ pub(crate) struct Attempts {
 struct Seen {
     count: u32,
     node: Option<SocketAddr>,
-    /// Attempts that have begun and not ended: several where one was slow.
+    /// The number of attempts that have begun and not ended. It is more than 1 if a slow request
+    /// was sent again.
     open: u32,
-    /// An attempt ended in a way that leaves open whether it was applied.
+    /// Whether an attempt failed with an error after which it may have been applied.
     uncertain: bool,
 }
 
@@ -37,12 +38,13 @@ impl Attempts {
         Arc::new(Attempts { effect, started: Instant::now(), seen: Mutex::default() })
     }
 
-    /// For a request that is still to come.
+    /// For a request that has not begun yet.
     pub(crate) fn idle() -> Arc<Attempts> {
         Attempts::new(Effect::Reads)
     }
 
-    /// Made ready for the next request: the same, if the one before has let go of it.
+    /// Resets `this` for the next request. Makes a new object if the previous request still refers
+    /// to this one.
     pub(crate) fn again(this: &mut Arc<Attempts>, effect: Effect) {
         match Arc::get_mut(this) {
             Some(attempts) => {
@@ -69,7 +71,7 @@ impl Attempts {
         self.effect
     }
 
-    /// Whether any attempt may have been applied: one that failed so, or one still under way.
+    /// Whether any attempt may have been applied: a failed one, or one that has not ended.
     pub(crate) fn may_have_applied(&self) -> bool {
         let seen = self.seen();
         self.effect != Effect::Reads && (seen.uncertain || seen.open > 0)

@@ -1,29 +1,29 @@
-//! Authentication by somebody else's code, which may block.
+//! Authentication by code outside this crate, which may block.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use scylla::authentication::{AuthError, AuthenticatorProvider, AuthenticatorSession};
 
-/// Begins a conversation with a node that asks who connects. Called on a thread that may block.
+/// Begins the authentication of a connection. Called on a thread that may block.
 pub trait Authenticate: Send + Sync {
-    /// `mechanism` is the class that the server names.
+    /// `mechanism` is the authenticator class that the server names.
     fn begin(&self, mechanism: &str) -> Result<Box<dyn Conversation>, String>;
 }
 
-/// One connection's conversation. Called on threads that may block.
+/// The authentication of one connection. Called on threads that may block.
 pub trait Conversation: Send {
-    /// What the client says first.
+    /// The client's first message.
     fn first(&mut self) -> Result<Option<Vec<u8>>, String>;
 
     /// The answer to a challenge.
     fn answer(&mut self, challenge: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, String>;
 
-    /// The server is content.
+    /// The server has accepted the client.
     fn accepted(&mut self, token: Option<Vec<u8>>) -> Result<(), String>;
 }
 
-/// The engine's view of it.
+/// An [`Authenticate`] as the ScyllaDB driver's authenticator.
 pub(crate) struct Provider(pub(crate) Arc<dyn Authenticate>);
 
 #[async_trait]
@@ -42,7 +42,7 @@ impl AuthenticatorProvider for Provider {
     }
 }
 
-/// None while the conversation is away on a thread, and after a panic there.
+/// `None` while the conversation is used on another thread, and after a panic there.
 struct Session(Mutex<Option<Box<dyn Conversation>>>);
 
 impl Session {

@@ -1,4 +1,4 @@
-//! What the engine knows of the cluster, as plain data.
+//! The cluster's nodes, replicas and traces, and the session's metrics, as plain data.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,21 +14,22 @@ use crate::session::Session;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub host_id: [u8; 16],
-    /// Where it is connected to.
+    /// The address of connections to the node.
     pub address: SocketAddr,
     pub datacenter: Option<String>,
     pub rack: Option<String>,
-    /// Whether a connection to it is open.
+    /// Whether a connection to the node is open.
     pub connected: bool,
-    /// Whether connections to it are wanted.
+    /// Whether connections to the node are allowed.
     pub enabled: bool,
-    /// ScyllaDB's shards; none for a node that has none, or that was not connected to yet.
+    /// The number of ScyllaDB's shards. `None` for a node without shards, or one that was not
+    /// connected to yet.
     pub shards: Option<u16>,
-    /// In rising order.
+    /// In ascending order.
     pub tokens: Vec<i64>,
 }
 
-/// What a traced request was made of, as the server recorded it.
+/// The trace of a request, as the server recorded it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     pub client: Option<IpAddr>,
@@ -60,7 +61,7 @@ pub struct Metrics {
     pub timeouts: u64,
     pub connections: u64,
     pub connection_timeouts: u64,
-    /// Milliseconds; none before the first answer.
+    /// In milliseconds. `None` before the first answer.
     pub latency_ms: Option<Latencies>,
 }
 
@@ -96,7 +97,7 @@ impl Session {
         nodes
     }
 
-    /// The nodes, and their shards, that have the rows of a token: by host id.
+    /// The replicas of a token: the host id and the shard of each.
     pub fn replicas(&self, keyspace: &str, table: &str, token: i64) -> Vec<([u8; 16], u32)> {
         let cluster = self.engine().get_cluster_state();
         let replicas = cluster.get_token_endpoints(keyspace, table, Token::new(token));
@@ -107,13 +108,13 @@ impl Session {
         self.engine().get_cluster_state().cluster_name().to_owned()
     }
 
-    /// Reads anew who is in the cluster, and which keyspaces there are.
+    /// Reads the nodes and the keyspaces of the cluster again.
     pub async fn refresh(&self) -> Result<(), EngineError> {
         let refreshed = self.engine().refresh_metadata().await;
         refreshed.map_err(|error| metadata("reading the cluster's state", &error))
     }
 
-    /// Waits until all nodes that are up have the same schema, and gives its version.
+    /// Waits until all nodes that are up have the same schema, and returns its version.
     pub async fn agreement(&self, limit: Option<Duration>) -> Result<[u8; 16], EngineError> {
         let doing = "waiting for the nodes to agree on the schema";
         let agreed = self.engine().await_schema_agreement();
@@ -131,7 +132,7 @@ impl Session {
         }
     }
 
-    /// The trace of a request; none when the server has none.
+    /// The trace of a request. `None` if the server has none.
     pub async fn trace(&self, id: [u8; 16]) -> Result<Option<Trace>, EngineError> {
         let read = self.engine().get_tracing_info(&uuid::Uuid::from_bytes(id)).await;
         let trace = match read {

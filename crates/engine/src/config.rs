@@ -1,4 +1,4 @@
-//! What a session is made from.
+//! The configuration of a session.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,56 +12,59 @@ use crate::error::{EngineError, ErrorKind};
 use crate::profile::{Allowed, Profile};
 use crate::tls::Tls;
 
-/// Connections kept to a node.
+/// The number of connections that are kept to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     PerNode(NonZeroUsize),
-    /// Where the node has shards; else so many to the node.
+    /// For each shard. To a node without shards, this number of connections is kept.
     PerShard(NonZeroUsize),
 }
 
-/// Everything needed to connect.
+/// All settings of a session.
 #[derive(Clone)]
 pub struct Config {
-    /// `host:port` each; an IPv6 address goes in brackets.
+    /// `host:port` each. An IPv6 address is written in brackets.
     pub contact_points: Vec<String>,
-    /// Case sensitive, taken as it is.
+    /// Case sensitive, and used unchanged.
     pub keyspace: Option<String>,
     pub user: Option<String>,
     pub password: Option<String>,
-    /// In the place of user and password.
+    /// Used instead of user and password.
     pub authenticator: Option<Arc<dyn Authenticate>>,
     pub tls: Option<Tls>,
-    /// What requests are sent under that name no profile.
+    /// The default profile, for requests that name no profile.
     pub profile: Profile,
-    /// The others, by name.
+    /// The other profiles, by name.
     pub profiles: Vec<(String, Profile)>,
-    /// How long connecting may take, all contact points together.
+    /// The time limit for connecting, for all contact points together.
     pub connect_timeout: Duration,
     pub compression: Option<Compression>,
-    /// Rows per page; below one, results come in one piece.
+    /// Rows per page. Below 1, results are not paged.
     pub page_size: i32,
     pub application_name: Option<String>,
     pub application_version: Option<String>,
     pub pool: Option<Pool>,
-    /// Whether connections may go to the port at which ScyllaDB lets the client choose the shard.
+    /// Whether connections may use the port at which ScyllaDB lets the client choose the shard.
     pub shard_aware_port: bool,
-    /// Between requests that only ask whether the connection is alive; `None` for the engine's.
+    /// The time between keepalive requests; `None` for the ScyllaDB driver's default.
     pub keepalive_interval: Option<Duration>,
-    /// Without an answer to one of those for so long, the connection is given up.
+    /// How long a keepalive request may remain without an answer before the connection is given up;
+    /// `None` for the ScyllaDB driver's default.
     pub keepalive_timeout: Option<Duration>,
-    /// Of the operating system's own probes; `None` for none.
+    /// The time between the operating system's TCP keepalive probes; `None` for no probes.
     pub tcp_keepalive: Option<Duration>,
-    /// The address that connections come from.
+    /// The local address of connections.
     pub local_address: Option<IpAddr>,
-    /// Where nodes are really reached, by the address that they tell of themselves. A rule for one
-    /// port goes before one for the whole address.
+    /// The addresses that nodes announce, each with the address at which the node is reached. A
+    /// rule for one port precedes a rule for the whole address.
     pub addresses: Vec<(Allowed, Allowed)>,
-    /// Whether requests without a timestamp get one here, each above the one before.
+    /// Whether the client adds a timestamp to requests without one. Each timestamp is larger than
+    /// the previous one.
     pub client_timestamps: bool,
-    /// How long a schema change waits for the nodes to agree.
+    /// How long a schema change waits for the nodes to agree on the schema.
     pub agreement_timeout: Option<Duration>,
-    /// Threads that drive connections: what [`Runtime::start`](crate::Runtime::start) wants.
+    /// The number of threads that drive connections, for
+    /// [`Runtime::start`](crate::Runtime::start).
     pub workers: usize,
 }
 
@@ -96,7 +99,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Refuses what could only fail later, and less clearly.
+    /// Refuses settings that would fail later, with a less clear error.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         let refuse = |message: String| Err(EngineError::new(ErrorKind::Config, message));
         if self.contact_points.is_empty() {
@@ -139,8 +142,8 @@ impl fmt::Debug for Config {
     }
 }
 
-/// An enum whose variants have a CQL name each: `Display` prints it, `FromStr` reads it in any
-/// case. With an engine type, it converts there and back.
+/// Defines an enum whose variants each have a CQL name. `Display` prints the name, and `FromStr`
+/// reads it in any case.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident, $what:literal, { $($variant:ident = $text:literal,)+ }) => {
         $(#[$doc])*
@@ -176,7 +179,8 @@ macro_rules! named {
     };
 }
 
-/// The two directions between one of our enums and the engine's, whose variants are named alike.
+/// Implements the conversions, in both directions, between an enum of this crate and the ScyllaDB
+/// driver's enum with the same variants.
 macro_rules! mirrors {
     ($name:ident, $theirs:ty, { $($variant:ident),+ }) => {
         impl From<$name> for $theirs {
@@ -214,7 +218,7 @@ mirrors!(Consistency, scylla::statement::Consistency, {
 });
 
 named!(
-    /// How far the agreement of a conditional update reaches.
+    /// Whether a conditional update is agreed on in all datacenters or in the local one.
     SerialConsistency, "serial consistency", {
         Serial = "SERIAL",
         LocalSerial = "LOCAL_SERIAL",

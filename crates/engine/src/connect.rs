@@ -1,4 +1,4 @@
-//! From a configuration to a session of the engine's.
+//! Opens a session of the ScyllaDB driver from a configuration.
 
 use std::collections::HashMap;
 use std::io::ErrorKind as ErrorKindIo;
@@ -27,11 +27,12 @@ use crate::config::{Config, Pool};
 use crate::error::{EngineError, ErrorKind, connecting, unreachable};
 use crate::profile::{Allowed, OnlyThese};
 
-/// How often a trace that is not complete is asked for, and how long in between.
+/// How often an incomplete trace is read.
 const TRACE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(40).unwrap();
+/// The time between two reads of an incomplete trace.
 const TRACE_INTERVAL: Duration = Duration::from_millis(25);
 
-/// How long the other contact points get once the first has answered.
+/// How long to wait for the other contact points after the first has answered.
 const LATECOMERS: Duration = Duration::from_millis(50);
 
 pub(crate) async fn connect(config: &Config) -> Result<Session, EngineError> {
@@ -65,14 +66,14 @@ pub(crate) async fn connect(config: &Config) -> Result<Session, EngineError> {
 
 struct Knocked {
     open: Vec<String>,
-    /// The others, with their reasons.
+    /// The contact points that did not answer, with the reasons.
     silent: Vec<(String, String)>,
 }
 
-/// Finds the contact points that answer, asking all at once.
+/// Finds the contact points that answer. All are asked at the same time.
 ///
-/// The engine tries them one after another, in random order, and tells of the last failure only:
-/// a single address that swallows packets would cost it a whole connect timeout.
+/// The ScyllaDB driver tries them one after another, in random order, and reports only the last
+/// failure. A single address that drops packets would cost it a whole connect timeout.
 async fn knock(
     contact_points: &[String],
     tls: Option<&Arc<ClientConfig>>,
@@ -111,16 +112,16 @@ async fn reach(contact_point: &str, tls: Option<&Arc<ClientConfig>>) -> Result<(
     Err(why)
 }
 
-/// Asks for the options, as any client may before it says who it is. A node that hangs accepts
-/// connections all the same, and answers nothing.
+/// Sends OPTIONS, which a client may send before it authenticates, and waits for the answer. A node
+/// that hangs still accepts connections, but does not answer.
 async fn greet(address: SocketAddr, tls: Option<&Arc<ClientConfig>>) -> std::io::Result<()> {
     let stream = TcpStream::connect(address).await?;
     let Some(tls) = tls else { return ask(stream, "").await };
-    // Nodes are known by their addresses, as they are to the engine.
+    // Nodes are identified by their addresses, as in the ScyllaDB driver.
     let node = ServerName::from(address.ip().to_canonical());
     let stream = TlsConnector::from(Arc::clone(tls)).connect(node, stream).await;
     let stream = stream.map_err(|error| {
-        // What a server says that does not speak TLS is no record of it.
+        // The answer of a server that does not speak TLS is not a TLS record.
         let plain = error.to_string().contains("InvalidContentType");
         if plain { std::io::Error::other("it answers, but not in TLS") } else { error }
     })?;
@@ -134,7 +135,7 @@ fn is_hung_up(error: &std::io::Error) -> bool {
 async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, how: &str) -> std::io::Result<()> {
     /// Version 4, no flags, stream 0, OPTIONS, no body.
     const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
-    /// The bit of the version that marks what comes from a server.
+    /// The bit of the version that marks a response.
     const RESPONSE: u8 = 0x80;
     stream.write_all(&OPTIONS).await?;
     stream.flush().await?;
@@ -170,11 +171,11 @@ fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
         .compression(config.compression.map(Into::into))
         .disallow_shard_aware_port(!config.shard_aware_port)
         .local_ip_address(config.local_address)
-        // A trace is written while the answer is on its way already.
+        // The server may still be writing the trace when its answer arrives.
         .tracing_info_fetch_attempts(TRACE_ATTEMPTS)
         .tracing_info_fetch_interval(TRACE_INTERVAL)
-        // One column of a type that the engine does not know makes every read of the full schema
-        // fail, and with it discovery and routing. Routing needs the keyspaces only.
+        // One column of a type that the ScyllaDB driver does not know makes every read of the full
+        // schema fail, and with it discovery and routing. Routing needs the keyspaces only.
         .fetch_full_schema_metadata(false);
     if let Some(tls) = tls {
         builder = builder.tls_context(Some(TlsContext::from(Arc::clone(tls))));
@@ -212,32 +213,33 @@ fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
     builder
 }
 
-/// Where nodes are reached, and whether they answer there.
+/// The address translator: where nodes are reached, and whether they answer there.
 ///
-/// The engine waits for as long as it takes when a node accepts a connection and then says nothing,
-/// as one does that hangs; and a session comes about only when every node has been tried. It asks
-/// here before it connects: a node that hangs is one that cannot be reached.
+/// A node that hangs may accept a connection and then send nothing. The ScyllaDB driver waits for
+/// such a node without a time limit, and it opens a session only after it has tried every node. It
+/// calls its address translator before it connects, so the translator greets the node first. A node
+/// that hangs is then reported as one that cannot be reached.
 struct Doors {
-    /// Addresses that nodes tell of themselves, and those where they are reached.
+    /// The addresses that nodes announce, each with the address at which the node is reached.
     rules: Vec<(Allowed, Allowed)>,
     tls: Option<Arc<ClientConfig>>,
-    /// How long an answer may take.
+    /// The time limit of an answer.
     limit: Duration,
     known: Mutex<HashMap<SocketAddr, Known>>,
 }
 
 #[derive(Clone, Copy)]
 enum Known {
-    /// It answered at that time.
+    /// The node answered at this time.
     Answers(Instant),
     Silent,
 }
 
-/// An answer may take as long as this, or a third of the time that connecting may take.
+/// The time limit of an answer. A third of the connect timeout applies instead, if it is shorter.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// For how long a node that has answered is not asked again: several connections to it are made at
-/// a time.
+/// For this long, a node that has answered is not greeted again, because several connections to it
+/// are made at a time.
 const FRESH: Duration = Duration::from_secs(2);
 
 impl Doors {
@@ -250,7 +252,7 @@ impl Doors {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those that did not answer when they were last asked.
+    /// The addresses that did not answer when they were last greeted.
     fn silent(&self) -> Vec<SocketAddr> {
         let known = self.known();
         let mut silent: Vec<_> = known
@@ -271,7 +273,7 @@ impl Doors {
         let greeted = timeout(self.limit, greet(at, self.tls.as_ref())).await;
         let known = match &greeted {
             Ok(Ok(())) => Some(Known::Answers(Instant::now())),
-            // What else may be wrong the engine finds out, and says, by itself.
+            // The ScyllaDB driver finds and reports any other failure by itself.
             Ok(Err(_)) => None,
             Err(_) => Some(Known::Silent),
         };
@@ -297,7 +299,7 @@ impl AddressTranslator for Doors {
         let told = peer.untranslated_address();
         let rules = || self.rules.iter().filter(|(from, _)| from.is(told));
         let exact = rules().find(|(from, _)| from.port.is_some());
-        // A node without a rule is reached where it says.
+        // A node without a rule is reached at the address that it announces.
         let at = exact
             .or_else(|| rules().next())
             .map_or(told, |(_, to)| SocketAddr::new(to.ip, to.port.unwrap_or(told.port())));

@@ -1,4 +1,4 @@
-//! Column descriptions: the engine's into ours, and the ones already turned.
+//! Column descriptions: conversion of the ScyllaDB driver's to [`Column`], and a cache of them.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,15 +8,15 @@ use turbocql_codec::{Column, CqlType, UdtType};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// The columns seen last, with the descriptions they were made from.
+/// A cache of the columns used last, with the descriptions from which they were made.
 ///
-/// Turning descriptions into columns allocates for every name and type, comparing them allocates
-/// nothing; and whoever holds what belongs to a set of columns (a decoding plan) recognizes it by
-/// the pointer. More than one set, because a conditional update answers with two: applied, and
-/// not applied.
+/// Converting descriptions to columns allocates for every name and type; comparing descriptions
+/// allocates nothing. Also, code that keeps an object for a set of columns, such as a decoding
+/// plan, recognizes the set by its pointer. The cache has more than one set, because a conditional
+/// update answers with two: applied, and not applied.
 #[derive(Debug)]
 pub(crate) struct RecentColumns {
-    /// Latest first.
+    /// The set used last is the first.
     sets: Mutex<Vec<Arc<ColumnSet>>>,
     capacity: usize,
 }
@@ -47,7 +47,7 @@ impl RecentColumns {
     }
 }
 
-/// Our columns for the engine's.
+/// Converts the ScyllaDB driver's column descriptions.
 pub(crate) fn columns(specs: &[ColumnSpec<'_>]) -> Result<Arc<[Column]>, EngineError> {
     specs.iter().map(column).collect()
 }
@@ -65,7 +65,7 @@ fn column(spec: &ColumnSpec<'_>) -> Result<Column, EngineError> {
     })
 }
 
-/// Metadata does not say what is frozen, so no [`CqlType::Frozen`] comes out of here.
+/// Metadata does not show which types are frozen, so the result contains no [`CqlType::Frozen`].
 fn cql_type(theirs: &ColumnType<'_>, depth: usize) -> Result<CqlType, String> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(format!("types nested deeper than {MAX_DEPTH}"));
@@ -178,7 +178,7 @@ mod tests {
         assert!(Arc::ptr_eq(&a, &recent.of(&[spec("a", INT)]).unwrap()));
         let _c = recent.of(&[spec("a", list(INT))]).unwrap();
         assert!(Arc::ptr_eq(&a, &recent.of(&[spec("a", INT)]).unwrap()));
-        // The one longest unused has made room.
+        // The least recently used set was evicted.
         let again = recent.of(&[spec("b", INT)]).unwrap();
         assert!(!Arc::ptr_eq(&b, &again));
         assert_eq!(b, again);

@@ -1,20 +1,21 @@
-//! What sending a statement a second time could do.
+//! The effect of a statement, which decides whether the statement may be sent again.
 
 /// How much of a statement the server may have carried out when it answers with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Changes nothing: safe to send again, and nothing can have been applied.
+    /// Changes nothing: the statement can safely be sent again, and nothing can have been applied.
     Reads,
-    /// One write: a refusal before it begins applies nothing.
+    /// One write. If the server refuses it before it begins, nothing is applied.
     Writes,
-    /// A conditional update or a batch. The server works in stages, and even `Unavailable` or
-    /// `Overloaded` may come from a later one, when the first has already been applied.
+    /// A conditional update or a batch. The server carries it out in stages. Even `Unavailable` or
+    /// `Overloaded` may come from a later stage, after the first has been applied.
     Staged,
 }
 
 impl Effect {
-    /// Judged by the statement's words: reads are what begins like one, and any `IF` makes it
-    /// conditional. An `IF` inside a string errs on the careful side.
+    /// Decides by the words of the statement. The first word shows whether it reads, or is a batch.
+    /// Otherwise any `IF` makes it a conditional update. An `IF` inside a string does so too, which
+    /// is the safe mistake.
     pub(crate) fn of(text: &str) -> Effect {
         const READS: [&str; 5] = ["SELECT", "LIST", "DESCRIBE", "DESC", "USE"];
         const STAGED: [&str; 2] = ["BEGIN", "IF"];
@@ -31,7 +32,8 @@ impl Effect {
     }
 }
 
-/// Whether the server reads a number or a UUID and an `IF` where no space is between them.
+/// Whether a word is a number or the end of a UUID, followed by `IF` without a space. The server
+/// accepts this.
 fn ends_in_if(word: &str) -> bool {
     let Some((before, end)) = word.split_at_checked(word.len().saturating_sub(2)) else {
         return false;
@@ -41,7 +43,7 @@ fn ends_in_if(word: &str) -> bool {
         && (before.starts_with(|c: char| c.is_ascii_digit()) || before.len() == 12 && hex(before))
 }
 
-/// The first word of a statement, past comments.
+/// The first word of a statement, after any comments.
 pub fn first_word(text: &str) -> &str {
     let text = text_after_comments(text);
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());

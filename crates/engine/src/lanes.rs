@@ -1,7 +1,7 @@
-//! Requests one after another through the same few futures.
+//! Lanes: tokio tasks that each run one request after another.
 //!
-//! The future of a request is some kilobytes large. A lane is a task that has room for one of them
-//! and keeps it: a request costs no allocation of that size, and no new task.
+//! The future of a request is some kilobytes large. A lane has room for one such future and keeps
+//! it. So a request costs no allocation of that size, and no new task.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,18 +17,19 @@ use crate::error::EngineError;
 use crate::session::{Response, Session};
 use crate::statement::{Prepared, RequestOptions};
 
-/// A request and whoever wants to know its answer.
+/// A request and the receiver of its answer.
 pub trait Sending: Send + Sync {
     fn request(&self) -> Request<'_>;
 
     fn ticket(&self) -> &Ticket;
 
-    /// Called on the I/O thread, once; unless the request is cancelled. `None` when there will be no
-    /// answer, because the runtime ended or the engine panicked.
+    /// Called once, unless the request is cancelled. `answer` is `None` if there will be no answer,
+    /// because the runtime has ended or the request panicked. Called on the I/O thread, or, if the
+    /// runtime has been shut down, on the thread that submits the request.
     fn answered(self: Arc<Self>, answer: Option<Result<Response, EngineError>>);
 }
 
-/// What [`Session::execute`] takes.
+/// The session and the arguments of a call of [`Session::execute`] without a paging state.
 pub struct Request<'a> {
     pub session: &'a Session,
     pub prepared: &'a Arc<Prepared>,
@@ -36,7 +37,7 @@ pub struct Request<'a> {
     pub options: &'a RequestOptions,
 }
 
-/// By which a request can be cancelled.
+/// Cancels a request.
 #[derive(Debug, Default)]
 pub struct Ticket {
     cancelled: AtomicBool,
@@ -44,7 +45,8 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Drops the request as soon as the I/O thread gets to it; no effect once it is answered.
+    /// Makes the I/O thread drop the request when it next runs the lane. Has no effect on a request
+    /// that is answered.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
         self.lane.wake();
@@ -55,7 +57,7 @@ impl Ticket {
     }
 }
 
-/// A request that is to be answered, come what may.
+/// A request. If it is dropped before its answer arrives, it is answered with `None`.
 pub(crate) struct Job(Option<Arc<dyn Sending>>);
 
 impl Job {
@@ -81,7 +83,7 @@ impl Job {
             })
             .await
         };
-        // A cancelled one is nobody's any more.
+        // A cancelled request is not answered: it has no receiver any more.
         if let (Some(sending), Some(answer)) = (self.0.take(), answer) {
             sending.answered(Some(answer));
         }
@@ -96,7 +98,7 @@ impl Drop for Job {
     }
 }
 
-/// Lanes that wait for work. More than these are not kept.
+/// The maximum number of lanes that wait for work. A lane that finds this many waiting ends.
 const IDLE: usize = 512;
 
 /// The lanes of a runtime.
@@ -105,7 +107,7 @@ pub(crate) struct Lanes {
     idle: Mutex<Vec<Arc<Seat>>>,
 }
 
-/// Where a waiting lane finds its next request.
+/// The place from which a waiting lane takes its next request.
 #[derive(Default)]
 struct Seat {
     job: Mutex<Option<Job>>,
@@ -123,7 +125,7 @@ impl Lanes {
         self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Gives a request to a lane that waits; gives it back when there is none.
+    /// Hands a request to a waiting lane. Returns the request if no lane waits.
     pub(crate) fn hand(&self, job: Job) -> Option<Job> {
         let Some(seat) = self.idle().pop() else { return Some(job) };
         *seat.job() = Some(job);
@@ -131,13 +133,13 @@ impl Lanes {
         None
     }
 
-    /// Lets go of the lanes that wait, which have ended with their runtime.
+    /// Drops the seats of the waiting lanes, which have ended with their runtime.
     pub(crate) fn clear(&self) {
         let idle = std::mem::take(&mut *self.idle());
         drop(idle);
     }
 
-    /// Whether a lane is to wait.
+    /// Adds a lane to those that wait, if they are fewer than [`IDLE`]. Returns whether it did.
     fn keep(&self, seat: &Arc<Seat>) -> bool {
         let mut idle = self.idle();
         let keep = idle.len() < IDLE;
@@ -147,7 +149,7 @@ impl Lanes {
         keep
     }
 
-    /// A new lane, which begins with this request and calls `ended` after each.
+    /// Runs a new lane, beginning with the request `first`. Calls `ended` after each request.
     pub(crate) async fn lane(&self, first: Job, ended: impl Fn()) {
         let seat = Arc::<Seat>::default();
         let mut attempts = Attempts::idle();
@@ -171,7 +173,7 @@ impl Lanes {
     }
 }
 
-/// Also when a request panics, or the runtime ends under it.
+/// Calls the function when dropped: also if a request panics, or the runtime ends during one.
 struct OnDrop<'a, F: Fn()>(&'a F);
 
 impl<F: Fn()> Drop for OnDrop<'_, F> {

@@ -1,8 +1,9 @@
-//! The network half: sessions over the ScyllaDB Rust driver, behind types of our own.
+//! The engine: sessions over the ScyllaDB Rust driver (the crate `scylla`), behind types of this
+//! crate.
 //!
 //! Rows go in as a [`RowBuffer`](turbocql_codec::RowBuffer), pages come out as a
-//! [`Page`](turbocql_codec::Page): nothing here looks inside a value. This crate is the only one
-//! that names `scylla` and `tokio`, and it knows no Python.
+//! [`Page`](turbocql_codec::Page). Nothing here looks inside a value. This crate is the only one
+//! that names `scylla` and `tokio`, and it does not depend on Python.
 #![forbid(unsafe_code)]
 
 mod attempts;
@@ -25,9 +26,9 @@ pub mod session;
 pub mod statement;
 pub mod tls;
 
-/// Of the `scylla` crate.
+/// The version of the crate `scylla`.
 pub const ENGINE_VERSION: &str = "1.9.0";
-/// What encrypts connections.
+/// The library that encrypts connections.
 pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
 
 pub use authenticate::{Authenticate, Conversation};

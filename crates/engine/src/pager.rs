@@ -1,4 +1,4 @@
-//! Page after page, one of them always on its way.
+//! The pages of a result. While one page is read, the next is fetched.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::runtime::{Runtime, TaskHandle};
 use crate::session::{Response, Session};
 use crate::statement::{PagingState, Prepared, RequestOptions};
 
-/// What the pages are a result of.
+/// The statement whose result the pages are.
 #[derive(Clone, Debug)]
 pub enum PageSource {
-    /// With its one row of values.
+    /// A prepared statement with its one row of values.
     Prepared(Arc<Prepared>, Arc<RowBuffer>),
-    /// With the keyspace that its tables are of, where it does not name it.
+    /// A CQL text, with the keyspace of its tables if the text does not name it.
     Text(Arc<str>, Option<String>),
 }
 
-/// The pages after the first. While one is being read the next is being fetched, never more than
-/// that; dropping the pager drops the fetch.
+/// The pages after the first. While one page is read, the next one is fetched, and no further one.
+/// Dropping the pager drops the fetch.
 pub struct Pager {
     fetcher: Fetcher,
     ahead: Mutex<Ahead>,
@@ -32,18 +32,18 @@ struct Fetcher {
     request: Request,
 }
 
-/// Asks for the page at a place.
+/// Requests the page at a paging state.
 type Request = Box<dyn Fn(PagingState) -> BoxFuture<'static, PageResult> + Send + Sync>;
 
 type PageResult = Result<Response, EngineError>;
 
-/// The page that comes next.
+/// The state of the next page.
 enum Ahead {
     Fetching {
         at: PagingState,
         fetch: Fetch,
     },
-    /// Its fetch has failed, and the error was reported.
+    /// The fetch has failed, and the error was returned.
     Failed {
         at: PagingState,
     },
@@ -62,7 +62,7 @@ impl Drop for Fetch {
 }
 
 impl Pager {
-    /// Begins to fetch the page at `next`, which is where the last response said it goes on.
+    /// Begins to fetch the page at `next`, the paging state of the last response.
     pub fn start(
         runtime: &Runtime,
         session: Session,
@@ -93,10 +93,11 @@ impl Pager {
         Pager { fetcher, ahead }
     }
 
-    /// The next page, and `None` after the last. The fetch of the one after it begins at once.
+    /// Returns the next page, and `None` after the last. The fetch of the page after it begins at
+    /// once.
     ///
-    /// A page that could not be fetched is tried again by the next call. A call that is dropped
-    /// loses nothing: the page is there for the next one.
+    /// If a page could not be fetched, the next call fetches it again. Dropping this future loses
+    /// no page: the next call returns it.
     pub async fn next(&self) -> Result<Option<Response>, EngineError> {
         let mut ahead = self.ahead.lock().await;
         if let Ahead::Failed { at } = &*ahead {
@@ -117,7 +118,7 @@ impl Pager {
     }
 }
 
-/// Refuses to go on in another keyspace: its tables may have the same names.
+/// Fails if the session has changed its keyspace: tables of the new one may have the same names.
 fn same_keyspace(was: Option<&str>, session: &Session) -> Result<(), EngineError> {
     match (was, session.keyspace()) {
         (Some(was), now) if now.as_deref() != Some(was) => {
@@ -175,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Pages 1 to 3; every page fails the first time it is asked for when `flaky`.
+    /// Pages 1 to 3. If `flaky`, every page fails the first time that it is requested.
     fn pager(runtime: &Runtime, flaky: bool) -> (Arc<Pager>, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);

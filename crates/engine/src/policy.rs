@@ -1,4 +1,4 @@
-//! When a request is sent again.
+//! Retry policies: when a request is sent again.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,14 +11,14 @@ use scylla::policies::retry::{
 use crate::effect::Effect;
 use crate::error::attempt_may_have_applied;
 
-/// Which of the engine's policies decides.
+/// The policy of the ScyllaDB driver that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// On another node, or the same, where that may help.
+    /// Retries on another node, or on the same one, where that may help.
     Default,
-    /// Never.
+    /// Never retries.
     Fallthrough,
-    /// With a lower consistency, where that may help.
+    /// Retries with a lower consistency, where that may help.
     Downgrading,
 }
 
@@ -31,7 +31,7 @@ impl Retry {
         }
     }
 
-    /// The policy for statements that work in stages, which need more care.
+    /// The policy for statements that the server carries out in stages ([`Effect::Staged`]).
     pub(crate) fn staged(self) -> Arc<dyn RetryPolicy> {
         type Policy = LazyLock<Arc<dyn RetryPolicy>>;
         fn made(retry: Retry) -> Arc<dyn RetryPolicy> {
@@ -48,13 +48,14 @@ impl Retry {
     }
 }
 
-/// One of the engine's policies, minus every retry of what may have been applied and was not
-/// declared idempotent.
+/// One of the ScyllaDB driver's policies. It does not retry a request that may have been applied
+/// and is not declared idempotent.
 ///
-/// The default policy asks about idempotence before most retries, but not before all: a
-/// `ReadTimeout` is retried regardless, and it may come from the read in a conditional update,
-/// whose proposal another round may yet carry out. `Unavailable`, which it also retries, is no
-/// certainty for a statement that works in stages.
+/// The driver's default policy checks idempotence before most retries, but not before all. It
+/// retries a `ReadTimeout` without this check, although the error may come from the read in a
+/// conditional update. Another round may still carry out the proposal of that update. It also
+/// retries `Unavailable`. For a statement that the server carries out in stages, this error does
+/// not prove that nothing was applied.
 #[derive(Debug)]
 pub(crate) struct CarefulRetry {
     pub(crate) effect: Effect,
@@ -71,12 +72,13 @@ impl RetryPolicy for CarefulRetry {
 struct CarefulSession {
     effect: Effect,
     policy: Box<dyn RetrySession>,
-    /// How often the server did not know the statement, although it had just been prepared again.
+    /// How often the server did not know the statement although it had just been prepared again.
     forgotten: usize,
 }
 
-/// A server whose cache of statements is full may forget a new one at once. Nothing has been
-/// applied then, and preparing it once more helps, mostly at the first attempt.
+/// The maximum number of retries after `Unprepared`. A server whose cache of statements is full may
+/// evict a new statement at once. Nothing has been applied then. Preparing the statement again
+/// helps, mostly at the first attempt.
 const MOST_FORGOTTEN: usize = 20;
 
 impl RetrySession for CarefulSession {

@@ -1,4 +1,4 @@
-//! Many callers, one text, one round trip.
+//! Concurrent calls that prepare the same text share one round trip.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::OnceCell;
 
-/// Calls under way, by key: whoever asks for a key that is being worked on gets that result.
+/// The calls in progress, by key. A call for a key in progress gets the result of that call.
 ///
-/// Nothing is kept once the result is there.
+/// No result is kept for later calls.
 pub(crate) struct Merge<T> {
     under_way: Mutex<HashMap<String, Arc<OnceCell<T>>>>,
 }
@@ -18,8 +18,8 @@ impl<T: Clone> Merge<T> {
         Merge { under_way: Mutex::default() }
     }
 
-    /// The result of `work`, or of the `work` that another caller has begun for this key. When
-    /// the caller whose work it is goes away, one of those who wait takes over with its own.
+    /// Returns the result of `work`, or of the `work` that another caller has begun for this key.
+    /// If that caller drops its future, one of the waiting callers takes over with its own `work`.
     pub(crate) async fn run<F>(&self, key: &str, work: impl FnOnce() -> F) -> T
     where
         F: Future<Output = T>,
@@ -34,7 +34,7 @@ impl<T: Clone> Merge<T> {
     }
 }
 
-/// Takes the key out when the result is there, or when nobody is left to wait for it.
+/// Removes the key when the result exists, or when no caller waits for it any more.
 struct Leave<'a, T: Clone> {
     merge: &'a Merge<T>,
     key: &'a str,
@@ -45,7 +45,8 @@ impl<T: Clone> Drop for Leave<'_, T> {
     fn drop(&mut self) {
         let mut under_way = self.merge.under_way();
         let mine = under_way.get(self.key).is_some_and(|cell| Arc::ptr_eq(cell, &self.cell));
-        // Two are the map's and this one: others join under the lock only.
+        // A count of 2 means the map's reference and this one. Other callers take theirs only under
+        // the lock.
         if mine && (self.cell.initialized() || Arc::strong_count(&self.cell) == 2) {
             under_way.remove(self.key);
         }

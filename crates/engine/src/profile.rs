@@ -1,4 +1,4 @@
-//! Execution profiles: the choices that requests are sent under, as data and as the engine's.
+//! Execution profiles: settings of requests, as data and in the ScyllaDB driver's form.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,15 +23,15 @@ use crate::config::{Consistency, SerialConsistency};
 use crate::effect::Effect;
 use crate::policy::{CarefulRetry, Retry};
 
-/// What a request is sent under, unless it says otherwise itself.
+/// The settings of a request, unless its own options override them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     pub consistency: Consistency,
     pub serial_consistency: Option<SerialConsistency>,
-    /// How long a request may take, all its attempts together; `None` waits for ever.
+    /// The time limit of a request, for all its attempts together. `None` means no limit.
     pub timeout: Option<Duration>,
     pub retry: Retry,
-    /// Sends again what is slow, where that is idempotent.
+    /// When slow requests are sent again, if they are idempotent.
     pub speculation: Option<Speculation>,
     pub balancing: Balancing,
 }
@@ -52,9 +52,9 @@ impl Default for Profile {
 /// When a request is sent to one more node before the first has answered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Speculation {
-    /// After this long, and again after as long.
+    /// After `delay`, and again after each further `delay`.
     Constant { delay: Duration, attempts: usize },
-    /// After what this percentage of the session's requests takes at most.
+    /// After a delay that is this percentile of the latencies of the session's requests.
     Percentile { percentile: f64, attempts: usize },
 }
 
@@ -77,18 +77,18 @@ impl Speculation {
     }
 }
 
-/// Which node a request goes to.
+/// How the node for a request is selected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Balancing {
     pub datacenter: Option<String>,
-    /// Of that datacenter.
+    /// A rack of `datacenter`.
     pub rack: Option<String>,
     pub token_aware: bool,
-    /// Whether nodes of other datacenters are asked when none of the preferred one is left.
+    /// Whether nodes of other datacenters are tried when no node of the preferred one is left.
     pub datacenter_failover: bool,
     pub shuffle_replicas: bool,
     pub latency: Option<Latency>,
-    /// No other node is asked; empty for any.
+    /// The only nodes that requests go to. Empty for all nodes.
     pub allowed: Vec<Allowed>,
 }
 
@@ -106,20 +106,20 @@ impl Default for Balancing {
     }
 }
 
-/// When a node is too slow to be asked first.
+/// When a node is too slow to be tried first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
-    /// So many times slower than the fastest.
+    /// A node is too slow if it is this many times slower than the fastest.
     pub exclusion_threshold: f64,
-    /// Until it is asked again.
+    /// The time until a slow node is tried again.
     pub retry_period: Duration,
     pub update_rate: Duration,
     pub minimum_measurements: usize,
-    /// How fast the weight of old measurements falls.
+    /// How fast the weight of old measurements decreases.
     pub scale: Duration,
 }
 
-/// A node by its address, at any port or at one.
+/// A node by its address, at any port or at one port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowed {
     pub ip: IpAddr,
@@ -134,7 +134,7 @@ impl Allowed {
 }
 
 impl Balancing {
-    /// Must run on the runtime: latencies are looked at by a task.
+    /// Must run on the runtime, because latency awareness spawns a task.
     fn policy(&self) -> Arc<dyn LoadBalancingPolicy> {
         let mut builder = DefaultPolicy::builder()
             .token_aware(self.token_aware)
@@ -163,7 +163,7 @@ impl Balancing {
     }
 }
 
-/// Asks none but some nodes, in the order of another policy.
+/// Sends requests only to the allowed nodes, in the order of another policy.
 #[derive(Debug)]
 struct AllowList {
     allowed: Vec<Allowed>,
@@ -214,7 +214,7 @@ impl LoadBalancingPolicy for AllowList {
     }
 }
 
-/// No connection to any node but these.
+/// Allows connections to these nodes only.
 pub(crate) struct OnlyThese(pub(crate) Vec<Allowed>);
 
 impl HostFilter for OnlyThese {
@@ -225,7 +225,7 @@ impl HostFilter for OnlyThese {
 }
 
 impl Profile {
-    /// The engine's form. Must run on the runtime.
+    /// The ScyllaDB driver's form of this profile. Must run on the runtime.
     pub(crate) fn handle(&self) -> ExecutionProfileHandle {
         ExecutionProfile::builder()
             .consistency(self.consistency.into())
@@ -266,7 +266,7 @@ impl Profiles {
         self.named.get(name)
     }
 
-    /// What holds for a request with these options.
+    /// The profile of this name. Without a name, or if there is none of this name, the default.
     pub(crate) fn of(&self, name: Option<&str>) -> &Profile {
         name.and_then(|name| self.get(name)).map_or(&self.default, |named| &named.profile)
     }

@@ -1,4 +1,4 @@
-//! The thread that drives all connections.
+//! The I/O thread, which drives all connections.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -14,10 +14,11 @@ use tokio::sync::Notify;
 
 use crate::lanes::{Job, Lanes, Sending};
 
-/// How long the thread gets to drop what is left, and blocking work (name look-ups) to return.
+/// How long a shutdown waits for the remaining tasks to be dropped, and for blocking work (name
+/// look-ups) to return.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often a drain looks whether everything has ended.
+/// The interval at which [`Runtime::drain`] checks whether everything has ended.
 const DRAIN_POLL: Duration = Duration::from_millis(2);
 
 enum Work {
@@ -25,15 +26,16 @@ enum Work {
     Request(Job),
 }
 
-/// One thread, `turbocql-io`, on which every connection, timer and request lives; more threads
-/// beside it when asked for. Clones share it; the last one to go ends it.
+/// The I/O thread, `turbocql-io`. Every connection, timer and request lives on it. A runtime with
+/// several workers runs them on the threads `turbocql-worker` instead. Clones share the threads;
+/// dropping the last clone ends them.
 #[derive(Clone)]
 pub struct Runtime(Arc<Inner>);
 
 struct Inner {
     shared: Arc<Shared>,
     thread: Mutex<Option<Thread>>,
-    /// The process that has the thread: after a fork, the child has none.
+    /// The id of the process that has the thread. After a fork, the child process does not have it.
     process: u32,
 }
 
@@ -43,35 +45,37 @@ struct Thread {
 }
 
 struct Shared {
-    /// Submitted and not yet begun.
+    /// Work that is submitted and not yet begun.
     queue: Mutex<Vec<Work>>,
     lanes: Lanes,
-    /// Whether there is anything in the queue, for those who only look.
+    /// Whether the queue has entries. It is read without locking the queue.
     waiting: AtomicBool,
-    /// Rung when the queue is to be looked at: one wake of the thread per burst.
+    /// Notified when the queue must be checked: one wake of the thread per burst.
     bell: Notify,
-    /// Whether the thread must be woken to look: while it works, it looks by itself. Always so with
-    /// several threads.
+    /// Whether the thread must be woken to check the queue. While the thread works, it checks the
+    /// queue by itself. With several threads, this is always true.
     asleep: AtomicBool,
     several: bool,
     closed: AtomicBool,
     in_flight: AtomicUsize,
-    /// Until when submissions may be held back, in nanoseconds since it began; 0 for never.
+    /// Until when submissions may be held back, in nanoseconds since `began`. 0 if they may not be.
     hold_until: AtomicU64,
     began: Instant,
 }
 
-/// Somebody outside who is told once that there is news, however much of it there is.
+/// Wakes a consumer of completions outside this crate, such as an event loop. One wake stands for
+/// any number of completions.
 pub trait Wake: Send + Sync {
     fn wake(&self);
 }
 
 thread_local! {
-    /// Set on the one thread of a runtime: whom it has to wake when it is through with what has
-    /// just come.
+    /// The wakes that the I/O thread makes at the end of the current burst. Set only on the thread
+    /// of a runtime that has one thread.
     static NEWS: RefCell<Option<Arc<News>>> = const { RefCell::new(None) };
 }
 
+/// The wakes that are collected during a burst.
 #[derive(Default)]
 struct News {
     of: Mutex<Vec<Arc<dyn Wake>>>,
@@ -83,10 +87,10 @@ impl News {
         self.of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Stands at the end of the line of what is ready to run: by the time it gets its turn, all that
-    /// came with the same read of a connection has been worked on.
+    /// Makes the wakes. Runs last in tokio's ready queue, so that one socket read causes one wake.
     ///
-    /// Then it looks once whether something was held back from this thread and forgotten.
+    /// [`LOOK`] later, it checks the queue once for submissions that another thread has held back
+    /// and not released.
     async fn spread(self: Arc<Self>, shared: Arc<Shared>) {
         let mut whom = Vec::new();
         let mut look = pin!(tokio::time::sleep(Duration::ZERO));
@@ -106,7 +110,8 @@ impl News {
                     }
                 }
                 () = &mut look, if armed => {
-                    // Other answers have been handed over since: once more, later.
+                    // More answers may have been handed over since, and submissions held back after
+                    // them: then check again, `LOOK` later.
                     armed = shared.may_hold();
                     if armed {
                         look.as_mut().reset(tokio::time::Instant::now() + LOOK);
@@ -119,7 +124,8 @@ impl News {
     }
 }
 
-/// Wakes somebody: soon, if this is the thread of a runtime and more may be coming; or at once.
+/// Calls `whom.wake()`. On the I/O thread of a runtime that has one thread, it does this at the end
+/// of the burst, because more completions may follow. On any other thread it does this at once.
 pub fn wake_soon(whom: Arc<dyn Wake>) {
     let now = NEWS.with_borrow(|news| {
         let Some(news) = news else { return Some(whom) };
@@ -132,18 +138,19 @@ pub fn wake_soon(whom: Arc<dyn Wake>) {
     }
 }
 
-/// Stops a submitted task.
+/// Aborts a submitted task.
 pub struct TaskHandle(AbortHandle);
 
 impl TaskHandle {
-    /// Drops the future as soon as the I/O thread gets to it; no effect once it has finished.
+    /// Makes the I/O thread drop the future when it next runs the task. Has no effect on a finished
+    /// task.
     pub fn abort(&self) {
         self.0.abort();
     }
 }
 
 impl Runtime {
-    /// `workers` threads share the load; one is the fastest for most programs.
+    /// Starts a runtime whose load `workers` threads share. One is the fastest for most programs.
     pub fn start(workers: usize) -> std::io::Result<Runtime> {
         let several = workers > 1;
         if several {
@@ -177,9 +184,10 @@ impl Runtime {
             let shared = Arc::clone(&shared);
             move || {
                 runtime.block_on(Arc::clone(&shared).live());
-                // Not a plain drop: that would wait for a name look-up that never returns.
+                // A plain drop of the runtime would wait for a name look-up that never returns.
                 runtime.shutdown_timeout(GRACE);
-                // Whoever could wake an idle lane holds the runtime, whose hooks hold what is shared.
+                // Breaks a cycle of references: the waker of an idle lane refers to the runtime,
+                // the runtime's park hooks refer to `shared`, and `shared` refers to the lanes.
                 shared.lanes.clear();
                 drop(end);
             }
@@ -188,24 +196,23 @@ impl Runtime {
         Ok(Runtime(Arc::new(Inner { shared, thread, process: std::process::id() })))
     }
 
-    /// Starts `future` on the I/O thread. Once the runtime is shut down, the future is dropped at
-    /// once, unpolled.
+    /// Starts `future` on the I/O thread. After a shutdown the future is dropped at once, unpolled.
     ///
-    /// When it panics, it is dropped and nothing else suffers: whoever waits for it must take
-    /// notice of its sink being dropped.
+    /// If the future panics, it is dropped, and other tasks are not affected. Code that waits for
+    /// its result must notice that the future's sink was dropped.
     pub fn submit(&self, future: impl Future<Output = ()> + Send + 'static) -> TaskHandle {
         let shared = &self.0.shared;
         let (future, abort) = abortable(future);
         let counted = InFlight::begin(shared);
         self.push(Work::Task(Box::pin(async move {
-            // Aborted or done: either way the future is gone before it stops counting.
+            // Aborted or finished, the future is dropped before `counted` is.
             let _ = future.await;
             drop(counted);
         })));
         TaskHandle(abort)
     }
 
-    /// Sends a request from the I/O thread.
+    /// Queues a request, which is sent from the I/O thread.
     pub fn send(&self, sending: Arc<dyn Sending>) {
         self.0.shared.in_flight.fetch_add(1, Ordering::AcqRel);
         self.push(Work::Request(Job::new(sending)));
@@ -214,7 +221,8 @@ impl Runtime {
     fn push(&self, work: Work) {
         let shared = &self.0.shared;
         let mut queue = shared.queue();
-        // Under the lock: the thread empties the queue for good after closing it.
+        // Checked under the lock: after `closed` is set, the thread empties the queue for the last
+        // time.
         if shared.closed.load(Ordering::Acquire) {
             drop(queue);
             shared.refuse(work);
@@ -230,25 +238,27 @@ impl Runtime {
         }
     }
 
-    /// From here on, what this thread submits need not wake an I/O thread that has just handed over
-    /// answers: until [`Runtime::release`], and for a moment only, after which the I/O thread looks
-    /// by itself. Whatever keeps this thread from its release, nothing waits for long.
+    /// Holds back this thread's submissions until [`Runtime::release`]: they do not wake an I/O
+    /// thread that has handed over answers within the last 500 us. Such an I/O thread checks the
+    /// queue by itself, 1 ms after it has handed over answers. So no submission waits for long,
+    /// even if this thread blocks before its release.
     pub fn hold() {
         HELD.with_borrow_mut(|held| {
             held.get_or_insert_default();
         });
     }
 
-    /// Wakes the I/O thread that this thread holds back something from.
+    /// Ends a [`Runtime::hold`]: wakes the I/O thread if submissions to it were held back.
     pub fn release() {
         if let Some(Held { of: Some(shared), .. }) = HELD.take() {
             shared.ring();
         }
     }
 
-    /// Called when a round of the loop is over that began with a [`Runtime::hold`]. True when it is to
-    /// be called once more, after the next one: nothing was submitted, so what ran may only have let
-    /// others run, through a semaphore or a queue. Otherwise releases.
+    /// Called at the end of a round of the event loop that began with a [`Runtime::hold`]. Returns
+    /// true if it must be called once more, after the next round: if nothing was submitted, the
+    /// tasks that ran may have let other tasks run, through a semaphore or a queue. Otherwise it
+    /// releases.
     pub fn end_round() -> bool {
         let again = HELD.with_borrow_mut(|held| held.as_mut().is_some_and(Held::waits));
         if !again {
@@ -257,12 +267,13 @@ impl Runtime {
         again
     }
 
-    /// Tasks submitted and not finished.
+    /// The number of tasks and requests that are submitted and not finished.
     pub fn in_flight(&self) -> usize {
         self.0.shared.in_flight.load(Ordering::Acquire)
     }
 
-    /// Waits on the I/O thread until the task that calls it is the only one left, `limit` at most.
+    /// Waits until the calling task is the only one in flight, for `limit` at most. Must run on the
+    /// I/O thread.
     pub async fn drain(&self, limit: Duration) {
         let _ = tokio::time::timeout(limit, async {
             while self.in_flight() > 1 {
@@ -272,18 +283,18 @@ impl Runtime {
         .await;
     }
 
-    /// Ends the thread and drops what is left on it. Waits for that a few seconds at most; does
-    /// nothing the second time.
+    /// Ends the thread and drops the tasks that are left on it. Waits for this for 2 s at most. A
+    /// second call does nothing.
     ///
-    /// In a forked child there is no thread to end and a lock may be held for ever: there this
-    /// only refuses further tasks.
+    /// In a forked child process the thread does not exist, and a lock may be held for ever. There,
+    /// this function only makes the runtime refuse further tasks.
     pub fn shutdown(&self) {
         self.0.shutdown();
     }
 }
 
-/// Whether so many threads can be made beside each other: the library that makes the workers panics
-/// where one cannot be, and then waits for the others for ever.
+/// Checks that `count` threads and one more can exist at the same time. If tokio cannot make one of
+/// its workers, it panics, and then waits for the other workers for ever.
 fn try_threads(count: usize) -> std::io::Result<()> {
     let (go, wait) = mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));
@@ -315,10 +326,10 @@ impl Inner {
         let thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let Some(Thread { handle, ended }) = thread else { return };
         if handle.thread().id() == thread::current().id() {
-            // The last clone was dropped by a task: the thread ends after it, by itself.
+            // A task dropped the last clone. The thread ends by itself after that task.
             return;
         }
-        // The sender is dropped when the thread is through: nothing is ever received.
+        // Nothing is ever sent: the thread drops the sender at its end.
         if ended.recv_timeout(GRACE * 2) == Err(mpsc::RecvTimeoutError::Disconnected) {
             let _ = handle.join();
         }
@@ -329,7 +340,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.shutdown();
         if std::process::id() != self.process {
-            // Detaching a thread that this process does not have is better not tried.
+            // Dropping the handle would detach a thread that this process does not have.
             let thread = self.thread.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
             std::mem::forget(thread.take());
         }
@@ -341,7 +352,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Wakes the thread to look at the queue, unless it will look by itself.
+    /// Wakes the thread to check the queue, unless the thread will check it by itself.
     fn ring(&self) {
         if self.several || self.asleep.swap(false, Ordering::SeqCst) {
             self.bell.notify_one();
@@ -357,18 +368,19 @@ impl Shared {
         self.hold_until.store(until, Ordering::SeqCst);
     }
 
-    /// Whether the thread is going to look by itself, soon.
+    /// Whether the thread will soon check the queue by itself.
     fn may_hold(&self) -> bool {
         self.nanoseconds() < self.hold_until.load(Ordering::SeqCst)
     }
 
-    /// The thread has nothing to do: from here on it must be woken, unless there is something.
+    /// Called before the thread parks: from here on it must be woken. If the queue has entries, the
+    /// thread does not park.
     fn lie_down(&self) {
         self.asleep.store(true, Ordering::SeqCst);
         self.look();
     }
 
-    /// On the thread itself: sees to it that what waits is begun.
+    /// Wakes [`Shared::serve`] if the queue has entries. Called on the thread itself.
     fn look(&self) {
         if self.waiting.load(Ordering::SeqCst) {
             self.bell.notify_one();
@@ -381,7 +393,8 @@ impl Shared {
             NEWS.set(Some(Arc::clone(&news)));
             tokio::spawn(news.spread(Arc::clone(&self)));
         }
-        // A task of its own: what wakes it before the thread lies down keeps the thread up.
+        // `serve` is a task of its own: if `lie_down` wakes it, tokio runs it instead of parking
+        // the thread.
         let _ = tokio::spawn(self.serve()).await;
         if let Some(news) = NEWS.take() {
             let unspread = std::mem::take(&mut *news.lock());
@@ -389,7 +402,7 @@ impl Shared {
         }
     }
 
-    /// Begins what is submitted until the runtime is closed.
+    /// Begins submitted work, until the runtime is closed.
     async fn serve(self: Arc<Self>) {
         let mut burst = Vec::new();
         while !self.closed.load(Ordering::Acquire) {
@@ -426,10 +439,10 @@ impl Shared {
         }
     }
 
-    /// Something is in flight no more.
+    /// One task or request is no longer in flight.
     fn ended(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
-        // A thread that never rests must look at times.
+        // A thread that is always busy never parks, so it checks the queue here too.
         if !self.several {
             self.look();
         }
@@ -437,34 +450,36 @@ impl Shared {
 }
 
 thread_local! {
-    /// What this thread has submitted since [`Runtime::hold`].
+    /// What this thread has submitted since [`Runtime::hold`]. `None` if nothing is held back.
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// Submissions whose thread is still to be woken.
+/// Submissions for which an I/O thread has not been woken yet.
 #[derive(Default)]
 struct Held {
     of: Option<Arc<Shared>>,
     submissions: usize,
-    /// A round has gone by without any.
+    /// A round has passed without a submission.
     waited: bool,
 }
 
-/// So many submissions may wait for the end of the burst that they are made in.
+/// Every 32nd submission of a burst wakes the I/O thread. The others may wait for the end of the
+/// burst.
 const MOST_HELD: usize = 32;
 
-/// How long after it has handed over answers the I/O thread need not be woken, and how much later it
-/// looks whether somebody has relied on that.
+/// For this long after it has handed over answers, the I/O thread need not be woken.
 const HOLD: Duration = Duration::from_micros(500);
+/// This long after it has handed over answers, the I/O thread checks the queue for submissions that
+/// did not wake it.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Held {
-    /// Whether another round may bring the first submission.
+    /// Whether to wait one more round for the first submission. True at most once.
     fn waits(&mut self) -> bool {
         self.submissions == 0 && !std::mem::replace(&mut self.waited, true)
     }
 
-    /// Whether a submission may wait.
+    /// Counts a submission. Returns whether it may wait.
     fn keep(&mut self, shared: &Arc<Shared>) -> bool {
         self.submissions += 1;
         if self.submissions.is_multiple_of(MOST_HELD) || !shared.may_hold() {
@@ -478,7 +493,7 @@ impl Held {
     }
 }
 
-/// Counts a task for as long as it lives, however it ends.
+/// Counts a task as in flight until it is dropped, however it ends.
 struct InFlight(Arc<Shared>);
 
 impl InFlight {

@@ -1,6 +1,7 @@
-//! Where our bytes meet the engine: rows on the way out, pages on the way in.
+//! The seam between the codec's bytes and the ScyllaDB driver: rows on the way out, pages on the
+//! way in.
 //!
-//! The only place that knows both sides' idea of a row.
+//! Only this module knows how both sides represent a row.
 
 use std::fmt;
 
@@ -18,7 +19,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::session::Response;
 use crate::statement::PagingState;
 
-/// A row of encoded cells, as the engine wants to be given one.
+/// A row of encoded cells that the ScyllaDB driver can write.
 pub(crate) struct EncodedRow<'a>(pub(crate) RowRef<'a>);
 
 impl SerializeRow for EncodedRow<'_> {
@@ -61,7 +62,7 @@ impl fmt::Display for WrongCount {
 
 impl std::error::Error for WrongCount {}
 
-/// The rows of an arena as the values of a batch: row `i` for statement `i`.
+/// The rows of an arena as the values of a batch: row `i` belongs to statement `i`.
 pub(crate) struct ArenaRows(pub(crate) RowBuffer);
 
 pub(crate) struct ArenaRowsIter<'a> {
@@ -103,7 +104,7 @@ impl<'a> BatchValuesIterator<'a> for ArenaRowsIter<'a> {
     }
 }
 
-/// The engine's answer as ours; `recent` knows the columns that are likely.
+/// Converts the ScyllaDB driver's result to a [`Response`]. `recent` caches the likely columns.
 pub(crate) fn response(
     result: QueryResult,
     next: Option<PagingState>,
@@ -128,9 +129,9 @@ pub(crate) fn response(
     Ok(response)
 }
 
-/// The bytes of all rows, as they came.
+/// The bytes of all rows, as they arrived.
 ///
-/// The engine hands out cells only; but each cell knows the block it was cut from.
+/// The ScyllaDB driver hands out cells only, but each cell refers to the block that it is part of.
 fn rows_block(result: &QueryRowsResult) -> Result<Bytes, String> {
     let size = result.rows_bytes_size();
     let cells = result.rows_num().saturating_mul(result.column_specs().len());
@@ -142,16 +143,16 @@ fn rows_block(result: &QueryRowsResult) -> Result<Bytes, String> {
             let cell = cell.map_err(|error| error.to_string())?;
             if let Some(slice) = cell.slice {
                 let block = slice.as_original_frame_bytes();
-                // Should a later engine cut its slices from something larger, copy.
+                // Later releases of the driver may cut their slices from a larger block: then copy.
                 return if block.len() == size { Ok(block.clone()) } else { reframed(result) };
             }
         }
     }
-    // Only nulls, every one of them read above.
+    // All cells are null; each was read above.
     Ok(Bytes::from(wire::NULL.to_be_bytes().repeat(cells)))
 }
 
-/// The rows block, put together again cell by cell.
+/// The block of rows, copied cell by cell.
 fn reframed(result: &QueryRowsResult) -> Result<Bytes, String> {
     let mut out = Vec::with_capacity(result.rows_bytes_size());
     for row in result.rows::<ColumnIterator>().map_err(|error| error.to_string())? {

@@ -1,4 +1,4 @@
-//! A connection to a cluster, and what can be asked of it.
+//! A session with a cluster, and the requests that it sends.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -19,8 +19,8 @@ use crate::profile::Profiles;
 use crate::seam::{self, ArenaRows};
 use crate::statement::{BatchEntry, BatchKind, PagingState, Prepared, RequestOptions};
 
-/// An open session. Clones share it; it closes when the last one goes, and with it every
-/// connection.
+/// An open session. Clones share it. Dropping the last clone closes the session and all of its
+/// connections.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
@@ -28,29 +28,31 @@ struct Inner {
     engine: scylla::client::session::Session,
     profiles: Arc<Profiles>,
     page_size: i32,
-    /// The keyspace in use. The engine keeps one too, but sets it before it has tried.
+    /// The keyspace in use. The ScyllaDB driver keeps one too, but its own method for changing it
+    /// sets it before the server has accepted it.
     keyspace: Mutex<Option<String>>,
     preparing: Merge<Result<Arc<Prepared>, EngineError>>,
-    /// Columns of results of statements that were not prepared.
+    /// The columns of recent results of unprepared statements and batches.
     recent: RecentColumns,
 }
 
-/// What a request came back with. Nothing in it is decoded.
+/// The response to a request. No value in it is decoded.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// The rows, for a statement that has a result.
+    /// The rows; `None` for a statement without a result.
     pub page: Option<Page>,
-    /// Where the next page begins, if there is one.
+    /// Where the next page begins; `None` if there is none.
     pub next: Option<PagingState>,
     pub warnings: Vec<String>,
     pub tracing_id: Option<[u8; 16]>,
-    /// The node that answered.
+    /// The coordinator: the node that answered.
     pub coordinator: Option<SocketAddr>,
 }
 
 impl Session {
-    /// Connects, within [`Config::connect_timeout`]. Must run on a [`Runtime`](crate::Runtime):
-    /// the connections live there from then on.
+    /// Connects, within [`Config::connect_timeout`], and then uses the keyspace, within the timeout
+    /// of the default profile. Must run on a [`Runtime`](crate::Runtime), on which the connections
+    /// then live.
     pub async fn connect(config: Config) -> Result<Session, EngineError> {
         let engine = connect::connect(&config).await?;
         let session = Session(Arc::new(Inner {
@@ -67,8 +69,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Has the server prepare `text`, within the timeout of `options`. Nothing is cached here, but
-    /// concurrent calls with one text share one round trip.
+    /// Prepares `text` on the server, within the timeout of `options`. Nothing is cached here, but
+    /// concurrent calls with the same text share one round trip.
     pub async fn prepare(
         &self,
         text: &str,
@@ -80,7 +82,7 @@ impl Session {
             Ok(Arc::new(Prepared::new(prepared, &inner.profiles)?))
         };
         let prepared = inner.preparing.run(text, work);
-        // The engine itself sets no limit, and waits for the slowest node.
+        // The ScyllaDB driver sets no time limit, and waits for the slowest node.
         let limit = inner.profiles.of(options.profile.as_deref()).timeout;
         match options.timeout.unwrap_or(limit) {
             None => prepared.await,
@@ -90,8 +92,8 @@ impl Session {
         }
     }
 
-    /// Executes a prepared statement with the one row in `rows`. A statement that has a result
-    /// comes back page by page, from `paging` on; unless pages are turned off.
+    /// Executes a prepared statement with the only row of `rows`. A result arrives page by page,
+    /// beginning at `paging`, unless paging is off.
     pub async fn execute(
         &self,
         prepared: &Arc<Prepared>,
@@ -102,7 +104,8 @@ impl Session {
         self.execute_noting(prepared, rows, options, paging, &mut Attempts::idle()).await
     }
 
-    /// The same, noting what happens in `attempts`, which may be used again afterwards.
+    /// Like [`Session::execute`]. It records the attempts in `attempts`, which can be used again
+    /// afterwards.
     pub(crate) async fn execute_noting(
         &self,
         prepared: &Arc<Prepared>,
@@ -122,7 +125,7 @@ impl Session {
             return Err(EngineError::new(ErrorKind::Config, message));
         }
         let engine = &self.0.engine;
-        // A statement without a result needs no page: that is one field less to send, and to read.
+        // A statement without a result needs no page size: one field less to send and to read.
         let paged = paging.is_some() || prepared.has_result();
         let answer = match self.page_size(options, &paging)?.filter(|_| paged) {
             Some(page_size) => {
@@ -137,7 +140,7 @@ impl Session {
         answered("executing", answer, attempts, &prepared.recent)
     }
 
-    /// Executes a text as it is, unprepared and without values.
+    /// Executes a CQL text unprepared and without values.
     pub async fn query(
         &self,
         text: &str,
@@ -179,8 +182,8 @@ impl Session {
         Ok(response)
     }
 
-    /// Executes statements together: row `i` of `values` is for statement `i`, an empty one for
-    /// a text. Routed by the first statement's partition key.
+    /// Executes a batch. Row `i` of `values` belongs to statement `i`; for a text it is empty. The
+    /// batch is routed by the partition key of the first statement.
     pub async fn batch(
         &self,
         kind: BatchKind,
@@ -202,8 +205,8 @@ impl Session {
         answered("executing a batch", answer, &attempts, &self.0.recent)
     }
 
-    /// Makes `name` the keyspace of every connection, present and future. A name that is not case
-    /// sensitive is taken in lower case, as CQL takes it.
+    /// Makes `name` the keyspace of all present and future connections. Unless `case_sensitive` is
+    /// true, the name is converted to lower case, as in CQL.
     pub async fn use_keyspace(&self, name: &str, case_sensitive: bool) -> Result<(), EngineError> {
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || name.len() > 48 || !name.chars().all(legal) {
@@ -212,8 +215,8 @@ impl Session {
             return Err(EngineError::new(ErrorKind::Config, message));
         }
         let name = if case_sensitive { name.to_owned() } else { name.to_ascii_lowercase() };
-        // As a statement, and not by the engine's own method: that one remembers the name before
-        // it has tried it, and a name that does not exist then breaks every later connection.
+        // Sent as a statement, because the ScyllaDB driver's own method keeps the name before the
+        // server has accepted it. A name that does not exist then breaks every later connection.
         let (doing, text) = (format!("using keyspace \"{name}\""), format!("USE \"{name}\""));
         self.run_text(&doing, &text, &RequestOptions::default(), None).await.map(drop)
     }
@@ -223,12 +226,12 @@ impl Session {
         self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// Whether there is a profile of this name.
+    /// Whether the session has a profile of this name.
     pub fn has_profile(&self, name: &str) -> bool {
         self.0.profiles.get(name).is_some()
     }
 
-    /// A `USE` among the queries has changed the engine's keyspace.
+    /// Copies the ScyllaDB driver's keyspace, which a `USE` among the queries changes.
     fn note_keyspace(&self) {
         let Some(theirs) = self.0.engine.get_keyspace() else { return };
         let mut ours = self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -237,7 +240,7 @@ impl Session {
         }
     }
 
-    /// How many rows a page has, `None` when there are to be no pages.
+    /// The number of rows per page; `None` if paging is off.
     fn page_size(
         &self,
         options: &RequestOptions,
@@ -262,7 +265,7 @@ impl Session {
 
 type Answer = (scylla::response::query_result::QueryResult, PagingStateResponse);
 
-/// The engine's answer to a request as ours, or why there is none.
+/// Converts the ScyllaDB driver's answer to a [`Response`], or its error to an [`EngineError`].
 fn answered(
     doing: &str,
     answer: Result<Answer, scylla::errors::ExecutionError>,
@@ -275,7 +278,8 @@ fn answered(
         PagingStateResponse::NoMorePages => None,
     };
     seam::response(result, next, recent).map_err(|error| EngineError {
-        // The answer makes no sense, but it was one.
+        // The server has answered, so it may have applied the request, although the answer cannot
+        // be read.
         may_have_applied: attempts.effect() != Effect::Reads,
         attempts: Some(attempts.count()),
         coordinator: attempts.node().map(|node| node.to_string()),
@@ -287,7 +291,8 @@ fn start(paging: Option<PagingState>) -> scylla::response::PagingState {
     paging.map_or_else(scylla::response::PagingState::start, PagingState::into_engine)
 }
 
-/// A text with values would be prepared anew by the engine, every time.
+/// Checks that each statement has a row with the right number of values. A text must have none:
+/// the ScyllaDB driver would prepare a text with values again for every batch.
 fn check_batch(statements: &[BatchEntry], values: &RowBuffer) -> Result<(), EngineError> {
     let refuse = |message| Err(EngineError::new(ErrorKind::Encode, message));
     if statements.len() != values.len() {

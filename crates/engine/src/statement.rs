@@ -1,4 +1,4 @@
-//! What a request consists of: a statement, options, and where to go on reading.
+//! The parts of a request: a statement, options, and a paging state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use crate::error::{EngineError, ErrorKind, encoding};
 use crate::profile::Profiles;
 use crate::seam::EncodedRow;
 
-/// A statement known to the server.
+/// A prepared statement.
 #[derive(Debug)]
 pub struct Prepared {
     inner: PreparedStatement,
     markers: Arc<[Column]>,
     partition_key: Box<[usize]>,
     result_columns: Arc<[Column]>,
-    /// What it answers with: usually the above, but an `ALTER TABLE` may have come in between,
-    /// and a conditional update says only with each answer what it is made of.
+    /// The columns of recent answers. Usually they are `result_columns`. They differ after an
+    /// `ALTER TABLE`; and a conditional update describes its columns only in each answer.
     pub(crate) recent: RecentColumns,
     pub(crate) effect: Effect,
 }
@@ -64,19 +64,19 @@ impl Prepared {
         self.inner.get_statement()
     }
 
-    /// What the values of a row are for, in order.
+    /// The bind markers, in the order of a row's values.
     pub fn markers(&self) -> &Arc<[Column]> {
         &self.markers
     }
 
-    /// The markers that make up the partition key, in its order. Empty when not all of it is
-    /// bound: then requests go to any node.
+    /// The indexes of the partition key's bind markers, in the order of the key. Empty if not all
+    /// of the key is bound: then requests go to any node.
     pub fn partition_key(&self) -> &[usize] {
         &self.partition_key
     }
 
-    /// The result's columns as the server described them when it prepared the statement; none
-    /// for a statement without a result, and for a conditional update on Cassandra.
+    /// The result's columns, as the server described them when it prepared the statement. Empty for
+    /// a statement without a result, and for a conditional update on Cassandra.
     pub fn result_columns(&self) -> Arc<[Column]> {
         Arc::clone(&self.result_columns)
     }
@@ -85,7 +85,7 @@ impl Prepared {
         !self.result_columns.is_empty()
     }
 
-    /// The token that a request with these values is routed by.
+    /// The token by which a request with these values is routed.
     pub fn token(&self, row: RowRef<'_>) -> Option<i64> {
         let token = self.inner.calculate_token(&EncodedRow(row)).ok()??;
         Some(token.value())
@@ -103,14 +103,14 @@ impl Prepared {
         self.markers.first().or(self.result_columns.first())
     }
 
-    /// The engine's own handle, for a batch.
+    /// The ScyllaDB driver's prepared statement, for a batch.
     pub(crate) fn handle(&self) -> PreparedStatement {
         self.inner.clone()
     }
 
-    /// One request: the statement, a row of values, and the options that differ from those of the
-    /// session, whose profiles they may name.
-    /// What becomes of it is noted in `attempts`.
+    /// Makes one request of the statement, a row of values, and the options that differ from the
+    /// session's. `options` may name one of `profiles`. The attempts of the request are recorded in
+    /// `attempts`.
     pub(crate) fn bind(
         &self,
         row: RowRef<'_>,
@@ -126,29 +126,29 @@ impl Prepared {
     }
 }
 
-/// What differs from the session's configuration for one request.
+/// The options of one request that differ from the session's configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestOptions {
     pub consistency: Option<Consistency>,
     pub serial_consistency: Option<SerialConsistency>,
-    /// `Some(None)` waits for ever.
+    /// `Some(None)` means no time limit.
     pub timeout: Option<Option<Duration>>,
-    /// Below one, the result comes in one piece.
+    /// Rows per page. Below 1, the result is not paged.
     pub page_size: Option<i32>,
     /// Microseconds since the epoch.
     pub timestamp: Option<i64>,
-    /// Whether it may be sent again although it may have been applied. Unless told otherwise,
-    /// only what reads is.
+    /// Whether the request may be sent again although it may have been applied. By default, only
+    /// statements that read are idempotent.
     pub idempotent: Option<bool>,
     pub tracing: Option<bool>,
-    /// A profile of the session's.
+    /// The name of a profile of the session.
     pub profile: Option<Arc<str>>,
-    /// Where the result begins: not at its first row.
+    /// Where the result begins, if not at its first row.
     pub paging: Option<PagingState>,
 }
 
 impl RequestOptions {
-    /// These, and where they say nothing, others.
+    /// These options. An option that is not set here is taken from `others`.
     pub fn over(&self, others: &RequestOptions) -> RequestOptions {
         RequestOptions {
             consistency: self.consistency.or(others.consistency),
@@ -189,7 +189,7 @@ impl RequestOptions {
             request.serial_consistency(consistency);
         }
         if let Some(timeout) = self.timeout {
-            // `None` would mean the session's; the longest there is never comes.
+            // The setter takes `None` for the session's timeout. `Duration::MAX` never passes.
             request.timeout(timeout.unwrap_or(Duration::MAX));
         }
         if self.timestamp.is_some() {
@@ -202,7 +202,8 @@ impl RequestOptions {
     }
 }
 
-/// The setters that the engine's three kinds of request share by name only.
+/// The setters that the ScyllaDB driver's three kinds of request have by the same names, without
+/// a trait in common.
 pub(crate) trait Configure {
     fn history_listener(&mut self, attempts: Arc<Attempts>);
     fn idempotent(&mut self, idempotent: bool);
@@ -259,7 +260,8 @@ macro_rules! configure {
 
 configure!(BoundStatement, Statement, Batch);
 
-/// Where a result goes on: opaque bytes, good in any session and any process.
+/// The place where a result continues. The bytes are opaque, and valid in any session and any
+/// process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PagingState(Arc<[u8]>);
 
@@ -281,12 +283,12 @@ impl PagingState {
     }
 }
 
-/// What a batch promises.
+/// The guarantee of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BatchKind {
-    /// All statements are applied in the end, or none.
+    /// Eventually all statements are applied, or none.
     Logged,
-    /// No promise beyond a partition.
+    /// No guarantee beyond a partition.
     Unlogged,
     /// Counter updates, which cannot be replayed.
     Counter,
@@ -306,6 +308,6 @@ impl BatchKind {
 #[derive(Clone, Debug)]
 pub enum BatchEntry {
     Prepared(Arc<Prepared>),
-    /// Without values.
+    /// A CQL text without values.
     Text(String),
 }

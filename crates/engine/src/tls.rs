@@ -1,4 +1,4 @@
-//! Encrypted connections: what is trusted, who we are, and whom a certificate must be good for.
+//! TLS: trusted authorities, the client's certificate, and verification of the nodes' certificates.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,25 +18,25 @@ use crate::error::{EngineError, ErrorKind};
 /// How connections are encrypted. Certificates and keys are PEM.
 #[derive(Clone, Default)]
 pub struct Tls {
-    /// Certificates that others are trusted by; those of the system where there are none.
+    /// The certificates of trusted authorities; `None` for those of the system.
     pub authorities: Option<Vec<u8>>,
-    /// Our own certificate, and those between it and its authority.
+    /// The client's certificate, and those between it and its authority.
     pub certificate: Option<Vec<u8>>,
     pub key: Option<Vec<u8>>,
     pub verify: Verify,
-    /// Names that a node's certificate may be good for, besides the node's address and the names of
-    /// the contact points.
+    /// Names for which a node's certificate may be valid, besides the node's address and the names
+    /// of the contact points.
     pub names: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// The certificate comes from a trusted authority and is good for the node.
+    /// The certificate must come from a trusted authority and be valid for the node.
     #[default]
     Full,
-    /// It comes from a trusted authority.
+    /// The certificate must come from a trusted authority.
     Authority,
-    /// Any certificate will do.
+    /// Any certificate is accepted.
     Nothing,
 }
 
@@ -51,7 +51,7 @@ fn refuse(reason: impl fmt::Display) -> EngineError {
 }
 
 impl Tls {
-    /// The library's form. `contact_points` are `host:port` each.
+    /// The configuration for rustls. `contact_points` are `host:port` each.
     pub(crate) fn client(&self, contact_points: &[String]) -> Result<ClientConfig, EngineError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier = self.verifier(&provider, contact_points)?;
@@ -95,9 +95,9 @@ impl Tls {
         let hosts = contact_points.iter().filter_map(|point| point.rsplit_once(':'));
         let hosts = hosts.map(|(host, _)| host.trim_matches(['[', ']']));
         let mut names = Vec::new();
-        // Addresses among the contact points are the nodes' own, and checked as such.
+        // An address among the contact points is a node's own address, which is checked anyway.
         for host in hosts.filter(|host| host.parse::<IpAddr>().is_err()) {
-            // A name that no certificate can have does no harm here.
+            // A name that no certificate can have is left out.
             names.extend(ServerName::try_from(host.to_owned()));
         }
         for name in &self.names {
@@ -129,7 +129,8 @@ impl Tls {
     }
 }
 
-/// In words that hold nothing of what was read: it may be a key, and in the wrong place.
+/// The reason in words. It contains no part of the text, which may be a private key that was set as
+/// the wrong option.
 fn why_no_pem(error: &pem::Error) -> &'static str {
     match error {
         pem::Error::MissingSectionEnd { .. } => {
@@ -154,8 +155,8 @@ fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
     Ok(found)
 }
 
-/// Takes a certificate that is good for the node's address, or for one of the names that the user
-/// knows the cluster by: nodes are told of by their addresses only.
+/// Accepts a certificate that is valid for the node's address, or for one of the names by which the
+/// user knows the cluster. Nodes announce each other only by address.
 #[derive(Debug)]
 struct NodeVerifier {
     chain: Option<Arc<WebPkiServerVerifier>>,
@@ -188,7 +189,7 @@ impl ServerCertVerifier for NodeVerifier {
             Err(error) if is_about_the_name(&error) => error,
             verified => return verified,
         };
-        // The chain has been looked at by now: a name is all that is missing.
+        // The chain is verified by now. Only the name does not match.
         if self.verify == Verify::Authority {
             return Ok(ServerCertVerified::assertion());
         }

@@ -257,11 +257,12 @@ impl RowPlan {
         self.encode_positional(items.into_iter(), rows)
     }
 
-    /// The position of each column's value in a named tuple that has all columns among its names,
-    /// in any order. `None` for tuples that are bound by position.
+    /// For each column, the position of its value in a named tuple. The names of the tuple must
+    /// include all columns, in any order. `None` for tuples that are bound by position.
     ///
-    /// A named tuple is refused if it has one column's name at another position than the statement,
-    /// and lacks another column's name. Binding it by name or by position would be a guess.
+    /// A named tuple is refused if both hold: it has the name of a column at another position than
+    /// the statement, and it lacks the name of a column. Whether to bind it by name or by position
+    /// would be a guess.
     fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
         let py = values.py();
         let Some(names) = record::names_of(values)? else { return Ok(None) };
@@ -326,14 +327,15 @@ impl RowPlan {
             let value = get(name.bind(py))?;
             missing += usize::from(value.is_none());
             if value.is_none() && self.partition_key.contains(&i) {
-                // For a misspelled name, an error that names the unknown key explains more than one
-                // about the missing value.
+                // If the name is misspelled, an error that names the unknown key explains more than
+                // an error about the missing value.
                 self.check_names(values)?;
             }
             self.encode_marker(i, value, rows)?;
         }
-        // In the common case every marker has a value, and the mapping has no other entries. If
-        // values are missing, it has no other entries as long as the markers used all entries.
+        // The names need no check if every entry of the mapping belongs to a marker. The counts
+        // show this in two cases. Either every marker has a value, and there is one entry per
+        // distinct name. Or all names are distinct, and there is one entry per marker with a value.
         let found = self.columns.len() - missing;
         let alone = self.distinct == self.columns.len() && found == count;
         if (missing == 0 && count == self.distinct) || alone {
@@ -342,8 +344,8 @@ impl RowPlan {
         self.check_names(values)
     }
 
-    /// Binds the fields of an object by name. A missing field is an error, unlike a missing key: it
-    /// shows that the class does not fit the statement, and is no accident of the data.
+    /// Binds the fields of an object by name. A missing key of a mapping leaves its column unset,
+    /// but a missing field is an error: the class does not fit the statement, whatever the data.
     fn encode_attributes(
         &self,
         values: &Bound<'_, PyAny>,
@@ -380,7 +382,7 @@ impl RowPlan {
         Err(Failure::refused("row", reason))
     }
 
-    /// Appends the cell of marker `i`, which is unset if there is no value.
+    /// Appends the cell of marker `i`. Without a value, the cell is unset.
     fn encode_marker(
         &self,
         i: usize,
@@ -424,7 +426,8 @@ fn item_of<'py>(
     mapping: &Bound<'py, PyAny>,
     key: &Bound<'py, PyString>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    // `contains` comes first: a defaultdict, or a wrapper of one, would insert the missing entry.
+    // `contains` is called first, because `get_item` of a defaultdict, or of a wrapper of one,
+    // would insert a missing key.
     if !mapping.contains(key)? {
         return Ok(None);
     }

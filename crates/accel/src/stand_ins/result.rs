@@ -32,7 +32,7 @@ const MOST_PLACES: usize = 16_384;
 /// After 65,536 pages without a plan in a full cache, the cache is cleared.
 const MOST_UNKNOWN: u64 = 4 * MOST_PLACES as u64;
 
-/// Plans that are kept per fingerprint, the last used first.
+/// The maximum number of plans per fingerprint. They are ordered, the most recently used first.
 const MOST_IN_PLACE: usize = 16;
 
 /// Addresses of the client's column lists that were seen once. At 1,024, the set is cleared.
@@ -42,11 +42,12 @@ const MOST_SEEN: usize = 1024;
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ResultPlan {
     epoch: u64,
-    /// The columns as the driver reads their description: (keyspace, table, name, class) each.
+    /// The description of each column as the driver reads it: (keyspace, table, name, class).
     metadata: Py<PyList>,
-    /// None where the original reads every page.
+    /// The readers of the columns; None if the original must read every page.
     columns: Option<Vec<Py<ValueReader>>>,
-    /// For each column that becomes an array of numbers, the bytes of a number.
+    /// The size of a number in bytes, for each column that becomes an array of numbers; None for
+    /// other columns.
     widths: Vec<Option<usize>>,
     atomic: bool,
     has_udts: bool,
@@ -102,8 +103,8 @@ impl ResultPlan {
         self.columns.as_deref().unwrap_or_default()
     }
 
-    /// Whether the client's list of columns, for a result without a description, has the same
-    /// columns.
+    /// Whether `metadata` has the columns of this plan. It is the client's list of columns, for a
+    /// result without a description.
     fn is_of(&self, metadata: &Bound<'_, PyList>) -> bool {
         let own = self.metadata.bind(metadata.py());
         own.len() == metadata.len() && own.iter().zip(metadata).all(|(own, one)| own.is(&one))
@@ -134,13 +135,13 @@ enum Shape {
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct ResultStandIn {
     original: Py<PyAny>,
-    /// Only instances of exactly this class are taken: a subclass may read otherwise.
+    /// Only instances of exactly this class are taken: a subclass may read pages differently.
     class: Py<PyType>,
     /// A function that makes the `ResultPlan` of a list of columns.
     compile: Py<PyAny>,
     /// A function of an encryption policy and a list of columns. For each column it returns None or
-    /// (description, `decrypt`, reader). It returns None for all where the original must read the
-    /// page.
+    /// (description, `decrypt`, reader). If the original must read the page, it returns None
+    /// instead of a sequence.
     encrypted: Py<PyAny>,
     ways: Py<ReadWays>,
     /// Whether a null within a collection is left to the original.
@@ -206,13 +207,13 @@ impl ResultStandIn {
         self.counts.get()
     }
 
-    /// Calls of the original from which a plan was to be learned.
+    /// The number of calls of the original that were made to learn a plan.
     fn learned(&self) -> u64 {
         self.learned.load(Ordering::Relaxed)
     }
 }
 
-/// The bytes of a result's kind, which the driver has read before it calls the method.
+/// The size of a result's kind in bytes. The driver has read it before it calls the method.
 const KIND: usize = 4;
 
 /// The arguments of a call, and the body and position of its buffer.
@@ -229,8 +230,8 @@ struct Call<'a, 'py> {
 }
 
 impl ResultStandIn {
-    /// The result's description (None if it has none) and the plan for its rows; None where no
-    /// current plan is cached.
+    /// Finds the plan for the rows of a result; None if no current plan is cached. The first value
+    /// is the result's description, or None if the result has none.
     fn find<'py>(
         &self,
         head: &Head<'_>,
@@ -280,16 +281,17 @@ impl ResultStandIn {
     fn keep(&self, place: u64, key: Key, plan: Py<ResultPlan>) {
         let mut known = self.known();
         let plans = known.entry(place).or_default();
-        // The dropped plan owns Python objects. They are released after the mutex, since that may
-        // run Python code.
+        // The dropped plan owns Python objects. They are released after the mutex is unlocked,
+        // because their release may run Python code.
         let last = if plans.len() < MOST_IN_PLACE { None } else { plans.pop() };
         plans.insert(0, (key, plan));
         drop(known);
         drop(last);
     }
 
-    /// Whether to learn a plan from this page. Not while the cache is full. For a result without a
-    /// description, only the second time that the client's list of columns is seen.
+    /// Whether to learn a plan from this page. No plan is learned while the cache is full. For a
+    /// result without a description, none is learned when the client's list of columns is seen for
+    /// the first time.
     fn is_worth_it(&self, head: &Head<'_>, place: u64) -> bool {
         if !head.is_described() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -315,7 +317,7 @@ impl ResultStandIn {
         true
     }
 
-    /// Has the original read the page, then caches a plan for its columns.
+    /// Calls the original to read the page, then caches a plan for the page's columns.
     fn learn<'py>(
         &self,
         given: &Call<'_, 'py>,
@@ -344,7 +346,7 @@ impl ResultStandIn {
         Ok(done)
     }
 
-    /// Reads the page natively; None where the original must read it, or raise the error.
+    /// Reads the page natively. Returns None if the original must read it or raise its own error.
     fn read<'py>(
         &self,
         given: &Call<'_, 'py>,
@@ -500,7 +502,7 @@ impl StandIn for ResultStandIn {
             return Ok(None);
         };
         let Ok(head) = Head::parse(result) else { return Ok(None) };
-        // Without columns, the driver takes them from elsewhere.
+        // If the result lists no columns, the driver uses the client's list of columns.
         if !head.is_described() && head.metadata_id().is_some() || head.width() == 0 {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Arenas handed in and not yet sent, and when to ask for more.
+//! The arenas that are handed in and not yet sent, and when to ask for more.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,12 +8,13 @@ use turbocql_codec::{RowBuffer, RowRef};
 
 use super::RowNumbers;
 
-/// Arenas that may be here at a time: one being sent, and one ready to follow it.
+/// The number of arenas to keep here at a time: one whose rows are being sent, and one to follow
+/// it.
 const BACKLOG: usize = 2;
 
 pub(super) struct Intake {
     waiting: Mutex<Waiting>,
-    /// Rung when there is something new to take, or to ask for.
+    /// Notified when an arena is handed in or must be asked for, and when the end is announced.
     pub(super) bell: Notify,
 }
 
@@ -22,9 +23,9 @@ struct Waiting {
     arenas: VecDeque<Arena>,
     current: Option<Arc<Arena>>,
     next_row: usize,
-    /// Asked for and not yet handed in.
+    /// The number of arenas asked for and not yet handed in.
     asked: usize,
-    /// Of those, the ones that the caller has not been told of.
+    /// The part of `asked` that [`Intake::asks`] has not returned yet.
     to_tell: usize,
     finished: bool,
 }
@@ -34,7 +35,7 @@ pub(super) struct Arena {
     numbers: RowNumbers,
 }
 
-/// A row to send next.
+/// A row that was taken to be sent next.
 pub(super) struct Taken {
     arena: Arc<Arena>,
     index: usize,
@@ -42,7 +43,7 @@ pub(super) struct Taken {
 
 pub(super) enum Next {
     Row(Taken),
-    /// Nothing now, but more may come.
+    /// No row now, but more may be handed in.
     Nothing,
     End,
 }
@@ -85,7 +86,7 @@ impl Intake {
         next
     }
 
-    /// How many arenas to ask the caller for. Each is told once.
+    /// The number of arenas to ask the caller for. Each arena is counted in one call only.
     pub(super) fn asks(&self) -> usize {
         std::mem::take(&mut self.waiting().to_tell)
     }
@@ -112,7 +113,7 @@ impl Waiting {
             self.current = self.arenas.pop_front().map(Arc::new);
             self.next_row = 0;
             let begun = self.current.is_some();
-            // Not before anything was handed in: the caller begins unasked.
+            // The first arena is not asked for: the caller hands it in unasked.
             if (ended || begun) && !self.finished {
                 let room = BACKLOG.saturating_sub(self.backlog() + self.asked);
                 self.asked += room;
@@ -133,7 +134,7 @@ impl Taken {
     pub(super) fn number(&self) -> u64 {
         match &self.arena.numbers {
             RowNumbers::From(first) => first + self.index as u64,
-            // A missing number would be the caller's mistake; the position is the best guess.
+            // A missing number is a mistake of the caller. The position is the best substitute.
             RowNumbers::Each(numbers) => {
                 numbers.get(self.index).copied().unwrap_or(self.index as u64)
             }
@@ -176,11 +177,12 @@ mod tests {
         let intake = Intake::new();
         assert!(matches!(intake.take(), Next::Nothing));
         assert_eq!(intake.asks(), 0);
-        // A caller that begins with one is asked for the one to follow it.
+        // A caller that begins with one arena is asked for a second one.
         intake.push(arena(1), RowNumbers::From(0));
         assert!(matches!(intake.take(), Next::Row(_)));
         assert_eq!((intake.asks(), intake.backlog()), (1, 1));
-        // It has not come when the first is used up: there is room for two, one is on its way.
+        // The second has not arrived when the first is used up. There is room for two, and one was
+        // asked for already.
         assert!(matches!(intake.take(), Next::Nothing));
         assert!(matches!(intake.take(), Next::Nothing));
         assert_eq!((intake.asks(), intake.backlog()), (1, 0));

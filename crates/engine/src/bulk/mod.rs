@@ -1,4 +1,4 @@
-//! Many rows through one statement: a window of requests, kept full.
+//! Bulks: one statement executed with many rows, through a window of requests that is kept full.
 
 mod intake;
 mod window;
@@ -15,53 +15,54 @@ use crate::runtime::{Runtime, TaskHandle};
 use crate::session::{Response, Session};
 use crate::statement::{Prepared, RequestOptions};
 
-/// What is to be done with every row.
+/// The statement of a bulk, its options and its limits.
 pub struct BulkPlan {
     pub prepared: Arc<Prepared>,
     pub options: RequestOptions,
-    /// Requests in flight at the same time, at most.
+    /// The maximum number of requests in flight.
     pub concurrency: usize,
-    /// After more failures than this nothing further is sent.
+    /// After more failures than this, no further row is sent.
     pub max_failures: usize,
-    /// Rows that have failed, here or before they came here.
+    /// The number of failed rows. Rows that failed before they were handed in count too.
     pub failures: Arc<AtomicUsize>,
-    /// Whether answers are kept: then none may have a further page.
+    /// Whether responses are kept. If so, none may have a further page.
     pub keep_results: bool,
 }
 
-/// Which rows of the caller's an arena holds. A row that could not be encoded is left out, so the
-/// numbers may have gaps.
+/// The caller's numbers of the rows in an arena. A row that could not be encoded is left out, so
+/// the numbers may have gaps.
 #[derive(Clone, Debug)]
 pub enum RowNumbers {
-    /// Consecutive, from this one on.
+    /// Consecutive numbers, beginning with this one.
     From(u64),
-    /// One for each row of the arena.
+    /// One number for each row of the arena.
     Each(Vec<u64>),
 }
 
-/// What the caller is told, on the I/O thread. When a bulk is aborted, the events are dropped
-/// without [`done`](BulkEvents::done).
+/// The caller's callbacks, called on the I/O thread. If a bulk is aborted, they are dropped without
+/// a call of [`done`](BulkEvents::done).
 pub trait BulkEvents: Send + Sync {
-    /// There is room for one more arena. Two are wanted at a time: one being sent, and one ready
-    /// to follow it.
+    /// Called when there is room for one more arena. Two are kept at a time: one whose rows are
+    /// being sent, and one to follow it.
     fn wants_more(&self);
 
-    /// Every row has been answered, or given up. What a statement answered with is not kept: a
-    /// conditional update that was not applied has succeeded here.
+    /// Called when every row has been answered or given up. Responses are not examined: a
+    /// conditional update that was not applied counts as succeeded.
     fn done(self: Box<Self>, outcome: BulkOutcome);
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct BulkOutcome {
     pub succeeded: u64,
-    /// Row numbers, in the order in which they failed.
+    /// The numbers and errors of failed rows, in the order in which they failed.
     pub failed: Vec<(u64, EngineError)>,
-    /// There were too many failures, and the rest was not sent.
+    /// Whether there were too many failures, so that the remaining rows were not sent.
     pub stopped: bool,
-    /// The number of the last row sent. Rows are sent in the order in which they were handed in:
-    /// none after it was.
+    /// The number of the last row sent. Rows are sent in the order in which they were handed in, so
+    /// no row after it was sent.
     pub last_sent: Option<u64>,
-    /// What the rows were answered with, in the order in which they were; where that is kept.
+    /// Row numbers and responses, in the order of the responses' arrival. `None` unless responses
+    /// are kept.
     pub results: Option<Vec<(u64, Response)>>,
 }
 
@@ -93,30 +94,31 @@ impl Bulk {
         Bulk { intake, task }
     }
 
-    /// Hands in rows. Never blocks: to keep memory bounded, hand in one or two arenas to begin
-    /// with and then one for each [`wants_more`](BulkEvents::wants_more).
+    /// Hands in rows. Never blocks. To keep memory bounded, hand in one or two arenas at first, and
+    /// then one for each [`wants_more`](BulkEvents::wants_more).
     pub fn push(&self, rows: RowBuffer, numbers: RowNumbers) {
         self.intake.push(rows, numbers);
     }
 
-    /// Arenas handed in whose last row has not been sent.
+    /// The number of arenas handed in whose last row has not been sent.
     pub fn backlog(&self) -> usize {
         self.intake.backlog()
     }
 
-    /// Nothing more will be handed in.
+    /// Announces that no more rows will be handed in.
     pub fn finish(&self) {
         self.intake.finish();
     }
 
-    /// Gives up on everything, in flight or not; there will be no outcome.
+    /// Gives up all rows, in flight or not. There will be no outcome.
     pub fn abort(&self) {
         self.task.abort();
     }
 }
 
 impl Drop for Bulk {
-    /// A bulk that is let go before its end was announced would wait for ever.
+    /// Aborts the bulk if [`Bulk::finish`] was not called. Otherwise its task would wait for
+    /// further rows for ever.
     fn drop(&mut self) {
         if !self.intake.is_finished() {
             self.abort();
@@ -124,7 +126,7 @@ impl Drop for Bulk {
     }
 }
 
-/// What every row is sent with.
+/// The parts that the requests of all rows share.
 struct Request {
     session: Session,
     prepared: Arc<Prepared>,

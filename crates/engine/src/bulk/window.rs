@@ -1,4 +1,4 @@
-//! So many requests in flight, and no more.
+//! The window: the requests of a bulk that are in flight, limited in number.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,16 +11,16 @@ use super::{BulkEvents, BulkOutcome};
 use crate::error::EngineError;
 use crate::session::Response;
 
-/// How much of a bulk there may be.
+/// The limits of a bulk.
 pub(super) struct Limits {
-    /// Requests in flight.
+    /// The maximum number of requests in flight.
     pub(super) concurrency: usize,
     pub(super) max_failures: usize,
-    /// Rows that have failed, here or elsewhere.
+    /// The number of failed rows. Rows that failed before they were handed in count too.
     pub(super) failures: Arc<AtomicUsize>,
 }
 
-/// What the slots of a window share.
+/// The state that the slots of a window share.
 struct Window<S> {
     intake: Arc<Intake>,
     send: S,
@@ -29,12 +29,12 @@ struct Window<S> {
     outcome: Mutex<BulkOutcome>,
 }
 
-/// Keeps `concurrency` slots busy with what `send` makes of rows, until there are no more rows or
-/// too many have failed.
+/// Keeps `concurrency` slots busy with the requests that `send` makes of rows, until there are no
+/// more rows or too many have failed.
 ///
-/// A slot is a task of its own that takes one row after another, for as long as there are any.
-/// One task that holds all requests at once costs more: it exhausts the runtime's allowance for a
-/// task, which then polls all of them in vain; and it cannot spread over several threads.
+/// A slot is a task of its own that takes one row after another, while there are any. One task that
+/// holds all requests costs more: it exhausts tokio's budget for a task, and then polls all of its
+/// requests in vain. Also, it cannot spread over several threads.
 pub(super) async fn send_all<S, F>(
     intake: Arc<Intake>,
     events: &dyn BulkEvents,
@@ -50,7 +50,7 @@ where
     let results = keep_results.then(Vec::new);
     let outcome = Mutex::new(BulkOutcome { results, ..BulkOutcome::default() });
     let window = Arc::new(Window { intake, send, max_failures, failures, outcome });
-    // Dropped with this future, which then drops every request.
+    // Dropped with this future, which drops every request.
     let mut slots = JoinSet::new();
     loop {
         let mut more = true;

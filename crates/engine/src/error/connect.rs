@@ -1,4 +1,4 @@
-//! From the engine's errors about connections to ours.
+//! Converts the ScyllaDB driver's errors of connections to [`EngineError`].
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::request::{keyspace_error, pool_error, why_broken};
 use super::server::server_error;
 use super::{EngineError, ErrorKind};
 
-/// No contact point answered: each with its reason.
+/// No contact point answered. `reasons` has each contact point and its reason.
 pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> EngineError {
     let reasons: Vec<String> = reasons.iter().map(|(at, why)| format!("{at}: {why}")).collect();
     let message = format!(
@@ -21,8 +21,8 @@ pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> En
     EngineError::new(ErrorKind::Connect, message)
 }
 
-/// The engine found no way in. `asked` are the contact points it was given, `silent` those that
-/// did not answer before, with their reasons.
+/// The ScyllaDB driver could not open a session. `asked` are the contact points that were passed to
+/// it. `silent` are those that had not answered before, with their reasons.
 pub(crate) fn connecting(
     error: &NewSessionError,
     asked: &[String],
@@ -37,7 +37,7 @@ pub(crate) fn connecting(
         NewSessionError::EmptyKnownNodesList => {
             EngineError::new(ErrorKind::Config, format!("{doing}: no contact points"))
         }
-        // The control connection's, which has no pool whatever the name says.
+        // The error of the control connection, which has no pool, despite the name of the variant.
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(
             ConnectionPoolError::Broken { last_connection_error },
         )) => connection_error(&doing, last_connection_error),
@@ -48,7 +48,7 @@ pub(crate) fn connecting(
         }
         unknown => EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}")),
     };
-    // Without a session, a missing connection is a failed connect, whatever made it fail.
+    // Before a session is open, a missing connection is a failed connect, whatever its cause.
     let kind = match told.kind {
         ErrorKind::Unavailable | ErrorKind::Broken | ErrorKind::Timeout => ErrorKind::Connect,
         kind => kind,
@@ -60,7 +60,7 @@ pub(crate) fn connecting(
 pub(crate) fn metadata_error(doing: &str, error: &MetadataError) -> EngineError {
     match error {
         MetadataError::ConnectionPoolError(error) => pool_error(doing, error),
-        // What the server says about itself makes no sense to the engine.
+        // The ScyllaDB driver cannot interpret the server's metadata.
         MetadataError::FetchError(_)
         | MetadataError::Peers(_)
         | MetadataError::Keyspaces(_)
@@ -73,7 +73,7 @@ pub(crate) fn metadata_error(doing: &str, error: &MetadataError) -> EngineError 
     }
 }
 
-/// Why a connection could not be made, or kept.
+/// A connection that could not be made, or that broke.
 pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineError {
     let (kind, what) = match error {
         ConnectionError::ConnectTimeout => (ErrorKind::Connect, "no answer in time".to_owned()),
@@ -81,7 +81,7 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
         ConnectionError::NoSourcePortForShard(shard) => {
             (ErrorKind::Connect, format!("no free source port for shard {shard}"))
         }
-        // A node that did not answer when it was asked whether it does.
+        // The address translator greeted the node, and the node did not answer.
         ConnectionError::TranslationError(TranslationError::IoError(error)) => {
             (ErrorKind::Connect, error.to_string())
         }
@@ -98,7 +98,7 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
     EngineError::new(kind, format!("{doing}: {what}"))
 }
 
-/// A connection that was made, and failed at one of the requests that set it up.
+/// A connection that was made, but failed at one of the requests that set it up.
 fn setup_error(doing: &str, request: &str, error: &ConnectionSetupRequestErrorKind) -> EngineError {
     let (kind, what) = match error {
         ConnectionSetupRequestErrorKind::DbError(error, reason) => {

@@ -1,4 +1,4 @@
-//! Why a request failed, in terms that need no knowledge of the engine.
+//! The errors of the engine, in terms that need no knowledge of the ScyllaDB driver.
 
 mod connect;
 mod request;
@@ -9,52 +9,52 @@ use std::fmt;
 pub(crate) use self::connect::{connecting, metadata_error as metadata, unreachable};
 pub(crate) use request::{attempt_may_have_applied, deadline, encoding, executing, preparing};
 
-/// A failure, told so that a person can act on it and a program can decide.
+/// A failure: a message on which a person can act, and fields by which a program can decide.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineError {
     pub kind: ErrorKind,
-    /// What was being done, with whom, for how long, and what the server said.
+    /// The action, the node, the time that it took, and the server's message.
     pub message: String,
     /// The CQL error code, when the server answered with an error.
     pub code: Option<i32>,
-    /// `ip:port` of the node last spoken to.
+    /// `ip:port` of the node of the last attempt.
     pub coordinator: Option<String>,
-    /// How often the request was sent, or began to be.
+    /// The number of attempts that were begun.
     pub attempts: Option<u32>,
     /// The server may have carried out the request, in whole or in part, although it failed.
     pub may_have_applied: bool,
-    /// What the server's error carries, by the protocol's names.
+    /// The fields of the server's error, by the protocol's names.
     pub details: Vec<(&'static str, Detail)>,
 }
 
-/// What went wrong, by who can do something about it.
+/// The kinds of failures, divided by who can do something about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The options contradict each other or say nothing sensible.
+    /// The options contradict each other or are not valid.
     Config,
-    /// No contact point could be spoken to.
+    /// Connecting to the cluster failed.
     Connect,
-    /// The server wants credentials, or other ones.
+    /// The server requires credentials, or other ones.
     Authentication,
     /// The client's own deadline passed.
     Timeout,
     /// The server answered with an error.
     Server,
-    /// The connection broke while the request was on its way.
+    /// The connection broke while the request was in flight.
     Broken,
-    /// There is no working connection to any node that could be asked.
+    /// There is no working connection to any node that the request could be sent to.
     Unavailable,
-    /// The request could not be written.
+    /// The request could not be encoded.
     Encode,
-    /// The response could not be read.
+    /// The response could not be decoded.
     Decode,
     /// The session is closed.
     Closed,
-    /// A defect: of this library, or of what it stands on.
+    /// A defect of this library, or of one that it uses.
     Internal,
 }
 
-/// A value carried by a server's error.
+/// The value of a field of a server's error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Detail {
     Int(i64),

@@ -1,4 +1,4 @@
-//! From the engine's errors about requests to ours.
+//! Converts the ScyllaDB driver's errors of requests to [`EngineError`].
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use super::{EngineError, ErrorKind};
 use crate::attempts::Attempts;
 use crate::effect::Effect;
 
-/// Whether an attempt that failed like this may have been carried out all the same.
+/// Whether an attempt that failed with `error` may still have been applied.
 pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effect) -> bool {
     match error {
         _ if effect == Effect::Reads => false,
-        // Never sent, or refused for want of the prepared statement.
+        // Never sent, or refused because the server did not have the prepared statement.
         RequestAttemptError::SerializationError(_)
         | RequestAttemptError::CqlRequestSerialization(_)
         | RequestAttemptError::UnableToAllocStreamId
         | RequestAttemptError::RepreparedIdChanged { .. }
         | RequestAttemptError::RepreparedIdMissingInBatch => false,
         RequestAttemptError::DbError(error, _) => may_have_applied(error, effect),
-        // Sent, and the answer lost or not understood.
+        // Sent, but the answer was lost or could not be decoded.
         RequestAttemptError::BrokenConnectionError(_)
         | RequestAttemptError::BodyExtensionsParseError(_)
         | RequestAttemptError::CqlResultParseError(_)
@@ -36,7 +36,7 @@ pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effe
     }
 }
 
-/// A request that the engine gave up.
+/// A request that the ScyllaDB driver gave up.
 pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
     let done = attempts.effect() != Effect::Reads;
     let told = match error {
@@ -49,7 +49,8 @@ pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts
         ExecutionError::ConnectionPoolError(error) => pool_error(doing, error),
         ExecutionError::LastAttemptError(error) => attempt_error(doing, error, Some(attempts)),
         ExecutionError::RequestTimeout(limit) => deadline(doing, *limit, Some(attempts)),
-        // What follows has been carried out; the engine stumbled over the consequences.
+        // In the cases below the server has carried out the request. A later step of the ScyllaDB
+        // driver failed.
         ExecutionError::UseKeyspaceError(error) => keyspace_error(doing, error),
         ExecutionError::SchemaAgreementError(error) => {
             EngineError { may_have_applied: done, ..agreement_error(doing, error) }
@@ -76,7 +77,7 @@ pub(crate) fn preparing(error: &PrepareError) -> EngineError {
     prepare_error("preparing", error)
 }
 
-/// Values that could not be written.
+/// Values that could not be encoded.
 pub(crate) fn encoding(doing: &str, error: &SerializationError) -> EngineError {
     let text = error.to_string();
     let text = text.strip_prefix("SerializationError: ").unwrap_or(&text);
@@ -152,7 +153,7 @@ pub(super) fn pool_error(doing: &str, error: &ConnectionPoolError) -> EngineErro
     }
 }
 
-/// One attempt's failure; `attempts` where it is about a request of the caller's.
+/// The failure of one attempt. `attempts` is set if the request is the caller's, not the driver's.
 pub(super) fn attempt_error(
     doing: &str,
     error: &RequestAttemptError,
@@ -201,7 +202,7 @@ pub(super) fn attempt_error(
 
 pub(super) fn why_broken(error: &BrokenConnectionError) -> String {
     match error.downcast_ref::<BrokenConnectionErrorKind>() {
-        // Its own text says no more, in three lines.
+        // The variant's own text has three lines and no further information.
         Some(BrokenConnectionErrorKind::ChannelError) => "closed by the other side".to_owned(),
         Some(kind) => kind.to_string(),
         None => error.to_string(),

@@ -1,4 +1,5 @@
-//! What the server's error codes mean.
+//! Converts the server's errors to [`EngineError`], and decides after which of them the request may
+//! have been applied.
 
 use scylla::errors::{DbError, OperationType};
 use scylla::statement::Consistency as TheirConsistency;
@@ -7,7 +8,7 @@ use super::{Detail, EngineError, ErrorKind};
 use crate::config::Consistency;
 use crate::effect::Effect;
 
-/// The error of a server that answered `error` with the words `reason`.
+/// The error of a server that answered with `error` and the message `reason`.
 pub(super) fn server_error(doing: &str, error: &DbError, reason: &str) -> EngineError {
     let (code, name, details) = describe(error);
     let kind = match error {
@@ -120,17 +121,17 @@ fn describe(error: &DbError) -> (Option<i32>, &'static str, Vec<(&'static str, D
                 ("op_type", Detail::Text(operation)),
                 ("rejected_by_coordinator", Detail::Bool(*rejected_by_coordinator)),
             ];
-            // Its code is agreed upon per connection, and the engine does not tell it.
+            // Its code is negotiated per connection, and the ScyllaDB driver does not expose it.
             return (None, "rate limit reached", details);
         }
         DbError::Other(code) => (*code, "an error of an unknown kind", vec![]),
-        // The engine may learn more kinds.
+        // Later releases of the ScyllaDB driver may have more kinds.
         unknown => return (None, "an error", vec![("error", Detail::Text(unknown.to_string()))]),
     };
     (Some(code), name, details)
 }
 
-/// Whether a server that answers with this may have carried out the request all the same.
+/// Whether a server that answers with `error` may still have carried out the request.
 pub(super) fn may_have_applied(error: &DbError, effect: Effect) -> bool {
     match error {
         _ if effect == Effect::Reads => false,
@@ -145,9 +146,9 @@ pub(super) fn may_have_applied(error: &DbError, effect: Effect) -> bool {
         | DbError::Unprepared { .. }
         | DbError::IsBootstrapping
         | DbError::RateLimitReached { .. } => false,
-        // The functions of a write are evaluated while it is put together.
+        // The functions of a write are evaluated while the write is built, before it is applied.
         DbError::FunctionFailure { .. } => false,
-        // Refused before this stage.
+        // Refused before this stage began. An earlier stage may have been applied.
         DbError::Unavailable { .. } | DbError::Overloaded => effect == Effect::Staged,
         DbError::WriteTimeout { .. }
         | DbError::WriteFailure { .. }

@@ -85,7 +85,8 @@ impl RowEncoder {
 
     /// The type of each column.
     ///
-    /// A column whose type is an object of your own has a custom type with the name of its class.
+    /// If you passed an object of your own as a column's type, it is a custom type here, with the
+    /// name of the object's class.
     #[getter]
     fn types<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let types = self.plan.columns().iter().map(|column| CqlType_::new_of(&column.cql_type));
@@ -132,7 +133,7 @@ impl RowEncoder {
     ///
     /// Shapes: a column is a sequence with one value per row, and all columns have the same length.
     ///     A 2-D array of n rows and d columns is a column of n vectors, for a `vector<..., d>`.
-    ///     Columns that are missing at the end, or in the mapping, are unset.
+    ///     Columns after the end of the sequence, and columns that the mapping lacks, are unset.
     ///
     /// Raises: `EncodeError`, which names the row, counted from 0, and the column.
     fn bind_columns(&self, columns: &Bound<'_, PyAny>) -> PyResult<EncodedRows> {
@@ -146,7 +147,7 @@ impl RowEncoder {
     }
 
     /// Visits the plan's objects only if no encoded rows share the plan. The GC does not track
-    /// rows, so it must not free objects that rows keep alive.
+    /// encoded rows, so it would take objects that only these rows still use for garbage.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         if Arc::strong_count(&self.plan) == 1 { self.plan.traverse(&visit) } else { Ok(()) }
     }
@@ -372,7 +373,7 @@ fn column_parts<'py>(given: &Bound<'py, PyAny>) -> PyResult<ColumnParts<'py>> {
     Err(PyTypeError::new_err(reason))
 }
 
-/// Reads columns that all have a type the codec knows: objects with `serialize` are refused.
+/// Reads columns whose types the codec knows. Objects with `serialize` are refused as types.
 pub fn known_columns(given: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
     let mut columns = Vec::new();
     for given in given.try_iter()? {

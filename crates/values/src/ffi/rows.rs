@@ -25,7 +25,7 @@ pub enum Kind<'a, 'py> {
 
 /// The reason why rows could not be made.
 pub enum Stopped {
-    /// A cell could not be decoded. The number of its column counts from 0.
+    /// A cell could not be decoded: its column, counted from 0, and the failure.
     Cell(usize, Box<Failure>),
     Malformed(Malformed),
     Raised(PyErr),
@@ -42,7 +42,7 @@ pub trait Values<'py> {
     /// The number of values in a row.
     fn width(&self) -> usize;
 
-    /// Makes the value of a cell, or of null for `None`. `column` is below [`Values::width`].
+    /// Makes the value of a cell; `None` is a null cell. `column` is below [`Values::width`].
     fn value(&self, column: usize, cell: Option<&[u8]>) -> Result<Bound<'py, PyAny>, Stopped>;
 }
 
@@ -67,8 +67,8 @@ pub fn rows<'py>(
         Kind::Tuple => fill(py, values, cells, count, &Tuples { class: None, width, tracked }),
         Kind::Named(class) => {
             let class = class.as_type_ptr();
-            // SAFETY: the function needs a live class, to which `kind` has a reference, and the
-            // GIL, which `py` shows is held. Tests: unit/test_rows_decoder.py
+            // SAFETY: `PyType_HasFeature` needs a live class and the GIL. `kind` has a reference to
+            // the class, and `py` shows that the GIL is held. Tests: unit/test_rows_decoder.py
             // (test_rows_as_named_tuples). Benchmark: "page: 5000x10 to named".
             let subclass =
                 unsafe { ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_TUPLE_SUBCLASS) != 0 };
@@ -150,10 +150,10 @@ struct Tuples {
 impl Rows for Tuples {
     #[inline(always)]
     unsafe fn begin(&self) -> Object {
-        // SAFETY: the GIL is held, by the `# Safety` section of `Rows`. `class` is a subclass of
-        // tuple that turbocql's Python code made: `rows` has checked that it is one, and its `Kind`
-        // keeps it alive. `width` is the number of columns, so not negative. `PyObject_GC_UnTrack`
-        // accepts objects that are not tracked. Tests: unit/test_quick_paths.py (rows),
+        // SAFETY: the GIL is held, by the `# Safety` section of `Rows`. turbocql's Python code made
+        // `class`, `rows` has checked that it is a subclass of tuple, and its `Kind` keeps it
+        // alive. `width` is the number of columns, so not negative. `PyObject_GC_UnTrack` accepts
+        // objects that are not tracked. Tests: unit/test_quick_paths.py (rows),
         // property/test_hostile_results.py. Benchmarks: "page: 5000x10 to tuples",
         // "page: 5000x10 to named".
         unsafe {
@@ -211,8 +211,9 @@ impl Rows for Dicts<'_> {
     unsafe fn put(&self, row: Object, column: usize, value: Object) -> bool {
         // SAFETY: `row` is an exact dict and `value` an owned reference, by the `# Safety` section
         // of `Rows`; `names` keeps the key alive. `PyDict_SetItem` takes references of its own, so
-        // that of `value` is given up here. Tests: unit/test_rows_decoder.py (test_rows_as_dicts),
-        // property/test_standing_still.py. Benchmark: "page: 5000x10 to dicts".
+        // the reference to `value` is released here. Tests: unit/test_rows_decoder.py
+        // (test_rows_as_dicts), property/test_standing_still.py. Benchmark:
+        // "page: 5000x10 to dicts".
         unsafe {
             let done = ffi::PyDict_SetItem(row, self.names[column].as_ptr(), value) == 0;
             ffi::Py_DECREF(value);

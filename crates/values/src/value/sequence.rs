@@ -80,7 +80,8 @@ pub fn is_view_of_bytes(value: &Bound<'_, PyAny>) -> bool {
         })
 }
 
-/// At most `length` + 1 items of an iterable: one that reports a wrong length may never end.
+/// At most `length` + 1 items of an iterable. The limit is there because an iterable that reports a
+/// wrong length may never end.
 fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(iterable.py());
     for (i, part) in iterable.try_iter()?.take(length.saturating_add(1)).enumerate() {
@@ -112,7 +113,7 @@ pub fn changed(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Box<Failure> {
 }
 
 /// The parts of a collection of known length. Text, bytes, mappings, masked arrays and tables are
-/// refused. With `sets`, sets are taken too; otherwise their arbitrary order would be stored.
+/// refused. Sets are refused unless `sets` is true, because their arbitrary order would be stored.
 fn parts<'py>(
     plan: &HostPlan,
     value: &Bound<'py, PyAny>,
@@ -297,8 +298,8 @@ fn check_dimension(plan: &HostPlan, vector: &VectorPlan<Record>, got: usize) -> 
     Err(Failure::refused(cql_type, reason))
 }
 
-/// Appends `bytes` or a `bytearray` of exactly the vector's size, which hold its encoded elements.
-/// Returns false for any other value.
+/// Appends the bytes of a `bytes` or `bytearray` that has exactly the vector's size: they are the
+/// encoded elements. Returns false for any other value.
 fn put_ready_bytes(value: &Bound<'_, PyAny>, size: usize, out: &mut Vec<u8>) -> Outcome<bool> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         let ready = bytes.as_bytes().len() == size;
