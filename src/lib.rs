@@ -98,6 +98,7 @@ mod _core {
                           one interpreter per process";
             return Err(pyo3::exceptions::PyImportError::new_err(reason));
         }
+        turbocql_values::python::prepare(py)?;
         QuickPath::Coroutines.decide(py, |py| {
             let wrong = crate::ffi::send::install::<OpAwait>(py)?;
             if wrong.is_some() { Ok(wrong) } else { crate::ffi::send::install::<RowStep>(py) }

@@ -16,9 +16,22 @@ macro_rules! imports {
     };
 }
 
+/// Imports the table of names; called with the module, so that it need not be imported when a name is
+/// first used.
+pub fn prepare(py: Python<'_>) -> PyResult<()> {
+    table(py).map(drop)
+}
+
+fn table(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static LOAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let import =
+        || Ok::<_, PyErr>(py.import("turbocql._native_imports")?.getattr("load")?.unbind());
+    LOAD.get_or_try_init(py, import).map(|load| load.bind(py))
+}
+
 #[cold]
 fn load(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-    Ok(py.import("turbocql._native_imports")?.call_method1("load", (name,))?.unbind())
+    Ok(table(py)?.call1((name,))?.unbind())
 }
 
 /// NumPy dtypes, cached because NumPy is slow to look one up by name.
