@@ -19,6 +19,8 @@ mod _core {
     use turbocql_values::ffi::quick_path::QuickPath;
 
     #[pymodule_export]
+    use crate::classes::call::{execute, execute_when_awaited};
+    #[pymodule_export]
     use crate::classes::cursor::Cursor;
     #[pymodule_export]
     use crate::classes::opening::connect;

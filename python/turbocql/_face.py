@@ -152,7 +152,7 @@ class Face:
         options = ExecuteOptions(
             consistency=Consistency.LOCAL_ONE, page_size=PAGE_SIZE, idempotent=True, rows="dict"
         )
-        return self._core.execute(query, None, options)
+        return _core.execute(self._core, query, None, options)
 
 
 @_unseen

@@ -121,7 +121,7 @@ class AsyncSession(Face):
             >>> rows.one().v
             'a'
         """
-        return self._core.call(statement, values, options)
+        return _core.execute_when_awaited(self._core, statement, values, options)
 
     async def prepare(self, statement: str) -> Prepared:
         """Prepares a statement on the server, unless it is in the session's cache.

@@ -118,7 +118,7 @@ class Session(Face):
             >>> rows.one().v
             'a'
         """
-        op = self._core.execute(statement, values, options)
+        op = _core.execute(self._core, statement, values, options)
         return cast("Rows[Any]", op.wait())
 
     def prepare(self, statement: str) -> Prepared:

@@ -8,26 +8,54 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
+use turbocql_codec::RowBuffer;
 use turbocql_engine::BatchKind;
 
 use super::prepared::{Bound_, Prepared, Query};
 use super::send_batch::{BatchStep, Statement};
 use super::session::{ExecuteStep, Plain, Session, SessionState, Then, text_of};
-use crate::op::awaiting::Call;
-use crate::op::{Arrival, Execution, Next, OpState, Row};
+use crate::op::awaiting::{Call, OpAwait};
+use crate::op::{Arrival, Execution, Next, Op, OpState, Row};
 use crate::options::{self, Options, Place, given, under};
-use turbocql_values::error::config_error;
+use turbocql_values::error::{Direction, config_error, raise};
 use turbocql_values::python;
 use turbocql_values::row::{RowKind, RowsAs};
 use turbocql_values::value::describe::describe;
 
-/// The arguments of a call of `execute`.
-pub struct Execute {
-    pub session: Py<Session>,
-    pub statement: Py<PyAny>,
-    pub values: Option<Py<PyAny>>,
+/// Executes a statement or a batch. The request is sent at once, unless the statement must be
+/// prepared first. `options` are keyword arguments.
+#[pyfunction]
+pub fn execute(
+    py: Python<'_>,
+    session: Py<Session>,
+    statement: Py<PyAny>,
+    values: Option<Py<PyAny>>,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<Op> {
+    let options = options::named(options, Place::Execute)?;
+    Execute { session, statement, values, options }.begin(py).map(Op)
+}
+
+/// Returns a coroutine that makes the call of [`execute`]. The call begins when the coroutine is
+/// first awaited.
+#[pyfunction]
+pub fn execute_when_awaited(
+    session: Py<Session>,
+    statement: Py<PyAny>,
+    values: Option<Py<PyAny>>,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<OpAwait> {
+    let options = options::named(options, Place::Execute)?;
+    Ok(OpAwait::call(Execute { session, statement, values, options }))
+}
+
+/// The arguments of a call of [`execute`].
+struct Execute {
+    session: Py<Session>,
+    statement: Py<PyAny>,
+    values: Option<Py<PyAny>>,
     /// Keyword arguments, whose names were checked.
-    pub options: Option<Py<PyDict>>,
+    options: Option<Py<PyDict>>,
 }
 
 impl Call for Execute {
@@ -46,7 +74,7 @@ impl Call for Execute {
             session.check_profile(py, &options)?;
             let values = self.values.as_ref().map(|values| values.bind(py));
             let op = OpState::empty();
-            op.begin(execute(py, session, prepared.get(), values, options, rows, &op)?);
+            op.begin(execute_prepared(py, session, prepared.get(), values, options, rows, &op)?);
             return Ok(op);
         }
         if let Ok(bound) = statement.cast::<Bound_>() {
@@ -140,7 +168,7 @@ impl Execute {
 }
 
 /// Encodes the bind values and sends the request.
-pub fn execute(
+pub fn execute_prepared(
     py: Python<'_>,
     session: &Arc<SessionState>,
     prepared: &Prepared,
@@ -149,8 +177,10 @@ pub fn execute(
     rows: RowsAs,
     op: &Arc<OpState>,
 ) -> PyResult<Next> {
-    let row = Row::Own(prepared.encode(py, values)?);
-    Ok(send(session, prepared.engine.clone(), row, options, rows, op))
+    let mut row = RowBuffer::with_capacity(64, 1);
+    let encoded = prepared.plan.encode(values, &mut row);
+    encoded.map_err(|failure| raise(py, *failure, Direction::Encode))?;
+    Ok(send(session, prepared.engine.clone(), Row::Own(row), options, rows, op))
 }
 
 /// Executes a prepared statement with a row of encoded bind values.

@@ -28,13 +28,6 @@ impl Prepared {
         Ok(Prepared { engine, plan: Arc::new(plan), options: None })
     }
 
-    /// Encodes one row of bind values.
-    pub fn encode(&self, py: Python<'_>, values: Option<&Bound<'_, PyAny>>) -> PyResult<RowBuffer> {
-        let mut row = RowBuffer::with_capacity(64, 1);
-        self.append(py, values, &mut row)?;
-        Ok(row)
-    }
-
     /// Encodes one row of bind values and appends it. If that fails, the buffer is unchanged.
     pub fn append(
         &self,
@@ -99,7 +92,8 @@ impl Prepared {
     /// be executed.
     #[pyo3(signature = (values=None))]
     fn bind(this: &Bound<'_, Self>, values: Option<&Bound<'_, PyAny>>) -> PyResult<Bound_> {
-        let row = this.get().encode(this.py(), values)?;
+        let mut row = RowBuffer::with_capacity(64, 1);
+        this.get().append(this.py(), values, &mut row)?;
         let options = this.get().options.clone();
         Ok(Bound_ { prepared: this.clone().unbind(), row: Arc::new(row), options })
     }

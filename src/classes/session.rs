@@ -10,13 +10,12 @@ use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 use turbocql_codec::Column;
 use turbocql_engine::{EngineError, ErrorKind, PageSource, Response, Runtime, first_word};
 
-use super::call::{self, Execute};
+use super::call;
 use super::cluster;
 use super::cursor::{Cursor, Following};
 use super::execute_many::{BulkOptions, BulkStep};
 use super::prepared::{Prepared, Query};
 use crate::error::raise_engine;
-use crate::op::awaiting::{Call, OpAwait};
 use crate::op::{Arrival, Next, Op, OpState, Origin, Step};
 use crate::options::{self, Options, Place, given, timeout, under};
 use turbocql_values::ending::Inside;
@@ -374,7 +373,7 @@ impl Then {
             Then::Return => Next::Done(prepared.into_any()),
             Then::Execute { values, options, rows } => {
                 let values = values.as_ref().map(|values| values.bind(py));
-                call::execute(py, session, prepared.get(), values, options, rows, op)?
+                call::execute_prepared(py, session, prepared.get(), values, options, rows, op)?
             }
             Then::Many { rows, options } => {
                 let session = session.clone();
@@ -430,31 +429,6 @@ impl SessionState {
 
 #[pymethods]
 impl Session {
-    /// Executes a statement or a batch. The request is sent at once, unless the statement must be
-    /// prepared first. `options` are keyword arguments.
-    fn execute(
-        this: Py<Self>,
-        py: Python<'_>,
-        statement: Py<PyAny>,
-        values: Option<Py<PyAny>>,
-        options: &Bound<'_, PyDict>,
-    ) -> PyResult<Op> {
-        let options = options::named(options, Place::Execute)?;
-        Execute { session: this, statement, values, options }.begin(py).map(Op)
-    }
-
-    /// Returns a coroutine that makes the call of `execute`. The call begins when the coroutine is
-    /// first awaited.
-    fn call(
-        this: Py<Self>,
-        statement: Py<PyAny>,
-        values: Option<Py<PyAny>>,
-        options: &Bound<'_, PyDict>,
-    ) -> PyResult<OpAwait> {
-        let options = options::named(options, Place::Execute)?;
-        Ok(OpAwait::call(Execute { session: this, statement, values, options }))
-    }
-
     fn prepare(&self, py: Python<'_>, statement: &Bound<'_, PyAny>) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
         self.0.with_prepared(py, text_of(statement)?, Then::Return).map(Op)

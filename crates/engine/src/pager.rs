@@ -7,7 +7,8 @@ use tokio::sync::{Mutex, oneshot};
 use turbocql_codec::RowBuffer;
 
 use crate::error::{EngineError, ErrorKind};
-use crate::runtime::{Runtime, TaskHandle};
+use crate::queue::TaskHandle;
+use crate::runtime::Runtime;
 use crate::session::{Response, Session};
 use crate::statement::{PagingState, Prepared, RequestOptions};
 

@@ -4,6 +4,7 @@
 //! Only this module knows how both sides represent a row.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use scylla::deserialize::row::ColumnIterator;
@@ -12,12 +13,15 @@ use scylla::serialize::SerializationError;
 use scylla::serialize::batch::{BatchValues, BatchValuesIterator};
 use scylla::serialize::row::{RowSerializationContext, SerializeRow};
 use scylla::serialize::writers::RowWriter;
+use scylla::statement::bound::BoundStatement;
 use turbocql_codec::{Cell, Page, RowBuffer, RowRef, wire};
 
+use crate::attempts::Attempts;
 use crate::descriptions::RecentColumns;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::{EngineError, ErrorKind, encoding};
+use crate::profile::Profiles;
 use crate::session::Response;
-use crate::statement::PagingState;
+use crate::statement::{PagingState, Prepared, RequestOptions};
 
 /// A row of encoded cells that the ScyllaDB driver can write.
 pub(crate) struct EncodedRow<'a>(pub(crate) RowRef<'a>);
@@ -61,6 +65,25 @@ impl fmt::Display for WrongCount {
 }
 
 impl std::error::Error for WrongCount {}
+
+impl Prepared {
+    /// Makes one request of the statement, a row of values, and the options that differ from the
+    /// session's. `options` may name one of `profiles`. The attempts of the request are recorded in
+    /// `attempts`.
+    pub(crate) fn bind(
+        &self,
+        row: RowRef<'_>,
+        options: &RequestOptions,
+        profiles: &Profiles,
+        attempts: &mut Arc<Attempts>,
+    ) -> Result<BoundStatement, EngineError> {
+        let bound = self.inner.clone().bind(&EncodedRow(row));
+        let mut bound = bound.map_err(|error| encoding("executing", &error))?;
+        Attempts::again(attempts, self.effect);
+        options.apply(&mut bound, attempts, profiles)?;
+        Ok(bound)
+    }
+}
 
 /// The rows of an arena as the values of a batch: row `i` belongs to statement `i`.
 pub(crate) struct ArenaRows(pub(crate) RowBuffer);

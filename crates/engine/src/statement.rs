@@ -15,14 +15,14 @@ use crate::attempts::Attempts;
 use crate::config::{Consistency, SerialConsistency};
 use crate::descriptions::{RecentColumns, columns};
 use crate::effect::Effect;
-use crate::error::{EngineError, ErrorKind, encoding};
+use crate::error::{EngineError, ErrorKind};
 use crate::profile::Profiles;
 use crate::seam::EncodedRow;
 
 /// A prepared statement.
 #[derive(Debug)]
 pub struct Prepared {
-    inner: PreparedStatement,
+    pub(crate) inner: PreparedStatement,
     markers: Arc<[Column]>,
     partition_key: Box<[usize]>,
     result_columns: Arc<[Column]>,
@@ -106,23 +106,6 @@ impl Prepared {
     /// The ScyllaDB driver's prepared statement, for a batch.
     pub(crate) fn handle(&self) -> PreparedStatement {
         self.inner.clone()
-    }
-
-    /// Makes one request of the statement, a row of values, and the options that differ from the
-    /// session's. `options` may name one of `profiles`. The attempts of the request are recorded in
-    /// `attempts`.
-    pub(crate) fn bind(
-        &self,
-        row: RowRef<'_>,
-        options: &RequestOptions,
-        profiles: &Profiles,
-        attempts: &mut Arc<Attempts>,
-    ) -> Result<BoundStatement, EngineError> {
-        let bound = self.inner.clone().bind(&EncodedRow(row));
-        let mut bound = bound.map_err(|error| encoding("executing", &error))?;
-        Attempts::again(attempts, self.effect);
-        options.apply(&mut bound, attempts, profiles)?;
-        Ok(bound)
     }
 }
 

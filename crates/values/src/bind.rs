@@ -8,16 +8,17 @@ use pyo3::prelude::*;
 use pyo3::types::{
     PyByteArray, PyBytes, PyDict, PyFrozenSet, PyList, PyMemoryView, PyString, PyTuple,
 };
-use turbocql_codec::{Column, RowBuffer, Segment};
+use turbocql_codec::{Column, RowBuffer, Segment, wire};
 
 use crate::failure::{Failure, Outcome};
+use crate::ffi;
 use crate::memory::{SMALL, room};
 use crate::plan::Classes;
 use crate::plan::HostPlan;
 use crate::python;
 use crate::row::compile_all;
 use crate::value::describe::{cut, describe, describe_key};
-use crate::value::encode::{encode_cell, first_unknown, is_unset};
+use crate::value::encode::{first_unknown, is_unset, safe_cell};
 use crate::value::record;
 use crate::value::sequence::has_labels;
 
@@ -44,37 +45,32 @@ impl Marker {
         }
     }
 
-    /// Appends the cell of a value: its length and bytes, or null for `None`.
-    #[inline]
-    fn encode(
+    /// Appends the cell of a value, its length and bytes, or null for `None`, by calling Python
+    /// code.
+    fn call(
         &self,
         column: &Column,
         protocol_version: u8,
         value: &Bound<'_, PyAny>,
         out: &mut Vec<u8>,
     ) -> Outcome<()> {
-        match self {
-            Marker::Native(plan) => encode_cell(plan, value, out),
-            Marker::Python(_) | Marker::Encrypted { .. } => {
-                room(out, SMALL)?;
-                if value.is_none() {
-                    turbocql_codec::wire::put_i32(out, turbocql_codec::wire::NULL);
-                    return Ok(());
-                }
-                let data = self.bytes(column, protocol_version, value)?;
-                let data = data.as_bytes();
-                if i32::try_from(data.len()).is_err() {
-                    let reason = "the value is longer than 2 GiB";
-                    return Err(Failure::refused(&column.cql_type, reason));
-                }
-                room(out, data.len() + SMALL)?;
-                turbocql_codec::wire::put_value(out, data);
-                Ok(())
-            }
+        room(out, SMALL)?;
+        if value.is_none() {
+            wire::put_i32(out, wire::NULL);
+            return Ok(());
         }
+        let data = self.bytes(column, protocol_version, value)?;
+        let data = data.as_bytes();
+        if i32::try_from(data.len()).is_err() {
+            let reason = "the value is longer than 2 GiB";
+            return Err(Failure::refused(&column.cql_type, reason));
+        }
+        room(out, data.len() + SMALL)?;
+        wire::put_value(out, data);
+        Ok(())
     }
 
-    /// The bytes of a value that is not `None`, for markers that call Python code.
+    /// The bytes of a value that is not `None`.
     fn bytes<'py>(
         &self,
         column: &Column,
@@ -411,8 +407,13 @@ impl RowPlan {
             let reason = "a partition key column needs a value, got None";
             return Err(Failure::refused(&self.columns[i].cql_type, reason).at(column));
         }
-        let (marker, version) = (&self.markers[i], self.protocol_version);
-        let encoded = rows.push_with(|out| marker.encode(&self.columns[i], version, &value, out));
+        let encoded = rows.push_with(|out| match &self.markers[i] {
+            Marker::Native(plan) if ffi::encode::cell(plan, &value, out) => Ok(()),
+            Marker::Native(plan) => safe_cell(plan, &value, out),
+            by_python @ (Marker::Python(_) | Marker::Encrypted { .. }) => {
+                by_python.call(&self.columns[i], self.protocol_version, &value, out)
+            }
+        });
         encoded.map_err(|failure| failure.at(column))
     }
 }

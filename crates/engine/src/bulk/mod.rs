@@ -11,7 +11,8 @@ use turbocql_codec::RowBuffer;
 use self::intake::{Intake, Taken};
 use crate::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind, executing};
-use crate::runtime::{Runtime, TaskHandle};
+use crate::queue::TaskHandle;
+use crate::runtime::Runtime;
 use crate::session::{Response, Session};
 use crate::statement::{Prepared, RequestOptions};
 

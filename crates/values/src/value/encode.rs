@@ -27,9 +27,11 @@ use crate::value::{numbers, sequence, temporal};
 /// Appends a part of a value after its length in bytes; None becomes a null.
 #[inline]
 pub fn encode_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
-    if ffi::encode::cell(plan, value, out) {
-        return Ok(());
-    }
+    if ffi::encode::cell(plan, value, out) { Ok(()) } else { safe_cell(plan, value, out) }
+}
+
+/// Does the same as [`encode_cell`], on the safe path.
+pub fn safe_cell(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Outcome<()> {
     // Room for the length and for most values.
     room(out, SMALL)?;
     if value.is_none() {
