@@ -61,7 +61,9 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::named::NamedStandIn;
     #[pymodule_export]
-    use turbocql_accel::stand_ins::result::{ResultPlan, ResultStandIn};
+    use turbocql_accel::stand_ins::result::ResultStandIn;
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::result_plan::ResultPlan;
     #[pymodule_export]
     use turbocql_accel::stand_ins::routing::RoutingStandIn;
     #[pymodule_export]
@@ -77,11 +79,13 @@ mod _core {
     #[pymodule_export]
     use turbocql_values::classes::cql_type::CqlType_;
     #[pymodule_export]
+    use turbocql_values::classes::encoded_rows::{EncodedRow, EncodedRows};
+    #[pymodule_export]
     use turbocql_values::classes::message::batch_message::BatchMessage;
     #[pymodule_export]
     use turbocql_values::classes::message::{ExecuteMessage, QueryMessage};
     #[pymodule_export]
-    use turbocql_values::classes::row_encoder::{EncodedRow, EncodedRows, RowEncoder};
+    use turbocql_values::classes::row_encoder::RowEncoder;
     #[pymodule_export]
     use turbocql_values::classes::rows_decoder::{ResultRows, RowsDecoder};
     #[pymodule_export]

@@ -9,13 +9,16 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use turbocql_codec::RowBuffer;
-use turbocql_engine::BatchKind;
+use turbocql_engine::{BatchKind, EngineError, PageSource, Response};
 
-use super::prepared::{Bound_, Prepared, Query};
+use super::cursor::{Cursor, Following};
+use super::prepared::{Bound_, Prepared, Query, text_of};
+use super::preparing::Then;
 use super::send_batch::{BatchStep, Statement};
-use super::session::{ExecuteStep, Plain, Session, SessionState, Then, text_of};
+use super::session::{SchemaChange, Session, SessionState, out_of_turn};
+use crate::error::raise_engine;
 use crate::op::awaiting::{Call, OpAwait};
-use crate::op::{Arrival, Execution, Next, Op, OpState, Row};
+use crate::op::{Arrival, Execution, Next, Op, OpState, Row, Step};
 use crate::options::{self, Options, Place, given, under};
 use turbocql_values::error::{Direction, config_error, raise};
 use turbocql_values::python;
@@ -248,4 +251,71 @@ fn execute_batch(
     }
     op.begin(Next::Again(Box::new(step)));
     Ok(op)
+}
+
+struct ExecuteStep {
+    pub session: Arc<SessionState>,
+    /// Set for a text that was sent without being prepared.
+    pub plain: Option<Plain>,
+    pub schema: Option<SchemaChange>,
+    pub rows: RowsAs,
+}
+
+/// A text that is sent without being prepared.
+struct Plain {
+    pub text: Arc<str>,
+    pub options: Options,
+    /// The keyspace of the session when the text was sent.
+    pub keyspace: Option<String>,
+}
+
+impl Plain {
+    /// The source of the pages after the first. A `USE` may come before they are fetched. It does
+    /// not matter to a statement that names its keyspace. Any other statement would read tables of
+    /// the new keyspace, so its source has the old one. The pager fails if the session has left it.
+    fn source(self, response: &Response) -> (PageSource, Options) {
+        let Plain { text, options, keyspace } = self;
+        let keyspace = keyspace.filter(|keyspace| {
+            let columns = response.page.as_ref().map_or(&[][..], |page| &page.columns);
+            let is_of_it = columns.first().is_none_or(|column| *column.keyspace == **keyspace);
+            let small = text.to_ascii_lowercase();
+            let bare = format!("{}.", keyspace.to_ascii_lowercase());
+            let quoted = format!("\"{}\".", keyspace.to_ascii_lowercase());
+            is_of_it && !small.contains(&bare) && !small.contains(&quoted)
+        });
+        (PageSource::Text(text, keyspace), options)
+    }
+}
+
+impl Step for ExecuteStep {
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let Self { session, plain, schema, rows } = *self;
+        drop(schema);
+        if plain.is_some() {
+            session.follow_keyspace();
+        }
+        let Arrival::Response(mut response) = arrival.map_err(|error| raise_engine(py, &error))?
+        else {
+            return Err(out_of_turn());
+        };
+        let following = match response.next.take() {
+            None => None,
+            Some(next) => {
+                let (source, options) = match plain {
+                    Some(plain) => plain.source(&response),
+                    None => {
+                        let execution = op.execution().ok_or_else(out_of_turn)?;
+                        (execution.source(), execution.options.clone())
+                    }
+                };
+                Some(Following { source, options, next })
+            }
+        };
+        Cursor::make(py, &session, rows, response, following).map(Next::Done)
+    }
 }

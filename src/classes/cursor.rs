@@ -191,7 +191,10 @@ impl Cursor {
         if self.with(|current| current.left == 0)? {
             return Ok(());
         }
-        Err(misused(py, "the first page of these rows is gone: they were iterated past it"))
+        Err(misused(
+            py,
+            "the first page of these rows is no longer kept: their iteration has gone beyond it",
+        ))
     }
 
     /// Raises if another iteration has moved past this page.

@@ -7,6 +7,7 @@ pub mod cursor;
 pub mod execute_many;
 pub mod opening;
 pub mod prepared;
+pub mod preparing;
 pub mod row_iteration;
 pub mod secret;
 pub mod send_batch;

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use turbocql_codec::{Column, RowBuffer, token};
+use turbocql_engine::{EngineError, ErrorKind};
 
+use crate::error::raise_engine;
 use crate::options::{self, Options, Place, under};
 use turbocql_values::bind::RowPlan;
-use turbocql_values::classes::row_encoder;
+use turbocql_values::classes::encoded_rows;
 use turbocql_values::ending::Inside;
 use turbocql_values::error::{self, Direction};
+use turbocql_values::value::describe::describe;
 
 /// A statement that the server has prepared.
 #[pyclass(frozen, module = "turbocql._core")]
@@ -106,6 +110,24 @@ impl Prepared {
     }
 }
 
+/// The text of a statement that is a `str`.
+pub fn text_of(statement: &Bound<'_, PyAny>) -> PyResult<String> {
+    match statement.cast::<PyString>() {
+        Ok(text) => match text.to_str() {
+            Ok(text) => Ok(text.to_owned()),
+            Err(why) => {
+                let reason = format!("a statement must be UTF-8: {}", why.value(statement.py()));
+                let error = EngineError::new(ErrorKind::Encode, reason);
+                Err(raise_engine(statement.py(), &error))
+            }
+        },
+        Err(_) => Err(PyTypeError::new_err(format!(
+            "a statement is a str, a Query, a Prepared or a Bound, got {}",
+            describe(statement)
+        ))),
+    }
+}
+
 /// A statement text with options for its execution.
 ///
 /// Example:
@@ -124,7 +146,7 @@ impl Query {
     #[pyo3(signature = (text, /, **options))]
     fn new(text: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Query> {
         let options = options::parse(options, Place::Statement)?;
-        Ok(Query { text: super::session::text_of(text)?, options })
+        Ok(Query { text: text_of(text)?, options })
     }
 
     /// The text of the statement.
@@ -190,7 +212,7 @@ impl Bound_ {
     #[getter]
     fn routing_key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         match self.row.row(0) {
-            Some(row) => row_encoder::routing_key(py, &self.prepared.get().plan, row),
+            Some(row) => encoded_rows::routing_key(py, &self.prepared.get().plan, row),
             None => Ok(None),
         }
     }
@@ -206,7 +228,7 @@ impl Bound_ {
     #[getter]
     fn cells<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         match self.row.row(0) {
-            Some(row) => row_encoder::cells(py, row),
+            Some(row) => encoded_rows::cells(py, row),
             None => Ok(PyList::empty(py)),
         }
     }

@@ -38,7 +38,7 @@ impl Statement {
         }
         let Ok(text) = statement.extract::<String>() else {
             return Err(PyTypeError::new_err(format!(
-                "a batch holds str, Prepared and Bound statements, got {}",
+                "a batch holds str, Query, Prepared and Bound, got {}",
                 turbocql_values::value::describe::describe(&statement)
             )));
         };

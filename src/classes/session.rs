@@ -6,24 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use turbocql_codec::Column;
-use turbocql_engine::{EngineError, ErrorKind, PageSource, Response, Runtime, first_word};
+use turbocql_engine::{EngineError, ErrorKind, Runtime, first_word};
 
-use super::call;
 use super::cluster;
-use super::cursor::{Cursor, Following};
-use super::execute_many::{BulkOptions, BulkStep};
-use super::prepared::{Prepared, Query};
+use super::execute_many::BulkOptions;
+use super::prepared::{Prepared, Query, text_of};
+use super::preparing::Then;
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Origin, Step};
-use crate::options::{self, Options, Place, given, timeout, under};
+use crate::options::{self, Options, Place, timeout, under};
 use turbocql_values::ending::Inside;
 use turbocql_values::error::config_error;
 use turbocql_values::error::{self, Direction};
 use turbocql_values::plan::Choices;
-use turbocql_values::row::{RowKind, RowsAs, Shape, Shapes};
-use turbocql_values::value::describe::describe;
+use turbocql_values::row::{RowKind, Shape, Shapes};
 
 /// The number of forks that led to this process, counted in the child. A session belongs to the
 /// process that opened it.
@@ -193,7 +191,7 @@ impl SessionState {
 
     /// Empties the cache if a `USE` has changed the keyspace, and so the meaning of unqualified
     /// names.
-    fn follow_keyspace(&self) {
+    pub fn follow_keyspace(&self) {
         let now = self.engine.keyspace();
         let mut known = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
         let used = *known != now;
@@ -237,79 +235,12 @@ impl Drop for SessionState {
     }
 }
 
-pub struct ExecuteStep {
-    pub session: Arc<SessionState>,
-    /// Set for a text that was sent without being prepared.
-    pub plain: Option<Plain>,
-    pub schema: Option<SchemaChange>,
-    pub rows: RowsAs,
-}
-
-/// A text that is sent without being prepared.
-pub struct Plain {
-    pub text: Arc<str>,
-    pub options: Options,
-    /// The keyspace of the session when the text was sent.
-    pub keyspace: Option<String>,
-}
-
-impl Plain {
-    /// The source of the pages after the first. A `USE` may come before they are fetched. It does
-    /// not matter to a statement that names its keyspace. Any other statement would read tables of
-    /// the new keyspace, so its source has the old one. The pager fails if the session has left it.
-    fn source(self, response: &Response) -> (PageSource, Options) {
-        let Plain { text, options, keyspace } = self;
-        let keyspace = keyspace.filter(|keyspace| {
-            let columns = response.page.as_ref().map_or(&[][..], |page| &page.columns);
-            let is_of_it = columns.first().is_none_or(|column| *column.keyspace == **keyspace);
-            let small = text.to_ascii_lowercase();
-            let bare = format!("{}.", keyspace.to_ascii_lowercase());
-            let quoted = format!("\"{}\".", keyspace.to_ascii_lowercase());
-            is_of_it && !small.contains(&bare) && !small.contains(&quoted)
-        });
-        (PageSource::Text(text, keyspace), options)
-    }
-}
-
-impl Step for ExecuteStep {
-    fn arrived(
-        self: Box<Self>,
-        py: Python<'_>,
-        arrival: Result<Arrival, EngineError>,
-        op: &Arc<OpState>,
-    ) -> PyResult<Next> {
-        let Self { session, plain, schema, rows } = *self;
-        drop(schema);
-        if plain.is_some() {
-            session.follow_keyspace();
-        }
-        let Arrival::Response(mut response) = arrival.map_err(|error| raise_engine(py, &error))?
-        else {
-            return Err(out_of_turn());
-        };
-        let following = match response.next.take() {
-            None => None,
-            Some(next) => {
-                let (source, options) = match plain {
-                    Some(plain) => plain.source(&response),
-                    None => {
-                        let execution = op.execution().ok_or_else(out_of_turn)?;
-                        (execution.source(), execution.options.clone())
-                    }
-                };
-                Some(Following { source, options, next })
-            }
-        };
-        Cursor::make(py, &session, rows, response, following).map(Next::Done)
-    }
-}
-
-fn changes_schema(text: &str) -> bool {
+pub fn changes_schema(text: &str) -> bool {
     is_one_of(text, &["CREATE", "ALTER", "DROP"])
 }
 
 /// Whether the text is a `USE`. A prepared one would change the keyspace of one connection only.
-fn changes_keyspace(text: &str) -> bool {
+pub fn changes_keyspace(text: &str) -> bool {
     is_one_of(text, &["USE"])
 }
 
@@ -323,109 +254,8 @@ pub fn out_of_turn() -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err("an operation got an unexpected completion")
 }
 
-/// The action that follows the preparation of a statement.
-pub enum Then {
-    Return,
-    Execute { values: Option<Py<PyAny>>, options: Options, rows: RowsAs },
-    Many { rows: Py<PyIterator>, options: BulkOptions },
-}
-
-struct PrepareStep {
-    session: Arc<SessionState>,
-    epoch: u64,
-    then: Then,
-}
-
-impl Step for PrepareStep {
-    fn arrived(
-        self: Box<Self>,
-        py: Python<'_>,
-        arrival: Result<Arrival, EngineError>,
-        op: &Arc<OpState>,
-    ) -> PyResult<Next> {
-        let Arrival::Prepared(mut prepared) = arrival.map_err(|error| raise_engine(py, &error))?
-        else {
-            return Err(out_of_turn());
-        };
-        let engine = prepared.pop().ok_or_else(out_of_turn)?;
-        let prepared = self.session.remember(py, engine, self.epoch)?;
-        self.then.run(py, &self.session, prepared, op)
-    }
-}
-
-impl Then {
-    fn options(&self) -> Options {
-        match self {
-            Then::Return => None,
-            Then::Execute { options, .. } => options.clone(),
-            Then::Many { options, .. } => options.request.clone(),
-        }
-    }
-
-    fn run(
-        self,
-        py: Python<'_>,
-        session: &Arc<SessionState>,
-        prepared: Py<Prepared>,
-        op: &Arc<OpState>,
-    ) -> PyResult<Next> {
-        Ok(match self {
-            Then::Return => Next::Done(prepared.into_any()),
-            Then::Execute { values, options, rows } => {
-                let values = values.as_ref().map(|values| values.bind(py));
-                call::execute_prepared(py, session, prepared.get(), values, options, rows, op)?
-            }
-            Then::Many { rows, options } => {
-                let session = session.clone();
-                Next::Again(Box::new(BulkStep::start(py, session, prepared, rows, &options, op)))
-            }
-        })
-    }
-}
-
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Session(pub Arc<SessionState>);
-
-impl SessionState {
-    /// Runs `then` with the prepared statement: at once if it is cached, otherwise after it was
-    /// prepared.
-    pub fn with_prepared(
-        self: &Arc<Self>,
-        py: Python<'_>,
-        text: String,
-        then: Then,
-    ) -> PyResult<Arc<OpState>> {
-        if changes_keyspace(&text) {
-            let reason = "USE cannot be prepared: execute it as a text without values";
-            return Err(config_error(py, reason));
-        }
-        if let Some(prepared) = self.cached(py, &text) {
-            return self.start(py, prepared, then);
-        }
-        let options = then.options();
-        let step = PrepareStep { session: self.clone(), epoch: self.epoch(), then };
-        let op = OpState::new(Box::new(step));
-        let engine = self.engine.clone();
-        op.run(&self.runtime, async move {
-            let prepared = engine.prepare(&text, given(&options)).await?;
-            Ok(Arrival::Prepared(vec![prepared]))
-        });
-        Ok(op)
-    }
-
-    /// Runs `then` with a prepared statement.
-    pub fn start(
-        self: &Arc<Self>,
-        py: Python<'_>,
-        prepared: Py<Prepared>,
-        then: Then,
-    ) -> PyResult<Arc<OpState>> {
-        let op = OpState::empty();
-        let next = then.run(py, self, prepared, &op)?;
-        op.begin(next);
-        Ok(op)
-    }
-}
 
 #[pymethods]
 impl Session {
@@ -573,23 +403,6 @@ impl Session {
             Ok(Arrival::Done)
         });
         Ok(Op(op))
-    }
-}
-
-pub fn text_of(statement: &Bound<'_, PyAny>) -> PyResult<String> {
-    match statement.cast::<PyString>() {
-        Ok(text) => match text.to_str() {
-            Ok(text) => Ok(text.to_owned()),
-            Err(why) => {
-                let reason = format!("a statement must be UTF-8: {}", why.value(statement.py()));
-                let error = EngineError::new(ErrorKind::Encode, reason);
-                Err(raise_engine(statement.py(), &error))
-            }
-        },
-        Err(_) => Err(PyTypeError::new_err(format!(
-            "a statement is a str, a Query, a Prepared or a Bound, got {}",
-            describe(statement)
-        ))),
     }
 }
 

@@ -11,11 +11,12 @@ use pyo3::exceptions::{
 };
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTraceback};
+use pyo3::types::PyTraceback;
 
 use crate::ffi::send::{Sends, Sent};
 use crate::op::OpState;
 use crate::op::bridge::LoopQueue;
+use crate::op::callbacks::{Callback, Callbacks};
 use crate::op::ready::Burst;
 use turbocql_values::ending::Inside;
 use turbocql_values::python;
@@ -56,47 +57,6 @@ enum Over {
     Done,
     /// With the message of the `CancelledError`.
     Cancelled(Option<Py<PyAny>>),
-}
-
-/// The callbacks to run when the operation is over. In most cases there is one.
-#[derive(Default)]
-struct Callbacks {
-    first: Option<Callback>,
-    others: Vec<Callback>,
-}
-
-struct Callback {
-    call: Py<PyAny>,
-    context: Option<Py<PyAny>>,
-}
-
-impl Callbacks {
-    fn add(&mut self, callback: Callback) {
-        match self.first {
-            None => self.first = Some(callback),
-            Some(_) => self.others.push(callback),
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Callback> {
-        self.first.iter().chain(&self.others)
-    }
-}
-
-impl Callback {
-    /// Schedules the callback for the next round of the event loop.
-    fn run_soon(
-        &self,
-        event_loop: &Bound<'_, PyAny>,
-        awaiting: &Bound<'_, OpAwait>,
-    ) -> PyResult<()> {
-        let py = awaiting.py();
-        let options = PyDict::new(py);
-        options.set_item(pyo3::intern!(py, "context"), &self.context)?;
-        let arguments = (&self.call, awaiting);
-        event_loop.call_method(pyo3::intern!(py, "call_soon"), arguments, Some(&options))?;
-        Ok(())
-    }
 }
 
 /// Wraps a `StopIteration` in a `RuntimeError`. A coroutine cannot raise a `StopIteration`, because

@@ -7,6 +7,7 @@
 
 pub mod awaiting;
 pub mod bridge;
+pub mod callbacks;
 pub mod ready;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};

@@ -266,7 +266,7 @@ def methods_of_versions_replaced_before() -> None:
                 plain = written()
                 accel.accelerate()
                 for seam in bodies().values():
-                    said = f"somebody has replaced cassandra.ProtocolVersion.{name}"
+                    said = f"cassandra.ProtocolVersion.{name} has been replaced"
                     assert (seam.patched, seam.why) == (False, said)
                 assert said in str(accel.status())
                 assert written() == plain

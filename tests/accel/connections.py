@@ -183,7 +183,7 @@ def methods_replaced_before_are_named() -> None:
         with accel.accelerated():
             assert sent(SegmentCodec(compress, decompress), b"some bytes") == plain
             left = {seam.name: seam.why for seam in accel.status().seams if not seam.patched}
-            why = "somebody has replaced it: cassandra.segment.SegmentCodec.compress"
+            why = "it has been replaced: cassandra.segment.SegmentCodec.compress"
             assert left["segment.SegmentCodec.encode"] == why
     finally:
         SegmentCodec.compress = own

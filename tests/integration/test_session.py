@@ -423,9 +423,9 @@ async def test_a_second_iteration(face: Face, points: list[str], keyspace: str) 
         rows = await client.execute(select, page_size=10)
         assert len(await rows.all()) == 30
         for again in (rows.all(), rows.all()):
-            with pytest.raises(errors.Error, match="iterated past"):
+            with pytest.raises(errors.Error, match="iteration has gone beyond"):
                 await again
-        with pytest.raises(errors.Error, match="iterated past"):
+        with pytest.raises(errors.Error, match="iteration has gone beyond"):
             rows.one()
 
 

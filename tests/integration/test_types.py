@@ -377,7 +377,9 @@ def test_nulls_inside_collections(session: Session) -> None:
         with pytest.raises((errors.InvalidQuery, errors.ServerInternalError), match=message):
             session.execute(insert, (value,))
     # A vector's elements have no sign for null: this is found out before anything is sent.
-    with pytest.raises(errors.EncodeError, match=r'"v"\[1\].*no element of a vector is null'):
+    with pytest.raises(
+        errors.EncodeError, match=r'"v"\[1\].*an element of a vector cannot be null'
+    ):
         session.execute("INSERT INTO holes (k, v) VALUES (1, ?)", ([1, None],))
     assert session.execute("SELECT * FROM holes").all() == []
     session.execute("INSERT INTO holes (k, fl) VALUES (1, ?)", ([None, 1, None],))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from tests.meta.sources import (
@@ -22,7 +23,7 @@ LAYERS = [
     ["_checks"],
     ["_core", "_native_imports"],
     ["policies", "security"],
-    ["_options"],
+    ["_config_values", "_options"],
     [
         "_cassandra",
         "_config_sources",
@@ -58,8 +59,10 @@ FACES = {
     "turbocql._notify",
     "turbocql.accel._connections",
     "turbocql.accel._install",
+    "turbocql.accel._patch",
     "turbocql.accel._plans",
     "turbocql.accel._readers",
+    "turbocql.accel._results",
     "turbocql.accel._seams",
     "turbocql.accel._statements",
     "turbocql.aio",
@@ -213,12 +216,14 @@ def test_unsafe_stays_in_the_ffi_modules() -> None:
         assert f"#![{inner}(unsafe_code)]" in text, crate
 
 
+def lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
 def test_files_can_be_held_in_the_head() -> None:
     files = [*rust_files("src", "crates"), *PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")]
-    files += (ROOT / "tests").rglob("*.py")
-    long = {
-        str(path.relative_to(ROOT)): lines
-        for path in files
-        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > 700
-    }
-    assert long == {}
+    long = {str(path.relative_to(ROOT)) for path in files if lines(path) > 450}
+    design = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
+    reasons = design.partition("## Files above 450 lines")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^- `(\S+)`", reasons, re.MULTILINE)) == long
+    assert {path for path in (ROOT / "tests").rglob("*.py") if lines(path) > 700} == set()

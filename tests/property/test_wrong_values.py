@@ -131,9 +131,17 @@ WRONG: list[tuple[str, Any, str]] = [
     ("vector<float, 2>", "ab", "got str"),
     ("vector<float, 2>", [1.0], "expected 2 elements for vector<float, 2>, got 1"),
     ("vector<float, 2>", np.zeros(3, "f4"), "expected 2 elements for vector<float, 2>, got 3"),
-    ("vector<float, 2>", [1.0, None], "value[1]: expected float (no element of a vector is null)"),
+    (
+        "vector<float, 2>",
+        [1.0, None],
+        "value[1]: expected float (an element of a vector cannot be null)",
+    ),
     ("vector<float, 2>", np.array([1, None], object), "value[1]: expected float"),
-    ("vector<text, 2>", ["a", None], "value[1]: expected text (no element of a vector is null)"),
+    (
+        "vector<text, 2>",
+        ["a", None],
+        "value[1]: expected text (an element of a vector cannot be null)",
+    ),
     ("list<int>", UNSET, "expected list<int>, got UNSET, which stands for a whole column"),
 ]
 

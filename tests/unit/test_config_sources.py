@@ -27,7 +27,7 @@ from turbocql import (
     PercentileSpeculation,
     Tls,
 )
-from turbocql._config_sources import _convert, _fields
+from turbocql._config_values import convert, fields_of
 from turbocql.errors import ConfigError
 
 NOT_TEXT = {"addresses", "authenticator", "balancing", "profiles", "speculation"}
@@ -481,9 +481,9 @@ def test_a_file(write: Callable[[str], Path]) -> None:
         ("[default]\nauth = 1", "known are contact_points, port, keyspace, user, password, tls, "),
         ("[default.password]\nx = 'hunter2'", "profile 'default': password must be text"),
         ("[default]\nuser = 'a'\npassword = ['hunter2']", "profile 'default': password must be"),
-        ("[default]\npassword = hunter2", "is no TOML: "),
-        ("[default]\npassword = 'hunter2", "is no TOML: "),
-        ("[default]\nx = " + "[" * 100_000, "is no TOML: "),
+        ("[default]\npassword = hunter2", "is not valid TOML: "),
+        ("[default]\npassword = 'hunter2", "is not valid TOML: "),
+        ("[default]\nx = " + "[" * 100_000, "is not valid TOML: "),
     ],
 )
 def test_files_that_cannot_be(write: Callable[[str], Path], text: str, said: str) -> None:
@@ -583,7 +583,7 @@ class Inner:
     ],
 )
 def test_values_by_annotation(annotation: Any, given: Any, value: Any) -> None:
-    converted = _convert("x", annotation, given)
+    converted = convert("x", annotation, given)
     assert converted == value
     assert type(converted) is type(value)
 
@@ -616,27 +616,27 @@ def test_values_by_annotation(annotation: Any, given: Any, value: Any) -> None:
     ],
 )
 def test_values_that_do_not_fit(annotation: Any, given: Any, said: str) -> None:
-    assert said in refused(lambda: _convert("x", annotation, given), frames=False)
+    assert said in refused(lambda: convert("x", annotation, given), frames=False)
 
 
 @pytest.mark.parametrize("kind", [int, Sequence[int], Mapping[str, int], Inner])
 @pytest.mark.parametrize("value", [SECRET, [SECRET], {"limit": SECRET}])
 def test_what_is_not_to_be_shown_is_not(kind: Any, value: Any) -> None:
-    assert "got" not in refused(lambda: _convert("x", kind, value, may_show=False), frames=False)
+    assert "got" not in refused(lambda: convert("x", kind, value, may_show=False), frames=False)
 
 
 def test_every_field_can_be_given_everywhere() -> None:
     """A field of a type that is not known here would be refused for every value."""
     defaults = {name: getattr(Config(), name) for name in Config.__dataclass_fields__}
-    for name, about in _fields(Config).items():
+    for name, about in fields_of(Config).items():
         if defaults[name] is not None:
-            assert _convert(name, about.annotation, defaults[name]) == defaults[name]
+            assert convert(name, about.annotation, defaults[name]) == defaults[name]
             text = defaults[name]
             if not isinstance(text, (str, int, float, tuple)):
                 continue  # a table's
             text = ",".join(text) if isinstance(text, tuple) else str(text)
-            assert _convert(name, about.annotation, text) == defaults[name]
-    assert [name for name, about in _fields(Config).items() if not about.shown] == [
+            assert convert(name, about.annotation, text) == defaults[name]
+    assert [name for name, about in fields_of(Config).items() if not about.shown] == [
         "password",
         "authenticator",
         "tls",

@@ -187,7 +187,7 @@ class TestVectors:
         assert find_deserializer(empty).deserialize(b"") == []
 
     def test_null_elements_are_refused(self) -> None:
-        with pytest.raises(EncodeError, match=r"value\[1\].*no element of a vector is null"):
+        with pytest.raises(EncodeError, match=r"value\[1\].*an element of a vector cannot be null"):
             serialize("vector<float, 2>", [1.0, None])
 
     def test_non_indexable_iterables_with_a_length(self) -> None:

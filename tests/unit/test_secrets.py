@@ -404,7 +404,7 @@ def test_the_frames_of_settings_from_elsewhere_show_nothing(
     assert "page_size" in refused(lambda: Config.from_toml(file, password=SECRET))
     refused(lambda: Config.from_toml(f"cql://ann:{SECRET}@db1"))
     file.write_text(f"[default]\nuser = 'ann'\npassword = '{SECRET}\n")
-    assert "is no TOML" in refused(lambda: Config.from_toml(file))
+    assert "is not valid TOML" in refused(lambda: Config.from_toml(file))
     monkeypatch.setenv("TURBOCQL_URL", f"cql://ann:{SECRET}@db1")
     monkeypatch.setenv("TURBOCQL_PASSWORD", SECRET)
     monkeypatch.setenv("TURBOCQL_PAGE_SIZE", "x")

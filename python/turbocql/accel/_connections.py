@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import _core
 from ._origin import Left, documented, expect_own, expect_parameters, is_function_of
-from ._seams import Driver, Group, Patch
+from ._patch import Driver, Group, Patch
 
 __all__ = ["CONNECTION", "connection_groups"]
 
@@ -73,11 +73,11 @@ class Segments(Group):
                 raise Left(f"{left}: cassandra.segment.SegmentCodec.{name}") from None
         for name in ("compute_crc24", "compute_crc32"):
             if not is_function_of(segment, vars(segment).get(name)):
-                raise Left(f"somebody has replaced cassandra.segment.{name}")
+                raise Left(f"cassandra.segment.{name} has been replaced")
         for name in ("read_uint_le", "write_uint_le"):
             own = vars(driver.protocol).get(name)
             if vars(segment).get(name) is not own or not is_function_of(driver.protocol, own):
-                raise Left(f"somebody has replaced {name} of the driver's")
+                raise Left(f"{name} of the driver's has been replaced")
 
 
 def _travelled(codec: Any, message: bytes, by: Any) -> list[Any]:

@@ -18,7 +18,8 @@ from typing import Any
 from .. import _core
 from ._connections import CONNECTION, connection_groups
 from ._origin import Left, expect_helpers
-from ._seams import Driver, Group, Patch, Watch, driver_name, groups
+from ._patch import Driver, Group, Patch, driver_name
+from ._seams import Watch, groups
 from ._statements import CLUSTER, statement_groups
 from ._status import Seam, Status
 

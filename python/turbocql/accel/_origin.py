@@ -79,23 +79,23 @@ def expect_helpers(
         if name.startswith("_") or not callable(value) or isinstance(value, type):
             continue
         if not packs and not is_function_of(marshal, value):
-            raise Left(f"somebody has replaced cassandra.marshal.{name}")
+            raise Left(f"cassandra.marshal.{name} has been replaced")
         if vars(cqltypes).get(name, value) is not value:
-            raise Left(f"somebody has replaced cassandra.cqltypes.{name}")
+            raise Left(f"cassandra.cqltypes.{name} has been replaced")
     for name in _TIMES:
         value = vars(util).get(name)
         if value is not None and not is_function_of(util, value):
-            raise Left(f"somebody has replaced cassandra.util.{name}")
+            raise Left(f"cassandra.util.{name} has been replaced")
     for module in (cqltypes, deserializers):
         known = {} if module is None else vars(module)
         for name, usual in (("Decimal", decimal.Decimal), ("UUID", uuid.UUID)):
             if known.get(name, usual) is not usual:
-                raise Left(f"somebody has replaced {known['__name__']}.{name}")
+                raise Left(f"{known['__name__']}.{name} has been replaced")
         for name in _TIMES:
             if name in known and known[name] is not vars(util).get(name):
-                raise Left(f"somebody has replaced {known['__name__']}.{name}")
+                raise Left(f"{known['__name__']}.{name} has been replaced")
     if vars(cqltypes).get("util") is not util:
-        raise Left("somebody has replaced cassandra.cqltypes.util")
+        raise Left("cassandra.cqltypes.util has been replaced")
 
 
 _TIMES = ("datetime_from_timestamp", "datetime_from_ms_timestamp", "ms_timestamp_from_datetime")
@@ -114,10 +114,10 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]
     package = sys.modules["cassandra"]
     found = vars(package).get("ProtocolVersion")
     if not isinstance(found, type) or found.__mro__ != (found, object):
-        raise Left("somebody has replaced cassandra.ProtocolVersion")
+        raise Left("cassandra.ProtocolVersion has been replaced")
     owner: type[Any] = found
     if vars(protocol).get("ProtocolVersion") is not owner:
-        raise Left("somebody has replaced cassandra.protocol.ProtocolVersion")
+        raise Left("cassandra.protocol.ProtocolVersion has been replaced")
     methods: list[str] = [name for name in vars(owner) if name.startswith(("uses_", "has_"))]
     numbers: list[str] = [name for name in _NUMBERS if name in vars(owner)]
 
@@ -133,7 +133,7 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]
 
     name = replaced()
     if name is not None:
-        raise Left(f"somebody has replaced cassandra.ProtocolVersion.{name}")
+        raise Left(f"cassandra.ProtocolVersion.{name} has been replaced")
     return owner, lambda: replaced() is None
 
 
@@ -163,7 +163,7 @@ def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
     if not isinstance(owner, type) or name not in vars(owner):
         raise Left("the driver has no such function")
     if not is_own(module, owner, name):
-        raise Left("somebody has replaced it")
+        raise Left("it has been replaced")
     return vars(owner)[name]
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import collections
 import datetime
 import decimal
-import importlib
 import io
 import itertools
-import sys
 from _io import BytesIO  # `io.BytesIO` itself, also where that name was replaced
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from .. import _core
-from ._arrays import Arrays
 from ._origin import (
     Left,
     documented,
@@ -26,136 +20,12 @@ from ._origin import (
     expect_versions,
     function,
 )
-from ._plans import WATCHED, Plans
+from ._patch import Driver, Group, Patch
+from ._plans import WATCHED
 from ._readers import Entry
+from ._results import NamedRows, Results
 
-__all__ = ["Driver", "Group", "Patch", "driver_name", "groups"]
-
-_ABSENT = object()
-
-
-@dataclass
-class Patch:
-    """One attribute of a class or module, and its replacement."""
-
-    owner: Any
-    name: str
-    said: str
-    """Its dotted name, as `status()` shows it."""
-    ours: Any
-    """The replacement, as it is put into the class or module."""
-    counts: Callable[[], tuple[int, int]]
-    learned: Callable[[], int] = int
-    original: Any = _ABSENT
-    why: str = ""
-    """Why its calls are only counted; empty if they are not."""
-    is_told: bool = True
-    """Whether `status()` lists it."""
-    start: tuple[int, int, int] = (0, 0, 0)
-    """The counts that are subtracted: those when counting began."""
-
-    def apply(self) -> None:
-        """Puts the replacement in."""
-        self.original = vars(self.owner).get(self.name, _ABSENT)
-        self._set(self.ours)
-
-    def undo(self) -> bool:
-        """Puts the original back. False if the attribute was replaced by other code since."""
-        if vars(self.owner).get(self.name, _ABSENT) is not self.ours:
-            return False
-        if self.original is _ABSENT:
-            delattr(self.owner, self.name)
-        else:
-            self._set(self.original)
-        return True
-
-    def count_from_here(self) -> None:
-        """Has only later calls counted."""
-        self.start = (*self.counts(), self.learned())
-
-    def counted(self) -> tuple[int, int, int]:
-        """Calls that were native, that fell back, and from which columns were learned."""
-        (native, fallback), learned = self.counts(), self.learned()
-        return native - self.start[0], fallback - self.start[1], learned - self.start[2]
-
-    def _set(self, value: Any) -> None:
-        # `type.__setattr__`, so that `Watch` does not see it.
-        if isinstance(self.owner, type):
-            type.__setattr__(self.owner, self.name, value)
-        else:
-            setattr(self.owner, self.name, value)
-
-
-def driver_name(protocol: ModuleType) -> str:
-    """The name of a driver, as `status()` shows it."""
-    package = sys.modules.get("cassandra")
-    version = getattr(package, "__version__", "of unknown version")
-    compiled = getattr(protocol, "HAVE_CYTHON", False)
-    return f"cassandra {version}, {'compiled' if compiled else 'not compiled'}"
-
-
-class Driver:
-    """The modules of the imported driver, and in which of the known ways it works."""
-
-    def __init__(self, cqltypes: ModuleType, protocol: ModuleType, query: ModuleType) -> None:
-        self.cqltypes, self.protocol, self.query = cqltypes, protocol, query
-        self.plans = Plans(cqltypes)
-        self._writes: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the driver, as `status()` shows it."""
-        return driver_name(self.protocol)
-
-    def writes(self) -> str:
-        """The name of the dialect in which it writes nulls and timestamps, found once by trying.
-
-        Raises: Left, if it writes them in none of the known dialects.
-        """
-        if self._writes is None:
-            self._writes = self._tried()
-        return self._writes
-
-    def _tried(self) -> str:
-        types = self.cqltypes
-        null = types.ListType.apply_parameters([types.Int32Type]).serialize([None], 4)[4:]
-        before = datetime.datetime(1969, 12, 31, 23, 59, 58, 1)
-        moment = int.from_bytes(types.DateType.serialize(before, 4), "big", signed=True)
-        ways = {
-            (b"\xff\xff\xff\xff", -2000): "protocol",
-            (b"\xff\xff\xff\xff", -1999): "float time",
-            (b"\0\0\0\0", -1999): "float time, empty null",
-        }
-        try:
-            return ways[null, moment]
-        except KeyError:
-            raise Left("it writes nulls or timestamps in no known dialect") from None
-
-    def read_ways(self) -> _core.ReadWays:
-        """How it reads values that drivers read differently: timestamps, dates, durations.
-
-        Raises: Left, if its dialect is not known.
-        """
-        values = self.plans.readers.values
-        return _core.ReadWays(
-            self.writes() != "protocol", values["Date"], values["Time"], values["Duration"]
-        )
-
-
-class Group(ABC):
-    """Patches that are applied together or not at all."""
-
-    names: tuple[str, ...]
-    """The functions that it patches, as `status()` shows them."""
-    needs: str | None = None
-    """A module whose import it waits for, in addition to those that all groups wait for."""
-
-    @abstractmethod
-    def patches(self, driver: Driver) -> list[Patch]:
-        """The patches, after the replacements were compared with the originals on samples.
-
-        Raises: Left, with the reason, if the driver's functions must not be replaced.
-        """
+__all__ = ["Watch", "groups"]
 
 
 def _nothing() -> tuple[int, int]:
@@ -439,127 +309,6 @@ def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
                     message.keyspace = "ks" if serial else None
                 found.append((message, version))
     return found
-
-
-class Results(Group):
-    """Pages of rows, as one of the driver's protocol handlers reads them."""
-
-    _PARAMETERS = (
-        "self",
-        "f",
-        "protocol_version",
-        "user_type_map",
-        "result_metadata",
-        "column_encryption_policy",
-    )
-
-    def __init__(self, handler: str) -> None:
-        self._handler = handler
-        self.names = (f"protocol.{handler}: recv_results_rows",)
-
-    def patches(self, driver: Driver) -> list[Patch]:
-        protocol = driver.protocol
-        handler = getattr(protocol, self._handler, None)
-        if handler is None:
-            raise Left("the driver has no such handler")
-        owner = handler.message_types_by_opcode[protocol.ResultMessage.opcode]
-        pure = owner is protocol.ResultMessage
-        if self._handler == "_ProtocolHandler" and handler is protocol.ProtocolHandler:
-            raise Left("it is the same as protocol.ProtocolHandler")
-        for name in ("recv_results_metadata", "read_type", "recv_body", "recv"):
-            expect_own(protocol, protocol.ResultMessage, name)
-            if name in vars(owner) and not pure:
-                raise Left(f"its message class overrides {name}")
-        original = vars(owner).get("recv_results_rows")
-        if original is None:
-            raise Left("the driver has no such function")
-        expect_parameters(original, self._PARAMETERS)
-        deserializers = None
-        if pure:
-            expect_own(protocol, owner, "recv_results_rows")
-        else:
-            if getattr(original, "__module__", None) != "cassandra.row_parser":
-                raise Left("somebody has replaced it")
-            deserializers = importlib.import_module("cassandra.deserializers")
-        shape, width = "list", None
-        finish: Callable[..., Any] = _as_made
-        if self._handler == "LazyProtocolHandler":
-            shape, finish = "lazy", _generated
-        elif self._handler == "NumpyProtocolHandler":
-            arrays = Arrays(original, owner)
-            shape, finish, width = "arrays", arrays.finish, arrays.width
-        plans, describe = driver.plans, protocol.ColDesc
-        stand_in = _core.ResultStandIn(
-            original,
-            owner,
-            lambda metadata: plans.of_result(metadata, deserializers, width),
-            lambda policy, metadata: plans.of_secrets(policy, metadata, describe, deserializers),
-            driver.read_ways(),
-            not pure,
-            shape,
-            finish,
-        )
-        ours = stand_in.function(documented(original))
-        counts, learned = stand_in.counts, stand_in.learned
-        return [Patch(owner, "recv_results_rows", self.names[0], ours, counts, learned)]
-
-
-def _as_made(rows: Any) -> Any:
-    return rows
-
-
-def _generated(rows: Any) -> Any:
-    """A generator of the rows: the driver's handler, too, returns a generator."""
-    yield from rows
-
-
-_ROW = "Row($self, *values)\n--\n\nA row: the values of its columns, in order."
-"""One docstring for all classes: the definition of a built-in function is never freed."""
-
-
-class NamedRows(Group):
-    """The class of named rows. The driver makes one for each result; this makes one for all
-    results with the same column names.
-    """
-
-    names = ("query.namedtuple",)
-    _MOST = 512
-
-    def patches(self, driver: Driver) -> list[Patch]:
-        query = driver.query
-        original = vars(query).get("namedtuple")
-        if original is not collections.namedtuple:  # noqa: PYI024
-            raise Left("somebody has replaced it")
-        known: dict[tuple[str, ...], Any] = {}
-        counts = [0, 0, 0]
-
-        def namedtuple(typename: Any, field_names: Any, *rest: Any, **options: Any) -> Any:
-            if typename != "Row" or rest or options or isinstance(field_names, str):
-                counts[1] += 1
-                return collections.namedtuple(typename, field_names, *rest, **options)  # noqa: PYI024
-            names = tuple(field_names)
-            row = known.get(names)
-            if row is None:
-                counts[2] += 1
-                module = sys._getframe(1).f_globals.get("__name__", "__main__")
-                cls = collections.namedtuple(typename, names, module=module)  # type: ignore[misc]  # noqa: PYI024
-                if len(known) >= self._MOST:
-                    known.clear()
-                row = known[names] = _core.NamedStandIn(cls, len(names)).function(_ROW)
-            else:
-                counts[0] += 1
-            return row
-
-        return [
-            Patch(
-                query,
-                "namedtuple",
-                self.names[0],
-                namedtuple,
-                lambda: (counts[0], counts[1]),
-                lambda: counts[2],
-            )
-        ]
 
 
 def groups() -> list[Group]:

@@ -6,7 +6,7 @@ import sys
 
 from .. import _core
 from ._origin import Left, documented, expect_parameters, is_function_of
-from ._seams import Driver, Group, Patch
+from ._patch import Driver, Group, Patch
 from ._status import ONLY_COUNTED
 
 __all__ = ["CLUSTER", "statement_groups"]
@@ -31,7 +31,7 @@ class SimpleStatements(Group):
         if original is None:
             raise Left("the driver has no such function")
         if not is_function_of(driver.query, original):
-            raise Left("somebody has replaced it")
+            raise Left("it has been replaced")
         expect_parameters(original, ("query", "params", "encoder"))
         stand_in = _core.CountedStandIn(original)
         ours = stand_in.function(documented(original))

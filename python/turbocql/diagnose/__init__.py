@@ -25,12 +25,12 @@ __all__ = ["Diagnosis", "NodeDiagnosis", "QuickPath", "SessionDiagnosis", "diagn
 
 
 def diagnosis(session: Session | None = None) -> Diagnosis:
-    """What there is to know about this installation and, with a session, about its cluster.
+    """Describes this installation and, if a session is passed, its cluster.
 
-    The server is asked for its system tables; what it does not answer is among the notes of the
-    session, with the reason, after 10 seconds per question at most. There are no secrets in it.
+    The description of the cluster comes from the server's system tables. Each query takes 10
+    seconds at most. If one fails, the notes of the session say why. The result contains no secrets.
 
-    Raises: `TypeError` for what is no session of this face.
+    Raises: `TypeError` if `session` is of another class.
     """
     if session is not None and not isinstance(session, Session):
         raise TypeError(

@@ -8,7 +8,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyIterator, PyType};
 use turbocql_codec::page;
 
-use super::result::ResultPlan;
+use super::result_plan::ResultPlan;
 use crate::reading::{Column, Columns, Reading};
 use crate::scalars::{ReadWays, Scalars};
 use turbocql_values::ffi::rows::{Stopped, tuple};

@@ -11,6 +11,7 @@ pub mod lazy;
 mod method;
 pub mod named;
 pub mod result;
+pub mod result_plan;
 pub mod routing;
 pub mod segment;
 pub mod serialize;

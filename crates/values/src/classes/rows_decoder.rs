@@ -9,7 +9,7 @@ use turbocql_codec::Column;
 use turbocql_codec::message::result::{Description, Head, ResultError};
 
 use super::codec::with_bytes;
-use super::row_encoder::known_columns;
+use super::described::known_columns;
 use crate::ending::Inside;
 use crate::error::{self, Direction};
 use crate::failure::Failure;

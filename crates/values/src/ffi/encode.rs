@@ -6,8 +6,6 @@
 //! taken: the function returns false or `None`, and the caller takes the safe path, which raises
 //! the errors. After such a return, no borrowed object is used any more.
 
-use std::mem::MaybeUninit;
-
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use turbocql_codec::{Plan, types, wire};
@@ -434,42 +432,4 @@ unsafe fn put_rest<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8
             | Plan::Blob => false,
         }
     }
-}
-
-/// Appends elements of fixed width, each after its length, and the length of null for `None`. Makes
-/// room once for all of them.
-#[inline(always)]
-pub fn put_run<D: Dialect, const N: usize>(
-    parts: &[Object],
-    out: &mut Vec<u8>,
-    read: impl Fn(Object) -> Option<[u8; N]>,
-) -> bool {
-    let most = parts.len().saturating_mul(4 + N);
-    if !room(out, most) {
-        return false;
-    }
-    let start = out.len();
-    let spare = &mut out.spare_capacity_mut()[..most];
-    let mut at = 0;
-    for &part in parts {
-        // SAFETY: `is_none` compares the address only. The object is alive and the GIL is held in
-        // the only caller, `put_items`. Tests: property/test_both_ways.py. Benchmark:
-        // "value: list<int> of 100, half null".
-        if unsafe { is_none(part) } {
-            spare[at..at + 4].copy_from_slice(&D::NULL.to_be_bytes().map(MaybeUninit::new));
-            at += 4;
-            continue;
-        }
-        let Some(bytes) = read(part) else { return false };
-        let place = &mut spare[at..at + 4 + N];
-        place[..4].copy_from_slice(&(N as i32).to_be_bytes().map(MaybeUninit::new));
-        place[4..].copy_from_slice(&bytes.map(MaybeUninit::new));
-        at += 4 + N;
-    }
-    // SAFETY: `room` has ensured a capacity of `start + most`, and `at` is at most `most`. All `at`
-    // bytes after `start` are written: each turn of the loop writes those by which it advances
-    // `at`. Tests: property/test_both_ways.py, scripts/memcheck. Benchmark:
-    // "value: list<int> of 100".
-    unsafe { out.set_len(start + at) };
-    true
 }

@@ -5,24 +5,18 @@ use std::net::IpAddr;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError};
 use pyo3::prelude::*;
-use pyo3::types::{
-    PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple,
-    PyType,
-};
-use turbocql_codec::plan::UdtPlan;
+use pyo3::types::{PyBytes, PyDict, PyString};
 use turbocql_codec::types::{self, inet};
 use turbocql_codec::{Malformed, Plan, Segment, wire};
 
 use crate::ffi;
 
-use super::describe::{cut, describe, describe_key};
-use super::record;
+use super::describe::{describe, describe_key};
 use crate::failure::{Failure, Outcome};
 use crate::memory::{SMALL, copied, items_of, room};
 use crate::plan::HostPlan;
-use crate::plan::Record;
 use crate::python;
-use crate::value::{numbers, sequence, temporal};
+use crate::value::{numbers, sequence, temporal, udt};
 
 /// Appends a part of a value after its length in bytes; None becomes a null.
 #[inline]
@@ -100,7 +94,7 @@ fn encode_as(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Ou
         Plan::Set(element) => sequence::encode_set(plan, element, value, out),
         Plan::Map(entry) => encode_map(plan, &entry.0, &entry.1, value, out),
         Plan::Tuple(components) => encode_tuple(plan, components, value, out),
-        Plan::Udt(udt) => encode_udt(plan, udt, value, out),
+        Plan::Udt(udt) => udt::encode_udt(plan, udt, value, out),
         Plan::Vector(vector) => sequence::encode_vector(plan, vector, value, out),
         Plan::Composite(components) => encode_composite(plan, components, value, out),
     }
@@ -290,146 +284,6 @@ fn encode_composite(
             .map_err(|failure| failure.at(|| Segment::Index(i)))?;
     }
     if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
-}
-
-fn encode_udt(
-    plan: &HostPlan,
-    udt: &UdtPlan<Record>,
-    value: &Bound<'_, PyAny>,
-    out: &mut Vec<u8>,
-) -> Outcome<()> {
-    let py = value.py();
-    let parts = udt_fields(plan, udt, value)?;
-    for ((field, part), name) in udt.fields.iter().zip(&parts).zip(&udt.host.names) {
-        match part {
-            Some(part) => encode_cell(field, part, out).map_err(|failure| {
-                failure.at(|| Segment::Field(name.bind(py).to_string_lossy().into_owned()))
-            })?,
-            None => {
-                room(out, SMALL)?;
-                wire::put_i32(out, wire::NULL);
-            }
-        }
-    }
-    Ok(())
-}
-
-const RECORDS: &str = "a mapping, dataclass, named tuple, tuple or object with its fields";
-
-/// The value of each field: by name if the value has names, else by position. `None` for a field
-/// that the value does not have.
-fn udt_fields<'py>(
-    plan: &HostPlan,
-    udt: &UdtPlan<Record>,
-    value: &Bound<'py, PyAny>,
-) -> Outcome<Vec<Option<Bound<'py, PyAny>>>> {
-    let py = value.py();
-    let names = udt.host.names.iter().map(|name| name.bind(py));
-    if let Ok(parts) = value.cast::<PyTuple>() {
-        if value.get_type().is(udt.host.class.bind(py)) {
-            return positional(plan, udt, parts.iter());
-        }
-        // A record of another class of turbocql's: its attribute names can differ from its field
-        // names.
-        if let Some(fields) = record::fields_of(value)? {
-            let named = fields.iter().zip(parts.iter()).collect::<Vec<_>>();
-            return udt_fields(
-                plan,
-                udt,
-                PyDict::from_sequence(PyList::new(py, named)?.as_any())?.as_any(),
-            );
-        }
-        let Some(own) = record::names_of(value)? else {
-            return positional(plan, udt, parts.iter());
-        };
-        let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
-        if let Some(unknown) = first_unknown(own.as_any(), &known)? {
-            return Err(no_field(plan, udt, &describe_key(&unknown)));
-        }
-    }
-    if let Ok(parts) = value.cast::<PyList>() {
-        return positional(plan, udt, parts.iter());
-    }
-    if value.is_instance(python::mapping(py)?)? {
-        let mut found = 0;
-        let mut parts = Vec::with_capacity(udt.fields.len());
-        for name in names {
-            let present = value.contains(name).map_err(|error| raised(plan, value, error))?;
-            found += usize::from(present);
-            let part = present.then(|| value.get_item(name)).transpose();
-            parts.push(part.map_err(|error| raised(plan, value, error))?);
-        }
-        if found != value.len().map_err(|error| raised(plan, value, error))? {
-            return Err(unknown_fields(plan, udt, value)?);
-        }
-        return Ok(parts);
-    }
-    // Numbers, text, bytes, arrays, classes and modules have attributes but are not records.
-    let scalar = value.is_instance_of::<PyString>()
-        || value.is_instance_of::<PyBytes>()
-        || value.is_instance_of::<PyInt>()
-        || value.is_instance_of::<PyFloat>()
-        || value.is_instance_of::<PyComplex>()
-        || value.is_instance_of::<PyByteArray>()
-        || value.is_instance_of::<PyType>()
-        || value.is_instance_of::<PyModule>()
-        || value.is_instance(python::number(py)?)?
-        || value.hasattr(pyo3::intern!(py, "__array__"))?;
-    if scalar {
-        return Err(mismatch(plan, RECORDS, value));
-    }
-    let mut parts = Vec::with_capacity(udt.fields.len());
-    let dataclass = record::is_dataclass(value)?;
-    for name in names {
-        let there = !dataclass || record::is_field(value, name)?;
-        let part = if there { value.getattr_opt(name)? } else { None };
-        // A property that raises AttributeError, or a slot that was never set, is not a missing
-        // field.
-        if there && part.is_none() && value.get_type().hasattr(name)? {
-            let reason =
-                format!("the value of its attribute {} cannot be read", describe_key(name));
-            return Err(Failure::refused(plan.cql_type(), reason));
-        }
-        parts.push(part);
-    }
-    if parts.iter().all(Option::is_none) && !udt.fields.is_empty() {
-        return Err(mismatch(plan, RECORDS, value));
-    }
-    Ok(parts)
-}
-
-fn positional<'py>(
-    plan: &HostPlan,
-    udt: &UdtPlan<Record>,
-    parts: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
-) -> Outcome<Vec<Option<Bound<'py, PyAny>>>> {
-    if parts.len() > udt.fields.len() {
-        let (expected, got) = (udt.fields.len(), parts.len());
-        let cql_type = plan.cql_type();
-        let reason = format!("expected {cql_type} of at most {expected} fields, got {got}");
-        return Err(Failure::refused(cql_type, reason));
-    }
-    let mut parts: Vec<_> = parts.map(Some).collect();
-    parts.resize(udt.fields.len(), None);
-    Ok(parts)
-}
-
-fn unknown_fields(
-    plan: &HostPlan,
-    udt: &UdtPlan<Record>,
-    value: &Bound<'_, PyAny>,
-) -> Outcome<Box<Failure>> {
-    let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
-    let unknown = first_unknown(value, &known)?;
-    let unknown = unknown.map_or_else(|| "a key".to_owned(), |key| describe_key(&key));
-    Ok(no_field(plan, udt, &unknown))
-}
-
-fn no_field(plan: &HostPlan, udt: &UdtPlan<Record>, unknown: &str) -> Box<Failure> {
-    let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
-    let (cql_type, known) = (plan.cql_type(), cut(&known.join(", "), 1000));
-    let reason = format!("{cql_type} has no field {unknown}; its fields are {known}");
-    Failure::refused(cql_type, reason)
 }
 
 /// The first key of a mapping that is not in `known`. At most `known.len() + 1` keys are read,

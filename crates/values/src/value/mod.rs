@@ -11,3 +11,4 @@ pub mod record;
 pub mod sequence;
 pub mod temporal;
 mod typed_buffer;
+mod udt;

@@ -266,7 +266,7 @@ fn encode_element(
     out: &mut Vec<u8>,
 ) -> Outcome<()> {
     if part.is_none() {
-        return Err(mismatch(&vector.element, "no element of a vector is null", part));
+        return Err(mismatch(&vector.element, "an element of a vector cannot be null", part));
     }
     room(out, SMALL)?;
     if vector.width.is_some() {

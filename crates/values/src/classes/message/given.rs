@@ -17,6 +17,7 @@ use turbocql_codec::message::{Message, MessageError, Reason, Version};
 use crate::ffi::bytes;
 use crate::python;
 use crate::value::describe::describe;
+use crate::value::encode::unless_serious;
 
 /// Messages count values and statements in 16 bits.
 pub const MOST: usize = u16::MAX as usize;
@@ -150,9 +151,8 @@ pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
     }
     let buffer = match PyBuffer::<u8>::get(given) {
         Ok(buffer) => buffer,
-        // Exceptions outside `Exception`, such as KeyboardInterrupt, propagate.
-        Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
-        Err(_) => return Ok(None),
+        // A `KeyboardInterrupt` or a `MemoryError` propagates.
+        Err(error) => return unless_serious(py, error),
     };
     let copy = PyBytes::new_with(py, buffer.len_bytes(), |target| buffer.copy_to_slice(py, target));
     copy.map(Some)

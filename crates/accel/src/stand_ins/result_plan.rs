@@ -1,0 +1,96 @@
+//! How a page of the driver's results becomes values.
+
+use super::entries::Entries;
+use super::entries::Entry;
+use crate::reader::ValueReader;
+use crate::switch::epoch;
+use pyo3::exceptions::PyValueError;
+use std::collections::HashMap;
+
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::PyList;
+use turbocql_codec::message::result::Description;
+
+/// How rows of one list of columns become values.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct ResultPlan {
+    pub epoch: u64,
+    /// The description of each column as the driver reads it: (keyspace, table, name, class).
+    pub metadata: Py<PyList>,
+    /// The readers of the columns; None if the original must read every page.
+    pub columns: Option<Vec<Py<ValueReader>>>,
+    /// The size of a number in bytes, for each column that becomes an array of numbers; None for
+    /// other columns.
+    pub widths: Vec<Option<usize>>,
+    pub atomic: bool,
+    pub has_udts: bool,
+    pub entries: Entries,
+}
+
+#[pymethods]
+impl ResultPlan {
+    /// `columns` are the readers of the columns. With None, the original reads every page.
+    #[new]
+    fn new(
+        metadata: &Bound<'_, PyList>,
+        columns: Option<Vec<Bound<'_, ValueReader>>>,
+        entries: Vec<Entry<'_>>,
+        widths: Vec<Option<usize>>,
+    ) -> PyResult<ResultPlan> {
+        let all = || columns.iter().flatten().map(Bound::get);
+        if columns.is_some() && widths.len() != all().count() {
+            return Err(PyValueError::new_err("there must be one width per column"));
+        }
+        // A copy: the program may change the message's own list.
+        let metadata = metadata.get_slice(0, metadata.len()).unbind();
+        let (atomic, has_udts) =
+            (all().all(ValueReader::is_atomic), all().any(ValueReader::has_udts));
+        let columns = columns.map(|columns| columns.into_iter().map(Bound::unbind).collect());
+        let entries = Entries::new(entries);
+        Ok(ResultPlan { epoch: epoch(), metadata, columns, widths, atomic, has_udts, entries })
+    }
+
+    /// The reader of the first column.
+    #[getter]
+    fn reader(&self, py: Python<'_>) -> Option<Py<ValueReader>> {
+        self.columns.as_ref()?.first().map(|reader| reader.clone_ref(py))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.metadata)?;
+        for column in self.columns.iter().flatten() {
+            visit.call(column)?;
+        }
+        self.entries.traverse(&visit)
+    }
+
+    /// Whether everything that the plan depends on is as it was when the plan was made.
+    #[getter]
+    pub fn is_current(&self, py: Python<'_>) -> bool {
+        self.epoch == epoch() && self.entries.are_current(py)
+    }
+}
+
+impl ResultPlan {
+    pub fn readers(&self) -> &[Py<ValueReader>] {
+        self.columns.as_deref().unwrap_or_default()
+    }
+
+    /// Whether `metadata` has the columns of this plan. It is the client's list of columns, for a
+    /// result without a description.
+    pub fn is_of(&self, metadata: &Bound<'_, PyList>) -> bool {
+        let own = self.metadata.bind(metadata.py());
+        own.len() == metadata.len() && own.iter().zip(metadata).all(|(own, one)| own.is(&one))
+    }
+}
+
+/// The key of a plan in the cache, compared in full after the fingerprint.
+pub enum Key {
+    Described(Description),
+    /// The result has no description: the client's list of columns.
+    Known(Py<PyList>),
+}
+
+/// Plans by fingerprint.
+pub type Plans = HashMap<u64, Vec<(Key, Py<ResultPlan>)>>;

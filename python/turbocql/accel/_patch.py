@@ -1,0 +1,143 @@
+"""What all groups of replaced functions have in common: patches, the driver, and the interface."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from .. import _core
+from ._origin import Left
+from ._plans import Plans
+
+__all__ = ["Driver", "Group", "Patch", "driver_name"]
+
+_ABSENT = object()
+
+
+@dataclass
+class Patch:
+    """One attribute of a class or module, and its replacement."""
+
+    owner: Any
+    name: str
+    said: str
+    """Its dotted name, as `status()` shows it."""
+    ours: Any
+    """The replacement, as it is put into the class or module."""
+    counts: Callable[[], tuple[int, int]]
+    learned: Callable[[], int] = int
+    original: Any = _ABSENT
+    why: str = ""
+    """Why its calls are only counted; empty if they are not."""
+    is_told: bool = True
+    """Whether `status()` lists it."""
+    start: tuple[int, int, int] = (0, 0, 0)
+    """The counts that are subtracted: those when counting began."""
+
+    def apply(self) -> None:
+        """Puts the replacement in."""
+        self.original = vars(self.owner).get(self.name, _ABSENT)
+        self._set(self.ours)
+
+    def undo(self) -> bool:
+        """Puts the original back. False if the attribute was replaced by other code since."""
+        if vars(self.owner).get(self.name, _ABSENT) is not self.ours:
+            return False
+        if self.original is _ABSENT:
+            delattr(self.owner, self.name)
+        else:
+            self._set(self.original)
+        return True
+
+    def count_from_here(self) -> None:
+        """Has only later calls counted."""
+        self.start = (*self.counts(), self.learned())
+
+    def counted(self) -> tuple[int, int, int]:
+        """Calls that were native, that fell back, and from which columns were learned."""
+        (native, fallback), learned = self.counts(), self.learned()
+        return native - self.start[0], fallback - self.start[1], learned - self.start[2]
+
+    def _set(self, value: Any) -> None:
+        # `type.__setattr__`, so that `Watch` does not see it.
+        if isinstance(self.owner, type):
+            type.__setattr__(self.owner, self.name, value)
+        else:
+            setattr(self.owner, self.name, value)
+
+
+def driver_name(protocol: ModuleType) -> str:
+    """The name of a driver, as `status()` shows it."""
+    package = sys.modules.get("cassandra")
+    version = getattr(package, "__version__", "of unknown version")
+    compiled = getattr(protocol, "HAVE_CYTHON", False)
+    return f"cassandra {version}, {'compiled' if compiled else 'not compiled'}"
+
+
+class Driver:
+    """The modules of the imported driver, and in which of the known ways it works."""
+
+    def __init__(self, cqltypes: ModuleType, protocol: ModuleType, query: ModuleType) -> None:
+        self.cqltypes, self.protocol, self.query = cqltypes, protocol, query
+        self.plans = Plans(cqltypes)
+        self._writes: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the driver, as `status()` shows it."""
+        return driver_name(self.protocol)
+
+    def writes(self) -> str:
+        """The name of the dialect in which it writes nulls and timestamps, found once by trying.
+
+        Raises: Left, if it writes them in none of the known dialects.
+        """
+        if self._writes is None:
+            self._writes = self._tried()
+        return self._writes
+
+    def _tried(self) -> str:
+        types = self.cqltypes
+        null = types.ListType.apply_parameters([types.Int32Type]).serialize([None], 4)[4:]
+        before = datetime.datetime(1969, 12, 31, 23, 59, 58, 1)
+        moment = int.from_bytes(types.DateType.serialize(before, 4), "big", signed=True)
+        ways = {
+            (b"\xff\xff\xff\xff", -2000): "protocol",
+            (b"\xff\xff\xff\xff", -1999): "float time",
+            (b"\0\0\0\0", -1999): "float time, empty null",
+        }
+        try:
+            return ways[null, moment]
+        except KeyError:
+            raise Left("it writes nulls or timestamps in no known dialect") from None
+
+    def read_ways(self) -> _core.ReadWays:
+        """How it reads values that drivers read differently: timestamps, dates, durations.
+
+        Raises: Left, if its dialect is not known.
+        """
+        values = self.plans.readers.values
+        return _core.ReadWays(
+            self.writes() != "protocol", values["Date"], values["Time"], values["Duration"]
+        )
+
+
+class Group(ABC):
+    """Patches that are applied together or not at all."""
+
+    names: tuple[str, ...]
+    """The functions that it patches, as `status()` shows them."""
+    needs: str | None = None
+    """A module whose import it waits for, in addition to those that all groups wait for."""
+
+    @abstractmethod
+    def patches(self, driver: Driver) -> list[Patch]:
+        """The patches, after the replacements were compared with the originals on samples.
+
+        Raises: Left, with the reason, if the driver's functions must not be replaced.
+        """

@@ -1,0 +1,142 @@
+"""The functions of the driver that make rows of results."""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .. import _core
+from ._arrays import Arrays
+from ._origin import (
+    Left,
+    documented,
+    expect_own,
+    expect_parameters,
+)
+from ._patch import Driver, Group, Patch
+
+__all__ = ["NamedRows", "Results"]
+
+
+class Results(Group):
+    """Pages of rows, as one of the driver's protocol handlers reads them."""
+
+    _PARAMETERS = (
+        "self",
+        "f",
+        "protocol_version",
+        "user_type_map",
+        "result_metadata",
+        "column_encryption_policy",
+    )
+
+    def __init__(self, handler: str) -> None:
+        self._handler = handler
+        self.names = (f"protocol.{handler}: recv_results_rows",)
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        protocol = driver.protocol
+        handler = getattr(protocol, self._handler, None)
+        if handler is None:
+            raise Left("the driver has no such handler")
+        owner = handler.message_types_by_opcode[protocol.ResultMessage.opcode]
+        pure = owner is protocol.ResultMessage
+        if self._handler == "_ProtocolHandler" and handler is protocol.ProtocolHandler:
+            raise Left("it is the same as protocol.ProtocolHandler")
+        for name in ("recv_results_metadata", "read_type", "recv_body", "recv"):
+            expect_own(protocol, protocol.ResultMessage, name)
+            if name in vars(owner) and not pure:
+                raise Left(f"its message class overrides {name}")
+        original = vars(owner).get("recv_results_rows")
+        if original is None:
+            raise Left("the driver has no such function")
+        expect_parameters(original, self._PARAMETERS)
+        deserializers = None
+        if pure:
+            expect_own(protocol, owner, "recv_results_rows")
+        else:
+            if getattr(original, "__module__", None) != "cassandra.row_parser":
+                raise Left("it has been replaced")
+            deserializers = importlib.import_module("cassandra.deserializers")
+        shape, width = "list", None
+        finish: Callable[..., Any] = _as_made
+        if self._handler == "LazyProtocolHandler":
+            shape, finish = "lazy", _generated
+        elif self._handler == "NumpyProtocolHandler":
+            arrays = Arrays(original, owner)
+            shape, finish, width = "arrays", arrays.finish, arrays.width
+        plans, describe = driver.plans, protocol.ColDesc
+        stand_in = _core.ResultStandIn(
+            original,
+            owner,
+            lambda metadata: plans.of_result(metadata, deserializers, width),
+            lambda policy, metadata: plans.of_secrets(policy, metadata, describe, deserializers),
+            driver.read_ways(),
+            not pure,
+            shape,
+            finish,
+        )
+        ours = stand_in.function(documented(original))
+        counts, learned = stand_in.counts, stand_in.learned
+        return [Patch(owner, "recv_results_rows", self.names[0], ours, counts, learned)]
+
+
+def _as_made(rows: Any) -> Any:
+    return rows
+
+
+def _generated(rows: Any) -> Any:
+    """A generator of the rows: the driver's handler, too, returns a generator."""
+    yield from rows
+
+
+_ROW = "Row($self, *values)\n--\n\nA row: the values of its columns, in order."
+"""One docstring for all classes: the definition of a built-in function is never freed."""
+
+
+class NamedRows(Group):
+    """The class of named rows. The driver makes one for each result; this makes one for all
+    results with the same column names.
+    """
+
+    names = ("query.namedtuple",)
+    _MOST = 512
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        query = driver.query
+        original = vars(query).get("namedtuple")
+        if original is not collections.namedtuple:  # noqa: PYI024
+            raise Left("it has been replaced")
+        known: dict[tuple[str, ...], Any] = {}
+        counts = [0, 0, 0]
+
+        def namedtuple(typename: Any, field_names: Any, *rest: Any, **options: Any) -> Any:
+            if typename != "Row" or rest or options or isinstance(field_names, str):
+                counts[1] += 1
+                return collections.namedtuple(typename, field_names, *rest, **options)  # noqa: PYI024
+            names = tuple(field_names)
+            row = known.get(names)
+            if row is None:
+                counts[2] += 1
+                module = sys._getframe(1).f_globals.get("__name__", "__main__")
+                cls = collections.namedtuple(typename, names, module=module)  # type: ignore[misc]  # noqa: PYI024
+                if len(known) >= self._MOST:
+                    known.clear()
+                row = known[names] = _core.NamedStandIn(cls, len(names)).function(_ROW)
+            else:
+                counts[0] += 1
+            return row
+
+        return [
+            Patch(
+                query,
+                "namedtuple",
+                self.names[0],
+                namedtuple,
+                lambda: (counts[0], counts[1]),
+                lambda: counts[2],
+            )
+        ]

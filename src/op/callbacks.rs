@@ -1,0 +1,45 @@
+//! Callbacks of a coroutine that stands in for asyncio's future.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// The callbacks to run when the operation is over. In most cases there is one.
+#[derive(Default)]
+pub struct Callbacks {
+    pub first: Option<Callback>,
+    pub others: Vec<Callback>,
+}
+
+pub struct Callback {
+    pub call: Py<PyAny>,
+    pub context: Option<Py<PyAny>>,
+}
+
+impl Callbacks {
+    pub fn add(&mut self, callback: Callback) {
+        match self.first {
+            None => self.first = Some(callback),
+            Some(_) => self.others.push(callback),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Callback> {
+        self.first.iter().chain(&self.others)
+    }
+}
+
+impl Callback {
+    /// Schedules the callback for the next round of the event loop.
+    pub fn run_soon(
+        &self,
+        event_loop: &Bound<'_, PyAny>,
+        awaiting: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let py = awaiting.py();
+        let options = PyDict::new(py);
+        options.set_item(pyo3::intern!(py, "context"), &self.context)?;
+        let arguments = (&self.call, awaiting);
+        event_loop.call_method(pyo3::intern!(py, "call_soon"), arguments, Some(&options))?;
+        Ok(())
+    }
+}
