@@ -1,4 +1,5 @@
-//! Encoded rows: cells in one arena, each with a length as the protocol writes bound values.
+//! Encoded rows: cells in one arena. Each cell begins with its length, as bound values do in the
+//! protocol.
 
 use std::collections::TryReserveError;
 
@@ -27,8 +28,8 @@ impl AsCell for Cell<'_> {
 
 /// Encoded rows, one after another in one arena.
 ///
-/// A cell is `[int length][bytes]`, with -1 for null and -2 for unset: the bytes of a row are
-/// exactly the values part of a request body.
+/// A cell is `[int length][bytes]`; the length is -1 for null and -2 for unset. So the bytes of a
+/// row are exactly the values of a request body, without their count.
 #[derive(Clone, Debug, Default)]
 pub struct RowBuffer {
     bytes: Vec<u8>,

@@ -1,7 +1,8 @@
 """The server's jars, fetched once with Maven into the user's cache and then only read.
 
-A fetch, under a lock, fills a temporary folder, which is renamed when it is complete. So the final
-folder either holds every jar or does not exist, even if a process is killed during a fetch.
+A fetch holds a lock and fills a temporary folder. A complete folder is renamed to its final name.
+So the final folder either holds every jar or does not exist, even if a process is killed during a
+fetch.
 """
 
 from __future__ import annotations

@@ -19,14 +19,14 @@ use turbocql_values::plan::HostPlan;
 
 type Object = *mut ffi::PyObject;
 
-/// The addresses of `SortedSet` and `OrderedMapSerializedKey`, zero where the driver has no such
-/// class or another one than turbocql knows. A reference to each class is leaked, so that no other
-/// class can get its address.
+/// The addresses of `SortedSet` and `OrderedMapSerializedKey`. An address is zero if the driver
+/// lacks the class, or if its class is not the one that turbocql knows. A reference to each class
+/// is leaked, so that no other class can get its address.
 static SORTED: AtomicUsize = AtomicUsize::new(0);
 static MAP: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets the driver's classes of sets and maps, or None where they are not those that turbocql
-/// knows.
+/// Sets the driver's classes of sets and maps. An argument is None if turbocql does not know the
+/// driver's class.
 #[pyfunction]
 pub fn accel_values(sorted: Option<Bound<'_, PyAny>>, map: Option<Bound<'_, PyAny>>) {
     let address = |class: Option<Bound<'_, PyAny>>| class.map_or(0, |it| it.into_ptr() as usize);
@@ -114,7 +114,8 @@ pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
 }
 
 /// Appends an `OrderedMapSerializedKey`. The driver looks up the value of each key by the key's
-/// bytes, so the map is taken only where that lookup gives the entry at the same position.
+/// bytes. So the map is taken only if that lookup finds, for each key, the entry at the key's own
+/// position.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.

@@ -85,15 +85,15 @@ pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
     )
 }
 
-/// The address in a slot of a class, by CPython's public function.
+/// The address in a slot of a class, read with the public `PyType_GetSlot`.
 fn slot(class: &Bound<'_, PyType>, slot: std::ffi::c_int) -> usize {
     // SAFETY: `class` is alive, by its `Bound`. `slot` is one of CPython's slot numbers: all
     // callers pass constants. Tests: unit/test_quick_paths.py (attributes).
     unsafe { ffi::PyType_GetSlot(class.as_type_ptr(), slot) as usize }
 }
 
-/// Appends the fields of an object as the package `cassandra` does, without the length of the
-/// whole.
+/// Appends the fields of an object as the package `cassandra` does. Does not write the length of
+/// the whole value, which precedes the fields.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
@@ -132,8 +132,8 @@ pub unsafe fn put_record<D: Dialect>(
 /// slice.
 unsafe fn positions<'a>(object: Object) -> Option<&'a [Object]> {
     // SAFETY: `object` is alive and the GIL is held, by this function's `# Safety` section. The
-    // class flag shows that it has a tuple's layout: the items follow the head, `PyTuple_GET_SIZE`
-    // of them, also in subclasses. A tuple's items do not change. The layout was probed
+    // class flag shows that `object` has a tuple's layout: `PyTuple_GET_SIZE` items follow the
+    // head. Subclasses have the same layout. A tuple's items do not change. The layout was probed
     // (`QuickPath::Attributes`). Tests: accel/overrides.py (records_of_all_kinds),
     // unit/test_quick_paths.py (attributes).
     unsafe {
@@ -214,7 +214,8 @@ unsafe fn is_no_sequence(object: Object) -> bool {
 }
 
 /// An attribute that is in the instance's dict or in a slot, or that is a plain value in the class.
-/// `None` where it is missing, or where the lookup would call other descriptors or `__getattr__`.
+/// `None` if the attribute is missing, or if the class has a descriptor other than a slot under
+/// that name. Also `None` if the class overrides the lookup, as with `__getattr__`.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.
@@ -227,7 +228,7 @@ pub unsafe fn attribute(object: Object, name: &Bound<'_, PyString>) -> Option<Py
     unsafe { find(object, name) }
 }
 
-/// [`attribute`], whether the quick path is on or not: the probe calls it too.
+/// Does what [`attribute`] does, even if the quick path is off, so that the probe can call it.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.

@@ -28,10 +28,10 @@ pub struct BodyStandIn {
     kind: Kind,
     /// Whether the driver writes an empty result metadata id where the message has none.
     without_metadata_id: bool,
-    /// `io.BytesIO`, the only class of buffers that is taken. Elsewhere one write instead of many
-    /// could be observed.
+    /// `io.BytesIO`, the only class of buffers that is taken. A buffer of another class could
+    /// observe that one write replaces many.
     buffer: Py<PyType>,
-    /// `ProtocolVersion`, whose methods decide in the driver which fields a version has.
+    /// `ProtocolVersion`. The driver calls its methods to decide which fields a version has.
     versions: Dependence,
     counts: Counts,
 }

@@ -52,7 +52,7 @@ pub struct Head<'a> {
     count: usize,
     paging_state: Option<&'a [u8]>,
     metadata_id: Option<&'a [u8]>,
-    /// The bytes from the columns on.
+    /// The bytes after the head: the description of the columns, if there is one, and the rows.
     rest: Reader<'a>,
 }
 
@@ -66,8 +66,8 @@ pub enum ResultError {
     Class(ParseError),
     /// A column with an invalid type: the column's name, and the reason.
     Type(String, String),
-    /// The result does not describe its columns, and the caller has no description of as many
-    /// columns.
+    /// The result does not describe its columns. The caller has no description of them, or one
+    /// with another number of columns.
     Columns {
         got: usize,
         known: Option<usize>,
@@ -81,7 +81,8 @@ impl fmt::Display for ResultError {
             ResultError::Kind(kind @ 1..=5) => {
                 write!(f, "a result of kind {kind}, which has no rows")
             }
-            // If the frame's flags announce these parts, they come before the body.
+            // If the frame's flags announce a tracing id, warnings or a custom payload, those parts
+            // come before the RESULT.
             ResultError::Kind(kind) => write!(
                 f,
                 "not the body of a RESULT: it begins with {kind}, not with a kind from 1 to 5; \
@@ -201,7 +202,8 @@ impl<'a> Head<'a> {
         Ok(Rows { columns, rows, row_count, paging_state, metadata_id })
     }
 
-    /// The number of rows and their bytes. `description` is that of the body, if it has one.
+    /// The number of rows and their bytes. `description` must be the body's own description of its
+    /// columns, or `None` if the body has none.
     pub fn only_rows(
         &self,
         description: Option<&Description>,

@@ -65,7 +65,8 @@ impl<'a> Parser<'a> {
         if self.accept(mark) { Ok(()) } else { Err(self.error(format!("expected {mark:?}"))) }
     }
 
-    /// Reads text up to the next mark of the grammar or space. It may be empty.
+    /// Reads text up to the next whitespace or the next `(`, `)`, `,` or `:`. The text may be
+    /// empty.
     fn word(&mut self) -> &'a str {
         self.skip_space();
         let rest = self.rest();
@@ -119,7 +120,8 @@ impl<'a> Parser<'a> {
             "ListType" => CqlType::List(boxed(self)?),
             "SetType" => CqlType::Set(boxed(self)?),
             "FrozenType" => CqlType::Frozen(boxed(self)?),
-            // It reverses the order of rows. The values are encoded like those of its parameter.
+            // `ReversedType` reverses the order of rows. Its values are encoded like those of its
+            // parameter.
             "ReversedType" => self.class(depth + 1)?,
             "MapType" => {
                 let key = boxed(self)?;
@@ -208,13 +210,13 @@ fn scalar(class: &str) -> Option<CqlType> {
         "DecimalType" => CqlType::Decimal,
         "BooleanType" => CqlType::Boolean,
         "BytesType" => CqlType::Blob,
-        // The older class, `LexicalUUIDType`, has another order.
+        // `LexicalUUIDType` is the older class. It sorts values in another order.
         "UUIDType" | "LexicalUUIDType" => CqlType::Uuid,
         "TimeUUIDType" => CqlType::TimeUuid,
         "InetAddressType" => CqlType::Inet,
         "SimpleDateType" => CqlType::Date,
         "TimeType" => CqlType::Time,
-        // The older class, `DateType`, has another order.
+        // `DateType` is the older class. It sorts values in another order.
         "TimestampType" | "DateType" => CqlType::Timestamp,
         "DurationType" => CqlType::Duration,
         _ => return None,
