@@ -14,7 +14,7 @@ import os as _os
 from typing import Any as _Any
 
 # The native core looks up `_cassandra`, `_records` and `_row_classes` when it first needs them. By
-# then the process may have no file descriptor left, or may be exiting: they are imported here.
+# then the process may have no file descriptor left, or may be exiting. So they are imported here.
 from . import _cassandra as _cassandra
 from . import _core, aio, cluster, codec, errors, policies, protocol, schema, security
 from . import _records as _records

@@ -34,8 +34,8 @@ async def from_async(
             if whole.stopped:
                 break
     finally:
-        # An exception that has already ended the reader is the source's. The `CancelledError` that
-        # the next line causes is not, so it is not reported.
+        # If the reader has already ended with an exception, the source raised it. The
+        # `CancelledError` that `reading.cancel()` causes is not the source's and is not reported.
         own = reading.done()
         reading.cancel()
         (outcome,) = await asyncio.gather(reading, return_exceptions=True)

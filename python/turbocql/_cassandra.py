@@ -67,16 +67,14 @@ class ColumnDescription(NamedTuple):
 
 
 def stock_class(cls: type[Any]) -> type[Any] | None:
-    """The class of `cassandra.cqltypes` that `cls` is, or is derived from; `None` for others."""
+    """The first class in the MRO of `cls` that is in `cassandra.cqltypes`; `None` without one."""
     module = sys.modules.get("cassandra.cqltypes")
     stock = (base for base in cls.__mro__ if getattr(module, base.__name__, None) is base)
     return next(stock, None)
 
 
 def is_stock(cls: type[Any]) -> bool:
-    """Whether `cls` serializes values as the class of `cassandra.cqltypes` does that it is derived
-    from. The same must hold for the types that `cls` is made of.
-    """
+    """Whether `cls` serializes values as `stock_class(cls)` does. Its parts must do so too."""
     stock = stock_class(cls)
     if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *OPAQUE}:
         return False
@@ -86,7 +84,7 @@ def is_stock(cls: type[Any]) -> bool:
 
 
 def _function(cls: type[Any], name: str) -> Any:
-    """The function that `cls.name` calls. Each access to a class method makes a new object."""
+    """The function that `cls.name` calls. Each access to a class method makes a new method."""
     found = getattr(cls, name, None)
     return getattr(found, "__func__", found)
 
@@ -111,7 +109,7 @@ def cql_type(cls: Any) -> _core.CqlType:
         need, or that serializes values by its own code.
     """
     stock = stock_class(cls)
-    # That module also contains classes that are not types, such as Decimal.
+    # `cassandra.cqltypes` also contains classes that are not CQL types, such as Decimal.
     if stock is None or not hasattr(cls, "cass_parameterized_type"):
         raise TypeError(
             f"a CQL type is CQL text, a CqlType or a class of cassandra.cqltypes, got {cls!r}"

@@ -27,7 +27,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _LONGEST = 100
-"""The length in characters of the longest text that an error shows. A key is longer."""
+"""Errors show no text of more characters than this. Keys are longer."""
 
 
 def holds_url(text: str) -> bool:

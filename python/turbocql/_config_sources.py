@@ -1,8 +1,8 @@
 """Reads settings from a URL, the environment or a TOML file.
 
-Every failure here is a `ConfigError` that shows no secret. If a caught
-exception may contain a secret, the `ConfigError` is raised outside the `except` block. Inside the
-block, its `__context__` would keep the caught exception.
+Every failure here is a `ConfigError` that shows no secret. If a caught exception may contain a
+secret, the `ConfigError` is raised outside the `except` block. If it were raised inside the block,
+its `__context__` would keep the caught exception.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _query_settings(
     for number, (encoded, equals, text) in enumerate(pairs, 1):
         name = _decoded(f"{said}: the name of parameter {number}", encoded)
         if name not in fields:
-            # The name is not shown: after an unencoded `?` in a password it is part of it.
+            # The name is not shown. If the password has an unencoded `?`, the name is part of it.
             known = [one for one, field in fields.items() if field.text is not None]
             meant = difflib.get_close_matches(name.lower(), known, 1)
             guess = f", perhaps {meant[0]} is meant" if meant else ""
@@ -240,7 +240,7 @@ def _toml(file: str) -> dict[str, Any]:
         content = None
     if content is None:
         raise ConfigError(
-            "the file (not shown) cannot be read; a URL is for connect(url) or Config.from_url(url)"
+            "the file (not shown) cannot be read; pass a URL to connect() or Config.from_url()"
         )
     try:
         text = content.decode()
@@ -254,7 +254,7 @@ def _toml(file: str) -> dict[str, Any]:
     except RecursionError:
         why = "it is nested too deeply"
     except ValueError as error:
-        # The exception contains the whole document, so only its text is used.
+        # The exception contains the whole document, so only the message of the exception is used.
         why = str(error)
     raise ConfigError(f"{file} is not valid TOML: {why}")
 

@@ -1,6 +1,6 @@
 """Converts text, or a value from a file, to the type that a setting's annotation requires.
 
-So a new field of `Config` works with the URL, the environment and the file at once.
+So a new field of `Config` works in URLs, the environment and files without further code.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def fields_of(owner: type[Any]) -> dict[str, Field]:
             annotation=hints[field.name],
             text=_of_text(hints[field.name]),
             in_file=any(_is_table(one) or _of_text(one) for one in _members(hints[field.name])),
-            # A private key may have been written in place of the table.
+            # A user may have written a private key in place of the table `tls`.
             shown=field.repr and field.name != "tls",
         )
         for field in dataclasses.fields(owner)
@@ -53,7 +53,7 @@ def fields_of(owner: type[Any]) -> dict[str, Field]:
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union; any other annotation by itself."""
+    """The members of a union. Any other annotation is its own only member."""
     union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return typing.get_args(annotation) if union else (annotation,)
 
@@ -109,8 +109,8 @@ def convert(name: str, annotation: Any, text_or_value: Any, may_show: bool = Tru
     """Converts text, or a value from a file, to the type that the field's annotation requires.
 
     Text is written like `true`, `5`, `lz4`, `none`, or `a,b` for a list. `Config` checks whether a
-    value of the right type is valid. `name` is the value's origin in errors. `may_show` is whether
-    errors may show the value.
+    value of the right type is valid. Errors begin with `name`, and they show the
+    value only if `may_show` is true.
 
     Raises: `ConfigError` for a value that does not fit the annotation.
     """
@@ -203,7 +203,7 @@ def _read_items(
 
 
 def _read_dataclass(name: str, kind: Any, table: Mapping[str, Any], may_show: bool) -> Any:
-    # The name begins with the location of the table, which errors show first.
+    # `name` is the location of the file's table, a colon, and the path of the key.
     where, colon, path = name.rpartition(": ")
     settings = table_settings(where + colon, f"{path}.", kind, table, may_show)
     for field in dataclasses.fields(kind):

@@ -29,7 +29,7 @@ TIMEOUT_S = 10.0
 """The limit for one query to a server, in seconds."""
 
 _ROUNDS = 8
-"""The limit on rounds of queries for the cluster's nodes, until the answers are complete."""
+"""The maximum number of rounds of queries for the nodes. Complete answers end the rounds."""
 
 Answer: TypeAlias = "tuple[list[dict[str, Any]], str | None] | Error"
 """The rows and the address of the node that sent them, or the error."""
@@ -128,8 +128,8 @@ class Diagnosis:
     event_loop: str | None
     """The event loop that runs in this thread, if any."""
     woken_by: str | None
-    """How the native core wakes that loop: `eventfd` or `thread`. `None` unless
-    `turbocql.aio.diagnosis` has queried a session there."""
+    """How the native core wakes the event loop: `eventfd` or `thread`. `None` unless
+    `turbocql.aio.diagnosis` has queried a session on that loop."""
     numpy: str | None
     """The installed version of NumPy."""
     uvloop: str | None

@@ -63,8 +63,8 @@ class Face:
     def forget_prepared(self) -> None:
         """Empties the cache of prepared statements: each is prepared again at its next use.
 
-        The session does so by itself when it changes the schema. The server reports statements that
-        it has forgotten: no call is needed for those.
+        The session empties the cache by itself when it changes the schema. The server reports
+        statements that it has forgotten, so they need no call.
         """
         self._core.forget_prepared()
 
@@ -110,8 +110,8 @@ class Face:
 
         `name` is the name of the type, as in the schema. Dataclasses, named tuples and classes of
         attrs, msgspec and pydantic get the fields by name; any other callable gets them as keyword
-        arguments. `None` restores named tuples. In a set or as a key of a map a value must be
-        hashable: where the object is not, the named tuple is kept. To write objects of such
+        arguments. `None` restores named tuples. Values in sets and keys of maps must be hashable:
+        if an object is not hashable, the named tuple is kept there. To write objects of such
         classes, no registration is needed.
 
         Raises: `ConfigError` when neither the call nor the session has a keyspace.

@@ -1,4 +1,4 @@
-"""What the native core takes from Python: a table of names, each imported when first asked for."""
+"""The Python objects that the native core looks up by name. Each is imported at its first use."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ IMPORTS = {
     "unset": "turbocql.types:UNSET",
     "uuid": "uuid:UUID",
 }
-"""By the name of its function in `crates/values/src/python.rs`: the module and the attribute."""
+"""The module and attribute of each object, by its function in `crates/values/src/python.rs`."""
 
 
 def load(name: str) -> Any:
-    """The object of a name in `IMPORTS`. The core keeps it for the process."""
+    """Imports the object for a name in `IMPORTS`. The core keeps it as long as the process runs."""
     module, _, attribute = IMPORTS[name].partition(":")
     return attrgetter(attribute)(import_module(module))

@@ -1,6 +1,7 @@
-"""Waking tasks, and waking event loops.
+"""Wakes tasks and event loops.
 
-asyncio's own loop has a quick path. A thread wakes a loop that cannot watch a file descriptor.
+asyncio's own loop has a quick path, which appends to its ready queue. A thread wakes a loop that
+cannot watch a file descriptor.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Ready:
 
 
 class _NoLoop:
-    """The event loop of `DONE`, which needs none."""
+    """The event loop that `DONE` is made with. `DONE` is complete, so it needs no real loop."""
 
     def get_debug(self) -> bool:
         """Called by `asyncio.Future`."""
@@ -63,7 +64,7 @@ DONE.set_result(None)
 def tell(burst: list[Any]) -> None:
     """Wakes tasks whose operations have completed, each in its context, from the end of the list.
 
-    Called by the event loop, as is `tell_rest`.
+    The event loop calls this function and `tell_rest`.
     """
     take = burst.pop
     while burst:
@@ -81,7 +82,7 @@ def tell_rest(burst: list[Any]) -> None:
 
 
 def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None] | None:
-    """Returns what appends to the ready queue of asyncio's own loop; `None` for any other loop.
+    """Returns the `append` of the ready queue of asyncio's own loop; `None` for any other loop.
 
     Called by the native core.
     """
@@ -98,7 +99,7 @@ _with_thread: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
 
 def has_thread(event_loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a thread started here wakes the loop."""
+    """Whether a thread that `start` started wakes the loop."""
     return event_loop in _with_thread
 
 
@@ -121,5 +122,5 @@ def _run(reference: weakref.ref[asyncio.AbstractEventLoop], requests: _core.Requ
                 event_loop.call_soon_threadsafe(drain)
             except RuntimeError:
                 requests.forget()
-        # While it waits, the thread must not keep the loop or its queue alive.
+        # The thread must not keep the loop or its queue alive while it waits.
         del event_loop, drain

@@ -30,7 +30,7 @@ class StatementOptions(BatchOptions, total=False):
 
 
 class CallOptions(StatementOptions, total=False):
-    """The options of a statement, and those of a single call only."""
+    """The options of a statement, and the options that only a single call has."""
 
     paging_state: bytes | None
 

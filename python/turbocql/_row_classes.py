@@ -180,7 +180,7 @@ def field_names(made: type) -> frozenset[str] | None:
 
 
 _kept_names: dict[int, tuple[type, frozenset[str] | None]] = {}
-"""Field names by the class's `id`. The cache keeps the class alive, as above."""
+"""Field names by the class's `id`. The cache keeps the class alive, as `_kept` does."""
 
 
 def _field_names(made: Any) -> frozenset[str] | None:
@@ -212,7 +212,7 @@ def _is_in_order(made: Any, fields: Sequence[_Field]) -> bool:
 
 
 def _order(fields: Sequence[_Field], names: tuple[str, ...]) -> list[int] | None:
-    """The position of each leading field among the names; `None` if the names are other fields."""
+    """The position in `names` of each leading field; `None` if `names` are other fields."""
     first = [field.name for field in fields[: len(names)]]
     return [names.index(name) for name in first] if set(first) == set(names) else None
 

@@ -36,7 +36,7 @@ keyspaces limit materialized mbean mbeans modify nan norecursive not null of on 
 rename replace revoke schema select set table to token truncate unlogged unset update use using view
 where with
 """
-# The reserved words of all servers. A word that one server does not reserve only gets quotes.
+# The reserved words of all servers. A server that does not reserve a word accepts it in quotes.
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 _SCALAR_WORDS = """
 ascii bigint blob boolean counter date decimal double duration empty float inet int smallint text
@@ -48,7 +48,7 @@ set ttl tuple vector writetime
 """
 _SCALARS = frozenset(_SCALAR_WORDS.split())
 _NO_TYPE_NAMES = _SCALARS | frozenset(_OTHER_WORDS.split())
-"""Words that need no quotes as other names, and need them as the name of a type."""
+"""Words that need quotes as the name of a type, but not as any other name."""
 _WORD = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'|\w+')
 _PART = r'(?:"((?:[^"]|"")+)"|(\w+))'
 _NEVER_SET = {"extensions"}
@@ -71,7 +71,7 @@ def name(given: str) -> str:
 
 
 def type_name(given: str) -> str:
-    """The name of a type or function as CQL. More words need quotes there than in other places."""
+    """The name of a type or function as CQL. More words need quotes there than in other names."""
     written = name(given)
     return f'"{written}"' if written in _NO_TYPE_NAMES else written
 

@@ -119,7 +119,7 @@ def _version(answer: Answer) -> UUID:
 def make_schema(answers: dict[str, Answer]) -> Schema:
     """Makes a schema from the answers, each under the name of its table.
 
-    Raises: `InvalidQuery` when that is the answer for a table that all servers have.
+    Raises: `InvalidQuery` when the server refused to read a table that all servers have.
     """
     needed = {name: _rows(answers[name]) for name in ("version", *_NEEDED)}
     tables = {

@@ -1,4 +1,4 @@
-"""The asynchronous API: the same methods with the same documentation, to be awaited.
+"""The asynchronous API: the methods of the synchronous API, to be awaited.
 
 It works on any event loop, and one wake of the loop handles many completions. The synchronous twin
 is [`turbocql.session`][turbocql.session].
@@ -171,7 +171,7 @@ class AsyncSession(Face):
 
         if isinstance(rows, AsyncIterable):
             self._check_many(concurrency, max_failures)
-            # Imported late: it imports asyncio, which is slow. By now asyncio is there.
+            # Imported here, because it imports asyncio, which is slow. It is loaded by now.
             from ._async_rows import from_async
 
             report = await from_async(rows, send, max_failures)

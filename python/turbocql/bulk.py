@@ -29,7 +29,7 @@ class BulkReport:
     failures: list[BulkFailure] = field(default_factory=list)
     """The rows that failed, in order of their numbers."""
     stopped: bool = False
-    """Whether it ended early, because too many rows failed or the iterable raised an error. Rows
+    """Whether the call ended early: too many rows failed, or the iterable raised an error. Rows
     that were read but neither succeeded nor failed were not sent."""
     results: list[Any] | None = None
     """With `results=True`, the `Rows` (or `AsyncRows`) of each row, indexed by its number; `None`
@@ -72,7 +72,7 @@ def _report(
         "the session was closed" if isinstance(raised, ClosedError) else "reading the rows failed"
     )
     error = BulkError(
-        f"{what} after {rows} of them, {succeeded} of which succeeded: "
+        f"{what} after {rows} rows, {succeeded} of which succeeded: "
         f"{type(raised).__name__}: {raised}"
     )
     error.report = report

@@ -1,4 +1,4 @@
-"""How to connect: every setting of a session, checked as soon as it is passed."""
+"""The settings of a session. Each is checked as soon as it is passed."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Config:
     """
 
     contact_points: str | Sequence[str] = ("127.0.0.1",)
-    """The nodes to contact first: `host`, `host:port` or `[ipv6]:port`, one or several. A node that
-    is down does no harm while another one answers."""
+    """The nodes to contact first: `host`, `host:port` or `[ipv6]:port`, one or several. Some
+    of them may be down, if another one answers."""
     port: int = 9042
     """The port of the contact points that name no port."""
     keyspace: str | None = None
@@ -92,7 +92,7 @@ class Config:
     """Replaces user and password, for servers with another kind of authentication: see
     [`Authenticator`][turbocql.security.Authenticator]."""
     tls: Tls | bool | None = None
-    """How connections are encrypted: `True` for `Tls()`, `None` for no encryption."""
+    """The encryption of connections: `True` for `Tls()`, `None` for no encryption."""
     consistency: Consistency | str = Consistency.LOCAL_QUORUM
     """The consistency of requests that set no other."""
     serial_consistency: Consistency | str | None = Consistency.LOCAL_SERIAL
@@ -102,11 +102,11 @@ class Config:
     timeout_s: float | None = 30.0
     """Seconds until a request, with all its retries, times out; `None` for never."""
     retry: Retry = "default"
-    """When a failed request is sent again: see [`Retry`][turbocql.policies.Retry]."""
+    """The policy for sending a failed request again: see [`Retry`][turbocql.policies.Retry]."""
     speculation: Speculation | None = None
-    """When a slow idempotent request is sent to one more node; `None` for never."""
+    """The policy for sending a slow idempotent request to one more node; `None` for never."""
     balancing: Balancing = field(default_factory=Balancing)
-    """Which nodes requests are sent to."""
+    """The policy that selects the nodes for a request."""
     profiles: Mapping[str, ExecutionProfile] = field(default_factory=dict, hash=False)
     """Execution profiles by name. When a request selects one, its fields that are not `None`
     replace the settings of the same names."""
@@ -119,9 +119,9 @@ class Config:
     rows: RowsAs = "named"
     """The form of rows: named tuples, plain tuples, or dicts by column name."""
     timestamps: Literal["aware", "naive"] = "aware"
-    """`timestamp` values as `datetime` with the time zone UTC, or without a time zone."""
+    """The form of `timestamp` values: `datetime` with the time zone UTC, or without a time zone."""
     vectors: Literal["list", "numpy"] = "list"
-    """Vectors of float, double, int and bigint as lists, or as NumPy arrays."""
+    """The form of vectors of float, double, int and bigint: lists or NumPy arrays."""
     prepared_cache_size: int = 1000
     """The maximum number of cached prepared statements. Texts that are executed with values are
     prepared and cached too."""
@@ -130,7 +130,7 @@ class Config:
     application_version: str | None = None
     """The version of the application, sent to the server."""
     connections_per_node: int | None = None
-    """The number of connections to each node. Without a number, there is one to each shard of
+    """The number of connections to each node. With `None`, there is one to each shard of
     ScyllaDB, and one to each node of Cassandra."""
     connections_per_shard: int | None = None
     """The number of connections to each shard; for a node without shards, to the node."""
@@ -319,7 +319,8 @@ class Config:
 
         Every part except a host may be missing. The query takes any field by name, as text: a
         number, `true`, one of the words of the field, or `none`. All characters except letters and
-        digits are percent-encoded. `overrides` are fields as the constructor takes them; they win.
+        digits are percent-encoded. `overrides` are fields as the constructor takes them; they win
+        over the URL.
 
         Raises: `ConfigError` for an invalid URL or setting; no message contains the password.
 
@@ -483,8 +484,8 @@ def _text_fault(given: object) -> str | None:
 
 def _points(points: Sequence[object], port: int) -> tuple[str, ...]:
     """Contact points with their ports."""
-    # This comes before any error that shows a point. A URL may have been split at the commas of its
-    # password, so a point may show a part of the password.
+    # This check comes before any error that shows a contact point. A URL may have been split at the
+    # commas of its password, so a contact point may be a part of the password.
     if any(isinstance(point, str) and holds_url(point) for point in points):
         raise ConfigError(
             "a contact point must be a str like 'host:9042', without user and password; pass a"

@@ -156,7 +156,7 @@ _OURS: dict[type[errors.Error], type[Error]] = {
     errors.WriteTimeout: OperationalError,
     errors.ReadTimeout: OperationalError,
     errors.ReadFailure: OperationalError,
-    # Operators raise it too, for example for a division by zero.
+    # The operators of CQL raise it too, for example for a division by zero.
     errors.FunctionFailure: DataError,
     errors.WriteFailure: OperationalError,
     errors.CdcWriteFailure: OperationalError,
@@ -349,7 +349,7 @@ class Connection:
     def __init__(self, session: _session.Session) -> None:
         if not isinstance(session, _session.Session):
             got = type(session).__name__
-            raise ProgrammingError(f"a connection is around a turbocql.Session, got {got}")
+            raise ProgrammingError(f"a Connection takes a turbocql.Session, got {got}")
         self._session = session
 
     @property
@@ -492,9 +492,10 @@ class Cursor:
         show whether conditions such as `IF NOT EXISTS` held.
 
         Raises: `ProgrammingError` for a statement with a result, and for too many or too few
-            parameters, which end the execution. When other rows failed, an `Error` of the class of
-            the first failure, which is also a `turbocql.errors.BulkError`. Every row was tried
-            unless more than 1,000 failed; `report` has the outcome.
+            parameters. Such parameters end the execution. When rows fail for other reasons, an
+            `Error` that has the class of the first failure and is also a
+            `turbocql.errors.BulkError`. Its `report` has the outcome. Every row was tried unless
+            more than 1,000 failed.
         """
         self._begin(operation)
         try:
@@ -544,7 +545,7 @@ class Cursor:
             size = self.arraysize
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise ProgrammingError(f"size must be an int of 0 or more, got {shown(size)}")
-        # `islice` accepts no larger number, and no result has more rows.
+        # `islice` accepts at most `sys.maxsize`, and no result has more rows.
         return self._fetch(min(size, sys.maxsize))
 
     def fetchall(self) -> list[Any]:

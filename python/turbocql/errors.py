@@ -11,7 +11,7 @@ Error
 │   └── AuthenticationError    the server refused user or password
 ├── RequestError               a request failed
 │   ├── RequestTimeout         the driver's own deadline passed (also TimeoutError)
-│   ├── ConnectionLost         the connection broke under the request (also ConnectionError)
+│   ├── ConnectionLost         the connection broke during the request (also ConnectionError)
 │   ├── NoHostAvailable        no node could be asked
 │   └── ServerError            the server answered with an error: one class per CQL error code
 │       ├── ServerInternalError, ProtocolViolation, BadCredentials, Unavailable, Overloaded,
@@ -229,7 +229,7 @@ class AlreadyExists(ServerError):
 
 
 class Unprepared(ServerError):
-    """Code 0x2500: the server does not know a prepared statement, even when prepared again."""
+    """Code 0x2500: the server does not know a statement, even after it was prepared again."""
 
 
 class RateLimited(ServerError):

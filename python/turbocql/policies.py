@@ -1,7 +1,7 @@
 """Policies for requests, as plain data: a policy runs no code of the user's.
 
-An [`ExecutionProfile`][turbocql.policies.ExecutionProfile] groups some of them under a name, by
-which a request selects it.
+An [`ExecutionProfile`][turbocql.policies.ExecutionProfile] groups policies under a name. A request
+selects the profile by this name.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Consistency(str, Enum):
 _SERIAL = (Consistency.SERIAL, Consistency.LOCAL_SERIAL)
 
 Retry: TypeAlias = Literal["default", "fallthrough", "downgrading"]
-"""When a failed request is sent again.
+"""The policy for sending a failed request again.
 
-- `default`: to another node, or to the same one, where that may help
-- `fallthrough`: never
-- `downgrading`: like `default`, and with a lower consistency where too few replicas answered
+- `default`: sends it to another node or to the same one, if that may help
+- `fallthrough`: never sends it again
+- `downgrading`: like `default`, but lowers the consistency if too few replicas answered
 
-None of them resends a request that may have been applied, unless it was declared idempotent.
+No policy resends a request that may have been applied, unless it was declared idempotent.
 Statements that only read are idempotent without being declared.
 """
 
@@ -83,7 +83,7 @@ class ConstantSpeculation:
 
 @dataclass(frozen=True, kw_only=True)
 class PercentileSpeculation:
-    """Sends an idempotent request to one more node when it is slower than most.
+    """Sends an idempotent request to one more node when it is slower than most requests.
 
     The session measures the latencies of its requests, in whole milliseconds. Before there are any
     measurements, the delay is 100 ms.
@@ -108,7 +108,7 @@ Speculation: TypeAlias = ConstantSpeculation | PercentileSpeculation
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyAwareness:
-    """When a node is so slow that all others are tried before it."""
+    """The limits beyond which a node is slow. All other nodes are tried before a slow node."""
 
     exclusion_threshold: float = 2.0
     """A node is slow when its average latency is more than this many times the fastest node's."""
@@ -117,7 +117,7 @@ class LatencyAwareness:
     update_rate_s: float = 0.1
     """Seconds between two updates of the fastest node's latency."""
     minimum_measurements: int = 50
-    """With fewer measurements than these, the latency of a node is ignored."""
+    """The latency of a node is ignored until it has been measured this many times."""
     scale_s: float = 0.1
     """Seconds after which a measurement counts for much less."""
 
@@ -159,7 +159,7 @@ class Balancing:
     shuffle_replicas: bool = True
     """Whether replicas are tried in a random order, and not always in the same order."""
     latency_awareness: LatencyAwareness | None = None
-    """When slow nodes are tried last; `None` for never."""
+    """The limits beyond which a node is slow and is tried last; `None` for no limits."""
     allowed: Sequence[str] = ()
     """IP addresses, with or without a port, of the nodes that may be tried; empty for all nodes. As
     a setting of the session, it also keeps the session from connecting to other nodes."""
@@ -260,7 +260,7 @@ def _consistency(name: str, value: object) -> Consistency:
 def _profile_native(
     base: ExecutionProfile, profile: ExecutionProfile | None = None
 ) -> dict[str, Any]:
-    """Merges a profile over the session's own, for the native core."""
+    """Merges a profile over the session's own profile, for the native core."""
 
     def of(name: str) -> Any:
         own = getattr(profile, name, None)

@@ -125,7 +125,7 @@ class Rows(_Result[T]):
         return _core.RowIterator(_SyncPages(self))
 
     def pages(self) -> Iterator[list[T]]:
-        """Iterates over the pages, each as a list of rows. The next page is fetched meanwhile."""
+        """Iterates over the pages as lists of rows. The next page is fetched in the background."""
         return _SyncPages(self)
 
     def trace(self) -> Trace | None:
@@ -166,7 +166,7 @@ class AsyncRows(_Result[T]):
         return _core.AsyncRowIterator(_AsyncPages(self))
 
     def pages(self) -> AsyncIterator[list[T]]:
-        """Iterates over the pages, each as a list of rows. The next page is fetched meanwhile."""
+        """Iterates over the pages as lists of rows. The next page is fetched in the background."""
         return _AsyncPages(self)
 
     async def trace(self) -> Trace | None:

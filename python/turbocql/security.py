@@ -41,7 +41,7 @@ def _unseen(call: C) -> C:
 
 
 def _unseen_init(cls: type[T]) -> type[T]:
-    """Does the same for the `__init__` of a dataclass, whose arguments are all of its fields."""
+    """Applies `_unseen` to a dataclass's `__init__`, whose arguments are all fields."""
     cls.__init__ = _unseen(cls.__init__)  # type: ignore[method-assign]
     return cls
 
@@ -59,7 +59,7 @@ def _state(settings: object) -> dict[str, Any]:
 
 
 def _restore(settings: T, state: Mapping[str, Any]) -> T:
-    """Sets such a state on a new object, although its class is frozen."""
+    """Sets a state from `_state` on a new object, although its class is frozen."""
     for name, value in state.items():
         object.__setattr__(settings, name, value)
     return settings
@@ -80,7 +80,7 @@ def _copied_deep(settings: T, memo: dict[int, Any]) -> T:
 @_unseen_init
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tls:
-    """Encryption of connections. `Tls()` trusts what the system trusts and verifies everything.
+    """Encryption of connections. `Tls()` trusts the system's certificates and verifies everything.
 
     Files are read when the session connects. TLS 1.2 and 1.3 are supported. A certificate needs a
     subject alternative name; the common name is not checked.
@@ -93,16 +93,16 @@ class Tls:
     """Certificates to trust, in PEM: a file, or its content as bytes. `None` trusts those of the
     system."""
     certificate: str | os.PathLike[str] | bytes | None = None
-    """The client's own certificate in PEM, for servers that request one, followed by the
-    intermediate certificates: a file, or its content as bytes. Goes with `key`. A private key in
-    the same PEM is left out."""
+    """The client's own certificate, for servers that request one: a PEM file, or its content as
+    bytes. The intermediate certificates follow it there. Goes with `key`. A private key in the same
+    PEM is left out."""
     key: str | os.PathLike[str] | bytes | Secret[str] | Secret[bytes] | None = field(
         default=None, repr=False
     )
     """The private key of `certificate` in PEM (PKCS #8, PKCS #1 or SEC 1), not encrypted: a file,
     or its content as bytes. It is never shown: bytes become a
     [`Secret`][turbocql.security.Secret], and so does a `str`, which may be a key by mistake. A
-    `pathlib.Path` stays one."""
+    `pathlib.Path` is not changed."""
     verify: bool | Literal["authority"] = True
     """`True`: a node's certificate must come from a trusted authority and be valid for the node's
     IP address, for the host name of a contact point, or for one of `names`. Any of these is
@@ -163,7 +163,7 @@ class Tls:
         _restore(self, {**state, "key": Secret(key) if isinstance(key, (str, bytes)) else key})
 
     def _pickled(self, *, secrets: bool) -> dict[str, Any]:
-        """The state for a pickle; refused if it has a key in clear and `secrets` is false."""
+        """The state for a pickle. A key in clear text is refused, unless `secrets` is true."""
         if not (secrets or _is_path(self.key)):
             raise ConfigError(
                 "tls: a private key is not pickled: give the path of its file as a pathlib.Path,"
@@ -217,7 +217,7 @@ def _read_pem(
 
 
 def _certificates(pem: bytes) -> bytes:
-    """Drops the private key that files of certificates often hold too: the rest is no secret."""
+    """Drops the private key that certificate files often contain. The rest is not secret."""
     if b"PRIVATE KEY" not in pem:
         return pem
     return b"".join(found.group() + b"\n" for found in _CERTIFICATE.finditer(pem))
@@ -229,7 +229,7 @@ _CERTIFICATE = re.compile(
 
 
 def _is_path(key: object) -> bool:
-    """Whether a setting for a key holds no secret: the name of its file, or `None`."""
+    """Whether a key setting holds no secret, because it is the name of a file, or `None`."""
     if isinstance(key, Secret):
         given = key.reveal()
         return isinstance(given, str) and _exists(given)
@@ -246,10 +246,10 @@ def _exists(path: str | os.PathLike[str]) -> bool:
 class Authenticator(Protocol):
     """The client's side of the authentication of one connection.
 
-    `Config(authenticator=...)` takes a callable that returns such an object. It is called for every
-    new connection, with the authenticator class that the server names. The methods run on threads
-    of their own, several at a time for several connections. An exception in one of them fails the
-    connection.
+    `Config(authenticator=...)` takes a callable that returns such an object. The callable is called
+    for every new connection, with the authenticator class that the server names. The methods run on
+    threads of their own, several at a time for several connections. An exception in a method fails
+    the connection.
     """
 
     def first(self) -> bytes | None:
@@ -263,7 +263,7 @@ class Authenticator(Protocol):
 
 
 class _Unshown:
-    """A callable whose `repr` shows nothing: that of a partial shows its arguments."""
+    """A callable whose `repr` shows nothing. The `repr` of a partial would show its arguments."""
 
     __slots__ = ("call",)
 

@@ -37,7 +37,7 @@ Values: TypeAlias = Sequence[Any] | Mapping[str, Any] | _Dataclass | _Attrs | _S
 its class is a dataclass, or a class of attrs, msgspec or pydantic."""
 
 Statement: TypeAlias = str | Query | Prepared | Bound
-"""A statement that `execute` takes; it takes a batch too."""
+"""A statement that `execute` takes. `execute` also takes a `Batch`."""
 
 BatchKind: TypeAlias = Literal["logged", "unlogged", "counter"]
 
@@ -98,7 +98,7 @@ class Batch:
                 " write USING TIMESTAMP"
             )
         if isinstance(statement, Query):
-            # A statement in a batch has no options of its own: the batch's apply.
+            # A statement in a batch has no options of its own: the batch's options apply.
             statement = statement.text
         if isinstance(statement, Prepared):
             self._entries.append((statement.bind(values), None))
@@ -124,7 +124,7 @@ class Batch:
 
 
 def _are_values(given: object) -> bool:
-    """Whether a session may take values from an object; `False` if it refuses it in any case."""
+    """Whether a session may accept an object as values. If `False`, it always refuses it."""
     if isinstance(given, (tuple, list, Mapping)) or _has_fields(given):
         return True
     if isinstance(given, (str, bytes, bytearray, memoryview)):
@@ -133,9 +133,9 @@ def _are_values(given: object) -> bool:
 
 
 def _has_fields(given: object) -> bool:
-    """Whether an object is of a dataclass, or of a class of attrs, msgspec or pydantic.
+    """Whether an object is an instance of a dataclass, or of a class of attrs, msgspec or pydantic.
 
-    A named tuple is not: it is a sequence.
+    It is false for a named tuple, which is a sequence.
     """
     names = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "__pydantic_fields__")
     return any(hasattr(type(given), name) for name in names)

@@ -1,4 +1,5 @@
-//! A call of `execute`: its arguments are kept until it begins; then it is encoded and sent.
+//! A call of `execute`. Its arguments are kept until it begins; then the bind values are encoded
+//! and the request is sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -270,9 +271,10 @@ struct Plain {
 }
 
 impl Plain {
-    /// The source of the pages after the first. A `USE` may come before they are fetched. It does
-    /// not matter to a statement that names its keyspace. Any other statement would read tables of
-    /// the new keyspace, so its source has the old one. The pager fails if the session has left it.
+    /// The source of the pages after the first. A `USE` may change the session's keyspace before
+    /// these pages are fetched. A statement that names its keyspace is not affected. Any other
+    /// statement would read tables of the new keyspace. So its source has the old keyspace, and the
+    /// pager fails if the session has left that keyspace.
     fn source(self, response: &Response) -> (PageSource, Options) {
         let Plain { text, options, keyspace } = self;
         let keyspace = keyspace.filter(|keyspace| {

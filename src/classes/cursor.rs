@@ -31,7 +31,8 @@ pub struct Following {
 enum NextPage {
     /// Not requested yet.
     Following(Following),
-    /// The pager fetches it, and each later page while the page before it is read.
+    /// The pager fetches the next page, and each later page while the program reads the page before
+    /// it.
     Ahead(Arc<Pager>),
     /// There is no next page.
     End,
@@ -83,8 +84,9 @@ impl Cursor {
         Ok(rows.unbind())
     }
 
-    /// The lock must not be held while Python code may run: a thread that waits for the lock holds
-    /// the GIL, so both threads would block for ever.
+    /// The lock must not be held while Python code may run, because that code may release the GIL.
+    /// Another thread could then wait for the lock with the GIL held, and both threads would block
+    /// for ever.
     fn lock(&self) -> MutexGuard<'_, Option<Current>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -273,7 +275,7 @@ impl Cursor {
         self.with(|current| drop(current.pager()))
     }
 
-    /// Moves to the next page. The result is true, or false if there is none.
+    /// Moves to the next page. The operation's result is false if there is no next page, else true.
     fn _advance(this: &Bound<'_, Self>) -> PyResult<Op> {
         let session = this.get().with(|current| current.session.clone())?;
         session.check_open()?;

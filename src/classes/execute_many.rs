@@ -42,7 +42,7 @@ pub struct BulkStep {
     rows: Py<PyIterator>,
     bulk: Bulk,
     max_failures: usize,
-    /// The number of rows that have failed, when they were encoded or executed.
+    /// The number of rows whose encoding or execution has failed.
     failures: Arc<AtomicUsize>,
     /// Set for a statement that changes the schema.
     _schema: Option<SchemaChange>,
@@ -115,7 +115,7 @@ impl BulkStep {
     }
 
     /// Encodes the next arena and passes it to the window. If no row of the arena could be encoded,
-    /// it requests the next arena itself, because the window gets none.
+    /// the window gets no arena and requests none, so this function requests the next one.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
         if self.ended {
             return;

@@ -1,4 +1,4 @@
-//! Prepares a statement before what needs it.
+//! Prepares a statement, then runs the action that needs it.
 
 use super::call;
 use super::execute_many::{BulkOptions, BulkStep};

@@ -142,8 +142,8 @@ impl RowStep {
         new
     }
 
-    /// Resumes `waiting`, the coroutine of `next_page`, by `method`, or starts a new one. As long
-    /// as pages are empty, requests the next page.
+    /// Resumes `waiting`, the coroutine of `next_page`, by a call of `method`. Starts a new
+    /// coroutine if `waiting` is `None`. As long as pages are empty, requests the next page.
     #[cold]
     fn fetch(
         &self,

@@ -71,10 +71,10 @@ pub fn ready<'py>(
 ) -> Option<Bound<'py, PyAny>> {
     // SAFETY: `make` needs an owned reference for each slot that was found, and the GIL. `into_ptr`
     // makes owned references. `probe_ready` forgets the class unless `try_ready` has found two
-    // slots; `told` shows that the GIL is held. `make` returns an owned reference or null. The
-    // instance may be tracked: `make` leaves it untracked, with its slots filled. It must be
-    // tracked, because it refers to a task, which may refer back to it. Tests:
-    // integration/test_awaiting.py (test_tasks_run_on_in_their_own_context).
+    // slots; `told` shows that the GIL is held. `make` returns an owned reference or null.
+    // `PyObject_GC_Track` needs an untracked instance with its slots filled, as `make` leaves it.
+    // The GC must track the instance, because it refers to a task, which may refer back to it.
+    // Tests: integration/test_awaiting.py (test_tasks_run_on_in_their_own_context).
     unsafe {
         let made = READY.make([told.clone().into_ptr(), callback.clone().into_ptr()]);
         if !made.is_null() {

@@ -44,7 +44,7 @@ pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
         if read.is_some() || expected == 0 {
             return Ok(read.or(wrong("am_await")?));
         }
-        // It may be set already, by an earlier import that failed after this point.
+        // `am_send` may be set already, by an earlier import that failed after this point.
         let function: ffi::sendfunc = send::<T>;
         methods.am_send = Some(function);
         if slot(ffi::Py_am_send) != function as usize {
@@ -59,8 +59,8 @@ pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
 /// Resumes a coroutine: the `am_send` of the class of `T`.
 ///
 /// # Safety
-/// The caller must ensure that the GIL is held, that `this` is a live instance of the class of `T`
-/// or of a class derived from it, and that `result` may be written to. CPython ensures this for
+/// The caller must hold the GIL. `this` must be a live instance of the class of `T`, or of a class
+/// derived from it. `result` must be a pointer that may be written to. CPython ensures this for
 /// calls of `am_send`.
 unsafe extern "C" fn send<T: Sends>(
     this: *mut ffi::PyObject,

@@ -1,7 +1,7 @@
 //! The native coroutine that awaits an operation.
 //!
-//! The code that awaits it uses it as a coroutine. The task that runs this code uses the same
-//! object as the future that the coroutine waits for. One object takes the place of the four that
+//! Code that awaits an operation uses the object as a coroutine. The task that runs this code uses
+//! the same object as the future that the coroutine waits for. So one object replaces the four that
 //! Python would make.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -37,7 +37,7 @@ enum Stage {
     /// The request is sent when the coroutine is first awaited.
     New(Box<dyn Call>),
     Begun(Arc<OpState>),
-    /// The call is being begun, which may run Python code.
+    /// The call is beginning, which may run Python code.
     Beginning,
     Waiting(Waiting),
     Ended,
@@ -55,7 +55,7 @@ struct Waiting {
 
 enum Over {
     Done,
-    /// With the message of the `CancelledError`.
+    /// Holds the message of the `CancelledError`, if there is one.
     Cancelled(Option<Py<PyAny>>),
 }
 
@@ -155,8 +155,7 @@ impl OpAwait {
         Ok(Sent::Yield(this.clone().into_any().unbind()))
     }
 
-    /// Ends the coroutine and abandons its operation. Returns an error if the call is just being
-    /// begun.
+    /// Ends the coroutine and abandons its operation. Returns an error while the call is beginning.
     fn give_up(&self) -> PyResult<()> {
         let mut stage = self.lock();
         if matches!(*stage, Stage::Beginning) {
@@ -263,8 +262,8 @@ impl OpAwait {
 
     // The protocol between a task and the future that it waits for.
 
-    /// None unless the object has been yielded. asyncio takes an object for a future if its value
-    /// here is not None, and a coroutine must not be taken for a future.
+    /// None unless the object has been yielded. asyncio takes an object for a future if its
+    /// `_asyncio_future_blocking` is not None. A coroutine must not be taken for a future.
     #[getter(_asyncio_future_blocking)]
     fn blocking(&self) -> Option<bool> {
         match &*self.lock() {
@@ -342,8 +341,8 @@ impl OpAwait {
         matches!(&*stage, Stage::Waiting(Waiting { over: Some(Over::Cancelled(_)), .. }))
     }
 
-    /// Removes callbacks that are identical to this one, and returns their number. asyncio's own
-    /// futures remove those that are equal to it.
+    /// Removes the callbacks that are identical to `callback`, and returns their number. asyncio's
+    /// own futures remove the callbacks that are equal to it.
     fn remove_done_callback(&self, callback: &Bound<'_, PyAny>) -> usize {
         let mut removed = Vec::new();
         if let Stage::Waiting(waiting) = &mut *self.lock() {

@@ -22,9 +22,9 @@ use turbocql_values::python;
 
 /// The maximum size of a completion batch: the number of operations whose tasks are woken in one
 /// round of an event loop. The rest of the queue is left for the following rounds. A larger batch
-/// costs more than the rounds that it saves. For each task that it wakes, `asyncio.Semaphore` of
-/// CPython 3.11 walks over all tasks that it has woken. Also, the memory that the tasks use exceeds
-/// the processor's nearest caches.
+/// costs more than the rounds that it saves, for two reasons. For each task that it wakes,
+/// `asyncio.Semaphore` of CPython 3.11 walks over all tasks that it has woken. The memory that the
+/// tasks use exceeds the processor's nearest caches.
 const MOST_TOLD: usize = 64;
 
 /// The completion queue of an event loop.
@@ -245,9 +245,9 @@ impl Drop for LoopQueue {
 }
 
 /// The entry of an event loop in the table of queues. An event loop that watches the queue's file
-/// descriptor keeps the queue alive. When the loop is closed, it releases the queue with all that
-/// is still in it. The reference here is weak: with a strong one, the queue would keep futures
-/// alive, and the futures would keep the event loop alive.
+/// descriptor keeps the queue alive. When the loop is closed, it releases the queue with the
+/// operations in it. The reference here is weak. With a strong one, the queue would keep coroutines
+/// alive, and the coroutines would keep the event loop alive.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Known {
     queue: Weak<LoopQueue>,
@@ -255,7 +255,7 @@ pub struct Known {
     _keep: Option<Py<Drain>>,
 }
 
-/// The callback that handles a batch; the event loop calls it when it is woken.
+/// The callback that handles a batch. An event loop that is woken calls it.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Drain(Arc<LoopQueue>);
 
@@ -303,7 +303,8 @@ impl Notifier {
         self.set(NotifierState::Ended);
     }
 
-    /// Blocks until the event loop is to be woken, and returns true; false once the queue is gone.
+    /// Blocks until the event loop must be woken, and returns true. Returns false once the queue
+    /// is gone.
     fn next(&self) -> bool {
         let mut current = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while *current == NotifierState::Idle {
@@ -326,7 +327,7 @@ pub struct Requests {
 
 #[pymethods]
 impl Requests {
-    /// Blocks, with the GIL released, until the event loop is to be woken. Returns the callback for
+    /// Blocks, with the GIL released, until the event loop must be woken. Returns the callback for
     /// the loop, or None once the queue is gone.
     fn wait(&self, py: Python<'_>) -> Option<Drain> {
         py.detach(|| self.notifier.next()).then(|| self.queue.upgrade().map(Drain)).flatten()

@@ -1,4 +1,4 @@
-//! Callbacks of a coroutine that stands in for asyncio's future.
+//! The callbacks of a coroutine that asyncio uses as a future.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

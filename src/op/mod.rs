@@ -146,8 +146,8 @@ impl Sending for OpState {
     }
 }
 
-/// How often a blocked call wakes to check for signals. The first time is this long after it has
-/// blocked, so a request that is answered sooner costs no such wake.
+/// The interval at which a blocked call wakes to check for signals. The first wake is one interval
+/// after the call has blocked, so a request that is answered sooner costs no such wake.
 const SIGNAL_POLL: Duration = Duration::from_millis(20);
 
 impl OpState {
@@ -260,7 +260,8 @@ impl OpState {
     /// Handles the completion that has arrived, if any. Returns true if the operation is finished
     /// or abandoned.
     ///
-    /// One call handles one completion, so that an event loop can run other callbacks between two.
+    /// One call handles one completion, so that an event loop can run other callbacks between two
+    /// completions.
     pub fn advance(self: &Arc<Self>, py: Python<'_>) -> bool {
         let _inside = Inside::enter(py);
         let mut inner = self.lock();
@@ -300,7 +301,7 @@ impl OpState {
     }
 
     /// Handles a completion on the event loop. Called once for each time that the operation was
-    /// pushed to the queue. Returns true if callbacks of the awaiting coroutine are to run.
+    /// pushed to the queue. Returns true if the awaiting coroutine has callbacks to run.
     pub fn resolve<'py>(
         self: &Arc<Self>,
         py: Python<'py>,
@@ -367,7 +368,7 @@ impl Op {
             py.detach(|| {
                 let inner = self.0.lock();
                 if matches!(inner.phase, Phase::Running) {
-                    // After a wake or a timeout alike, the loop checks the operation again.
+                    // After a wake or a timeout, the loop checks the operation again.
                     drop(self.0.arrived.wait_timeout(inner, SIGNAL_POLL));
                 }
             });

@@ -99,7 +99,7 @@ impl<'a, 'py> Burst<'a, 'py> {
         }
         let event_loop = event_loop(py)?;
         let alone = || {
-            // An error of one must not keep the others from being scheduled.
+            // An error of one task must not keep the others from being scheduled.
             tasks.iter().map(|one| self.alone(&event_loop, one)).fold(Ok(()), Result::and)
         };
         if tasks.len() == 1 {
@@ -118,7 +118,7 @@ impl<'a, 'py> Burst<'a, 'py> {
         let burst = PyList::new(py, pairs)?;
         // A second callback, queued behind the first, wakes the tasks that are left after a
         // KeyboardInterrupt or under a nested event loop. Both are queued before the first one
-        // runs, so that nothing that happens in the first one loses a task.
+        // runs, so nothing that happens in the first one can lose a task.
         let first = self.call_soon(&event_loop, python::tell(py)?, &burst);
         first.and(self.call_soon(&event_loop, python::tell_rest(py)?, &burst))
     }
@@ -177,8 +177,8 @@ fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Ends a [`Runtime::hold`], which flushes the requests that were held back. The event loop calls
-/// it after the tasks of a completion batch. If these made no request, it is called once more,
-/// after the tasks that they let run.
+/// this function after the tasks of a completion batch. If these tasks made no request, the event
+/// loop calls it once more, after the tasks that they let run.
 #[pyfunction]
 pub fn release_held(py: Python<'_>) -> PyResult<()> {
     if Runtime::end_round() { call_release_soon(py) } else { Ok(()) }

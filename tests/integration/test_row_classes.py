@@ -145,7 +145,7 @@ def test_a_page_that_fails_is_decoded_again(points: list[str], keyspace: str) ->
         seen = list(itertools.islice(first, 100))
         with pytest.raises(ValueError):  # noqa: PT011
             next(first)
-        with pytest.raises(errors.Error, match="the first page of these rows is gone"):
+        with pytest.raises(errors.Error, match="the first page of these rows is no longer kept"):
             list(second)
         assert seen + list(first) == list(range(997))
 

@@ -24,7 +24,7 @@ pub struct ValueReader {
     depth: usize,
 }
 
-/// What a value of zero bytes becomes.
+/// How a value of zero bytes is decoded.
 pub enum Empty {
     /// The type decodes zero bytes as it does any others.
     Read,
@@ -34,14 +34,15 @@ pub enum Empty {
 }
 
 pub enum Kind {
-    /// A scalar, or a vector of numbers, which are written without lengths.
+    /// A scalar, or a vector of numbers whose elements are written without lengths.
     Leaf(Arc<HostPlan>),
     List(Py<ValueReader>),
     Set(Py<ValueReader>, SetClass),
     Map(Box<(Py<ValueReader>, Py<ValueReader>)>, MapClass),
     Tuple(Vec<Py<ValueReader>>),
     Udt(Vec<Py<ValueReader>>, UdtClass),
-    /// The element, the dimension, and the bytes of an element where its width is fixed.
+    /// The reader of the elements, the dimension, and an element's size in bytes if elements are
+    /// written without lengths.
     Vector(Py<ValueReader>, usize, Option<usize>),
     /// A type that wraps another, with the same values: frozen or reversed.
     Through(Py<ValueReader>),
@@ -52,8 +53,8 @@ pub enum Kind {
 pub struct SetClass {
     /// Called with the list of elements; returns the set.
     pub make: Py<PyAny>,
-    /// The driver's `SortedSet`, which keeps its elements sorted in the list `_items`. None where
-    /// calling `make` does anything else.
+    /// The driver's `SortedSet`, if `make` is that class and only keeps the sorted elements in the
+    /// list `_items`. `None` if `make` is or does anything else.
     pub sorted: Option<Py<PyAny>>,
 }
 
@@ -78,11 +79,11 @@ const DEEPEST: usize = 200;
 
 type Given<'py> = Bound<'py, ValueReader>;
 
-/// In all constructors, `empty` says what a value of zero bytes becomes: True where the type
-/// decodes zero bytes, None for None, or any other object for that object.
+/// In all constructors, `empty` says how a value of zero bytes is decoded. If `empty` is True, the
+/// type decodes the zero bytes. If it is None or any other object, the value is that object.
 #[pymethods]
 impl ValueReader {
-    /// A scalar, or a vector of numbers, which are written without lengths.
+    /// A scalar, or a vector of numbers whose elements are written without lengths.
     #[staticmethod]
     fn leaf(cql_type: &Bound<'_, CqlType_>, empty: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
         let plan = cql_type.get().plan(cql_type.py())?;
@@ -97,8 +98,8 @@ impl ValueReader {
         ValueReader::new(Kind::List(element.unbind()), empty)
     }
 
-    /// `make` is called with the list of elements. `sorted` is the class of its result, where the
-    /// call does no more than sort the list.
+    /// `make` is called with the list of elements. `sorted` is the class of the result, if the call
+    /// does no more than sort the list, and None otherwise.
     #[staticmethod]
     fn set_of(
         element: Given<'_>,
@@ -128,8 +129,8 @@ impl ValueReader {
         ValueReader::new(Kind::Tuple(parts.into_iter().map(Bound::unbind).collect()), empty)
     }
 
-    /// `owner` is the driver's class of the type. `plain` is its named tuple class, if that is
-    /// exactly as `collections.namedtuple` makes it.
+    /// `owner` is the driver's class of the type. `plain` is the named tuple class of the type, if
+    /// that class is exactly as `collections.namedtuple` makes it.
     #[staticmethod]
     fn udt(
         owner: Py<PyType>,
@@ -176,15 +177,15 @@ impl ValueReader {
         ValueReader::new(Kind::Python(owner), empty)
     }
 
-    /// The bytes of one element, for a vector type whose elements are written without lengths; None
-    /// for all other types.
+    /// The size of one element in bytes, for a vector type whose elements are written without
+    /// lengths; None for all other types.
     #[staticmethod]
     fn element_width(cql_type: &Bound<'_, CqlType_>) -> PyResult<Option<usize>> {
         let plan = cql_type.get().plan(cql_type.py())?;
         Ok(if let Plan::Vector(vector) = &**plan { vector.width } else { None })
     }
 
-    /// False if it only calls `deserialize` of the driver's class.
+    /// False if the reader only calls `deserialize` of the driver's class.
     #[getter]
     fn is_native(&self) -> bool {
         !matches!(self.kind, Kind::Python(_))
@@ -266,7 +267,7 @@ impl ValueReader {
         }
     }
 
-    /// Whether it is or contains a user-defined type.
+    /// Whether the type is or contains a user-defined type.
     pub fn has_udts(&self) -> bool {
         let is_one = matches!(self.kind, Kind::Udt(..));
         is_one || self.parts().into_iter().any(|part| part.get().has_udts())

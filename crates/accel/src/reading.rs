@@ -57,8 +57,8 @@ impl<'a, 'py> Reading<'a, 'py> {
         self.read(reader, bytes)
     }
 
-    /// Does the work of `from_binary` of the driver's types, in which zero bytes can be a special
-    /// case.
+    /// Does the work of `from_binary` of the driver's types. Zero bytes are a special case, unless
+    /// `reader.empty` is `Empty::Read`.
     #[inline(always)]
     fn value(&self, reader: &ValueReader, bytes: &[u8]) -> Result<Bound<'py, PyAny>, Refused> {
         if bytes.is_empty() {
@@ -319,8 +319,8 @@ fn float(bytes: &[u8]) -> Option<f64> {
     Some(f64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Whether the bytes show that the value of `one` is less than that of `other` in Python. If false,
-/// the values must be compared by Python.
+/// Whether the bytes show that the value of `one` is less than the value of `other` in Python. If
+/// false, Python must compare the values.
 fn is_below(plan: &HostPlan, one: &[u8], other: &[u8]) -> bool {
     let numbers = !one.is_empty() && one.len() == other.len();
     match traits(plan).order {

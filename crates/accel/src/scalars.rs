@@ -20,14 +20,14 @@ use turbocql_values::value::made;
 
 use crate::ffi::address;
 
-/// Milliseconds. For timestamps from this distance to 1970 on, drivers that compute in binary64
-/// give other microseconds.
+/// A distance from 1970 in milliseconds. At this distance and beyond, drivers that compute
+/// timestamps in binary64 can return microseconds that differ from the exact ones.
 const EXACT_FLOAT_MS: i64 = (1 << 33) * 1000;
 
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// The largest decimal decoded here, in bytes: a scale, and at most 640 digits, which is the
-/// smallest limit that can be set for Python's conversion of digits to an `int`.
+/// The largest decimal that is decoded here, in bytes: a scale, and at most 640 digits. Python
+/// limits the digits that it converts to an `int`, and 640 is the smallest limit that can be set.
 const MOST_DECIMAL_BYTES: usize = 4 + 265;
 
 /// Decodes bytes to a driver's objects.
@@ -61,7 +61,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
     /// `None` if a quick path that is needed is off.
     pub fn new(py: Python<'py>, ways: &'a ReadWays) -> Option<Self> {
         let choices = Choices { naive_timestamps: true, numpy_vectors: false };
-        // Compound values are made by the functions that make rows and records.
+        // The functions of these two quick paths also make compound values.
         if !QuickPath::Records.is_on() || !QuickPath::Rows.is_on() {
             return None;
         }
@@ -129,7 +129,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
         address::ipv6(self.py, bytes.try_into().ok()?).map(Bound::into_any)
     }
 
-    /// An instance of a class with one attribute, as its `__init__` would set it.
+    /// An instance of `class` whose attribute `name` is `number`, as its `__init__` would set it.
     fn instance(
         &self,
         class: &Py<PyAny>,

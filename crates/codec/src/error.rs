@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::path::{Path, Segment};
 
-/// Bytes that are not a value of their type, or a value that the type cannot hold. It is small, so
-/// that it is returned in registers; the caller adds the place.
+/// Bytes that are not a value of their type, or a value that the type cannot hold. This error is
+/// small, so that it is returned in registers; the caller adds the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// A fixed-width value of the wrong length: expected, got.
@@ -48,7 +48,7 @@ pub struct CodecError {
     pub cql_type: String,
     /// The rest of the message, such as `expected text, got int 7`.
     pub reason: String,
-    /// Whether the value is of a class that the type takes, but out of the type's range.
+    /// Whether the type takes the class of the value, and the value is out of the type's range.
     pub out_of_range: bool,
 }
 

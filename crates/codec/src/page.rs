@@ -18,7 +18,8 @@ pub struct Column {
     pub cql_type: CqlType,
 }
 
-/// Result rows as received. They are decoded later, when the caller chooses into what.
+/// Result rows as received. They are decoded later, when the caller has chosen the form of the
+/// decoded rows.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub columns: Arc<[Column]>,
@@ -37,7 +38,7 @@ impl Page {
     }
 }
 
-/// The cells of a page, by the numbers of its columns and rows and its bytes.
+/// The cells of a page that has `columns` columns, `row_count` rows and the bytes `rows`.
 pub fn cells(columns: usize, row_count: usize, rows: &[u8]) -> Result<PageCells<'_>, Malformed> {
     // Rows without columns take no bytes, so the bytes could not limit their count.
     if columns == 0 && row_count > 0 {

@@ -21,8 +21,8 @@ pub enum Segment {
 
 /// The path from a row or column to the part of its value that failed.
 ///
-/// Steps are added as an error is returned from call to call, innermost first. A value without an
-/// error pays nothing for them.
+/// Steps are added while an error is returned through the callers, so the innermost step is added
+/// first. A value without an error has no cost for steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(Vec<Segment>);
 

@@ -54,7 +54,7 @@ impl RowBuffer {
 
     /// Reserves room for more bytes and rows.
     ///
-    /// Without it, a push grows the `Vec`, which aborts the process if there is no memory.
+    /// A push without reserved room grows the `Vec`. That aborts the process if there is no memory.
     #[inline]
     pub fn reserve(&mut self, bytes: usize, rows: usize) -> Result<(), TryReserveError> {
         if self.bytes.capacity() - self.bytes.len() < bytes {

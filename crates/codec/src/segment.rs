@@ -1,10 +1,12 @@
 //! Segments, which carry frames since protocol version 5.
 //!
 //! A segment is a header, a payload of at most 131,071 bytes, and the payload's CRC-32 in
-//! little-endian order. The header is a little-endian number of these fields, the lowest bits
-//! first: 17 bits for the length of the payload; in the compressed format, 17 bits for its length
-//! before compression; one bit that is 1 if the payload consists of whole frames. The header's own
-//! CRC-24 follows it.
+//! little-endian order. The header is a little-endian number, followed by the header's own CRC-24.
+//! The number has these fields, the lowest bits first:
+//!
+//! - 17 bits: the length of the payload;
+//! - in the compressed format only, 17 bits: the length of the payload before compression;
+//! - 1 bit: 1 if the payload consists of whole frames.
 
 /// The maximum size of a payload in bytes.
 pub const MOST: usize = (1 << LENGTH_BITS) - 1;
@@ -49,7 +51,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header's bytes. The bytes after [`Format::header`] are zero.
+    /// The header's bytes: as many as [`Format::header`] returns. The bytes after them are zero.
     ///
     /// # Panics
     /// If a length is above [`MOST`].
@@ -67,8 +69,8 @@ impl Header {
         (fields | crc << (8 * width)).to_le_bytes()
     }
 
-    /// Parses a header. `None` if the number of bytes is not that of the format, or if the CRC does
-    /// not match.
+    /// Parses a header. `None` if `bytes` has another length than a header of the format, or if the
+    /// CRC does not match.
     pub fn read(format: Format, bytes: &[u8]) -> Option<Header> {
         if bytes.len() != format.header() {
             return None;

@@ -44,7 +44,8 @@ pub fn end_value(out: &mut [u8], start: usize) -> Result<(), Malformed> {
 /// Appends an unsigned variable-length integer: the number of leading one bits of the first byte
 /// is the number of bytes that follow it.
 pub fn put_unsigned_vint(out: &mut Vec<u8>, value: u64) {
-    // Each byte has seven bits of payload; a ninth, the last possible one, has eight.
+    // Up to eight bytes hold seven bits of the value per byte. Nine bytes, the maximum, hold all 64
+    // bits.
     let bits = 64 - (value | 1).leading_zeros() as usize;
     let extra = (bits - 1) / 7;
     let extra = extra.min(8);

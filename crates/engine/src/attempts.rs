@@ -38,7 +38,7 @@ impl Attempts {
         Arc::new(Attempts { effect, started: Instant::now(), seen: Mutex::default() })
     }
 
-    /// For a request that has not begun yet.
+    /// Makes the object for a request that has not begun yet.
     pub(crate) fn idle() -> Arc<Attempts> {
         Attempts::new(Effect::Reads)
     }

@@ -19,7 +19,7 @@ pub trait Conversation: Send {
     /// The answer to a challenge.
     fn answer(&mut self, challenge: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, String>;
 
-    /// The server has accepted the client.
+    /// Called when the server has accepted the client.
     fn accepted(&mut self, token: Option<Vec<u8>>) -> Result<(), String>;
 }
 

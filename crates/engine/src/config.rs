@@ -16,7 +16,7 @@ use crate::tls::Tls;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     PerNode(NonZeroUsize),
-    /// For each shard. To a node without shards, this number of connections is kept.
+    /// The number for each shard. A node without shards gets this number of connections.
     PerShard(NonZeroUsize),
 }
 
@@ -112,7 +112,7 @@ impl Config {
             }
         }
         if self.user.is_some() != self.password.is_some() {
-            return refuse("a user and a password go together; only one of them is given".into());
+            return refuse("a user and a password go together; only one of them is set".into());
         }
         let profiles = self.profiles.iter().map(|(_, profile)| profile);
         let mut timeouts = profiles.chain([&self.profile]).filter_map(|profile| profile.timeout);

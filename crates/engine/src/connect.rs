@@ -27,7 +27,7 @@ use crate::config::{Config, Pool};
 use crate::error::{EngineError, ErrorKind, connecting, unreachable};
 use crate::profile::{Allowed, OnlyThese};
 
-/// How often an incomplete trace is read.
+/// The maximum number of times that an incomplete trace is read.
 const TRACE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(40).unwrap();
 /// The time between two reads of an incomplete trace.
 const TRACE_INTERVAL: Duration = Duration::from_millis(25);
@@ -56,7 +56,7 @@ pub(crate) async fn connect(config: &Config) -> Result<Session, EngineError> {
             let silent: String =
                 doors.silent().iter().map(|at| format!("; {at}: no answer")).collect();
             let message = format!(
-                "connecting to {asked}: it answers, but no session came about within \
+                "connecting to {asked}: it answers, but no session could be opened within \
                  {limit:?}{silent}"
             );
             Err(EngineError::new(ErrorKind::Connect, message))
@@ -174,8 +174,8 @@ fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
         // The server may still be writing the trace when its answer arrives.
         .tracing_info_fetch_attempts(TRACE_ATTEMPTS)
         .tracing_info_fetch_interval(TRACE_INTERVAL)
-        // One column of a type that the ScyllaDB driver does not know makes every read of the full
-        // schema fail, and with it discovery and routing. Routing needs the keyspaces only.
+        // One column of a type that the ScyllaDB driver does not know would make every read of the
+        // full schema fail. Discovery and routing would fail too. Routing needs the keyspaces only.
         .fetch_full_schema_metadata(false);
     if let Some(tls) = tls {
         builder = builder.tls_context(Some(TlsContext::from(Arc::clone(tls))));
@@ -213,7 +213,7 @@ fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
     builder
 }
 
-/// The address translator: where nodes are reached, and whether they answer there.
+/// The address translator. It finds where a node is reached, and whether the node answers there.
 ///
 /// A node that hangs may accept a connection and then send nothing. The ScyllaDB driver waits for
 /// such a node without a time limit, and it opens a session only after it has tried every node. It
@@ -235,10 +235,10 @@ enum Known {
     Silent,
 }
 
-/// The time limit of an answer. A third of the connect timeout applies instead, if it is shorter.
+/// The time limit of an answer. A third of the connect timeout applies if that is shorter.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// For this long, a node that has answered is not greeted again, because several connections to it
+/// A node that has answered is not greeted again for this long, because several connections to it
 /// are made at a time.
 const FRESH: Duration = Duration::from_secs(2);
 

@@ -1,4 +1,4 @@
-//! Column descriptions: conversion of the ScyllaDB driver's to [`Column`], and a cache of them.
+//! Converts the ScyllaDB driver's column descriptions to [`Column`], and caches the columns.
 
 use std::sync::{Arc, Mutex};
 

@@ -13,9 +13,9 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Decides by the words of the statement. The first word shows whether it reads, or is a batch.
-    /// Otherwise any `IF` makes it a conditional update. An `IF` inside a string does so too, which
-    /// is the safe mistake.
+    /// Decides by the words of the statement. The first word shows whether the statement reads, or
+    /// is a batch. A statement that does neither and contains `IF` counts as a conditional update.
+    /// An `IF` inside a string counts too. This mistake is safe: the write is retried less often.
     pub(crate) fn of(text: &str) -> Effect {
         const READS: [&str; 5] = ["SELECT", "LIST", "DESCRIBE", "DESC", "USE"];
         const STAGED: [&str; 2] = ["BEGIN", "IF"];

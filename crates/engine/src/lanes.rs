@@ -1,7 +1,7 @@
 //! Lanes: tokio tasks that each run one request after another.
 //!
-//! The future of a request is some kilobytes large. A lane has room for one such future and keeps
-//! it. So a request costs no allocation of that size, and no new task.
+//! The future of a request is some kilobytes large. A lane keeps room for one such future. So a
+//! request costs no allocation of that size, and no new task.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -98,7 +98,7 @@ impl Drop for Job {
     }
 }
 
-/// The maximum number of lanes that wait for work. A lane that finds this many waiting ends.
+/// The maximum number of lanes that wait for work. A lane that finds this many lanes waiting ends.
 const IDLE: usize = 512;
 
 /// The lanes of a runtime.

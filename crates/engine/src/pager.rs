@@ -12,7 +12,7 @@ use crate::runtime::Runtime;
 use crate::session::{Response, Session};
 use crate::statement::{PagingState, Prepared, RequestOptions};
 
-/// The statement whose result the pages are.
+/// The statement that the pages are results of.
 #[derive(Clone, Debug)]
 pub enum PageSource {
     /// A prepared statement with its one row of values.
@@ -94,8 +94,8 @@ impl Pager {
         Pager { fetcher, ahead }
     }
 
-    /// Returns the next page, and `None` after the last. The fetch of the page after it begins at
-    /// once.
+    /// Returns the next page, and at once begins to fetch the page after it. Returns `None` after
+    /// the last page.
     ///
     /// If a page could not be fetched, the next call fetches it again. Dropping this future loses
     /// no page: the next call returns it.

@@ -11,7 +11,7 @@ use scylla::policies::retry::{
 use crate::effect::Effect;
 use crate::error::attempt_may_have_applied;
 
-/// The policy of the ScyllaDB driver that decides.
+/// Selects one of the ScyllaDB driver's retry policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// Retries on another node, or on the same one, where that may help.
@@ -48,12 +48,12 @@ impl Retry {
     }
 }
 
-/// One of the ScyllaDB driver's policies. It does not retry a request that may have been applied
-/// and is not declared idempotent.
+/// Wraps one of the ScyllaDB driver's policies. A request that may have been applied and is not
+/// declared idempotent is not retried.
 ///
 /// The driver's default policy checks idempotence before most retries, but not before all. It
 /// retries a `ReadTimeout` without this check, although the error may come from the read in a
-/// conditional update. Another round may still carry out the proposal of that update. It also
+/// conditional update. A later Paxos round may still carry out that update's proposal. It also
 /// retries `Unavailable`. For a statement that the server carries out in stages, this error does
 /// not prove that nothing was applied.
 #[derive(Debug)]
@@ -77,8 +77,8 @@ struct CarefulSession {
 }
 
 /// The maximum number of retries after `Unprepared`. A server whose cache of statements is full may
-/// evict a new statement at once. Nothing has been applied then. Preparing the statement again
-/// helps, mostly at the first attempt.
+/// evict a new statement at once. In this case nothing has been applied. Preparing the statement
+/// again helps, mostly at the first attempt.
 const MOST_FORGOTTEN: usize = 20;
 
 impl RetrySession for CarefulSession {

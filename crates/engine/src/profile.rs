@@ -266,7 +266,7 @@ impl Profiles {
         self.named.get(name)
     }
 
-    /// The profile of this name. Without a name, or if there is none of this name, the default.
+    /// The profile of this name; the default profile if `name` is `None` or unknown.
     pub(crate) fn of(&self, name: Option<&str>) -> &Profile {
         name.and_then(|name| self.get(name)).map_or(&self.default, |named| &named.profile)
     }

@@ -1,7 +1,8 @@
-//! What other threads submit to the I/O thread: the queue, and who wakes whom when.
+//! The queue of work for the I/O thread. This module decides when the I/O thread is woken, and when
+//! the I/O thread wakes event loops.
 //!
-//! A wake of a thread is a system call. So submissions of a burst may wait for each other, and so
-//! may the completions that one read of a socket yields.
+//! Waking a thread takes a system call. So the submissions of a burst may wait, to share one wake.
+//! The completions that one read of a socket yields share one wake too.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -21,7 +22,7 @@ pub(crate) enum Work {
     Request(Job),
 }
 
-/// What the threads that submit work share with the I/O thread.
+/// The state that the threads that submit work share with the I/O thread.
 pub(crate) struct Shared {
     /// Work that is submitted and not yet begun.
     queue: Mutex<Vec<Work>>,
@@ -31,7 +32,7 @@ pub(crate) struct Shared {
     /// Notified when the queue must be checked: one wake of the thread per burst.
     bell: Notify,
     /// Whether the thread must be woken to check the queue. While the thread works, it checks the
-    /// queue by itself. With several threads, this is always true.
+    /// queue by itself. With several threads, the field is always true.
     asleep: AtomicBool,
     several: bool,
     closed: AtomicBool,
@@ -48,8 +49,8 @@ pub trait Wake: Send + Sync {
 }
 
 thread_local! {
-    /// The wakes that the I/O thread makes at the end of the current burst. Set only on the thread
-    /// of a runtime that has one thread.
+    /// The wakes that the I/O thread makes at the end of the current burst. `None` except on the
+    /// I/O thread of a runtime that has one thread.
     static NEWS: RefCell<Option<Arc<News>>> = const { RefCell::new(None) };
 }
 
@@ -67,8 +68,8 @@ impl News {
 
     /// Makes the wakes. Runs last in tokio's ready queue, so that one socket read causes one wake.
     ///
-    /// [`LOOK`] later, it checks the queue once for submissions that another thread has held back
-    /// and not released.
+    /// Then, after [`LOOK`], it checks the queue once for submissions that another thread has held
+    /// back and not released.
     async fn spread(self: Arc<Self>, shared: Arc<Shared>) {
         let mut whom = Vec::new();
         let mut look = pin!(tokio::time::sleep(Duration::ZERO));
@@ -88,8 +89,8 @@ impl News {
                     }
                 }
                 () = &mut look, if armed => {
-                    // More answers may have been handed over since, and submissions held back after
-                    // them: then check again, `LOOK` later.
+                    // If more answers have been handed over since, submissions may be held back
+                    // after them. Then the check is put off by another `LOOK`.
                     armed = shared.may_hold();
                     if armed {
                         look.as_mut().reset(tokio::time::Instant::now() + LOOK);
@@ -137,7 +138,7 @@ impl Runtime {
         let (future, abort) = abortable(future);
         let counted = InFlight::begin(shared);
         self.push(Work::Task(Box::pin(async move {
-            // Aborted or finished, the future is dropped before `counted` is.
+            // The future is dropped before `counted`, whether it has finished or was aborted.
             let _ = future.await;
             drop(counted);
         })));
@@ -153,8 +154,8 @@ impl Runtime {
     fn push(&self, work: Work) {
         let shared = self.shared();
         let mut queue = shared.queue();
-        // Checked under the lock: after `closed` is set, the thread empties the queue for the last
-        // time.
+        // Checked under the lock: after `closed` is set, the I/O thread empties the queue once more
+        // and then never again.
         if shared.closed.load(Ordering::Acquire) {
             drop(queue);
             shared.refuse(work);
@@ -187,10 +188,10 @@ impl Runtime {
         }
     }
 
-    /// Called at the end of a round of the event loop that began with a [`Runtime::hold`]. Returns
-    /// true if it must be called once more, after the next round: if nothing was submitted, the
-    /// tasks that ran may have let other tasks run, through a semaphore or a queue. Otherwise it
-    /// releases.
+    /// Called at the end of a round of the event loop that began with a [`Runtime::hold`]. Calls
+    /// [`Runtime::release`] and returns false, except in one case. If nothing was submitted, the
+    /// tasks that ran may have let other tasks run, through a semaphore or a queue. Then the first
+    /// call returns true, and the caller must call again after the next round.
     pub fn end_round() -> bool {
         let again = HELD.with_borrow_mut(|held| held.as_mut().is_some_and(Held::waits));
         if !again {
@@ -331,7 +332,7 @@ impl Shared {
         }
     }
 
-    /// One task or request is no longer in flight.
+    /// Called when a task or a request is no longer in flight.
     fn ended(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
         // A thread that is always busy never parks, so it checks the queue here too.
@@ -342,7 +343,7 @@ impl Shared {
 }
 
 thread_local! {
-    /// What this thread has submitted since [`Runtime::hold`]. `None` if nothing is held back.
+    /// The submissions of this thread since [`Runtime::hold`]. `None` if no hold is in force.
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
@@ -359,10 +360,10 @@ struct Held {
 /// burst.
 const MOST_HELD: usize = 32;
 
-/// For this long after it has handed over answers, the I/O thread need not be woken.
+/// The I/O thread need not be woken for this long after it has handed over answers.
 const HOLD: Duration = Duration::from_micros(500);
-/// This long after it has handed over answers, the I/O thread checks the queue for submissions that
-/// did not wake it.
+/// The I/O thread checks the queue for submissions that did not wake it, this long after it has
+/// handed over answers.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Held {

@@ -24,7 +24,8 @@ pub struct Runtime(Arc<Inner>);
 struct Inner {
     shared: Arc<Shared>,
     thread: Mutex<Option<Thread>>,
-    /// The id of the process that has the thread. After a fork, the child process does not have it.
+    /// The id of the process that has the thread. The child process of a fork does not have the
+    /// thread.
     process: u32,
 }
 
@@ -34,7 +35,8 @@ struct Thread {
 }
 
 impl Runtime {
-    /// Starts a runtime whose load `workers` threads share. One is the fastest for most programs.
+    /// Starts a runtime whose load is shared by `workers` threads. One thread is the fastest for
+    /// most programs.
     pub fn start(workers: usize) -> std::io::Result<Runtime> {
         let several = workers > 1;
         if several {
@@ -69,7 +71,7 @@ impl Runtime {
         Ok(Runtime(Arc::new(Inner { shared, thread, process: std::process::id() })))
     }
 
-    /// What submissions to the I/O thread go through.
+    /// The state through which other threads submit work to the I/O thread.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
     }

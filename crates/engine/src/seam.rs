@@ -67,7 +67,7 @@ impl fmt::Display for WrongCount {
 impl std::error::Error for WrongCount {}
 
 impl Prepared {
-    /// Makes one request of the statement, a row of values, and the options that differ from the
+    /// Makes a request from the statement, a row of values, and the options that differ from the
     /// session's. `options` may name one of `profiles`. The attempts of the request are recorded in
     /// `attempts`.
     pub(crate) fn bind(
@@ -127,7 +127,7 @@ impl<'a> BatchValuesIterator<'a> for ArenaRowsIter<'a> {
     }
 }
 
-/// Converts the ScyllaDB driver's result to a [`Response`]. `recent` caches the likely columns.
+/// Converts the ScyllaDB driver's result to a [`Response`]. `recent` caches the columns of results.
 pub(crate) fn response(
     result: QueryResult,
     next: Option<PagingState>,
@@ -166,7 +166,8 @@ fn rows_block(result: &QueryRowsResult) -> Result<Bytes, String> {
             let cell = cell.map_err(|error| error.to_string())?;
             if let Some(slice) = cell.slice {
                 let block = slice.as_original_frame_bytes();
-                // Later releases of the driver may cut their slices from a larger block: then copy.
+                // Later releases of the driver may cut slices from a larger block. Then the rows
+                // are copied.
                 return if block.len() == size { Ok(block.clone()) } else { reframed(result) };
             }
         }

@@ -41,7 +41,7 @@ struct Inner {
 pub struct Response {
     /// The rows; `None` for a statement without a result.
     pub page: Option<Page>,
-    /// Where the next page begins; `None` if there is none.
+    /// The position of the next page; `None` if there is no next page.
     pub next: Option<PagingState>,
     pub warnings: Vec<String>,
     pub tracing_id: Option<[u8; 16]>,
@@ -115,13 +115,13 @@ impl Session {
         attempts: &mut Arc<Attempts>,
     ) -> Result<Response, EngineError> {
         let (Some(row), 1) = (rows.row(0), rows.len()) else {
-            let message = format!("executing: one row of values is wanted, {} came", rows.len());
+            let message = format!("executing: expected one row of values, got {}", rows.len());
             return Err(EngineError::new(ErrorKind::Encode, message));
         };
         let mut bound = prepared.bind(row, options, &self.0.profiles, attempts)?;
         let paging = paging.or_else(|| options.paging.clone());
         if paging.is_some() && !prepared.has_result() {
-            let message = "executing: a statement without a result cannot go on at a paging state";
+            let message = "executing: a statement without a result takes no paging state";
             return Err(EngineError::new(ErrorKind::Config, message));
         }
         let engine = &self.0.engine;
@@ -248,7 +248,7 @@ impl Session {
     ) -> Result<Option<i32>, EngineError> {
         let size = Some(options.page_size.unwrap_or(self.0.page_size)).filter(|&size| size > 0);
         if size.is_none() && paging.is_some() {
-            let message = "executing: a result goes on page by page only: expected a page size";
+            let message = "executing: a paging state requires a page size above 0";
             return Err(EngineError::new(ErrorKind::Config, message));
         }
         Ok(size)
@@ -306,7 +306,7 @@ fn check_batch(statements: &[BatchEntry], values: &RowBuffer) -> Result<(), Engi
         };
         if wanted != row.len() {
             let got = row.len();
-            return refuse(format!("batch: statement {i} wants {wanted} values, {got} came"));
+            return refuse(format!("batch: statement {i}: expected {wanted} values, got {got}"));
         }
     }
     Ok(())

@@ -27,7 +27,8 @@ pub struct Prepared {
     partition_key: Box<[usize]>,
     result_columns: Arc<[Column]>,
     /// The columns of recent answers. Usually they are `result_columns`. They differ after an
-    /// `ALTER TABLE`; and a conditional update describes its columns only in each answer.
+    /// `ALTER TABLE`. They also differ for a conditional update: its columns are described only
+    /// in its answers.
     pub(crate) recent: RecentColumns,
     pub(crate) effect: Effect,
 }
@@ -185,8 +186,8 @@ impl RequestOptions {
     }
 }
 
-/// The setters that the ScyllaDB driver's three kinds of request have by the same names, without
-/// a trait in common.
+/// The setters that the ScyllaDB driver's three request types have by the same names. These types
+/// have no trait in common.
 pub(crate) trait Configure {
     fn history_listener(&mut self, attempts: Arc<Attempts>);
     fn idempotent(&mut self, idempotent: bool);
@@ -243,8 +244,8 @@ macro_rules! configure {
 
 configure!(BoundStatement, Statement, Batch);
 
-/// The place where a result continues. The bytes are opaque, and valid in any session and any
-/// process.
+/// The position at which a result continues. The bytes are opaque, and valid in any session and
+/// any process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PagingState(Arc<[u8]>);
 

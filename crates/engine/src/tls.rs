@@ -20,7 +20,7 @@ use crate::error::{EngineError, ErrorKind};
 pub struct Tls {
     /// The certificates of trusted authorities; `None` for those of the system.
     pub authorities: Option<Vec<u8>>,
-    /// The client's certificate, and those between it and its authority.
+    /// The client's certificate, and the certificates between it and its authority.
     pub certificate: Option<Vec<u8>>,
     pub key: Option<Vec<u8>>,
     pub verify: Verify,
@@ -129,8 +129,8 @@ impl Tls {
     }
 }
 
-/// The reason in words. It contains no part of the text, which may be a private key that was set as
-/// the wrong option.
+/// The reason in words. It contains no part of the PEM text, because that may be a private key that
+/// was set as the wrong option.
 fn why_no_pem(error: &pem::Error) -> &'static str {
     match error {
         pem::Error::MissingSectionEnd { .. } => {

@@ -45,8 +45,8 @@ impl Marker {
         }
     }
 
-    /// Appends the cell of a value, its length and bytes, or null for `None`, by calling Python
-    /// code.
+    /// Appends the cell of a value: its length and bytes, or null for `None`. Calls Python code for
+    /// the bytes.
     fn call(
         &self,
         column: &Column,
@@ -256,9 +256,9 @@ impl RowPlan {
     /// For each column, the position of its value in a named tuple. The names of the tuple must
     /// include all columns, in any order. `None` for tuples that are bound by position.
     ///
-    /// A named tuple is refused if both hold: it has the name of a column at another position than
-    /// the statement, and it lacks the name of a column. Whether to bind it by name or by position
-    /// would be a guess.
+    /// A named tuple is refused if it lacks the name of a column and has the name of another column
+    /// at a different position than the statement. turbocql would have to guess whether to bind it
+    /// by name or by position.
     fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
         let py = values.py();
         let Some(names) = record::names_of(values)? else { return Ok(None) };
@@ -340,8 +340,8 @@ impl RowPlan {
         self.check_names(values)
     }
 
-    /// Binds the fields of an object by name. A missing key of a mapping leaves its column unset,
-    /// but a missing field is an error: the class does not fit the statement, whatever the data.
+    /// Binds the fields of an object by name. A missing key of a mapping leaves its column unset. A
+    /// missing field is an error, because then no object of the class fits the statement.
     fn encode_attributes(
         &self,
         values: &Bound<'_, PyAny>,

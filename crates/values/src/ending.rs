@@ -19,7 +19,7 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// How long the exit handler waits for threads that are inside native calls.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a thread is delayed that enters a native call after the exit has begun. The delay is
+/// How long to delay a thread that enters a native call after the exit has begun. The delay is
 /// bounded, because a later exit handler may wait for the thread's work.
 const HOLD_UP: Duration = Duration::from_millis(200);
 
@@ -53,8 +53,8 @@ impl Inside {
             // A thread that sleeps here is not inside: the exit handler must not wait for it.
             let inside = usize::from(DEPTH.get() > 0);
             INSIDE.fetch_sub(inside, Ordering::AcqRel);
-            // `detach` takes the GIL again after the sleep. If the interpreter has ended by then,
-            // it does not return.
+            // `detach` takes the GIL again after the sleep. It does not return if the interpreter
+            // has ended by then.
             py.detach(|| std::thread::sleep(HOLD_UP));
             INSIDE.fetch_add(inside, Ordering::AcqRel);
         }

@@ -13,8 +13,8 @@ use crate::failure::{Failure, Outcome};
 /// margin.
 pub const SMALL: usize = 64;
 
-/// The maximum of bytes in a buffer: the largest value (lengths are signed 32-bit integers), and
-/// `SMALL` more, because callers may reserve more than they write.
+/// The maximum number of bytes in a buffer. The largest value has `i32::MAX` bytes, because lengths
+/// are signed 32-bit integers. `SMALL` is added because callers may reserve more than they write.
 const LONGEST: usize = i32::MAX as usize + SMALL;
 
 /// Reserves room for `count` more items, or fails with `MemoryError`. Without this call, a `Vec`
@@ -82,7 +82,7 @@ pub fn items_of<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyList>> 
         return Ok(dict.items());
     }
     let py = dict.py();
-    // The method of `dict` is called, because a subclass may override it.
+    // `dict.items` is called, because the method of a subclass may return something else.
     let view = py.get_type::<PyDict>().call_method1(pyo3::intern!(py, "items"), (dict,))?;
     let list = py.get_type::<PyList>().call1((view,))?;
     Ok(list.cast_into::<PyList>()?)

@@ -16,8 +16,8 @@ macro_rules! imports {
     };
 }
 
-/// Imports the table of names; called with the module, so that it need not be imported when a name is
-/// first used.
+/// Imports the table of names. Called when the core is imported, so that the first use of a name
+/// does not import the table.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     table(py).map(drop)
 }

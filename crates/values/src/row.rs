@@ -155,7 +155,7 @@ impl Shape {
         }
         let conditional = self.columns.iter().any(|column| column.name == "[applied]");
         if conditional && rows.iter().any(|row| row.is_none()) {
-            // The maker returns None for a row with the column `[applied]` alone.
+            // The maker returns None for the row of a transaction that was applied.
             return PyList::new(py, rows.iter().filter(|row| !row.is_none()).collect::<Vec<_>>());
         }
         Ok(rows)
@@ -263,8 +263,8 @@ impl Shapes {
         self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// Registers the class for values of a user-defined type. `None` removes it: the values are
-    /// then records.
+    /// Registers the class for values of a user-defined type. `None` removes the class; the values
+    /// are then decoded to records.
     pub fn register(&self, py: Python<'_>, keyspace: &str, name: &str, class: Option<Py<PyAny>>) {
         let mut known = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut classes = known.clone_ref(py);

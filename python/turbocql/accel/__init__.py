@@ -3,14 +3,14 @@
 `accelerate()` replaces some of the driver's functions by native ones: types' `serialize` and
 `deserialize`, `BoundStatement.bind` and `routing_key`, the bodies of requests, pages of results,
 the classes of named rows, protocol version 5's segments, and `Timer.cancel`. The native functions
-give the same bytes, values, types and errors. A call that they do not support goes to the driver's
-own function with the same arguments. Sessions and statements that exist already are accelerated
-too.
+give the same bytes, values, types and errors as the driver's. A call that they do not support goes
+to the driver's own function with the same arguments. Sessions and statements that exist already are
+accelerated too.
 
     import turbocql
     turbocql.accelerate()
 
-A program can also be run without a change: `python -m turbocql.accel program.py args...`.
+To run a program without changing it: `python -m turbocql.accel program.py args...`.
 """
 
 from __future__ import annotations

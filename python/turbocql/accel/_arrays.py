@@ -21,7 +21,7 @@ _PAGE = bytes.fromhex(
 class Arrays:
     """Makes arrays of columns of numbers, with the installed NumPy.
 
-    Raises: Left, where the driver's parser does not work with that NumPy.
+    Raises: Left, if the driver's parser does not work with that NumPy.
     """
 
     def __init__(self, original: Any, owner: Any) -> None:

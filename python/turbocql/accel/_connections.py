@@ -77,11 +77,11 @@ class Segments(Group):
         for name in ("read_uint_le", "write_uint_le"):
             own = vars(driver.protocol).get(name)
             if vars(segment).get(name) is not own or not is_function_of(driver.protocol, own):
-                raise Left(f"{name} of the driver's has been replaced")
+                raise Left(f"{name} of the driver has been replaced")
 
 
 def _travelled(codec: Any, message: bytes, by: Any) -> list[Any]:
-    """Encodes a message and decodes it again: its segments, their parts, and the positions."""
+    """Encodes a message and decodes it: the segments, their parts, and the stream positions."""
     out = io.BytesIO()
     by["encode"](codec, out, message)
     told: list[Any] = [out.getvalue()]
@@ -93,13 +93,14 @@ def _travelled(codec: Any, message: bytes, by: Any) -> list[Any]:
 
 
 def _nothing() -> None:
-    """The callback of a cancelled timer."""
+    """The callback of a canceled timer."""
 
 
 class Timers(Group):
-    """The timers of requests. Cancelled ones drop their callback, which refers to the request.
+    """The timers of requests. A canceled timer drops its callback, which refers to the request.
 
-    With the callback, answered requests are reference cycles that only the GC can free.
+    If it kept the callback, an answered request would be in a reference cycle, which only the GC
+    can free.
     """
 
     needs = CONNECTION
@@ -128,7 +129,7 @@ class Timers(Group):
             after = {**before, "canceled": True, "callback": left}
             usual = set(before) == {"end", "callback"} and vars(timer) == after
             if not usual or timer.finish(timer.end + 1) is not True or called:
-                raise Left("its timers are not as turbocql knows them")
+                raise Left("its timers differ from those that turbocql knows")
 
 
 def connection_groups() -> list[Group]:

@@ -49,7 +49,7 @@ class _State:
         self.last: list[Seam] = []
         """The counts of the last time that the driver was accelerated."""
         self.left: dict[str, str] = {}
-        """Why functions are not replaced, by name."""
+        """The reasons why functions are not replaced, by the functions' names."""
 
     @property
     def wanted(self) -> bool:
@@ -89,7 +89,7 @@ def accelerated() -> Iterator[None]:
     """Accelerates a block. Blocks may be nested, and may run in several threads at once.
 
     The driver's functions are put back when the last block ends. If the program has called
-    `accelerate()`, they stay replaced after it.
+    `accelerate()`, they stay replaced after that block.
     """
     block = object()
     try:
@@ -100,20 +100,22 @@ def accelerated() -> Iterator[None]:
     finally:
         with _state.lock:
             was = _state.wanted
-            # `discard`, since an `uninstall()` has removed the block already.
+            # `discard`, because an `uninstall()` may have removed the block.
             _state.blocks.discard(block)
             if was and not _state.wanted:
                 _switch_off()
 
 
 def status() -> Status:
-    """Which functions are replaced, which are not and why, and how many calls of each were native.
+    """Reports which functions are replaced, and which are not and why.
+
+    It also reports how many calls of each function were native.
 
     After `uninstall()`, or the end of the last block, the counts are those at that moment.
 
     Counts are those of the process that calls this. A forked process stays accelerated and counts
-    from zero, and its parent's counts do not include its calls: call this in each process. `pid`
-    says which process it is.
+    from zero, and its parent's counts do not include its calls: call this in each process.
+    `Status.pid` is the id of the process.
     """
     with _state.lock:
         if _state.wanted:
@@ -169,7 +171,7 @@ def _switch_off() -> None:
     patches, driver = _state.patches, _state.driver
     counted = _seams()
     kept = {patch.said for patch in reversed(patches) if not patch.undo()}
-    # Only after all patches are undone, so that an interrupted call can be repeated.
+    # Cleared only after all patches are undone, so that an interrupted call can be repeated.
     for group in _state.waiting:
         for name in group.names:
             _state.left.pop(name, None)
@@ -188,7 +190,7 @@ def _switch_off() -> None:
         driver.plans.forget()
 
 
-_REPLACED = "replaced by somebody after us, and left so"
+_REPLACED = "replaced by other code later; the replacement stays"
 
 
 def _is_loaded(name: str) -> bool:
@@ -198,7 +200,7 @@ def _is_loaded(name: str) -> bool:
 
 
 def _install(loading: str = "") -> None:
-    """Patches the driver, whose modules are loaded; `loading` was loaded just now, if not empty."""
+    """Patches the driver. `loading` is the module that has just been loaded, or empty."""
     _state.installing = True
     try:
         if _state.driver is None and not _begin():
@@ -228,7 +230,7 @@ def _begin() -> bool:
     _state.driver, _state.waiting = driver, every
     _core.accel_values(*values)
     _core.accel_enable(True)
-    # Plans of an earlier time may be out of date.
+    # Plans from an earlier acceleration may be out of date.
     _core.accel_changed()
     return True
 
@@ -272,7 +274,7 @@ def _put_in(loading: str) -> None:
 
 
 def _helpers() -> str | None:
-    """Why types are not accelerated, if one of their helpers was replaced; else None."""
+    """The reason not to accelerate types, if one of their helpers was replaced; else None."""
     util, marshal = (importlib.import_module(f"cassandra.{name}") for name in ("util", "marshal"))
     deserializers = sys.modules.get("cassandra.deserializers")
     try:
@@ -312,7 +314,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Has the driver patched when its modules are imported."""
+    """Patches the driver when its modules are imported."""
 
     def find_spec(
         self,
@@ -340,7 +342,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         """
         if all(_is_loaded(name) for name in _MODULES) and _state.lock.acquire(blocking=False):
             try:
-                # Patching imports modules, too: it must not begin again from there.
+                # Patching imports modules too. These imports must not start it again.
                 if _state.wanted and not _state.installing:
                     _switch_on()
             finally:
@@ -348,7 +350,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads a module by another loader, and then has the driver patched."""
+    """Loads a module by another loader, and then patches the driver."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader

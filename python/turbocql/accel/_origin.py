@@ -39,7 +39,7 @@ def function(attribute: Any) -> Any:
 
 
 def resolved(cls: type[Any], name: str) -> tuple[type[Any], Any] | None:
-    """The class from which `cls` has an attribute, and the entry in the dict of that class."""
+    """The class from which `cls` takes an attribute, and the entry in the dict of that class."""
     for owner in cls.__mro__:
         if name in vars(owner):
             return owner, vars(owner)[name]
@@ -47,7 +47,7 @@ def resolved(cls: type[Any], name: str) -> tuple[type[Any], Any] | None:
 
 
 def is_own(module: ModuleType, owner: type[Any], name: str, ours: Iterable[Any] = ()) -> bool:
-    """Whether `owner.name` is what the driver's module has defined, or is one of ours.
+    """Whether the driver's module has defined `owner.name`, or `ours` contains it.
 
     Compiled functions have `__module__` and `__qualname__`, as Python functions do.
     """
@@ -140,7 +140,7 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]
 def _is_own_method(module: ModuleType, owner: type[Any], name: str) -> bool:
     """Whether a class method is the module's.
 
-    A program may have saved the bound method and put that back; this counts as the module's, too.
+    A program may have saved the bound method and put it back. This counts as the module's too.
     """
     attribute = vars(owner).get(name)
     is_bound = type(attribute) is MethodType and attribute.__self__ is owner
@@ -170,7 +170,7 @@ def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
 def expect_parameters(attribute: Any, *shapes: tuple[str, ...]) -> tuple[str, ...]:
     """The names of a function's parameters, which must be one of `shapes`.
 
-    Raises: Left, if they are others, or cannot be inspected.
+    Raises: Left, if the names are others, or cannot be inspected.
     """
     try:
         names = tuple(inspect.signature(function(attribute)).parameters)

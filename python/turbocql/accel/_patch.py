@@ -1,4 +1,4 @@
-"""What all groups of replaced functions have in common: patches, the driver, and the interface."""
+"""The classes that all groups of replaced functions share: patches, the driver, the interface."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Patch:
     learned: Callable[[], int] = int
     original: Any = _ABSENT
     why: str = ""
-    """Why its calls are only counted; empty if they are not."""
+    """The reason why its calls are only counted; empty if its function is replaced."""
     is_told: bool = True
     """Whether `status()` lists it."""
     start: tuple[int, int, int] = (0, 0, 0)
-    """The counts that are subtracted: those when counting began."""
+    """The counts when counting began. `counted` subtracts them."""
 
     def apply(self) -> None:
         """Puts the replacement in."""
@@ -45,7 +45,7 @@ class Patch:
         self._set(self.ours)
 
     def undo(self) -> bool:
-        """Puts the original back. False if the attribute was replaced by other code since."""
+        """Puts the original back. Returns False if other code has replaced the attribute since."""
         if vars(self.owner).get(self.name, _ABSENT) is not self.ours:
             return False
         if self.original is _ABSENT:
@@ -55,7 +55,7 @@ class Patch:
         return True
 
     def count_from_here(self) -> None:
-        """Has only later calls counted."""
+        """Makes `counted` count only later calls."""
         self.start = (*self.counts(), self.learned())
 
     def counted(self) -> tuple[int, int, int]:
@@ -80,7 +80,7 @@ def driver_name(protocol: ModuleType) -> str:
 
 
 class Driver:
-    """The modules of the imported driver, and in which of the known ways it works."""
+    """The modules of the imported driver, and the dialect in which it writes and reads values."""
 
     def __init__(self, cqltypes: ModuleType, protocol: ModuleType, query: ModuleType) -> None:
         self.cqltypes, self.protocol, self.query = cqltypes, protocol, query
@@ -93,9 +93,9 @@ class Driver:
         return driver_name(self.protocol)
 
     def writes(self) -> str:
-        """The name of the dialect in which it writes nulls and timestamps, found once by trying.
+        """The dialect in which the driver writes nulls and timestamps. It is found once, by trying.
 
-        Raises: Left, if it writes them in none of the known dialects.
+        Raises: Left, if the driver writes them in none of the known dialects.
         """
         if self._writes is None:
             self._writes = self._tried()
@@ -117,7 +117,7 @@ class Driver:
             raise Left("it writes nulls or timestamps in no known dialect") from None
 
     def read_ways(self) -> _core.ReadWays:
-        """How it reads values that drivers read differently: timestamps, dates, durations.
+        """How this driver reads values that drivers read differently: timestamps, dates, durations.
 
         Raises: Left, if its dialect is not known.
         """

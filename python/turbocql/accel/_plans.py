@@ -1,4 +1,4 @@
-"""Plans: how values become bytes and bytes values, decided once per type, statement or result."""
+"""Plans: how values are converted to bytes and back. Made once per type, statement or result."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ WATCHED = frozenset(
         "__bases__",
     }
 )
-"""Attributes of the driver's classes that decide how values become bytes, and bytes values.
+"""Attributes of the driver's classes that decide how values are converted to bytes and back.
 
 A change of one of them invalidates all plans.
 """
 
 
 def _shape(cls: Any) -> Any:
-    """A key for types with the same parts, so that they can share a plan; None if a type cannot.
+    """The key by which types with the same parts share a plan; None if a type shares no plan.
 
-    A type can if its class only gives parameters to a class of the driver. User-defined types
-    cannot, since their values keep the class. Nor can maps whose key type has parameters: their
-    values keep the class of the key.
+    A type shares a plan if its class only gives parameters to a class of the driver. User-defined
+    types share none, because their values keep the class. Maps whose key type has parameters share
+    none, because their values keep the class of the key.
     """
     if len(cls.__bases__) != 1:
         return None
@@ -87,7 +87,7 @@ _PARAMETERS = {
     *("subtypes", "cassname", "fieldnames", "subtype", "vector_size", "typename"),
     *("__module__", "__doc__", "__dict__", "__weakref__", PLAN),
 }
-"""The only entries in the dict of a class that just gives parameters to its base."""
+"""A class with no other entries in its dict only gives parameters to its base."""
 
 
 class Plans:
@@ -132,7 +132,7 @@ class Plans:
         return self._kept(cls, plan)
 
     def _kept(self, cls: type[Any], plan: _core.TypePlan) -> _core.TypePlan:
-        # For a class that cannot keep the plan, it is made again each time.
+        # If a class cannot keep the plan, the plan is made again each time.
         with contextlib.suppress(Exception):
             type.__setattr__(cls, PLAN, plan)
             with self._lock:
@@ -143,7 +143,8 @@ class Plans:
         entries: list[Entry] = []
         reader = self.readers.reader(cls, None, entries)
         if reader is not None and not reader.is_native:
-            # It would call `deserialize` of the class, which calls the reader: endless recursion.
+            # The reader calls `deserialize` of the class, which would call the reader:
+            # endless recursion.
             reader = None
         return self._make(cls, reader, entries)
 
@@ -169,9 +170,10 @@ class Plans:
     def of_result(
         self, metadata: Any, deserializers: ModuleType | None, width: Width | None = None
     ) -> _core.ResultPlan:
-        """Makes the plan for results with these columns: (keyspace, table, name, class) each.
+        """Makes the plan for results with these columns, each (keyspace, table, name, class).
 
-        `width` returns the bytes of a number, for a class whose columns become arrays of numbers.
+        `width` returns the size of a number in bytes, for a class whose columns become arrays of
+        numbers.
         """
         if type(metadata) is not list:
             return _core.ResultPlan([], None, [], [])
@@ -180,7 +182,8 @@ class Plans:
         for _, _, _, cls in metadata:
             reader = self.readers.reader(cls, deserializers, entries)
             if reader is None or not reader.is_native or hasattr(cls, "subtype"):
-                # The driver may have found the class by its name. The name can get another class.
+                # The driver may have looked up the class by its name, and the name can get another
+                # class.
                 entries += self._by_name(cls)
             readers.append(reader)
             widths.append(None if width is None else width(cls, entries))
@@ -194,7 +197,7 @@ class Plans:
         parts = _cassandra.parts_of(cls)
         # The class of a user-defined type is made anew for each page, under the name of the type.
         if stock is not None and stock.__name__ != "UserType":
-            # The driver names a class that it does not know by the whole name, in quotes.
+            # A class that the driver does not know has its whole Java name, in quotes.
             own = () if parts else (cls.__name__, cls.__name__.strip("'").removeprefix(_JAVA))
             for name in {stock.__name__, *own}:
                 yield table, name, table.get(name)
@@ -206,8 +209,8 @@ class Plans:
     ) -> list[Any] | None:
         """The readers of the columns that a policy encrypts.
 
-        For each column None, or the policy's description of it, `decrypt`, and a reader. None for
-        all if the driver must read the page.
+        The item of an encrypted column is the policy's description of it, `decrypt` and a reader;
+        other items are None. The result is None if the driver must read the page.
         """
         if not policy:
             return [None] * len(metadata)

@@ -1,4 +1,4 @@
-"""Readers: how bytes become the values that the driver makes, decided once per type."""
+"""Readers: how bytes are converted to the values that the driver makes. Decided once per type."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MAKES_VALUES = ("deserialize", "deserialize_safe", "from_binary")
 Entry = tuple[dict[Any, Any], Any, Any]
 """A dict, a key, and the value that is expected there (None: no such key).
 
-Where the dict has another value, the plan is out of date.
+If the dict has another value there, the plan is out of date.
 """
 
 _GENERIC = "GenericDeserializer"
-"""The compiled reader for types without one of their own; it calls `deserialize`."""
+"""The compiled reader for types without a reader of their own. It calls `deserialize`."""
 
 _UTIL = {
     "SimpleDateType": ("Date",),
@@ -48,8 +48,8 @@ class Readers:
     ) -> _core.ValueReader | None:
         """A reader for values of a type: native, or one that calls the driver's `deserialize`.
 
-        `deserializers` is the module of the compiled readers, if the driver reads with these. None
-        if no reader is certain to do what the driver does.
+        `deserializers` is the module of the compiled readers, if the driver uses them. The result
+        is None if no reader is certain to give the driver's values.
         """
         stock = _cassandra.stock_class(cls)
         if stock is None or not self.is_watched(cls):

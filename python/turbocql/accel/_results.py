@@ -89,7 +89,7 @@ def _as_made(rows: Any) -> Any:
 
 
 def _generated(rows: Any) -> Any:
-    """A generator of the rows: the driver's handler, too, returns a generator."""
+    """A generator of the rows. The driver's handler also returns a generator."""
     yield from rows
 
 
@@ -98,8 +98,8 @@ _ROW = "Row($self, *values)\n--\n\nA row: the values of its columns, in order."
 
 
 class NamedRows(Group):
-    """The class of named rows. The driver makes one for each result; this makes one for all
-    results with the same column names.
+    """The class of named rows. The driver makes one for each result. The stand-in makes one for
+    all results with the same column names.
     """
 
     names = ("query.namedtuple",)

@@ -6,7 +6,7 @@ import datetime
 import decimal
 import io
 import itertools
-from _io import BytesIO  # `io.BytesIO` itself, also where that name was replaced
+from _io import BytesIO  # the original, even if `io.BytesIO` was replaced
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -272,7 +272,7 @@ def _is_empty_id_written(protocol: ModuleType, has_features: bool) -> bool:
 
 def _body(send_body: Callable[..., None], message: Any, version: int) -> bytes:
     out = io.BytesIO()
-    # Functions and native methods are bound by `__get__`, as an attribute lookup does it.
+    # `__get__` binds functions and native methods, as an attribute lookup does.
     bind = getattr(send_body, "__get__", None)
     (bind(message) if bind else send_body)(out, version)
     return out.getvalue()

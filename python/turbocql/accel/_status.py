@@ -1,4 +1,4 @@
-"""Which functions are accelerated, and how many of their calls were native."""
+"""The report on accelerated functions, and on how many of their calls were native."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 __all__ = ["ONLY_COUNTED", "Seam", "Status"]
 
 ONLY_COUNTED = "left to the driver: parameters of simple statements; prepared ones are native"
-"""Why calls of a function are counted, while the driver's own does the work."""
+"""The reason that `status()` shows for a function whose calls are only counted."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Seam:
     """The dotted name of the function."""
     patched: bool
     why: str
-    """Why it was not patched, or is no longer; empty for a patched function."""
+    """The reason why it was not patched, or is no longer patched; empty for a patched function."""
     native: int
     """Calls that were done natively."""
     fallback: int
     """Calls that fell back to the driver's own function."""
     learned: int = 0
-    """Calls that the driver's own function did, from which the columns of a page were learned."""
+    """Calls of the driver's own function from which the columns of a page were learned."""
 
     @property
     def is_counted(self) -> bool:
@@ -35,7 +35,7 @@ class Seam:
 
     @property
     def is_idle(self) -> bool:
-        """Whether calls are or were counted, and there were none."""
+        """Whether calls are or were counted, but none was made."""
         return self.is_counted and not (self.native or self.fallback or self.learned)
 
 
@@ -44,7 +44,7 @@ class Status:
     """The result of `turbocql.accel.status()`. `str()` of it is a table."""
 
     on: bool
-    """Whether the driver is accelerated. After the end, the counts are those at the end."""
+    """Whether the driver is accelerated. If not, the counts are those when acceleration ended."""
     driver: str
     """The driver that was found, or the reason why there is none."""
     seams: tuple[Seam, ...]

@@ -80,7 +80,7 @@ def _is_free(address: str) -> bool:
 def _bind(address: str, port: int) -> socket.socket | None:
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     with suppress(OSError):
-        # As the server does, so that a port with connections in TIME_WAIT counts as free.
+        # The server sets this too. So a port with connections in TIME_WAIT counts as free.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((address, port))

@@ -161,7 +161,7 @@ class Cassandra:
     def wait_until_settled(self) -> None:
         """Waits until each node sees every other node as up and all agree on the schema.
 
-        When a node is stopped or paused, it returns at once. Drivers wait for schema agreement
+        It returns at once if a node is stopped or paused. Drivers wait for schema agreement
         after a change of the schema; the connections of `Node.probe` do not.
 
         Raises: `CassandraError` with the end of a node's log if it takes too long.
@@ -286,8 +286,9 @@ class Cassandra:
             return str(error)
 
     def _missing(self, connection: Connection) -> str | None:
-        """The condition that a node still lacks to coordinate requests to all other nodes, or
-        `None`.
+        """The condition that a node does not meet yet, or `None`.
+
+        A node that meets all conditions can coordinate requests to all other nodes.
         """
         try:
             connection.query(_SEEN_BY_ALL, "ALL")

@@ -1,10 +1,10 @@
 r"""Runs one node and kills it when the node's starter ends. A script, which is not imported.
 
-The starter, which is the process that started the cluster, holds the other end of this script's
-standard input. It requests signals there, one number per line. Only the parent of a process knows
-whether its process id is still valid, so a signal never reaches another process that has reused
-the id. When that end closes, or the starter is gone for any reason, the node is killed and its
-files are removed.
+The starter is the process that started the cluster. It holds the other end of this script's
+standard input, and requests signals there, one number per line. Only the parent of a process knows
+whether its process id is still valid. The guard is the node's parent, so a signal never reaches
+another process that has reused the id. When the starter closes its end, or is gone for any reason,
+the node is killed and its files are removed.
 
     starter --- stdin: "15\n" ---> guard ---> java
             <-- stdout: "4711\n"
@@ -57,8 +57,8 @@ def main(order: dict[str, Any]) -> int:
         if node.poll() is None:
             os.killpg(node.pid, signal.SIGKILL)
             node.wait()
-            # The files are removed, because this node is not started again. A node that ended by
-            # itself may be.
+            # This node is not started again, so its files are removed. A node that ended by itself
+            # may be started again.
             for folder in order["remove"]:
                 shutil.rmtree(folder, ignore_errors=True)
 

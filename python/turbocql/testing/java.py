@@ -110,7 +110,7 @@ def command(java: Java, options: NodeOptions) -> list[str]:
         "cassandra.shutdown_announce_in_ms": "200",
         "cassandra.auth_bcrypt_gensalt_log2_rounds": "4",
         # Replicas on every node, so that a read of system_traces at consistency ALL needs all.
-        # Not for system_auth: the first node, while alone, could not create its role at QUORUM.
+        # Not for system_auth: the first node could not create its role at QUORUM while it is alone.
         "cassandra.system_distributed.default_rf": str(options.nodes),
         "cassandra.system_traces.default_rf": str(options.nodes),
         # The JVM unpacks native libraries there. A killed node must leave no files elsewhere.

@@ -30,13 +30,14 @@ fn look_up() -> Option<LookUp> {
     LOOK_UP.get()
 }
 
-/// Returns the address of the pointer to an object's dict; null for objects without one. Private.
+/// Returns the address of the pointer to an object's dict; null if the object has no such pointer.
+/// Private.
 type PlaceOfDict = unsafe extern "C" fn(object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject;
 // SAFETY: `PlaceOfDict` is the function's type as CPython 3.10 to 3.15 declare it; for all other
 // versions quick paths are off. Tests: unit/test_quick_paths.py (lookups).
 static PLACE_OF_DICT: Symbol<PlaceOfDict> = unsafe { Symbol::new(c"_PyObject_GetDictPtr") };
 
-/// An attribute of an object; `None` where it is missing.
+/// An attribute of an object; `None` if it is missing.
 ///
 /// # Errors
 /// The exception that the lookup raised, other than an `AttributeError`.
@@ -58,8 +59,9 @@ fn quick<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let mut found = std::ptr::null_mut();
     // SAFETY: the two `Bound`s keep `object` and `name` alive and prove that the GIL is held. By
-    // the function's contract in CPython, it returns 1 with a new reference in `found`, 0 without
-    // one, or -1 with an exception set. Tests: accel/bodies.py, unit/test_quick_paths.py (lookups).
+    // CPython's contract, the function returns 1 with a new reference in `found`, 0 without a
+    // reference, or -1 with an exception set. Tests: accel/bodies.py, unit/test_quick_paths.py
+    // (lookups).
     unsafe {
         match look_up(object.as_ptr(), name.as_ptr(), &raw mut found) {
             1 => Ok(Some(Bound::from_owned_ptr(object.py(), found))),
@@ -69,8 +71,8 @@ fn quick<'py>(
     }
 }
 
-/// Probes the lookup with an attribute that is there and one that is missing, and the dicts of
-/// objects with and without one.
+/// Probes two functions: the lookup, with an attribute that exists and one that is missing, and the
+/// address of the dict pointer, with an object that has a dict and one that has none.
 pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     #[cfg(not(Py_3_13))]
     if let Some(missing) = LOOK_UP.look_up() {

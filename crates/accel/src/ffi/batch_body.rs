@@ -13,7 +13,7 @@ use turbocql_values::ffi::object::{bytes, items, text};
 use turbocql_values::ffi::quick_path::QuickPath;
 
 /// The body of a batch. Each statement must be an exact tuple of three: True (prepared) or False,
-/// the id or the text, and an exact list or tuple of serialized values. `None` where one is
+/// the id or the text, and an exact list or tuple of serialized values. `None` if a statement is
 /// anything else.
 pub fn body<'py>(
     statements: &Bound<'py, PyList>,
@@ -27,8 +27,9 @@ pub fn body<'py>(
     }
     // SAFETY: `statements` is alive and the GIL is held, both by its `Bound`. The list owns the
     // statements, and these own their parts, so all borrowed pointers and slices are valid until
-    // one of these containers changes. None changes before the body is written: no Python code runs
-    // here, and the allocation of a `bytes` does not start the GC, which does not track `bytes`.
+    // one of these containers changes. No container changes before the body is written: no Python
+    // code runs here, and the allocation of a `bytes` does not start the GC, which does not track
+    // `bytes`.
     // The text is UTF-8, because CPython encoded it. The layouts were probed (`QuickPath::Encode`).
     // Tests: accel/compare.py (body_tasks). Benchmark: codec_accelerated.py, "batch body".
     unsafe {
@@ -76,8 +77,8 @@ type Parts<'a> = (bool, *mut ffi::PyObject, &'a [*mut ffi::PyObject]);
 /// Whether a statement is prepared, its id or text, and its values.
 ///
 /// # Safety
-/// The caller must ensure that `statement` is a live object and that the GIL is held. What is
-/// returned is borrowed: the caller must not use it after Python code may have run.
+/// The caller must ensure that `statement` is a live object and that the GIL is held. The result is
+/// borrowed: the caller must not use it after Python code may have run.
 #[inline(always)]
 unsafe fn parts<'a>(statement: *mut ffi::PyObject) -> Option<Parts<'a>> {
     // SAFETY: `statement` is alive and the GIL is held, by this function's `# Safety` section. An

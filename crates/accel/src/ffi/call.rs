@@ -15,14 +15,14 @@ use crate::switch::is_on;
 
 /// An object that does the work of a driver's function, its original.
 pub trait StandIn: PyClass {
-    /// Does the work of a call; `None` where the original must be called with the same arguments.
+    /// Does the work of a call; `None` if the original must be called with the same arguments.
     fn call<'py>(
         this: &Bound<'py, Self>,
         arguments: &[Borrowed<'_, 'py, PyAny>],
     ) -> PyResult<Option<Bound<'py, PyAny>>>;
 
-    /// The original. Called only when the original is about to be called, so that this call can be
-    /// counted.
+    /// Returns the original. This method is called only directly before the original is called, so
+    /// that it can count the fallback.
     fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny>;
 }
 
@@ -42,8 +42,8 @@ unsafe impl Send for Definition {}
 /// A built-in function that calls a stand-in. To be a method of a class, it must be wrapped in a
 /// `StandInMethod`.
 ///
-/// `doc` has the form in which CPython takes signature and docstring of built-in functions: name
-/// and parameters, a line `--`, an empty line, the docstring.
+/// `doc` has the form in which CPython expects the signature and docstring of built-in functions:
+/// name and parameters, a line `--`, an empty line, the docstring.
 pub fn function<'py, T: StandIn>(
     this: &Bound<'py, T>,
     name: &'static CStr,

@@ -34,8 +34,8 @@ pub fn accel_values(sorted: Option<Bound<'_, PyAny>>, map: Option<Bound<'_, PyAn
     MAP.store(address(map), Ordering::Relaxed);
 }
 
-/// Appends a value that is not of a built-in class, as the package `cassandra` does. False where
-/// the value is not taken; `out` then ends with an incomplete value.
+/// Appends a value that is not of a built-in class, as the package `cassandra` does. Returns false
+/// if the value is not taken; `out` may then end with an incomplete value.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.

@@ -1,5 +1,5 @@
-//! How cassandra-driver and scylla-driver serialize values, where their bytes differ from the
-//! protocol's, or where they take objects that turbocql's own codec does not.
+//! Serializes as cassandra-driver and scylla-driver do: values whose bytes differ from the
+//! protocol's, and objects that the drivers take, but turbocql's own codec does not.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyTimeAccess};
@@ -37,11 +37,11 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
     }
 
     /// False for a binary32 vector that may have a signalling NaN. The driver first converts each
-    /// element to a Python float, which quiets the NaN or not, as `struct` does
-    /// (`KEEPS_SIGNALLING`).
+    /// element to a Python float. `KEEPS_SIGNALLING` says whether this conversion keeps or quiets
+    /// the NaN, as it does for `struct`.
     #[inline]
     fn accepts_vector(vector: &VectorPlan<Record>, bytes: &[u8], of_objects: bool) -> bool {
-        // Narrowing a Python float to binary32 quiets NaNs where `KEEPS_SIGNALLING` is false.
+        // Narrowing a Python float to binary32 quiets NaNs if `KEEPS_SIGNALLING` is false.
         let quiet = of_objects && !KEEPS_SIGNALLING;
         quiet || !matches!(vector.element, Plan::Float) || !has_unusual_nan(bytes)
     }
@@ -69,17 +69,17 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
 }
 
 /// Milliseconds as computed by drivers that add seconds and microseconds in binary64 and truncate
-/// the sum. Before 1970 and in the far future they differ from the exact ones.
+/// the sum. Before 1970 and in the far future, the result can differ from the exact milliseconds.
 #[inline]
 fn float_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
     let below = datetime.get_microsecond();
-    // Exact, since the fraction of a second has been subtracted.
+    // The division is exact, since the fraction of a second has been subtracted.
     let seconds = (calendar::exact_timestamp(datetime)? - i64::from(below / 1000)) / 1000;
     Some((seconds as f64 * 1e3 + f64::from(below) / 1e3) as i64)
 }
 
-/// Whether any of the binary32 numbers is a signalling NaN. Where `KEEPS_SIGNALLING` is true, any
-/// NaN counts: narrowing keeps the quiet bit, so the NaN may have been a signalling one.
+/// Whether any of the binary32 numbers is a signalling NaN. If `KEEPS_SIGNALLING` is true, any NaN
+/// counts: narrowing can leave the quiet bit set, so a quiet NaN may have been a signalling one.
 fn has_unusual_nan(bytes: &[u8]) -> bool {
     // No branches, and the byte order of the wire, so that the compiler can vectorize the loop.
     let mask = if KEEPS_SIGNALLING { 0x0000_807f } else { 0x0000_c07f };

@@ -1,5 +1,5 @@
-//! The only `unsafe` code of this crate: built-in functions that call stand-ins, and values that
-//! are read and made, as the driver does it, through CPython's C layouts.
+//! The only `unsafe` code of this crate. It makes the built-in functions that call stand-ins. It
+//! reads and makes values as the driver does, but through CPython's C layouts.
 #![allow(unsafe_code)]
 
 pub mod address;

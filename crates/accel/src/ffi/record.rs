@@ -1,6 +1,6 @@
-//! The fields of objects that represent a value of a user-defined type, read without calling Python
-//! code. There is one exception: a key in the object's dict may be of a subclass of `str`, whose
-//! `__eq__` is then called.
+//! Reads the fields of objects that represent a value of a user-defined type, without calling
+//! Python code. There is one exception: if a key in the object's dict is of a subclass of `str`,
+//! the `__eq__` of that subclass is called.
 
 use std::slice;
 
@@ -179,7 +179,7 @@ fn is_plain_by_slots(given: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// The address of the function in a class's `mp_subscript` slot, zero where there is none.
+/// The address of the function in a class's `mp_subscript` slot; zero if the slot is empty.
 ///
 /// # Safety
 /// The caller must ensure that `class` is alive and that the GIL is held.

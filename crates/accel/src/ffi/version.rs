@@ -1,4 +1,4 @@
-//! Class versions, by which a change of a class is noticed.
+//! Class versions, which show whether a class has changed.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -10,8 +10,8 @@ use turbocql_values::ffi::quick_path::QuickPath;
 /// The version of a class. CPython assigns it at an attribute lookup and clears it at every change
 /// of the class or of its bases. No two states of classes have the same version.
 ///
-/// 0 where the class has none: it was changed after the last lookup, or too often, or the quick
-/// path is off.
+/// Returns 0 if the class has no version, because it was changed after the last lookup or too
+/// often. Also returns 0 if the quick path is off.
 pub fn of(class: &Bound<'_, PyType>) -> u32 {
     if QuickPath::Versions.is_on() { number(class) } else { 0 }
 }
@@ -23,7 +23,7 @@ fn number(class: &Bound<'_, PyType>) -> u32 {
     unsafe { (*class.as_ptr().cast::<ffi::PyTypeObject>()).tp_version_tag }
 }
 
-/// Probes whether a change of a class, or of its base, clears its version.
+/// Probes whether a change of a class, or of its base, clears the class's version.
 pub fn probe_versions(py: Python<'_>) -> PyResult<Option<String>> {
     let base = py.eval(c"type('Base', (), {'one': 1})", None, None)?.cast_into::<PyType>()?;
     let class = py.get_type::<PyType>().call1(("Sample", (&base,), PyDict::new(py)))?;

@@ -23,7 +23,7 @@ pub struct BindPlan {
     metadata: Py<PyAny>,
     specifications: Vec<Py<PyAny>>,
     version: i64,
-    /// None where the original binds every row.
+    /// None if the original binds every row.
     columns: Option<Vec<Column>>,
 }
 
@@ -66,7 +66,7 @@ impl BindPlan {
         this.clone()
     }
 
-    /// It is pickled as None: the plan is made again where the statement is unpickled.
+    /// A plan is pickled as None. It is made again after the statement was unpickled.
     fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyAny>, Bound<'py, PyTuple>) {
         (py.None().bind(py).get_type().into_any(), PyTuple::empty(py))
     }
@@ -153,8 +153,8 @@ impl BindStandIn {
         Ok(self.compile.bind(py).call1((prepared,))?.cast_into::<BindPlan>()?)
     }
 
-    /// Whether a column may be unset, which a column of the routing key may not. False also where
-    /// `_append_unset_value` was replaced: the original must call the replacement.
+    /// Whether a column may be unset. A column of the routing key may not. Also false if
+    /// `_append_unset_value` was replaced, because the original must call the replacement.
     fn may_be_unset(&self, prepared: &Bound<'_, PyAny>, index: usize) -> PyResult<bool> {
         let py = prepared.py();
         let append = self.class.bind(py).getattr(pyo3::intern!(py, "_append_unset_value"))?;
@@ -165,7 +165,7 @@ impl BindStandIn {
         Ok(!prepared.call_method1(is_key, (index,))?.is_truthy()?)
     }
 
-    /// The cells of a row; None where the row is refused, so that the original raises the error.
+    /// The cells of a row; None if the row is refused, so that the original raises the error.
     fn cells<'py>(
         &self,
         py: Python<'py>,

@@ -26,7 +26,7 @@ pub struct BodyStandIn {
     class: Py<PyType>,
     unset: Py<PyAny>,
     kind: Kind,
-    /// Whether the driver writes an empty result metadata id where the message has none.
+    /// Whether the driver writes an empty result metadata id if the message has none.
     without_metadata_id: bool,
     /// `io.BytesIO`, the only class of buffers that is taken. A buffer of another class could
     /// observe that one write replaces many.
@@ -92,7 +92,7 @@ enum Said<T> {
     This(T),
 }
 
-/// Reads the attributes of a message. Methods return `None` where the original must write the body.
+/// Reads the attributes of a message. Methods return `None` if the original must write the body.
 struct Reader<'a, 'py>(&'a Bound<'py, PyAny>);
 
 impl<'py> Reader<'_, 'py> {
@@ -100,8 +100,8 @@ impl<'py> Reader<'_, 'py> {
         attribute::optional(self.0, name).ok().flatten()
     }
 
-    /// The keyspace, which only version 5 sends. An empty one is not taken: drivers do not write it
-    /// as the protocol asks.
+    /// The keyspace, a field of version 5 only. An empty keyspace is not taken: drivers do not
+    /// write it as the protocol requires.
     fn keyspace(&self, version: Version) -> Option<Option<Bound<'py, PyString>>> {
         let given = self.get(pyo3::intern!(self.0.py(), "keyspace"))?;
         if given.is_none() {
@@ -112,7 +112,7 @@ impl<'py> Reader<'_, 'py> {
         usual.then_some(Some(given))
     }
 
-    /// `Some` where the attribute is absent, None or False.
+    /// `Some` if the attribute is absent, None or False.
     fn off(&self, name: &Bound<'py, PyString>) -> Option<()> {
         match attribute::optional(self.0, name).ok()? {
             None => Some(()),

@@ -1,4 +1,4 @@
-//! Classes of the driver that a stand-in depends on, but does not replace a function of.
+//! Classes of the driver that a stand-in depends on, although it replaces none of their functions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,8 @@ use crate::ffi::{attribute, version};
 pub struct Dependence {
     class: Py<PyType>,
     is_usual: Py<PyAny>,
-    /// The class version of the last check, times two, plus 1 if the check succeeded.
+    /// The class version of the last check, times two, plus 1 if the attributes were the driver's
+    /// own.
     seen: AtomicU64,
 }
 
@@ -21,8 +22,8 @@ impl Dependence {
         Dependence { class, is_usual, seen: AtomicU64::new(0) }
     }
 
-    /// Whether the relevant attributes are the driver's own. Checked again only when the class
-    /// changed.
+    /// Whether the relevant attributes are the driver's own. They are checked again only after the
+    /// class has changed.
     pub fn is_as_usual(&self, py: Python<'_>) -> PyResult<bool> {
         let (now, seen) = (version::of(self.class.bind(py)), self.seen.load(Ordering::Relaxed));
         if now != 0 && seen >> 1 == u64::from(now) {

@@ -13,7 +13,8 @@ use crate::reading::{Column, Columns, Reading};
 use crate::scalars::{ReadWays, Scalars};
 use turbocql_values::ffi::rows::{Stopped, tuple};
 
-/// The call with which the driver reads the page, for the case that the iterator must fall back.
+/// The original and its arguments. The iterator calls the original to read the page if the
+/// iterator must fall back.
 pub struct Again {
     pub original: Py<PyAny>,
     pub message: Py<PyType>,
@@ -38,7 +39,7 @@ pub struct LazyRows {
 }
 
 enum At {
-    /// The number of rows returned so far, and the offset of the next one in the body.
+    /// The number of rows returned so far, and the offset of the next row in the body.
     Native(usize, usize),
     Driver(Py<PyIterator>),
 }
@@ -110,7 +111,7 @@ impl LazyRows {
         self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A row and the offset of the next one; None where the driver must decode the row.
+    /// A row and the offset of the next row; None if the driver must decode the row.
     fn native<'py>(
         &self,
         py: Python<'py>,

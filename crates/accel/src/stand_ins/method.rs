@@ -1,4 +1,5 @@
-//! A descriptor that makes built-in functions behave as methods, which they do not by themselves.
+//! A descriptor that makes a built-in function behave as a method. A built-in function alone does
+//! not bind to an instance.
 
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
@@ -6,9 +7,10 @@ use pyo3::types::{PyDict, PyTuple};
 
 use turbocql_values::ffi::make;
 
-// Behaves in a class as a Python function does. Looked up on an instance it is a bound method;
-// looked up on the class it is itself, so that code that saves the attribute can put it back later.
-// It has no doc comment, because `__doc__` is that of the original.
+// In a class, this object behaves as a Python function does. A lookup on an instance returns a
+// bound method. A lookup on the class returns the object itself, so that code that saves the
+// attribute can put it back later. This struct has no doc comment, because its `__doc__` is that of
+// the original.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct StandInMethod {
     function: Py<PyAny>,

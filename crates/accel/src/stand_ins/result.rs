@@ -23,16 +23,16 @@ use turbocql_values::ffi::bytes;
 use turbocql_values::ffi::rows::{Stopped, tuples};
 use turbocql_values::python;
 
-/// Plans are cached by the fingerprints of their columns' descriptions. At 16,384 fingerprints, no
-/// more plans are learned.
+/// The maximum number of places in the cache of plans. A place has the plans of one fingerprint, or
+/// of one list of columns of the client. At 16,384 places, no more plans are learned.
 const MOST_PLACES: usize = 16_384;
-/// After 65,536 pages without a plan in a full cache, the cache is cleared.
+/// When 65,536 pages have found no plan in a full cache, the cache is cleared.
 const MOST_UNKNOWN: u64 = 4 * MOST_PLACES as u64;
 
-/// The maximum number of plans per fingerprint. They are ordered, the most recently used first.
+/// The maximum number of plans in one place. They are ordered, the most recently used first.
 const MOST_IN_PLACE: usize = 16;
 
-/// Addresses of the client's column lists that were seen once. At 1,024, the set is cleared.
+/// The maximum number of addresses in `ResultStandIn::seen`. At 1,024, the set is cleared.
 const MOST_SEEN: usize = 1024;
 
 /// The form in which rows are returned.
@@ -67,9 +67,9 @@ pub struct ResultStandIn {
     known: Mutex<Plans>,
     counts: Counts,
     learned: AtomicU64,
-    /// Addresses of the client's column lists that were seen once.
+    /// Addresses of the client's column lists that were seen at least once.
     seen: Mutex<HashSet<u64>>,
-    /// Pages without a plan since the cache became full.
+    /// The number of pages that found no plan since the cache became full.
     unknown: AtomicU64,
 }
 
@@ -127,7 +127,7 @@ impl ResultStandIn {
     }
 }
 
-/// The size of a result's kind in bytes. The driver has read it before it calls the method.
+/// The size of a result's kind in bytes. The driver reads the kind before it calls the method.
 const KIND: usize = 4;
 
 /// The arguments of a call, and the body and position of its buffer.
@@ -395,7 +395,7 @@ impl StandIn for ResultStandIn {
             return Ok(None);
         }
         let Ok(version @ 3..=5) = version.extract::<i64>() else { return Ok(None) };
-        // Any other class, also a subclass, may override the methods used below.
+        // Any other class, including a subclass, may override the methods that are called below.
         if !reader.get_type().is(python::bytes_io(py)?) {
             return Ok(None);
         }

@@ -77,20 +77,22 @@ impl ResultPlan {
         self.columns.as_deref().unwrap_or_default()
     }
 
-    /// Whether `metadata` has the columns of this plan. It is the client's list of columns, for a
-    /// result without a description.
+    /// Whether `metadata` has the columns of this plan. `metadata` is the client's list of columns,
+    /// for a result without a description.
     pub fn is_of(&self, metadata: &Bound<'_, PyList>) -> bool {
         let own = self.metadata.bind(metadata.py());
         own.len() == metadata.len() && own.iter().zip(metadata).all(|(own, one)| own.is(&one))
     }
 }
 
-/// The key of a plan in the cache, compared in full after the fingerprint.
+/// The key of a plan in the cache. Plans are found by their place ([`Plans`]), then by comparing
+/// the whole key.
 pub enum Key {
     Described(Description),
-    /// The result has no description: the client's list of columns.
+    /// The client's list of columns, for a result without a description.
     Known(Py<PyList>),
 }
 
-/// Plans by fingerprint.
+/// Plans by the fingerprint of the columns' description, or by the address of the client's list of
+/// columns.
 pub type Plans = HashMap<u64, Vec<(Key, Py<ResultPlan>)>>;

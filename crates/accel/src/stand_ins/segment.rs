@@ -78,8 +78,8 @@ struct Compression<'py> {
 }
 
 impl<'py> Compression<'py> {
-    /// None where the codec has instance attributes other than its two compression functions: they
-    /// may shadow its methods.
+    /// None if the codec has other instance attributes than its two compression functions: such an
+    /// attribute may shadow a method of the codec.
     fn of(codec: &Bound<'py, PyAny>) -> PyResult<Option<Compression<'py>>> {
         let py = codec.py();
         let own = codec.getattr(pyo3::intern!(py, "__dict__"))?;
@@ -98,7 +98,8 @@ impl<'py> Compression<'py> {
         Ok(Some(Compression { format, compressor, decompressor }))
     }
 
-    /// One segment; or, as the inner error, the compressor's result if it is not exactly `bytes`.
+    /// Makes one segment. If the compressor's result is not an exact `bytes`, the inner `Err` has
+    /// that result.
     fn segment(
         &self,
         payload: &Bound<'py, PyBytes>,
@@ -108,7 +109,8 @@ impl<'py> Compression<'py> {
         if self.format == Format::Plain {
             return written(py, self.format, plain, 0, is_self_contained).map(Ok);
         }
-        // The first four bytes are the uncompressed length. They are not sent: the header has it.
+        // The first four bytes are the uncompressed length. They are not sent, because the header
+        // has this length.
         let given = self.compressor.call1((payload,))?;
         let given = match given.cast_into_exact::<PyBytes>() {
             Ok(given) => given,
@@ -141,7 +143,7 @@ fn written<'py>(
     made.ok_or_else(|| PyRuntimeError::new_err("a segment was not filled to its length"))
 }
 
-/// Reads `count` bytes of a buffer. Where there are fewer, seeks back and returns None.
+/// Reads `count` bytes of a buffer. If the buffer has fewer, seeks back and returns None.
 fn read<'py>(buffer: &Bound<'py, PyAny>, count: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = buffer.py();
     let data = buffer.call_method1(pyo3::intern!(py, "read"), (count,))?;
@@ -159,8 +161,8 @@ fn back(buffer: &Bound<'_, PyAny>, count: usize) -> PyResult<()> {
 }
 
 impl SegmentStandIn {
-    /// Writes the segments and returns whether all of them were made natively; None where nothing
-    /// was written.
+    /// Writes the segments. Returns whether all of them were made natively, or None if nothing was
+    /// written.
     fn encode(
         codec: &Bound<'_, PyAny>,
         buffer: &Bound<'_, PyAny>,
@@ -185,7 +187,7 @@ impl SegmentStandIn {
         Ok(Some(all))
     }
 
-    /// Writes one segment; false where the driver's `_encode_segment` wrote it.
+    /// Writes one segment. Returns false if the driver's `_encode_segment` wrote it.
     fn encode_segment<'py>(
         codec: &Bound<'py, PyAny>,
         buffer: &Bound<'py, PyAny>,
@@ -201,8 +203,8 @@ impl SegmentStandIn {
                     return Ok(true);
                 }
                 Err(odd) => {
-                    // The driver's function handles this result. Its compressor is replaced by a
-                    // function that returns the result, so that nothing is compressed twice.
+                    // The driver's function handles this result. It is called on a second codec,
+                    // whose compressor returns this result, so that nothing is compressed twice.
                     let odd = odd.unbind();
                     let given = PyCFunction::new_closure(py, None, None, move |given, _| {
                         odd.clone_ref(given.py())
@@ -261,7 +263,7 @@ impl SegmentStandIn {
         }
         let mut payload = payload.into_any();
         if with.format == Format::Compressed {
-            // Looked up after the read, as the driver does.
+            // The driver too looks this attribute up after the read.
             let before = number(pyo3::intern!(py, "uncompressed_payload_length"))?;
             let Some(before) = before.and_then(|before| i32::try_from(before).ok()) else {
                 back(buffer, length + TRAILER)?;

@@ -20,12 +20,13 @@ use turbocql_values::plan::HostPlan;
 /// How values of one class of the driver become bytes, and bytes become values.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct TypePlan {
-    /// The address of the class. The class owns the plan in an attribute, so it outlives the plan.
+    /// The address of the class. The class owns the plan in an attribute, so the class outlives the
+    /// plan.
     class: usize,
     epoch: u64,
-    /// None where the original serializes all values.
+    /// None if the original serializes all values.
     plan: Option<Arc<HostPlan>>,
-    /// How bytes become values; None where the original deserializes all of them.
+    /// How bytes become values; None if the original deserializes all values.
     reader: Option<Py<ValueReader>>,
     /// The dict entries that the reader depends on.
     entries: Entries,
@@ -51,7 +52,7 @@ impl TypePlan {
         self.entries.traverse(&visit)
     }
 
-    /// The same plan for another class with the same parts; None where the plan is no longer
+    /// The same plan for another class with the same parts; None if the plan is no longer
     /// current.
     fn for_class(&self, py: Python<'_>, owner: &Bound<'_, PyType>) -> Option<TypePlan> {
         (self.epoch == epoch() && self.entries.are_current(py)).then(|| TypePlan {
@@ -69,8 +70,8 @@ impl TypePlan {
         self.plan.as_ref()
     }
 
-    /// None where the original deserializes the values, or where an entry that the reader depends
-    /// on was replaced.
+    /// None if the original deserializes the values, or if an entry that the reader depends on was
+    /// replaced.
     pub fn reader(&self, py: Python<'_>) -> Option<&ValueReader> {
         self.reader.as_ref().map(Py::get).filter(|_| self.entries.are_current(py))
     }
@@ -154,7 +155,7 @@ impl StandIn for SerializeStandIn {
     }
 }
 
-/// The current plan of a class; `compile` makes one where there is none.
+/// The current plan of a class; `compile` makes one if there is none.
 pub fn known<'py>(
     class: &Bound<'py, PyAny>,
     compile: &Py<PyAny>,

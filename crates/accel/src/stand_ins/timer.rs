@@ -18,7 +18,7 @@ pub struct TimerStandIn {
     /// Only instances of exactly this class are taken: a subclass may need its callback.
     class: Py<PyType>,
     /// A function that does nothing. It replaces the callback, because another thread may be about
-    /// to call it.
+    /// to call the timer's callback.
     nothing: Py<PyAny>,
     counts: Counts,
 }

@@ -47,7 +47,7 @@ pub trait Message {
     /// The size of the body in bytes. All checks that can fail are made here.
     fn size(&self, version: Version) -> Result<usize, MessageError>;
 
-    /// Writes as many bytes as [`Message::size`] returned for this version.
+    /// Writes the body. It has as many bytes as [`Message::size`] returns for this version.
     fn write(&self, version: Version, body: &mut impl Body);
 
     /// Returns the body in a new buffer.
@@ -65,7 +65,7 @@ pub trait Message {
 pub struct MessageError {
     /// The statement of a batch, counted from 0.
     pub statement: Option<usize>,
-    /// The value that is wrong, if it is one.
+    /// The value that is wrong; `None` if another part is wrong.
     pub value: Option<Place>,
     pub reason: Reason,
 }
@@ -77,7 +77,7 @@ pub enum Place {
     Name(String),
 }
 
-/// What is wrong with a message.
+/// The kind of error in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A part that exists only in later versions.

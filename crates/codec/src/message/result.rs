@@ -35,8 +35,8 @@ pub struct Rows<'a> {
     pub metadata_id: Option<&'a [u8]>,
 }
 
-/// Columns, and the bytes that describe them in a result. If a later result has the same bytes,
-/// they need not be parsed again.
+/// Columns, and the bytes that describe them in a result. If a later result has the same
+/// description, these bytes need not be parsed again.
 #[derive(Clone, Debug)]
 pub struct Description {
     pub columns: Arc<[Column]>,
@@ -238,8 +238,8 @@ impl<'a> Head<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Parses the body of a RESULT. `known` are the columns if the server left out their
-    /// description.
+    /// Parses the body of a RESULT. `known` has the columns that are used if the server left out
+    /// their description.
     pub fn parse(body: &'a [u8], known: Option<&Arc<[Column]>>) -> Result<Rows<'a>, ResultError> {
         let head = Head::parse(body)?;
         let description = if head.is_described() { Some(head.describe()?) } else { None };
@@ -313,7 +313,7 @@ fn columns(
     global: bool,
 ) -> Result<Arc<[Column]>, ResultError> {
     let mut table = if global { Some(table_of(reader)?) } else { None };
-    // The lengths of the names, and the type's number, which have two bytes each.
+    // Each column has the lengths of its names and the number of its type, of two bytes each.
     let least_bytes = if global { 4 } else { 8 };
     if count.saturating_mul(least_bytes) > reader.remaining() {
         let columns = i32::try_from(count).unwrap_or(i32::MAX);

@@ -35,7 +35,8 @@ struct Parser<'a, 'r> {
     text: &'a str,
     position: usize,
     resolve: &'r mut Resolve<'r>,
-    /// The number of types in those that were looked up. The length of the text does not limit it.
+    /// The number of types in the trees of all types that were looked up. The length of the text
+    /// does not limit this number.
     parts: usize,
 }
 

@@ -8,7 +8,7 @@ pub mod marshal;
 /// Text that is not a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// What the text should have been.
+    /// The kind of text that was expected.
     pub expected: &'static str,
     pub text: String,
     /// The byte offset of the error.

@@ -1,4 +1,5 @@
-//! `map`: a 32-bit count of entries, then the key and the value of each as `[int length][bytes]`.
+//! `map`: a 32-bit count of entries, then the key and the value of each entry, both as
+//! `[int length][bytes]`.
 
 use super::list::Elements;
 use crate::error::Malformed;

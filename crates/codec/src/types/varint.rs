@@ -12,7 +12,8 @@ pub fn encode_i128(value: i128, out: &mut Vec<u8>) {
 /// Appends the shortest form of an integer of 64 bits.
 #[inline]
 pub fn encode_i64(value: i64, out: &mut Vec<u8>) {
-    // The bits from the highest one that differs from the sign, and a sign bit.
+    // The bits from the highest bit that differs from the sign bit down to the lowest, and a sign
+    // bit.
     let bits = 65 - (value ^ (value >> 63)).leading_zeros() as usize;
     let bytes = value.to_be_bytes();
     out.extend_from_slice(&bytes[8 - bits.div_ceil(8)..]);
@@ -22,7 +23,7 @@ pub fn encode(value: &BigInt, out: &mut Vec<u8>) {
     out.extend_from_slice(&value.to_signed_bytes_be());
 }
 
-/// The bytes without leading ones that only repeat the sign.
+/// The bytes without those leading bytes that only repeat the sign.
 pub fn trim(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
     while let [first, second, ..] = rest {
@@ -36,8 +37,8 @@ pub fn trim(bytes: &[u8]) -> &[u8] {
     rest
 }
 
-/// The value if it fits 128 bits; `None` if the caller must use [`decode`]. Forms that are longer
-/// than necessary are accepted.
+/// The value, if it fits 128 bits; `None` if it does not, so that the caller must use [`decode`].
+/// Values in more bytes than necessary are accepted.
 pub fn decode_i128(bytes: &[u8]) -> Result<Option<i128>, Malformed> {
     let [first, ..] = bytes else {
         return Err(Malformed::Invalid("an integer of no bytes"));

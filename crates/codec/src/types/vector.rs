@@ -77,7 +77,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// The elements, of `width` bytes each, or with a length each if `width` is `None`.
+/// The elements. Each has `width` bytes, or its own length if `width` is `None`.
 ///
 /// Bytes that cannot hold `dimension` elements are refused before memory is allocated for them.
 pub fn decode(
@@ -87,7 +87,8 @@ pub fn decode(
 ) -> Result<Elements<'_>, Malformed> {
     // The width of nested vectors can exceed 64 bits.
     match width.map(|width| width.saturating_mul(dimension)) {
-        // `CqlType::check` refuses such types. Zero bytes would hold any number of elements.
+        // Zero bytes would hold any number of elements of zero bytes. `CqlType::check` refuses such
+        // types too.
         Some(0) if dimension > 0 => Err(Malformed::Invalid("elements of no bytes")),
         Some(size) if size != bytes.len() => Err(Malformed::Length(size, bytes.len())),
         None if dimension > bytes.len() => Err(Malformed::Short(dimension, bytes.len())),

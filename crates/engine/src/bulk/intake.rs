@@ -1,4 +1,4 @@
-//! The arenas that are handed in and not yet sent, and when to ask for more.
+//! Keeps the arenas that are handed in and not yet sent, and decides when to ask for more.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};

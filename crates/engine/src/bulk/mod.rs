@@ -47,8 +47,9 @@ pub trait BulkEvents: Send + Sync {
     /// being sent, and one to follow it.
     fn wants_more(&self);
 
-    /// Called when every row has been answered or given up. Responses are not examined: a
-    /// conditional update that was not applied counts as succeeded.
+    /// Called when every row that was sent has succeeded or failed, and no further row will be
+    /// sent. Responses are not examined: a conditional update that was not applied counts as
+    /// succeeded.
     fn done(self: Box<Self>, outcome: BulkOutcome);
 }
 

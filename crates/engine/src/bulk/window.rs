@@ -29,12 +29,12 @@ struct Window<S> {
     outcome: Mutex<BulkOutcome>,
 }
 
-/// Keeps `concurrency` slots busy with the requests that `send` makes of rows, until there are no
+/// Keeps `concurrency` slots busy with the requests that `send` makes from rows, until there are no
 /// more rows or too many have failed.
 ///
-/// A slot is a task of its own that takes one row after another, while there are any. One task that
-/// holds all requests costs more: it exhausts tokio's budget for a task, and then polls all of its
-/// requests in vain. Also, it cannot spread over several threads.
+/// A slot is a task of its own that takes one row after another, while there are any. A single task
+/// for all requests would cost more: it would exhaust tokio's budget for a task, and then poll all
+/// of its requests in vain. Also, it could not spread over several threads.
 pub(super) async fn send_all<S, F>(
     intake: Arc<Intake>,
     events: &dyn BulkEvents,
@@ -193,7 +193,7 @@ mod tests {
         intake.push(arena(100), RowNumbers::From(0));
         intake.finish();
         let outcome = block_on(send_all(intake, &Silent, limits(1), false, |row| async move {
-            // 5 fails, and so does every row from 20 on.
+            // Row 5 fails, and so do all rows from 20 on.
             let cell = row.row().unwrap().bytes()[4];
             tokio::task::yield_now().await;
             if cell == 5 || cell >= 20 { Err(failure()) } else { Ok(None) }

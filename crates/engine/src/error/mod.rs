@@ -21,20 +21,20 @@ pub struct EngineError {
     pub coordinator: Option<String>,
     /// The number of attempts that were begun.
     pub attempts: Option<u32>,
-    /// The server may have carried out the request, in whole or in part, although it failed.
+    /// Whether the server may have carried out the failed request, in whole or in part.
     pub may_have_applied: bool,
     /// The fields of the server's error, by the protocol's names.
     pub details: Vec<(&'static str, Detail)>,
 }
 
-/// The kinds of failures, divided by who can do something about them.
+/// The kinds of failures. They are divided by who can do something about the failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The options contradict each other or are not valid.
     Config,
     /// Connecting to the cluster failed.
     Connect,
-    /// The server requires credentials, or other ones.
+    /// The server requires credentials, or it refused those that were sent.
     Authentication,
     /// The client's own deadline passed.
     Timeout,

@@ -43,7 +43,7 @@ pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts
         ExecutionError::BadQuery(bad) => bad_query(doing, bad),
         ExecutionError::EmptyPlan => no_nodes(
             doing,
-            "the cluster has no node to ask: the datacenter or the allow-list in force leaves none",
+            "no node can be asked: the profile's datacenter or allow-list excludes every node",
         ),
         ExecutionError::PrepareError(error) => prepare_error(doing, error),
         ExecutionError::ConnectionPoolError(error) => pool_error(doing, error),
@@ -181,7 +181,7 @@ pub(super) fn attempt_error(
         RequestAttemptError::CqlErrorParseError(error) => (ErrorKind::Decode, error.to_string()),
         RequestAttemptError::DbError(error, reason) => return server_error(doing, error, reason),
         RequestAttemptError::UnexpectedResponse(kind) => {
-            (ErrorKind::Decode, format!("the server answered with {kind}, out of place"))
+            (ErrorKind::Decode, format!("the server sent an unexpected answer, {kind}"))
         }
         RequestAttemptError::RepreparedIdChanged { .. } => (
             ErrorKind::Server,
@@ -193,7 +193,7 @@ pub(super) fn attempt_error(
             (ErrorKind::Internal, "a statement prepared again is not part of the batch".to_owned())
         }
         RequestAttemptError::NonfinishedPagingState => {
-            (ErrorKind::Decode, "the server sent one page of a result asked for whole".to_owned())
+            (ErrorKind::Decode, "the server sent only one page although paging was off".to_owned())
         }
         unknown => (ErrorKind::Internal, unknown.to_string()),
     };

@@ -152,7 +152,7 @@ pub(super) fn may_have_applied(error: &DbError, effect: Effect) -> bool {
         DbError::Unavailable { .. } | DbError::Overloaded => effect == Effect::Staged,
         DbError::WriteTimeout { .. }
         | DbError::WriteFailure { .. }
-        // From the read in a conditional update.
+        // The next two may come from the read in a conditional update.
         | DbError::ReadTimeout { .. }
         | DbError::ReadFailure { .. }
         | DbError::TruncateError

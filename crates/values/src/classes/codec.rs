@@ -152,7 +152,7 @@ impl Deserializer {
         self.cql_type.clone_ref(py)
     }
 
-    /// Returns the value of bytes as they are on the wire, without the length prefix.
+    /// Returns the value that `data` encodes: bytes as on the wire, without the length prefix.
     ///
     /// None gives None. Zero bytes give None too if no value of the type has zero bytes.
     ///

@@ -21,8 +21,8 @@ use crate::value::describe::describe;
 ///
 /// Made from CQL text, from another `CqlType`, or from a class of `cassandra.cqltypes`. The static
 /// methods make a type from its parts. Types are equal if they have the same parts; `frozen` is a
-/// part. `str()` returns the type as CQL, which has only the name of a user-defined type.
-/// `definition` adds the fields, and `CqlType` reads that text as the same type.
+/// part. `str()` returns the type as CQL, with only the name of a user-defined type. `definition`
+/// adds the fields, and `CqlType` reads the text of `definition` as the same type.
 ///
 /// In text, the fields of a user-defined type follow its name in braces. Without braces, `udts`
 /// must have its name as a key, as `name` or `keyspace.name`, and its type or text as the value.
@@ -110,7 +110,7 @@ fn all_of(given: &Bound<'_, PyTuple>) -> PyResult<Vec<CqlType>> {
     Ok(types)
 }
 
-/// Adds the parts of one subtype to `parts`. Refuses too many of them before the type that contains
+/// Adds the parts of one subtype to `parts`. Refuses too many parts before the type that contains
 /// them is made.
 fn count(parts: &mut usize, cql_type: &CqlType) -> PyResult<()> {
     *parts += cql_type.parts();

@@ -32,8 +32,8 @@ use values::Values;
 /// Nulls: None is null, a length of -1. `UNSET` leaves the column as it is, a length of -2. With
 ///     `values=None` no values are sent, not even their number.
 ///
-/// Copies: `bytes` are shared until `encode` writes them, once. Other bytes-like objects are copied
-///     when the message is made.
+/// Copies: `bytes` are shared; `encode` copies them once, into the body. Other bytes-like objects
+///     are copied when the message is made.
 ///
 /// Raises: `EncodeError` (a `ValueError` and a `TypeError`) for an argument that no version of the
 ///     protocol can carry.
@@ -181,8 +181,8 @@ impl QueryMessage {
 
 /// The body of an EXECUTE request: a prepared statement's id and its values.
 ///
-/// Immutable; threads may share it. Every argument is an attribute of the same name. Arguments that
-/// `QueryMessage` has too mean the same.
+/// Immutable; threads may share it. Every argument is an attribute of the same name. Arguments of
+/// the same name mean the same as in `QueryMessage`.
 ///
 /// Shapes: `query_id` and `result_metadata_id` are the ids that the server sent when the statement
 ///     was prepared, at most 65,535 bytes each. Version 5 requires a `result_metadata_id` (`b""`

@@ -147,7 +147,8 @@ impl RowEncoder {
     }
 
     /// Visits the plan's objects only if no encoded rows share the plan. The GC does not track
-    /// encoded rows, so it would take objects that only these rows still use for garbage.
+    /// encoded rows. If the plan's objects were visited, the GC would treat them as garbage while
+    /// only encoded rows still use them.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         if Arc::strong_count(&self.plan) == 1 { self.plan.traverse(&visit) } else { Ok(()) }
     }

@@ -25,10 +25,10 @@ const KEPT: usize = 64;
 /// Decodes the bodies of RESULT frames that hold rows.
 ///
 /// `rows` is the kind of each row: `named` for named tuples, `tuple` or `dict`. `columns` are for
-/// results that do not describe their columns, which an EXECUTE with `skip_metadata` may get. They
-/// have the forms that `RowEncoder` takes, with types that `CqlType` takes. A decoder caches the 64
-/// descriptions that it used last, and does not read them again. `naive_timestamps` and
-/// `numpy_vectors` mean the same as in `find_deserializer`.
+/// results that do not describe their columns. An EXECUTE with `skip_metadata` may get such
+/// results. `columns` have the forms that `RowEncoder` takes, with types that `CqlType` takes. A
+/// decoder caches the 64 descriptions that it used last, and does not parse them again.
+/// `naive_timestamps` and `numpy_vectors` mean the same as in `find_deserializer`.
 ///
 /// Threads may share it.
 ///
@@ -180,7 +180,8 @@ impl ResultRows {
         PyTuple::new(py, columns.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Where the next page begins: the `paging_state` for the next request. None after the last.
+    /// Where the next page begins: the `paging_state` for the next request. None after the last
+    /// page.
     #[getter]
     fn paging_state(&self) -> Option<&Py<PyBytes>> {
         self.paging_state.as_ref()
@@ -188,7 +189,8 @@ impl ResultRows {
 
     /// The new id of the result's columns; None if the server did not report a change.
     ///
-    /// Protocol version 5 only: the columns are not those of the request's `result_metadata_id`.
+    /// Protocol version 5 only. An id means that the columns are not those of the request's
+    /// `result_metadata_id`.
     #[getter]
     fn metadata_id(&self) -> Option<&Py<PyBytes>> {
         self.metadata_id.as_ref()

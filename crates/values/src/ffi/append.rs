@@ -1,4 +1,4 @@
-//! Appends bytes to a buffer; a lack of memory is a return value, not a panic.
+//! Appends bytes to a buffer. If there is no memory, the functions return false and do not panic.
 
 use std::ptr;
 
@@ -23,7 +23,8 @@ pub fn append(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
         // new length are written. The source is a borrowed slice, so it cannot overlap `out`.
         // Tests: property/test_both_ways.py, scripts/memcheck. Benchmark:
         // "value: tuple of 5 nulls". `extend_from_slice` would check the room again, in a call that
-        // is not inlined. The benchmark "value: set<text> of 100" shows it for `append_framed`.
+        // is not inlined. The benchmark "value: set<text> of 100" shows this cost for
+        // `append_framed`.
         unsafe {
             let length = out.len();
             let end = out.as_mut_ptr().add(length);

@@ -12,10 +12,11 @@ use crate::binary32::KEEPS_SIGNALLING;
 use crate::plan::HostPlan;
 use crate::traits::{Numeric, traits};
 
-/// Writes the numbers of an array as the elements of a vector, each checked against its range.
-/// Returns true if the elements fill `dimension` times their width at the start of `target`.
-/// Returns false for another number of elements, a number out of range, a dtype that only the safe
-/// path takes, or an object that is not an array; the contents of `target` are then undefined.
+/// Writes the numbers of an array as the elements of a vector. Checks each number against the range
+/// of the element type. Returns true if it has written `dimension` elements to the start of
+/// `target`. Returns false for another number of elements, a number out of range, a dtype that only
+/// the safe path takes, or an object that is not an array; the contents of `target` are then
+/// undefined.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -52,8 +53,8 @@ pub unsafe fn put_array(
                     Kind::U64 => numbers.put::<u64, 8>(element, target),
                 };
         }
-        // Python code can make a class of any name with `type()`, whose exporter runs Python code from
-        // CPython 3.12 on. Only classes that C code made are immutable.
+        // Python code can make a class of any name with `type()`. From CPython 3.12 on, the
+        // exporter of such a class runs Python code. Only classes that C code made are immutable.
         let class = (*object).ob_type;
         let known = class == &raw mut ffi::PyMemoryView_Type
             || ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_IMMUTABLETYPE) != 0
@@ -167,14 +168,14 @@ trait Number<const N: usize>: Copy {
     fn of(bytes: [u8; N]) -> Self;
     fn as_f64(self) -> f64;
     /// The number as an integer; `None` if the array is of floating-point numbers, or if the number
-    /// is out of range.
+    /// is out of the range of `i64`.
     fn as_i64(self) -> Option<i64>;
     /// The number as binary32, and whether it can be written: it is in range, and not a NaN that
     /// the safe path must take.
     #[inline(always)]
     fn as_single(self) -> ([u8; 4], bool) {
         let wide = self.as_f64();
-        // A signaling NaN goes to the safe path, which converts it as Python does.
+        // A signalling NaN goes to the safe path, which converts it as Python does.
         let good = narrow(wide).is_some() & !(KEEPS_SIGNALLING & wide.is_nan());
         ((wide as f32).to_be_bytes(), good)
     }
@@ -223,8 +224,8 @@ numbers! {
     u8, 1, |n| Some(n.into());
 }
 
-/// A binary32 number in the other byte order. NumPy converts such numbers one by one, which makes
-/// every NaN a quiet one, so this type does too.
+/// A binary32 number in the other byte order. NumPy converts such numbers one by one, which quiets
+/// every NaN. This type quiets them too.
 #[derive(Clone, Copy)]
 struct Quiet(f32);
 
@@ -284,7 +285,8 @@ impl Number<2> for Half {
 }
 
 impl Strided {
-    /// Converts the numbers to those of a vector with this element type.
+    /// Writes the numbers as elements of a vector with this element type. Returns false as
+    /// [`put_array`] does.
     ///
     /// # Safety
     /// The caller must ensure that `count` numbers of `N` bytes can be read, `stride` bytes apart

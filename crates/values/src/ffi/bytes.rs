@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use turbocql_codec::message::Body;
 
-/// Makes new `bytes` of a length, whose memory `write` fills. Returns `None` if `write` returns
+/// Makes new `bytes` of `length` bytes, which `write` fills. Returns `None` if `write` returns
 /// false or does not fill all of it.
 ///
 /// `PyBytes::new_with` does the same, but writes zeros first.
@@ -29,10 +29,11 @@ pub fn build<'py>(
     };
     // SAFETY: the object is a new `bytes` of `length` bytes, and `object` has the only reference to
     // it, so nothing else reads or writes the memory while the slice exists. The slice is of
-    // `MaybeUninit`, since the bytes are uninitialized. For a length of 0 or 1 CPython may return a
-    // shared object: of length 0 nothing is written, and of length 1 CPython shares none if the
-    // pointer is null. Tests: property/test_both_ways_arrays.py, unit/test_protocol.py,
-    // scripts/memcheck (messages). Benchmark: "value: vector<float, 1536>, list".
+    // `MaybeUninit`, since the bytes are uninitialized. CPython shares some objects of length 0 and
+    // some of length 1. Nothing is written to an object of length 0. With a null pointer, CPython
+    // returns no shared object of length 1. Tests: property/test_both_ways_arrays.py,
+    // unit/test_protocol.py, scripts/memcheck (messages). Benchmark:
+    // "value: vector<float, 1536>, list".
     let memory = unsafe {
         let start = ffi::PyBytes_AsString(object.as_ptr()).cast::<MaybeUninit<u8>>();
         std::slice::from_raw_parts_mut(start, length)
@@ -104,8 +105,8 @@ impl Filled<'_> {
 }
 
 impl Filled<'_> {
-    /// A pointer to the next `length` bytes; `None` beyond the end. Those are counted all the same,
-    /// so that [`build`] sees a wrong total and drops the object.
+    /// A pointer to the next `length` bytes; `None` if they go beyond the end. Bytes beyond the end
+    /// are counted too, so that [`build`] sees a wrong total and drops the object.
     #[inline(always)]
     fn next(&mut self, length: usize) -> Option<*mut u8> {
         let start = self.written;

@@ -52,8 +52,8 @@ unsafe fn has_still(owner: Object, held: &[Py<PyAny>]) -> bool {
 ///
 /// # Safety
 /// The caller must ensure that `owner` is alive, that `parts` are its items now, and that the GIL
-/// is held. Where [`Dialect::may_run_python`] is true for `element`, it must own a reference to
-/// `owner`.
+/// is held. If [`Dialect::may_run_python`] is true for `element`, the caller must own a reference
+/// to `owner`.
 #[inline]
 pub unsafe fn put_items<D: Dialect>(
     element: &HostPlan,
@@ -68,8 +68,8 @@ pub unsafe fn put_items<D: Dialect>(
     out.extend_from_slice(&count.to_be_bytes());
     // SAFETY: `owner` is alive and has these items, and the GIL is held, by the `# Safety` section.
     // If encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
-    // it may, they are held by owned references while they are encoded, and `parts` is not used
-    // after that. Tests: property/test_both_ways.py, property/test_hostile.py
+    // encoding may run Python code, owned references hold the items while they are encoded, and
+    // `parts` is not used after that. Tests: property/test_both_ways.py, property/test_hostile.py
     // (test_sequences_that_change_while_they_are_read), accel/hostile.py. Benchmark:
     // "value: list<int> of 100".
     unsafe {
@@ -95,8 +95,8 @@ pub unsafe fn put_items<D: Dialect>(
 ///
 /// # Safety
 /// The caller must ensure that `owner` is alive, that `parts` are its items now, and that the GIL
-/// is held. Where [`Dialect::may_run_python`] is true for one of `plans`, it must own a reference
-/// to `owner`.
+/// is held. If [`Dialect::may_run_python`] is true for one of `plans`, the caller must own a
+/// reference to `owner`.
 #[inline]
 pub unsafe fn put_parts<D: Dialect>(
     plans: &[HostPlan],
@@ -106,7 +106,7 @@ pub unsafe fn put_parts<D: Dialect>(
 ) -> bool {
     // SAFETY: `owner` is alive and has these items, and the GIL is held, by the `# Safety` section.
     // If encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
-    // it may, they are held by owned references while they are encoded. Tests:
+    // encoding may run Python code, owned references hold the items while they are encoded. Tests:
     // property/test_both_ways.py, accel/hostile.py (keys_of_a_class_of_their_own). Benchmarks:
     // "value: tuple of 10", "value: UDT of 5".
     unsafe {
@@ -123,8 +123,9 @@ pub unsafe fn put_parts<D: Dialect>(
 /// not an exact `dict`, if an entry is not taken, or if Python code has changed the dict meanwhile.
 ///
 /// # Safety
-/// The caller must ensure that `object` is alive and that the GIL is held. Where
-/// [`Dialect::may_run_python`] is true for `key` or `value`, it must own a reference to `object`.
+/// The caller must ensure that `object` is alive and that the GIL is held. If
+/// [`Dialect::may_run_python`] is true for `key` or `value`, the caller must own a reference to
+/// `object`.
 pub unsafe fn put_dict<D: Dialect>(
     key: &HostPlan,
     value: &HostPlan,
@@ -133,9 +134,9 @@ pub unsafe fn put_dict<D: Dialect>(
 ) -> bool {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
     // compared first. `PyDict_Next` demands a dict that does not change during the iteration, and
-    // returns borrowed references. If encoding runs no Python code, the dict cannot change. If it
-    // may, `entries` has taken owned references in an iteration of its own. Tests:
-    // property/test_both_ways.py (map), property/test_hostile.py
+    // returns borrowed references. If encoding runs no Python code, the dict cannot change. If
+    // encoding may run Python code, `entries` has taken owned references before, in an iteration of
+    // its own. Tests: property/test_both_ways.py (map), property/test_hostile.py
     // (test_sets_and_dicts_that_change_while_they_are_read), accel/compare.py. Benchmark:
     // "value: map<text, int> of 100".
     unsafe {
@@ -186,7 +187,8 @@ fn are_same(some: &[Py<PyAny>], others: &[Py<PyAny>]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(one, other)| one.is(other))
 }
 
-/// Iterates over a set. Sets `key` to a borrowed reference; returns 0 at the end. Private.
+/// Iterates over a set. Sets `key` to a borrowed reference; returns 0 at the end. Private to
+/// CPython.
 type NextEntry = unsafe extern "C" fn(
     set: Object,
     at: *mut ffi::Py_ssize_t,
@@ -234,14 +236,14 @@ pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
 /// meanwhile, or if the quick path is off.
 ///
 /// # Safety
-/// The caller must ensure that `object` is alive and that the GIL is held. Where
-/// [`Dialect::may_run_python`] is true for `element`, it must own a reference to `object`.
+/// The caller must ensure that `object` is alive and that the GIL is held. If
+/// [`Dialect::may_run_python`] is true for `element`, the caller must own a reference to `object`.
 pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
     // compared first. `_PySet_NextEntry` demands a set that does not change during the iteration,
     // and returns borrowed references. If encoding runs no Python code, the set cannot change. If
-    // it may, `elements` has taken owned references in an iteration of its own. Tests:
-    // property/test_both_ways.py (set), property/test_hostile.py
+    // encoding may run Python code, `elements` has taken owned references before, in an iteration
+    // of its own. Tests: property/test_both_ways.py (set), property/test_hostile.py
     // (test_sets_and_dicts_that_change_while_they_are_read), accel/compare.py. Benchmark:
     // "value: set<text> of 100".
     unsafe {
@@ -324,7 +326,7 @@ fn put_run<D: Dialect, const N: usize>(
         at += 4 + N;
     }
     // SAFETY: `room` has ensured a capacity of `start + most`, and `at` is at most `most`. All `at`
-    // bytes after `start` are written: each turn of the loop writes those by which it advances
+    // bytes after `start` are written: each turn of the loop writes as many bytes as it adds to
     // `at`. Tests: property/test_both_ways.py, scripts/memcheck. Benchmark:
     // "value: list<int> of 100".
     unsafe { out.set_len(start + at) };

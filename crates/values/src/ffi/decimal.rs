@@ -24,7 +24,7 @@ struct Decimal {
 }
 
 const NEGATIVE: u8 = 1;
-/// Infinity, NaN and signaling NaN.
+/// Infinity, NaN and signalling NaN.
 const SPECIAL: u8 = 2 | 4 | 8;
 const WORD: i128 = 10_000_000_000_000_000_000;
 

@@ -1,8 +1,8 @@
-//! Decodes bytes to values of exact built-in classes, and of a few slotted ones, by the fastest
-//! means that each class has.
+//! Decodes bytes to values of exact built-in classes, and of a few classes with slots, by the
+//! fastest means that each class has.
 //!
-//! A value that is not made here is returned as a null pointer without an exception. The caller
-//! then takes the safe path, which raises the errors. Making a value runs no Python code, unless an
+//! If a value is not made here, the function returns null without an exception. The caller then
+//! takes the safe path, which raises the errors. Making a value runs no Python code, unless an
 //! allocation starts a GC. The GC sees no incomplete object, because objects are not tracked while
 //! they are filled.
 
@@ -397,8 +397,8 @@ fn is_ascii(bytes: &[u8]) -> bool {
     high & 0x8080_8080_8080_8080 == 0 && rest.iter().all(u8::is_ascii)
 }
 
-/// Whether [`Maker::value`] makes values of this type, and it is not a list. Only lists of such
-/// types are made here: if nested lists were, an element that is not taken would be tried again at
+/// Whether [`Maker::value`] makes values of this type, and the type is not a list. Only lists of
+/// such types are made here. In nested lists, an element that is not taken would be tried again at
 /// every level.
 fn is_scalar(plan: &HostPlan) -> bool {
     match plan {

@@ -1,4 +1,4 @@
-//! Where the drivers that write CQL values differ in the bytes they write.
+//! Differences between drivers in the bytes of CQL values.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDateTime;
@@ -10,39 +10,39 @@ use crate::calendar;
 use crate::plan::HostPlan;
 use crate::plan::Record;
 
-/// Where drivers differ in the bytes of CQL values. The defaults are the protocol's.
+/// All that drivers write differently in CQL values. The defaults are the protocol's.
 ///
 /// The accelerator writes as cassandra-driver does: `turbocql_accel::ffi::dialect`.
 pub trait Dialect {
     /// The length that means null in a list, set or map.
     const NULL: i32 = wire::NULL;
 
-    /// Whether writing a value of this type may run Python code. If so, the items of a container
-    /// are held by owned references, and compared with the container's items afterwards.
+    /// Whether writing a value of this type may run Python code. If so, owned references hold the
+    /// items of a container, and are compared with the container's items afterwards.
     #[inline(always)]
     fn may_run_python(_plan: &HostPlan) -> bool {
         false
     }
 
-    /// Milliseconds since 1970 of an exact `datetime`.
+    /// Milliseconds since 1970 of an exact `datetime`; `None` if the value is not taken.
     #[inline(always)]
     fn milliseconds(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
         calendar::exact_timestamp(datetime)
     }
 
-    /// Whether the bytes of a vector, just written, are taken. `of_objects`: its elements were
-    /// Python objects, not the numbers of an array.
+    /// Whether the bytes just written for a vector are those of the dialect. If not, the value is
+    /// not taken. `of_objects`: the elements were Python objects, not the numbers of an array.
     #[inline(always)]
     fn accepts_vector(_vector: &VectorPlan<Record>, _bytes: &[u8], _of_objects: bool) -> bool {
         true
     }
 
-    /// Appends a value whose class is none of the built-in classes that the type is usually written
-    /// from. Returns false if the value is not taken.
+    /// Appends a value of a class other than the built-in classes that are usual for the type.
+    /// Returns false if the value is not taken.
     ///
     /// # Safety
-    /// The caller must ensure that `object` is alive and that the GIL is held. Where
-    /// [`Dialect::may_run_python`] is true, it must own a reference to `object`.
+    /// The caller must ensure that `object` is alive and that the GIL is held. If
+    /// [`Dialect::may_run_python`] is true, the caller must own a reference to `object`.
     #[inline(always)]
     unsafe fn put_other(_plan: &HostPlan, _object: Object, _out: &mut Vec<u8>) -> bool {
         false

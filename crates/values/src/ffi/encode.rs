@@ -1,8 +1,8 @@
 //! Encodes values of exact built-in classes without taking references and without calling Python.
 //!
 //! With the protocol's own dialect no Python code runs while objects are borrowed: `numpy::learn`,
-//! which may run some, is called before. So the items of a container stay alive. Instances of
-//! subclasses, other objects with code of their own, and values that do not fit the type are not
+//! which may run Python code, is called before. So the items of a container stay alive. Instances
+//! of subclasses, other objects with code of their own, and values that do not fit the type are not
 //! taken: the function returns false or `None`, and the caller takes the safe path, which raises
 //! the errors. After such a return, no borrowed object is used any more.
 
@@ -60,8 +60,8 @@ fn rest<D: Dialect>(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>
     unsafe { put_rest::<D>(plan, given.as_ptr(), out) }
 }
 
-/// Appends a length and the bytes of a value; the length of null for `None`. Returns false and
-/// appends nothing if the value is not taken.
+/// Appends a length and the bytes of a value; for `None`, only the length of null. Returns false
+/// and appends nothing if the value is not taken.
 #[inline]
 pub fn cell(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if !QuickPath::Encode.is_on() {
@@ -136,8 +136,8 @@ trait Sink: Sized {
     /// A value of a type that [`put_scalar`] leaves to the sink.
     ///
     /// # Safety
-    /// The caller must ensure that `object` is alive and that the GIL is held. Where
-    /// [`Dialect::may_run_python`] is true for `plan`, it must own a reference to `object`.
+    /// The caller must ensure that `object` is alive and that the GIL is held. If
+    /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
     unsafe fn other<D: Dialect>(self, plan: &HostPlan, object: Object) -> Self::Done;
 }
 
@@ -239,8 +239,8 @@ impl<'py> Sink for Whole<'_, 'py> {
 /// is inlined for every kind of sink, so only the types that gain from that are here.
 ///
 /// # Safety
-/// The caller must ensure that `object` is alive and that the GIL is held. Where
-/// [`Dialect::may_run_python`] is true for `plan`, it must own a reference to `object`.
+/// The caller must ensure that `object` is alive and that the GIL is held. If
+/// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink: S) -> S::Done {
     // SAFETY: all functions called here demand what the `# Safety` section does, or less. The
@@ -279,12 +279,12 @@ unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink:
     }
 }
 
-/// Appends a length and a value; the length of null for `None`. If it returns false, `out` may end
-/// with an incomplete value.
+/// Appends a length and a value; for `None`, only the length of null. If it returns false, `out`
+/// may end with an incomplete value.
 ///
 /// # Safety
-/// The caller must ensure that `object` is alive and that the GIL is held. Where
-/// [`Dialect::may_run_python`] is true for `plan`, it must own a reference to `object`.
+/// The caller must ensure that `object` is alive and that the GIL is held. If
+/// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: `is_none` and `put_scalar` demand what the `# Safety` section does. Tests:
@@ -297,12 +297,12 @@ pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
     }
 }
 
-/// Appends a length and an element of a list, set or map, with the dialect's length of null. If it
-/// returns false, `out` may end with an incomplete value.
+/// Appends a length and an element of a list, set or map; for `None`, only the dialect's length of
+/// null. If it returns false, `out` may end with an incomplete value.
 ///
 /// # Safety
-/// The caller must ensure that `object` is alive and that the GIL is held. Where
-/// [`Dialect::may_run_python`] is true for `plan`, it must own a reference to `object`.
+/// The caller must ensure that `object` is alive and that the GIL is held. If
+/// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 pub unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: `is_none` and `put_cell` demand what the `# Safety` section does. Tests:
@@ -319,8 +319,8 @@ pub unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
 /// Appends a value without a length. If it returns false, `out` may end with an incomplete value.
 ///
 /// # Safety
-/// The caller must ensure that `object` is alive and that the GIL is held. Where
-/// [`Dialect::may_run_python`] is true for `plan`, it must own a reference to `object`.
+/// The caller must ensure that `object` is alive and that the GIL is held. If
+/// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline]
 pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: `put_scalar` demands what the `# Safety` section does. Tests:
@@ -332,8 +332,8 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
 /// false, `out` may end with an incomplete value.
 ///
 /// # Safety
-/// The caller must ensure that `object` is alive and that the GIL is held. Where
-/// [`Dialect::may_run_python`] is true for `plan`, it must own a reference to `object`.
+/// The caller must ensure that `object` is alive and that the GIL is held. If
+/// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
 unsafe fn put_rest<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: all functions called here demand what the `# Safety` section does, or more, as

@@ -15,10 +15,10 @@ use super::quick_path::QuickPath;
 /// taking the GIL. `drop` does not check that the GIL is held.
 pub struct Held(NonNull<ffi::PyObject>);
 
-// SAFETY: another thread may read the bytes, since those of an exact `bytes` never change. It may
-// not change the reference count without the GIL: only `new`, `object` and `drop` do. The first two
-// need a `Bound` or a `Python`; values are dropped by calls from Python and with messages, which
-// Python frees, both with the GIL held. Tests: unit/test_protocol.py
+// SAFETY: another thread may read the bytes, since those of an exact `bytes` never change. The
+// reference count changes only while the GIL is held. `new`, `object` and `append_values` take a
+// `Bound` or a `Python`. Values are dropped in calls from Python, or with a message, which Python
+// frees; in both cases the GIL is held. Tests: unit/test_protocol.py
 // (test_threads_share_a_message).
 unsafe impl Send for Held {}
 // SAFETY: as for `Send`: a shared `Held` is only read. Tests: the same.
@@ -27,20 +27,21 @@ unsafe impl Sync for Held {}
 impl Held {
     #[inline]
     pub fn new(bytes: Bound<'_, PyBytes>) -> Held {
-        // An instance of a subclass could have attributes, and so refer to the message: a cycle.
+        // An instance of a subclass could refer to the message by an attribute: a reference cycle.
         debug_assert!(bytes.is_exact_instance_of::<PyBytes>());
-        // SAFETY: the pointer must not be null, which that of a `Bound` never is. Tests:
+        // SAFETY: the pointer must not be null. The pointer of a `Bound` never is. Tests:
         // unit/test_protocol.py.
         Held(unsafe { NonNull::new_unchecked(bytes.into_ptr()) })
     }
 
     #[inline(always)]
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the object must be an exact `bytes`, alive as long as the slice is used: the type
-        // of `new`'s argument and its callers ensure the one, the reference in `self` the other.
-        // `contents` is called only when the layout was probed. The two functions of CPython only
-        // read the object's size and address, so they need no GIL. Tests: unit/test_protocol.py,
-        // once with all quick paths and once with none (`make check`).
+        // SAFETY: the object must be an exact `bytes` and alive as long as the slice is used. The
+        // type of `new`'s argument and its callers ensure the class; the reference in `self` keeps
+        // the object alive. `contents` is called only if the probe of the layout has passed. The
+        // two functions of CPython only read the object's size and address, so they need no GIL.
+        // Tests: unit/test_protocol.py, once with all quick paths and once with none
+        // (`make check`).
         unsafe {
             if QuickPath::Encode.is_on() {
                 return contents(self.0.as_ptr());
@@ -61,8 +62,8 @@ impl Held {
 impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `self` owns one reference, which is given up once. The GIL must be held: values
-        // are dropped by calls from Python and with messages, which Python frees. Tests:
+        // SAFETY: `self` owns one reference, which is released once. The GIL is held, because
+        // values are dropped in calls from Python, or with a message, which Python frees. Tests:
         // property/test_standing_still.py ("make a query" and the like).
         unsafe { ffi::Py_DECREF(self.0.as_ptr()) };
     }
@@ -84,8 +85,8 @@ unsafe fn contents<'a>(bytes: *mut ffi::PyObject) -> &'a [u8] {
     }
 }
 
-/// Serialized bytes that are read through their layout. Made only where the probe of that layout
-/// has passed: by [`Value::of`] and [`append_values`].
+/// Serialized bytes that are read through their layout. [`Value::of`] and [`append_values`] make a
+/// `Quick` only if the probe of that layout has passed.
 pub struct Quick(pub Held);
 
 /// A serialized value.
@@ -141,9 +142,9 @@ pub fn append_values(
     let start = values.len();
     // SAFETY: `given` keeps the list or tuple alive and shows that the GIL is held, as `items` and
     // `contents` demand; the probe has passed, as checked above. No Python code runs here, so the
-    // borrowed items stay alive and in place: dropping values on the way out frees no `bytes`,
-    // since the list or tuple refers to them too. Each `Held` gets a new reference of its own.
-    // Tests: unit/test_protocol.py, property/test_hostile_messages.py. Benchmark:
+    // borrowed items stay alive and in place: dropping values when an item is refused frees no
+    // `bytes`, since the list or tuple refers to them too. Each `Held` gets a new reference of its
+    // own. Tests: unit/test_protocol.py, property/test_hostile_messages.py. Benchmark:
     // "execute body: 12 mixed".
     unsafe {
         let Some(items) = items(given.as_ptr()) else { return false };

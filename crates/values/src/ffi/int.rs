@@ -87,8 +87,8 @@ pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
     }
 }
 
-/// Makes a positive `int` of a number of digits, to be filled in by the caller. Private; CPython
-/// 3.14 and later have `PyLongWriter` instead.
+/// Makes a positive `int` of a number of digits, which the caller fills in. Private to CPython;
+/// CPython 3.14 and later have `PyLongWriter` instead.
 #[cfg(not(Py_3_14))]
 type New = unsafe extern "C" fn(digits: ffi::Py_ssize_t) -> *mut ffi::PyObject;
 // SAFETY: `New` is the function's type as CPython 3.10 to 3.13 declare it. Later versions are
@@ -97,8 +97,9 @@ type New = unsafe extern "C" fn(digits: ffi::Py_ssize_t) -> *mut ffi::PyObject;
 #[cfg(not(Py_3_14))]
 static NEW: Symbol<New> = unsafe { Symbol::new(c"_PyLong_New") };
 
-/// Makes an `int` of `count` digits, the lowest first, each from a function. Returns null if the
-/// function to make it was not found, or, with an exception, if there is no memory.
+/// Makes an `int` of `count` digits. `digit` returns the digit of an index; the lowest digit has
+/// index 0. Returns null without an exception if `_PyLong_New` was not found, and null with an
+/// exception if there is no memory.
 ///
 /// # Safety
 /// The caller must ensure that the GIL is held and that the highest digit is not zero.
@@ -120,8 +121,8 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
     }
 }
 
-/// Makes an `int` of `count` digits, the lowest first, each from a function. Returns null with an
-/// exception if there is no memory.
+/// Makes an `int` of `count` digits. `digit` returns the digit of an index; the lowest digit has
+/// index 0. Returns null with an exception if there is no memory.
 ///
 /// # Safety
 /// The caller must ensure that the GIL is held and that the highest digit is not zero.
@@ -168,8 +169,9 @@ pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
     }
 }
 
-/// Whether [`from_large`] may be called. Only the quick path of decoding calls this function, and
-/// `force_safe` turns that off as a whole.
+/// Whether [`from_large`] may be called. Before CPython 3.14, this function does not ask whether
+/// `force_safe` is on. It need not, because only the quick path of decoding calls it, and
+/// `force_safe` turns that path off.
 #[inline(always)]
 fn can_make_large() -> bool {
     #[cfg(not(Py_3_14))]
@@ -312,8 +314,8 @@ pub unsafe fn put_varint(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool 
     if out.try_reserve(digits.len() * 4 + 1).is_err() {
         return false;
     }
-    // The lowest byte first. For a negative number -n these are the bytes of n - 1, which are
-    // inverted below.
+    // Bytes are appended with the lowest first. For a negative number `-n` these are the bytes of
+    // `n - 1`, which are inverted below.
     let (mut bits, mut held, mut borrow) = (0_u64, 0, u32::from(negative));
     for &digit in digits {
         let (low, under) = digit.overflowing_sub(borrow);

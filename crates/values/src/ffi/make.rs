@@ -31,7 +31,7 @@ pub fn record<'py>(
     if quick {
         return filled(class, values);
     }
-    // `tuple.__new__`, because the class may have a `__new__` of its own.
+    // `tuple.__new__` is called, because the class may have a `__new__` of its own.
     let new = class.py().get_type::<PyTuple>().getattr(pyo3::intern!(class.py(), "__new__"))?;
     new.call1((class, PyTuple::new(class.py(), values.drain(..))?))
 }
@@ -43,10 +43,10 @@ fn filled<'py>(
     values: &mut Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: `class` keeps the class alive and shows that the GIL is held. `record` has checked
-    // that it is a subclass of tuple. That Python code made it is ensured where the classes come
-    // from: `turbocql._records`, and `collections.namedtuple` for the accelerator. The new tuple
-    // has `values.len()` empty items, and each is set once to an owned reference. No Python code
-    // runs between the allocation and the last item, so no other code sees an empty one. Tests:
+    // that it is a subclass of tuple. Python code made it: the classes come from
+    // `turbocql._records`, or for the accelerator from `collections.namedtuple`. The new tuple has
+    // `values.len()` empty items, and each is set once to an owned reference. No Python code runs
+    // between the allocation and the last item, so no other code sees an empty one. Tests:
     // unit/test_records.py, unit/test_quick_paths.py (records), accel/overrides.py
     // (rows_of_one_shape_have_one_class).
     unsafe {
@@ -79,8 +79,8 @@ pub unsafe fn allocate_tuple(
     unsafe {
         let Some(allocate) = (*class).tp_alloc else { return ffi::PyErr_NoMemory() };
         let tuple = allocate(class, width);
-        // From CPython 3.14 on, tuples cache their hash. -1 means that it is not computed yet; 0,
-        // to which the memory is set, would be taken for the hash.
+        // From CPython 3.14 on, tuples cache their hash. -1 means that the hash is not computed
+        // yet. The memory is zeroed, and CPython would take 0 for the hash.
         #[cfg(Py_3_14)]
         if !tuple.is_null() {
             (*tuple.cast::<ffi::PyTupleObject>()).ob_hash = -1;
@@ -162,11 +162,11 @@ pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
 #[inline]
 fn bare<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
-    // SAFETY: `class` keeps the class alive and shows that the GIL is held. Its instances are made
-    // by `object.__new__`, as the callers have checked by `has_own_allocation`, and that only calls
-    // `tp_alloc`. The memory is zeroed, which for slots means that they are empty. `tp_alloc`
-    // returns an owned reference, or null with an exception. Tests: unit/test_quick_paths.py
-    // (records), property/test_both_ways_decode.py (time).
+    // SAFETY: `class` keeps the class alive and shows that the GIL is held. The callers have
+    // checked by `has_own_allocation` that `object.__new__` makes its instances, and
+    // `object.__new__` only calls `tp_alloc`. The memory is zeroed, so all slots are empty.
+    // `tp_alloc` returns an owned reference, or null with an exception. Tests:
+    // unit/test_quick_paths.py (records), property/test_both_ways_decode.py (time).
     unsafe {
         let class = class.as_type_ptr();
         let Some(allocate) = (*class).tp_alloc else {
@@ -235,8 +235,8 @@ pub fn list<'py, E: From<PyErr>>(
 }
 
 /// Makes a tuple of `width` objects, each made by `next`, which may run Python code. With `class`,
-/// makes an instance of it; it must be a subclass of tuple that Python code made. The GC does not
-/// track the tuple before it is full.
+/// makes an instance of that class, which must be a subclass of tuple that Python code made. The GC
+/// does not track the tuple before it is full.
 #[inline(always)]
 pub fn tuple<'py, E: From<PyErr>>(
     py: Python<'py>,
@@ -319,9 +319,9 @@ fn numbers<'py>(
     mut number: impl FnMut(usize) -> *mut ffi::PyObject,
 ) -> PyResult<Bound<'py, PyList>> {
     // SAFETY: `py` shows that the GIL is held. The list is new and has `count` empty items; each is
-    // set once to an owned reference, which the list takes over. The list is tracked already, but
-    // numbers are no objects of the GC, so making one runs neither Python code nor the GC. If one
-    // cannot be made, the list is freed with empty items, which its deallocation skips. Tests:
+    // set once to an owned reference, which the list takes over. The GC tracks the list already. It
+    // does not track numbers, so making one runs neither Python code nor the GC. If one cannot be
+    // made, the list is freed with empty items, which its deallocation skips. Tests:
     // property/test_both_ways_decode.py (test_arrays), property/test_hostile_results.py
     // (test_no_memory_for_many_rows). Benchmark: "decode: vector<float, 1536> to list".
     unsafe {

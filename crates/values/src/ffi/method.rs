@@ -35,7 +35,7 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     let class = py.get_type::<T>();
     let whole = class.getattr("serialize")?;
     let said = |name: &str| whole.getattr(name)?.extract::<String>();
-    // In the form that CPython splits into `__text_signature__` and `__doc__`.
+    // CPython splits text of this form into `__text_signature__` and `__doc__`.
     let doc = format!("serialize{}\n--\n\n{}", said("__text_signature__")?, said("__doc__")?);
     let doc = CString::new(doc).map_err(|_| pyo3::exceptions::PyValueError::new_err("a doc"))?;
     let function = ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: serialize::<T> };
@@ -45,7 +45,7 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
         ml_doc: doc.into_raw(),
     };
-    // Leaked: the method refers to it, and lives as long as the class.
+    // The definition is leaked, because the method refers to it and lives as long as the class.
     let definition = Box::into_raw(Box::new(definition));
     WHOLE.store(whole.into_ptr(), Ordering::Release);
     // SAFETY: `PyDescr_NewMethod` needs the GIL, which `py` shows is held, a class, and a
@@ -84,8 +84,8 @@ unsafe extern "C" fn serialize<T: Serializes>(
     let quick = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the GIL is held and `this` and the arguments are alive during the call, by the
         // `# Safety` section. `this` is a `T`, which the method descriptor has checked. An argument
-        // is read only below `count`. pyo3 does not count this call as one that holds the GIL, and
-        // would free a dropped `Py` later; no `Py` is dropped for a value that is taken. Tests:
+        // is read only below `count`. pyo3 does not count this call as one that holds the GIL, so
+        // it would free a dropped `Py` only later. No `Py` is dropped if the value is taken. Tests:
         // property/test_both_ways.py, unit/test_programme_serializers.py. Benchmark: "value: int".
         unsafe {
             let known = match (count, names.is_null()) {

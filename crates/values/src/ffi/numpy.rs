@@ -73,8 +73,8 @@ pub struct Row {
 }
 
 /// Probes the layout of arrays when the first vector is encoded after NumPy was imported. Calls
-/// NumPy, which runs Python code, so the caller must not use borrowed objects across the call;
-/// `given` is kept alive by its own reference.
+/// NumPy, which runs Python code. So the caller must not use borrowed objects across the call.
+/// `given` keeps its object alive by a reference.
 #[inline]
 pub fn learn(given: &Bound<'_, PyAny>) {
     if !TRIED.load(Ordering::Relaxed) {

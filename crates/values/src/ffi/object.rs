@@ -20,8 +20,8 @@ pub type Object = *mut ffi::PyObject;
 pub unsafe fn items<'a>(object: *mut ffi::PyObject) -> Option<&'a [*mut ffi::PyObject]> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Its class is
     // compared first, and an exact list or tuple has the layout that is read, which `probe_objects`
-    // has checked. The items of a list without any are not read, since their pointer may be null.
-    // Tests: unit/test_quick_paths.py (encode), property/test_both_ways.py. Benchmark:
+    // has checked. The items of an empty list are not read, because its pointer to them may be
+    // null. Tests: unit/test_quick_paths.py (encode), property/test_both_ways.py. Benchmark:
     // "value: list<int> of 100".
     unsafe {
         let class = (*object).ob_type;
@@ -69,9 +69,9 @@ pub unsafe fn float(object: *mut ffi::PyObject) -> Option<f64> {
 #[inline(always)]
 pub unsafe fn text<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is
-    // compared first. `PyUnicode_AsUTF8AndSize` runs no Python code unless it fails. What it
-    // returns belongs to the `str`, which keeps it until it is freed. Tests:
-    // property/test_both_ways.py, with lone surrogates too. Benchmark: "value: text".
+    // compared first. `PyUnicode_AsUTF8AndSize` runs no Python code unless it fails. The UTF-8
+    // belongs to the `str` and lives as long as the `str`. Tests: property/test_both_ways.py, with
+    // lone surrogates too. Benchmark: "value: text".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyUnicode_Type {
             return None;

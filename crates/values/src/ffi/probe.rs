@@ -8,8 +8,8 @@ use pyo3::types::{PyList, PyType};
 
 use super::quick_path::QuickPath;
 
-/// The environment variable `PATH:FAULT` that simulates a fault in one probe, so that tests can
-/// check that the probe notices it.
+/// The environment variable that simulates a fault in one probe, in the form `PATH:FAULT`. Tests
+/// use it to check that the probe notices the fault.
 const CORRUPTED: &str = "_TURBOCQL_TEST_PROBE";
 
 /// A fault of an object that was read or made.
@@ -103,8 +103,8 @@ pub fn made(
 /// Makes the GC track an object that it does not track, or the reverse.
 fn flip_tracking(object: &Bound<'_, PyAny>) {
     // SAFETY: `object` keeps the object alive and shows that the GIL is held. Both GC functions
-    // need an object with a GC head, which `Py_TPFLAGS_HAVE_GC` means, and `PyObject_GC_Track` one
-    // that is not tracked, as checked here. Tests: unit/test_quick_paths.py
+    // need an object with a GC head, as `Py_TPFLAGS_HAVE_GC` shows. `PyObject_GC_Track` needs an
+    // object that is not tracked. Both conditions are checked here. Tests: unit/test_quick_paths.py
     // (test_each_probe_notices_what_is_wrong).
     unsafe {
         if ffi::PyType_HasFeature(object.get_type_ptr(), ffi::Py_TPFLAGS_HAVE_GC) == 0 {

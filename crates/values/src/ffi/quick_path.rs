@@ -14,7 +14,8 @@ use pyo3::prelude::*;
 /// The minor versions of CPython 3 with which `make check-pythons` has tested every quick path.
 const TESTED: std::ops::RangeInclusive<u8> = 10..=15;
 
-/// The environment variable with another version for the interpreter, for tests of the safe path.
+/// The environment variable that makes turbocql take the interpreter for another version, for tests
+/// of the safe path.
 const OTHER_VERSION: &str = "_TURBOCQL_TEST_INTERPRETER";
 
 macro_rules! quick_paths {
@@ -97,9 +98,9 @@ impl QuickPath {
         STATES[self as usize].on.load(Ordering::Relaxed)
     }
 
-    /// Decides whether the quick path is on, and returns it, without regard to [`force_safe`].
-    /// `probe` runs if the interpreter is a tested one. It returns the reason if the path must be
-    /// off.
+    /// Decides whether the quick path is on. Returns the decision, without regard to
+    /// [`force_safe`]. `probe` runs if the interpreter is a tested one. It returns the reason if
+    /// the path must be off.
     ///
     /// # Errors
     /// Returns a MemoryError, or an exception that is not an `Exception`, such as

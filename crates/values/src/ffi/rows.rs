@@ -131,7 +131,7 @@ trait Rows {
     /// ended, that `column` is below its width and not set yet, that `value` is an owned reference,
     /// and that the GIL is held.
     unsafe fn put(&self, row: Object, column: usize, value: Object) -> bool;
-    /// Ends a row, all of whose values are set.
+    /// Ends a row after all its values were set.
     ///
     /// # Safety
     /// The caller must ensure that `row` comes from [`Rows::begin`] of this object, that all its

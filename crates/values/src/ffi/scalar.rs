@@ -63,7 +63,7 @@ pub unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held, for as long as the
-/// `Borrowed` is used. It must not run Python code meanwhile, which could free the object.
+/// `Borrowed` is used. The caller must not run Python code meanwhile, which could free the object.
 #[inline(always)]
 pub unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. Tests:
@@ -137,16 +137,17 @@ pub unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
     }
 }
 
-/// Milliseconds of an exact `datetime`; `None` where the dialect does not take it.
+/// Milliseconds of an exact `datetime`; `None` if the dialect does not take the value.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
 #[inline(always)]
 pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
-    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `given` is used
-    // only to compare the class and to read the fields of a `datetime`, in all dialects, which runs
-    // no Python code: its time zone is compared by address. Tests: property/test_both_ways.py
-    // (timestamp), accel/compare.py. Benchmark: "value: timestamp, datetime".
+    // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. In all dialects,
+    // `given` is used only to compare the class and to read the fields of a `datetime`. This runs
+    // no Python code, because the time zone is compared by address. Tests:
+    // property/test_both_ways.py (timestamp), accel/compare.py. Benchmark:
+    // "value: timestamp, datetime".
     let given = unsafe { borrowed(object) };
     let exact = given.cast_exact::<PyDateTime>().ok()?;
     D::milliseconds(&exact).map(i64::to_be_bytes)

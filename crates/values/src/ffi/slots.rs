@@ -23,8 +23,8 @@ pub static UUID: Slotted = Slotted::new();
 pub static IPV4_ADDRESS: Slotted = Slotted::new();
 pub static TIME: Slotted = Slotted::new();
 
-/// Finds the slots of each class. A class whose slots are not found is never read or made through
-/// them.
+/// Finds the slots of each class. If the slots of a class are not found, its instances are never
+/// read or made through slots.
 pub fn probe(py: Python<'_>) -> PyResult<()> {
     QuickPath::Uuids.decide(py, |py| {
         const NUMBER: u128 = 0xf81d_4fae_7dec_11d0_a765_00a0_c91e_6bf6;
@@ -141,12 +141,12 @@ impl Slotted {
         let (instance, mark) = (make::instance(class)?, py.get_type::<PyType>());
         for (name, offset) in names.iter().zip(&self.offsets) {
             make::set(&instance, &PyString::new(py, name), mark.as_any())?;
-            // SAFETY: `instance` is alive, and its class says that instances have `size` bytes:
-            // `tp_basicsize`, which `tp_alloc` has allocated and zeroed. They are aligned to words.
-            // Every word of them is initialized and a valid `usize`. `words` is not used after the
-            // attribute changes. The first two words are the head of every object, where no slot
-            // is. Tests: unit/test_quick_paths.py
-            // (test_what_somebody_has_put_in_the_place_of_a_class), scripts/memcheck.
+            // SAFETY: `instance` is alive and has `size` bytes, the `tp_basicsize` of its class,
+            // aligned to words. `tp_alloc` has allocated and zeroed them, so every word is
+            // initialized and a valid `usize`. `words` is not used after the attribute changes. The
+            // first two words are the head of every object, where no slot is. Tests:
+            // unit/test_quick_paths.py (test_what_somebody_has_put_in_the_place_of_a_class),
+            // scripts/memcheck.
             let words = unsafe {
                 std::slice::from_raw_parts(instance.as_ptr().cast::<usize>(), size / WORD)
             };
@@ -189,7 +189,7 @@ impl Slotted {
 
     /// Makes an instance with its slots filled. Returns null without an exception if the slots are
     /// not found, if one of the values is null, or if there is no memory. Takes over the references
-    /// in `values`: the instance owns them, or they are given up if null is returned.
+    /// in `values`: the instance owns them, or they are released if null is returned.
     ///
     /// The instance is not tracked by the GC. If its values can refer back to it, the caller must
     /// track it.
@@ -206,7 +206,7 @@ impl Slotted {
         // class is never freed (`find`). `tp_alloc` returns an instance with zeroed slots, of a
         // class that Python code made (`has_own_allocation`), and `find` has found the offsets.
         // Only the allocation may start a GC, and so run Python code; no reference to the instance
-        // exists then. `values` are owned, so they outlive that. Tests:
+        // exists then. `values` are owned, so they outlive the GC's run. Tests:
         // property/test_both_ways_decode.py (uuid, inet, time), property/test_hostile_results.py.
         // Benchmark: "page: 5000x10 to tuples".
         unsafe {
@@ -247,9 +247,10 @@ impl Slotted {
 
 /// A new reference to an object found in a slot.
 fn borrowed<'py>(py: Python<'py>, object: *mut ffi::PyObject) -> Bound<'py, PyAny> {
-    // SAFETY: `object` is not null or misread: `find` saw the attribute's object at this offset, so
-    // a slot of the live `expected` refers to it. `from_borrowed_ptr` fails on null before anything
-    // is read. `py` shows that the GIL is held. Tests: unit/test_quick_paths.py (uuids).
+    // SAFETY: `object` is alive: a slot of the live `expected` refers to it, because `find` saw the
+    // attribute's object at this offset. If `object` were null, `from_borrowed_ptr` would fail
+    // before it reads anything. `py` shows that the GIL is held. Tests: unit/test_quick_paths.py
+    // (uuids).
     unsafe { Bound::from_borrowed_ptr(py, object) }
 }
 

@@ -1,5 +1,6 @@
 //! Functions that CPython exports but does not promise. They are looked up when the module is
-//! loaded, because linking against them would make the import fail where one of them is gone.
+//! loaded. If turbocql were linked against them, its import would fail on an interpreter that lacks
+//! one.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -7,7 +8,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 unsafe extern "C" {
-    /// Of the C library: the address of a loaded symbol, or null.
+    /// A function of the C library. Returns the address of a loaded symbol, or null.
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
@@ -37,7 +38,7 @@ impl<F: Copy> Symbol<F> {
     /// Looks the function up. Returns the reason if there is none.
     pub fn look_up(&self) -> Option<String> {
         // SAFETY: `dlsym` needs a C string, which `CStr` is, and a valid handle: `DEFAULT` is the
-        // one for all that the process has loaded. Tests: unit/test_quick_paths.py (sets).
+        // handle for all that the process has loaded. Tests: unit/test_quick_paths.py (sets).
         let found = unsafe { dlsym(DEFAULT, self.name.as_ptr()) };
         self.address.store(found, Ordering::Relaxed);
         found.is_null().then(|| format!("the interpreter has no {}", self.name.to_string_lossy()))

@@ -133,7 +133,7 @@ fn narrow_all(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
         for (number, place) in wide.iter().zip(target.as_chunks_mut::<4>().0) {
             let single = *number as f32;
             good &= single.is_finite() | !number.is_finite();
-            // A signaling NaN goes to the safe path, which converts it as Python does.
+            // A signalling NaN goes to the safe path, which converts it as Python does.
             good &= !(KEEPS_SIGNALLING & number.is_nan());
             *place = single.to_be_bytes().map(MaybeUninit::new);
         }
@@ -190,8 +190,8 @@ pub unsafe fn put_bare<D: Dialect>(
         true
     }
     // SAFETY: the parts are alive and the GIL is held, by the `# Safety` section. Elements of
-    // vectors with a width are numbers, booleans, timestamps, UUIDs and vectors of these, which are
-    // encoded without running Python code in any dialect; so borrowed parts stay alive. Before
+    // vectors with a width are numbers, booleans, timestamps, UUIDs and vectors of these. In all
+    // dialects they are encoded without running Python code, so borrowed parts stay alive. Before
     // `set_len`, `room` has ensured the capacity and `put_singles` has written four bytes for each
     // of the parts. Tests: property/test_both_ways.py (test_random_values_alone_and_inside),
     // scripts/memcheck. Benchmark: "bind: (int, vector 1536), list".

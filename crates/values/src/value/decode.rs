@@ -30,7 +30,7 @@ use crate::traits::{Numeric, traits};
 pub struct Decoder<'py> {
     pub py: Python<'py>,
     choices: Choices,
-    /// The quick path; `None` where it is off.
+    /// The quick path; `None` if it is off.
     pub maker: Option<Maker>,
 }
 

@@ -247,7 +247,7 @@ fn encode_tuple(
     if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
 }
 
-/// The parts of a value, which may be at most `components`.
+/// The parts of a value. A value with more than `components` parts is refused.
 fn at_most<'py>(
     plan: &HostPlan,
     components: usize,

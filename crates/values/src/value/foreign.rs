@@ -22,7 +22,7 @@ pub fn is(value: &Bound<'_, PyAny>, class: &str) -> PyResult<bool> {
     class.map_or(Ok(false), |class| value.is_instance(&class))
 }
 
-/// An attribute of such a value.
+/// An attribute of a value whose class is in `cassandra.util`.
 pub fn part<'py, T>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,

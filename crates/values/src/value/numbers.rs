@@ -59,7 +59,8 @@ fn exact_int<'py>(
     let index = pyo3::intern!(value.py(), "__index__");
     match value.getattr_opt(index).map_err(|error| raised(plan, value, error))? {
         Some(index) if !value.is_instance_of::<pyo3::types::PyType>() => {
-            // An exception of `__index__` is never about the range: varints have none.
+            // An exception of `__index__` is never about the range, because the `int` may have any
+            // size.
             let number = index.call0().map_err(|error| {
                 if error.is_instance_of::<PyTypeError>(value.py()) {
                     mismatch(plan, expected, value)
@@ -90,7 +91,7 @@ fn put_int(number: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
         return Ok(());
     }
     let py = number.py();
-    // The methods of `int` are called, because a subclass may override them.
+    // The methods of `int` itself are called, because a subclass may override them.
     let int = py.get_type::<PyInt>();
     let bits: usize = int.call_method1(pyo3::intern!(py, "bit_length"), (number,))?.extract()?;
     let signed = PyDict::new(py);
@@ -178,7 +179,7 @@ pub fn encode_decimal(plan: &HostPlan, value: &Bound<'_, PyAny>, out: &mut Vec<u
     let (sign, digits, exponent) = parts;
     // The exponent of an infinity or a NaN is a letter.
     let Ok(exponent) = exponent.extract::<i64>() else {
-        // The method of `Decimal` is called, because a subclass may override it.
+        // `Decimal.__str__` itself is called, because a subclass may override it.
         let text = python::decimal(py)?.call_method1(pyo3::intern!(py, "__str__"), (value,))?;
         let text = cut(&text.to_string(), SHOWN);
         return Err(Failure::expected("decimal", "a finite decimal", text));

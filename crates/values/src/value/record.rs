@@ -5,8 +5,8 @@ use pyo3::types::{PyDict, PyFrozenSet, PyString, PyTuple};
 
 use crate::python;
 
-/// The column or field names of a record whose class turbocql made. Its attribute names can differ
-/// from them. `None` for other values.
+/// The column or field names of a record whose class turbocql made. The record's attribute names
+/// can differ from these. `None` for other values.
 pub fn fields_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyTuple>>> {
     let py = value.py();
     let Some(made_of) = value.get_type().getattr_opt(pyo3::intern!(py, "_turbocql_made_of"))?

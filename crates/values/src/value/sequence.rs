@@ -80,8 +80,8 @@ pub fn is_view_of_bytes(value: &Bound<'_, PyAny>) -> bool {
         })
 }
 
-/// At most `length` + 1 items of an iterable. The limit is there because an iterable that reports a
-/// wrong length may never end.
+/// At most `length` + 1 items of an iterable, because an iterable that reports a wrong length may
+/// never end.
 fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(iterable.py());
     for (i, part) in iterable.try_iter()?.take(length.saturating_add(1)).enumerate() {
@@ -141,7 +141,7 @@ fn parts<'py>(
     }
     let length = match value.len() {
         Ok(length) => length,
-        // Iterators and generators: they have no length until they are used up.
+        // Iterators and generators have no length.
         Err(error) if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) => {
             return Err(mismatch(plan, expected, value));
         }
@@ -167,7 +167,8 @@ pub fn is_frame(value: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// Whether the parts of a value have names as well as positions, as in a pandas Series or a row of
-/// a structured NumPy array. Such a row is ambiguous: it could be bound by name or by position.
+/// a structured NumPy array. Such a value is ambiguous as a row of bind values: it could be bound
+/// by name or by position.
 pub fn has_labels(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = value.py();
     if is_frame(value)? || value.hasattr(pyo3::intern!(py, "iloc"))? {

@@ -17,9 +17,9 @@ use crate::python;
 
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
-/// An integer attribute of an instance of a subclass. Its C fields are not used, because they can
-/// differ from its attributes: pandas has timestamps beyond Python's range of years, and NaT, which
-/// is no time.
+/// An integer attribute of an instance of a subclass of `date`, `time` or `datetime`. The
+/// instance's C fields are not read, because they can differ from its attributes: pandas has
+/// timestamps beyond Python's range of years, and NaT, which is not a time.
 fn attribute<T: TryFrom<i64>>(plan: &HostPlan, value: &Bound<'_, PyAny>, name: &str) -> Outcome<T> {
     let number = value.getattr(name).and_then(|number| number.extract::<i64>());
     let number = number.map_err(|error| unread_part(plan, value, error))?;
@@ -58,7 +58,7 @@ fn clock_by_attributes(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<i64
     Ok(seconds * 1_000_000_000 + i64::from(microsecond) * 1000)
 }
 
-/// Whether the value is taken as a raw number: an `int` or an object with `__index__`, but no
+/// Whether the value is taken as a raw number: an `int` or an object with `__index__`, but not a
 /// `bool`.
 fn is_integer(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if value.is_instance_of::<PyBool>() {

@@ -118,10 +118,12 @@ impl Numbers<'_, '_> {
 
 /// A number of a typed buffer.
 trait TypedNumber: Element + std::fmt::Debug {
-    /// Whether all numeric CQL types take this kind, so that only the range can be wrong.
+    /// Whether all numeric CQL types take numbers of this kind. Such a number is refused only
+    /// because of its range.
     const INTEGER: bool;
 
-    /// Appends the number as one of a CQL type. Returns false if that type cannot hold it.
+    /// Appends the number as a value of a CQL type. Returns false if the type cannot hold the
+    /// number.
     fn encode_as(self, numeric: Numeric, out: &mut Vec<u8>) -> bool;
 }
 

@@ -31,13 +31,13 @@ struct Entry {
 
 /// The body of a BATCH request: several statements, prepared or not, in one request.
 ///
-/// Immutable; threads may share it. Every argument is an attribute of the same name. Arguments that
-/// `QueryMessage` has too mean the same.
+/// Immutable; threads may share it. Every argument is an attribute of the same name. Arguments of
+/// the same name mean the same as in `QueryMessage`.
 ///
 /// Shapes: `statements` is a sequence of pairs `(statement, values)`; a statement alone has no
 ///     values. A statement is a `str` of CQL text, or the `bytes` of a prepared statement's id.
 ///     `values` are by position, as `QueryMessage` takes them. There are no more than 65,535
-///     statements, and no more than 65,535 values of each. `kind` is `logged`, `unlogged` or
+///     statements, and no more than 65,535 values per statement. `kind` is `logged`, `unlogged` or
 ///     `counter`. Values by name are refused: the protocol's form for them in batches does not work
 ///     (CASSANDRA-10246).
 ///
@@ -97,7 +97,7 @@ impl BatchMessage {
                 let text = take(statement, index, &mut values)?;
                 entries.push(Entry { text, end: values.len() });
                 if index == 0 {
-                    // The statements of a batch mostly have as many values as the first one.
+                    // The other statements of a batch mostly have as many values as the first.
                     values.reserve((values.len() * count).min(LIKELY_VALUES));
                 }
                 Ok(())
@@ -219,7 +219,8 @@ fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyRe
     };
     let pair = match given.cast_exact::<PyTuple>() {
         Ok(pair) => pair.clone(),
-        // The items that a subclass's instance really holds, whatever its methods return.
+        // For an instance of a subclass, these are the items that it holds, whatever its methods
+        // return.
         Err(_) => match (given.cast::<PyTuple>(), given.cast::<PyList>()) {
             (Ok(tuple), _) if tuple.len() == 2 => PyTuple::new(given.py(), tuple.iter())?,
             (_, Ok(list)) if list.len() == 2 => {

@@ -129,7 +129,7 @@ impl Ending {
 #[derive(Clone, Copy)]
 pub struct Level(pub Consistency);
 
-/// A consistency level for the serial phase. Python reads it as a member of the same enum.
+/// A consistency level for the serial phase. Python reads it as a member of `turbocql.Consistency`.
 #[derive(Clone, Copy)]
 pub struct SerialLevel(pub SerialConsistency);
 

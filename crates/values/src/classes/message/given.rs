@@ -1,5 +1,5 @@
-//! Checks the arguments of messages and keeps them as immutable objects: exact `bytes` and `str`,
-//! shared with the caller if the argument is one already.
+//! Checks the arguments of messages and keeps them as immutable objects: exact `bytes` and `str`.
+//! An argument that is one of these already is shared with the caller.
 
 use std::fmt;
 
@@ -140,7 +140,8 @@ pub fn version(given: &Bound<'_, PyAny>) -> PyResult<Version> {
 /// Copies the bytes of a bytes-like object to an exact `bytes`; `None` for other objects.
 pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = given.py();
-    // These are the bytes of a subclass's instance too, whatever its methods return.
+    // For an instance of a subclass too, these are the bytes that it holds, whatever its methods
+    // return.
     if let Ok(bytes) = given.cast::<PyBytes>() {
         let data = bytes.as_bytes();
         let copy = PyBytes::new_with(py, data.len(), |target| {
