@@ -158,8 +158,9 @@ class Config:
     """Threads of the network engine. One is right for most programs."""
     pickle_secrets: bool = False
     """Whether a pickle of these settings contains their secrets, in clear text. The secrets are the
-    password, a private key that is not a file name, and an authenticator that cannot be pickled by
-    the name of a function or class alone. If false, settings with a secret cannot be pickled."""
+    password, a private key that is not a file name, and an authenticator. An authenticator that can
+    be pickled by the name of a function or class alone is not a secret. If `pickle_secrets` is
+    false, settings with a secret cannot be pickled."""
 
     def __post_init__(self) -> None:
         _conceal(self, "password")

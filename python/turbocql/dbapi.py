@@ -349,7 +349,7 @@ class Connection:
     def __init__(self, session: _session.Session) -> None:
         if not isinstance(session, _session.Session):
             got = type(session).__name__
-            raise ProgrammingError(f"a Connection takes a turbocql.Session, got {got}")
+            raise ProgrammingError(f"a connection is around a turbocql.Session, got {got}")
         self._session = session
 
     @property

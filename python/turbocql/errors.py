@@ -99,8 +99,8 @@ class RangeError(EncodeError, OverflowError):
     """A number, date, time or duration beyond the range of its CQL type. Nothing was sent.
 
     Examples are `2**31` for an `int`, `1e39` for a `float`, and a `decimal` whose exponent takes
-    more than 32 bits, at any place in a value. Also raised for a number that does not fit its field
-    in a message of the protocol.
+    more than 32 bits. They may be at any place in a value. Also raised for a number that does not
+    fit its field in a message of the protocol.
     """
 
 
@@ -111,8 +111,8 @@ class DecodeError(CodecError):
 class ConnectError(Error, ConnectionError):
     """No session could be opened; the message says what each contact point answered.
 
-    When a server answered with an error, or with bytes that cannot be decoded, the `__cause__` is
-    that exception, such as an `InvalidQuery` when there is no such keyspace.
+    When a server answered with an error, or with bytes that cannot be decoded, the exception for it
+    is the `__cause__`. For example, it is an `InvalidQuery` when there is no such keyspace.
     """
 
 

@@ -104,10 +104,10 @@ class Tls:
     [`Secret`][turbocql.security.Secret], and so does a `str`, which may be a key by mistake. A
     `pathlib.Path` is not changed."""
     verify: bool | Literal["authority"] = True
-    """`True`: a node's certificate must come from a trusted authority and be valid for the node's
-    IP address, for the host name of a contact point, or for one of `names`. Any of these is
-    enough, because nodes announce each other by address only. `"authority"`: the certificate must
-    come from a trusted authority, but its names are not checked. `False`: any certificate is
+    """`True`: a node's certificate must come from a trusted authority. It must also be valid for
+    the node's IP address, for the host name of a contact point, or for one of `names`. Any of these
+    is enough, because nodes announce each other by address only. `"authority"`: the certificate
+    must come from a trusted authority, but its names are not checked. `False`: any certificate is
     accepted, which does not protect against an attacker who can answer in the node's place."""
     names: Sequence[str] = ()
     """Host names, besides those of the contact points, that a node's certificate may be valid

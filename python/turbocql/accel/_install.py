@@ -190,7 +190,7 @@ def _switch_off() -> None:
         driver.plans.forget()
 
 
-_REPLACED = "replaced by other code later; the replacement stays"
+_REPLACED = "replaced by somebody after us, and left so"
 
 
 def _is_loaded(name: str) -> bool:

@@ -143,8 +143,8 @@ class Plans:
         entries: list[Entry] = []
         reader = self.readers.reader(cls, None, entries)
         if reader is not None and not reader.is_native:
-            # The reader calls `deserialize` of the class, which would call the reader:
-            # endless recursion.
+            # Such a reader calls `deserialize` of the class, which calls the reader again: endless
+            # recursion.
             reader = None
         return self._make(cls, reader, entries)
 
