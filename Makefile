@@ -19,7 +19,7 @@ RIVALS := scylla-driver cassandra-driver acsylla scyllapy
 DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate test check check-all check-pythons proof build wheels bench instructions jars format format-check lint types docs rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate test check check-all check-builds check-pythons proof build wheels bench instructions jars format format-check lint types docs rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -59,11 +59,14 @@ proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars ## the co
 
 build: $(BIN)/.built ## compile the native core, optimized, into .venv
 
-wheels: $(BIN)/.dev ## the sdist and a wheel per CPython 3.10 to 3.15 into dist/, each installed and tried; WHEELS_PYTHONS="python3.12" for some
+wheels: $(BIN)/.dev build/edits ## the sdist and a wheel per CPython 3.10 to 3.15 into dist/, each installed and tried; WHEELS_PYTHONS="python3.12" for some
 	$(BIN)/python scripts/wheels
 
 check-pythons: prerequisites ## builds for each CPython 3.10 to 3.15 and runs the tests there; PYTHONS="python3.14", TEST_GROUPS="unit accel", WAYS="quick" for some; hours
 	$(PYTHON) scripts/check-pythons
+
+check-builds: prerequisites ## builds from a clean clone as users do, with and without the edits of the engine; twenty minutes
+	$(PYTHON) scripts/check-builds
 
 format: $(BIN)/.dev ## rewrite all sources in the project's format
 	cargo fmt --all
@@ -74,7 +77,7 @@ format-check: $(BIN)/.dev
 	cargo fmt --all --check
 	$(BIN)/ruff format --check .
 
-lint: $(BIN)/.dev ## clippy and ruff, warnings are errors
+lint: $(BIN)/.dev build/edits ## clippy and ruff, warnings are errors
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check .
 
@@ -89,7 +92,7 @@ docs: $(BIN)/.built .venv-docs/.installed ## the documentation site into build/s
 	$(BIN)/python scripts/site/native_docs.py > build/native_docs.json
 	.venv-docs/bin/python -m mkdocs build --strict
 
-rust-test: prerequisites
+rust-test: build/edits | prerequisites
 	cargo test --locked --package turbocql-codec --package turbocql-engine
 
 python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars
@@ -107,7 +110,7 @@ bench: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(RIV
 	$(BIN)/python bench/run.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
 # The engine without Python, the floor of requests to a server.
-target/release/examples/pure_engine: $(RUST_SOURCES)
+target/release/examples/pure_engine: $(RUST_SOURCES) build/edits
 	cargo build --release --locked --package turbocql-engine --example pure_engine
 	@touch $@
 
@@ -117,7 +120,12 @@ instructions: $(BIN)/.built ## the codec's instructions per call beside those re
 clean: ## remove everything that was built
 	rm -rf target build dist .venv .venv-*
 
-.PHONY: prerequisites
+# The engine's crates, edited: see edits/README.md. The recipe runs each time, and the file changes
+# only if what is built changes. CRATE_EDITS=off builds without edits.
+build/edits: FORCE | prerequisites
+	@$(PYTHON) scripts/edited_crates.py
+
+.PHONY: prerequisites FORCE
 prerequisites:
 	@scripts/prerequisites $(PYTHON)
 
@@ -132,7 +140,7 @@ $(BIN)/.demo: requirements/demo.txt $(BIN)/.dev | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-$(BIN)/.built: $(RUST_SOURCES) pyproject.toml $(BIN)/.dev
+$(BIN)/.built: $(RUST_SOURCES) build/edits pyproject.toml $(BIN)/.dev
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked
 	@touch $@
 

@@ -121,6 +121,8 @@ mod _core {
     #[pymodule_export]
     const ENGINE_VERSION: &str = turbocql_engine::ENGINE_VERSION;
     #[pymodule_export]
+    const ENGINE_EDITS: &str = turbocql_engine::ENGINE_EDITS;
+    #[pymodule_export]
     const TLS_BACKEND: &str = turbocql_engine::TLS_BACKEND;
     /// The build profile: `debug` or `release`. Wheels are built with `release`.
     #[pymodule_export]

@@ -1,4 +1,7 @@
-//! What the targets call. The code is with the codec's tests, which run the kept corpus through it.
+//! What the targets call. The code for the codec is with its tests, which run the kept corpus
+//! through it.
+
+pub mod engine;
 
 #[path = "../../crates/codec/tests/support/fuzz_entry.rs"]
 pub mod fuzz_entry;

@@ -20,6 +20,7 @@ from .types import UnsetType
 ALLOCATOR: str
 BUILD_PROFILE: str
 ENGINE_VERSION: str
+ENGINE_EDITS: str
 TLS_BACKEND: str
 VERSION: str
 

@@ -110,6 +110,9 @@ class Diagnosis:
     `arrays` and `handles` are probed at first use, and are reported as on until then."""
     engine: str
     """The name and version of the network engine."""
+    engine_edits: tuple[str, ...]
+    """The edits of the network engine that this build has; empty for a build without them. The
+    folder `edits` of the sources describes each."""
     tls_backend: str
     """The TLS library."""
     compressions: tuple[str, ...]
@@ -173,6 +176,7 @@ def steps(session: Face | None, asynchronous: bool) -> Steps:
         core_allocator=_core.ALLOCATOR,
         quick_paths=tuple(QuickPath(*path) for path in _core.quick_paths()),
         engine=f"scylla {_core.ENGINE_VERSION}",
+        engine_edits=tuple(filter(None, _core.ENGINE_EDITS.split(","))),
         tls_backend=_core.TLS_BACKEND,
         compressions=_compressions(),
         python=f"{sys.implementation.name} {sys.version.split()[0]}",
@@ -380,6 +384,7 @@ def _about(of: Diagnosis) -> list[tuple[str, str]]:
         ("native core", core),
         ("quick paths", _quick(of.quick_paths)),
         ("engine", of.engine or "unknown"),
+        ("engine edits", ", ".join(of.engine_edits) or "none: its weak points are there"),
         ("TLS", of.tls_backend or "none"),
         ("compressions", ", ".join(of.compressions)),
         ("Python", f"{of.python}, {of.python_build}"),

@@ -138,11 +138,14 @@ class Config:
     """Whether to use ScyllaDB's port on which clients choose the shard. It does not work through a
     proxy that changes source ports."""
     keepalive_interval_s: float = 10.0
-    """Seconds between two keepalive requests on an idle connection."""
+    """Seconds without a received byte after which a keepalive request is sent on a connection."""
     keepalive_timeout_s: float = 10.0
-    """A connection is closed when a keepalive request gets no answer within this many seconds."""
+    """A connection is closed when no byte arrives within this many seconds of a keepalive request."""
     tcp_keepalive_s: float | None = None
     """Seconds between the operating system's own TCP keepalive probes; `None` for no probes."""
+    max_frame_bytes: int = 256 * 1024 * 1024
+    """The maximum length in bytes of a frame that a server sends, as it arrives and once
+    decompressed. A longer one ends its connection. Servers have the same default for requests."""
     local_address: str | None = None
     """The local IP address of the connections."""
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -210,6 +213,7 @@ class Config:
         check_int("page_size", self.page_size, 1, 2**31 - 1)
         check_int("prepared_cache_size", self.prepared_cache_size, 1, 2**31 - 1)
         check_int("io_threads", self.io_threads, 1, 256)
+        check_int("max_frame_bytes", self.max_frame_bytes, 65_536, 2**31 - 1)
 
     def _check_policies(self) -> None:
         _check_retry(self.retry)
@@ -405,6 +409,7 @@ class Config:
             "keepalive_interval_s": min(self.keepalive_interval_s, 1e9),
             "keepalive_timeout_s": min(self.keepalive_timeout_s, 1e9),
             "tcp_keepalive_s": self.tcp_keepalive_s and min(self.tcp_keepalive_s, 32_000.0),
+            "max_frame_bytes": self.max_frame_bytes,
             "local_address": self.local_address and address("", self.local_address)[0],
             "addresses": [
                 (address("addresses", told), address("addresses", reached))
@@ -453,6 +458,7 @@ class Settings(TypedDict, total=False):
     keepalive_interval_s: float
     keepalive_timeout_s: float
     tcp_keepalive_s: float | None
+    max_frame_bytes: int
     local_address: str | None
     addresses: Mapping[str, str]
     client_timestamps: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -216,3 +217,25 @@ def test_the_nearest(cassandra_three: Cassandra, keyspace: str) -> None:
             assert rows[0].label == "at 0"
         with pytest.raises(errors.EncodeError, match="expected 2 elements"):
             session.execute(nearest, ([0.0], [0.0]))
+
+
+def test_prepares_beside_a_hung_node(cassandra_three: Cassandra) -> None:
+    """One good answer is enough, and a statement that a node has not prepared is prepared later."""
+    nodes, points = cassandra_three.nodes, cassandra_three.contact_points
+    with turbocql.connect(points) as session:
+        slowest = 0.0
+        with paused(nodes[1]):
+            for number in range(40):
+                began = time.monotonic()
+                session.prepare(f"SELECT release_version AS v{number} FROM system.local")
+                slowest = max(slowest, time.monotonic() - began)
+            began = time.monotonic()
+            with pytest.raises(turbocql.errors.InvalidQuery):
+                session.prepare("SELECT nothing FROM system.local")
+            refused = time.monotonic() - began
+        assert slowest < 1
+        assert refused < 5
+        for number in range(40):
+            text = f"SELECT release_version AS v{number} FROM system.local"
+            for _ in range(4):
+                assert session.execute(session.prepare(text)).one()

@@ -96,6 +96,7 @@ def test_contact_points_that_cannot_be(points: Any) -> None:
         ("keepalive_timeout_s", [1e-10, 0.0009]),
         ("schema_agreement_timeout_s", [1e-10, 0.0009]),
         ("io_threads", [0, 257, 1.0, None]),
+        ("max_frame_bytes", [0, 65_535, 2**31, 1e9, None]),
     ],
 )
 def test_values_that_cannot_be_are_refused_by_name(name: str, values: list[Any]) -> None:

@@ -46,13 +46,18 @@ pub struct Config {
     pub pool: Option<Pool>,
     /// Whether connections may use the port at which ScyllaDB lets the client choose the shard.
     pub shard_aware_port: bool,
-    /// The time between keepalive requests; `None` for the ScyllaDB driver's default.
+    /// How long a connection may be silent before a keepalive request is sent; `None` for the
+    /// ScyllaDB driver's default. In a build without the edits of the driver's crates, the time
+    /// between keepalive requests.
     pub keepalive_interval: Option<Duration>,
-    /// How long a keepalive request may remain without an answer before the connection is given up;
-    /// `None` for the ScyllaDB driver's default.
+    /// How long a connection may stay silent after a keepalive request before it is closed; `None`
+    /// for the ScyllaDB driver's default.
     pub keepalive_timeout: Option<Duration>,
     /// The time between the operating system's TCP keepalive probes; `None` for no probes.
     pub tcp_keepalive: Option<Duration>,
+    /// The maximum length of a frame's body, as it arrives and once decompressed. A longer one ends
+    /// its connection. Has no effect in a build without the edits of the driver's crates.
+    pub max_frame_bytes: usize,
     /// The local address of connections.
     pub local_address: Option<IpAddr>,
     /// The addresses that nodes announce, each with the address at which the node is reached. A
@@ -89,6 +94,7 @@ impl Default for Config {
             keepalive_interval: None,
             keepalive_timeout: None,
             tcp_keepalive: None,
+            max_frame_bytes: 256 << 20,
             local_address: None,
             addresses: Vec::new(),
             client_timestamps: false,

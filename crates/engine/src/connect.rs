@@ -200,6 +200,10 @@ fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
     if let Some(interval) = config.tcp_keepalive {
         builder = builder.tcp_keepalive_interval(interval);
     }
+    #[cfg(edited_crates)]
+    {
+        builder.config.max_frame_bytes = config.max_frame_bytes;
+    }
     if config.client_timestamps {
         builder = builder.timestamp_generator(Arc::new(MonotonicTimestampGenerator::new()));
     }

@@ -29,6 +29,9 @@ pub mod tls;
 
 /// The version of the crate `scylla`.
 pub const ENGINE_VERSION: &str = "1.9.0";
+
+/// The names of the edits of its crates that this build has, with commas between; empty if none.
+pub const ENGINE_EDITS: &str = env!("ENGINE_EDITS");
 /// The library that encrypts connections.
 pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
 

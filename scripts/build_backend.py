@@ -1,0 +1,67 @@
+"""The build backend of PEP 517: maturin's, with the crates edited before anything is compiled.
+
+In a checkout and in an unpacked sdist alike. See edits/README.md.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import edited_crates
+import maturin
+from maturin import (
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+
+def build_wheel(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Builds a wheel; the name of its file."""
+    edit()
+    built: str = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
+    return built
+
+
+def build_editable(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Builds a wheel that refers to this folder; the name of its file."""
+    edit()
+    built: str = maturin.build_editable(wheel_directory, config_settings, metadata_directory)
+    return built
+
+
+def edit() -> None:
+    """Edits the crates, unless the environment has `CRATE_EDITS=off`.
+
+    Raises: SystemExit, if an edit does not fit.
+    """
+    if os.environ.get("CRATE_EDITS") == "off":
+        print(edited_crates.remove())
+        return
+    try:
+        print(edited_crates.apply())
+    except edited_crates.Unfit as error:
+        raise SystemExit(f"turbocql: {error}\nCRATE_EDITS=off builds without edits") from None

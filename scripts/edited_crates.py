@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Makes edited copies of crates, and has cargo build with them.
+
+Each file `edits/*.md` changes one crate; edits/README.md describes the form. The sources of a crate
+come from cargo's registry and are copied to `build/crates`. Then `.cargo/config.toml`, which git
+ignores, names the copies in `paths`: cargo takes them in place of the registry's, and Cargo.lock
+stays as it is. An edit that does not fit the sources is an error.
+
+    scripts/edited_crates.py                      make the copies and the configuration
+    CRATE_EDITS=off scripts/edited_crates.py      build without edits from here on
+
+It also writes `build/edits`, whose time changes only if what is built changes, for make. Needs
+cargo. Uses the standard library alone, because a build of the sdist runs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+EDITS = ROOT / "edits"
+COPIES = ROOT / "build" / "crates"
+CONFIG = ROOT / ".cargo" / "config.toml"
+STAMP = ROOT / "build" / "edits"
+OWN = "# Written by scripts/edited_crates.py.\n"
+"""The first line of the configuration. One without it was written by someone else."""
+CONFIGURATION = f"""{OWN}paths = {{paths}}
+
+[env]
+CRATE_EDITS_MADE = "{{names}}"
+"""
+
+CRATE = re.compile(r"^Crate: `(\S+) (\S+)`$", re.MULTILINE)
+FILE = re.compile(r"^## `(\S+)`\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+CHANGE = re.compile(r"^Stands:\n+```rust\n(.*?)^```\n+Becomes:\n+```rust\n(.*?)^```\n", re.M | re.S)
+
+
+class Unfit(Exception):
+    """An edit cannot be applied."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One file of `edits`."""
+
+    name: str
+    crate: str
+    version: str
+    changes: tuple[tuple[str, str, str], ...]
+    """File of the crate, the text that stands there exactly once, and the text that replaces it."""
+
+
+def edits() -> list[Edit]:
+    """All edits, by name.
+
+    Raises: Unfit, for a file that does not have the form.
+    """
+    found = []
+    for path in sorted(EDITS.glob("*.md")):
+        if path.name == "README.md":
+            continue
+        text = path.read_text(encoding="utf-8")
+        crate = CRATE.search(text)
+        changes = tuple(
+            (file, old, new)
+            for file, body in FILE.findall(text)
+            for old, new in CHANGE.findall(body)
+        )
+        if crate is None or not changes or text.count("\nStands:\n") != len(changes):
+            raise Unfit(f"edits/{path.name} does not have the form of edits/README.md")
+        found.append(Edit(path.stem, crate[1], crate[2], changes))
+    return found
+
+
+def sources() -> dict[str, tuple[str, Path]]:
+    """The version and the folder of each crate that the workspace is built from.
+
+    Raises: Unfit, if cargo fails.
+    """
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path"]
+    # Cargo reads its configuration from the current folder upwards. From an empty one it does not
+    # find that of this checkout, and so it names the registry's sources.
+    with tempfile.TemporaryDirectory() as elsewhere:
+        try:
+            done = subprocess.run(
+                [*command, str(ROOT / "Cargo.toml")],
+                cwd=elsewhere,
+                capture_output=True,
+                text=True,
+            )
+        except FileNotFoundError:
+            raise Unfit("cargo was not found: install Rust, from https://rustup.rs") from None
+    if done.returncode:
+        raise Unfit(f"cargo cannot tell where the crates' sources are:\n{done.stderr.strip()}")
+    packages = json.loads(done.stdout)["packages"]
+    return {one["name"]: (one["version"], Path(one["manifest_path"]).parent) for one in packages}
+
+
+def edited(source: Path, wanted: list[Edit]) -> dict[str, str]:
+    """The files that change, with their new text.
+
+    Raises: Unfit, if the text that an edit replaces does not stand in its file exactly once.
+    """
+    texts: dict[str, str] = {}
+    for edit in wanted:
+        for file, old, new in edit.changes:
+            if file not in texts:
+                path = source / file
+                if not path.is_file():
+                    raise Unfit(f"edits/{edit.name}.md: {source.name} has no file {file}")
+                texts[file] = path.read_text(encoding="utf-8")
+            count = texts[file].count(old)
+            if count != 1:
+                first = old.strip().splitlines()[0]
+                raise Unfit(
+                    f"edits/{edit.name}.md: expected this text once in {source.name}/{file}, found"
+                    f" it {count} times: {first}"
+                )
+            texts[file] = texts[file].replace(old, new)
+    return texts
+
+
+def write(path: Path, content: bytes) -> None:
+    """Writes a file. One that is right already keeps its time, so that nothing is built again."""
+    if not path.is_file() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def copy(source: Path, target: Path, changed: dict[str, str]) -> None:
+    """Copies a crate with its changed files, and removes files that it does not have."""
+    kept = set()
+    for path in sorted(source.rglob("*")):
+        if path.is_dir() or path.name.startswith(".cargo"):
+            continue
+        name = path.relative_to(source).as_posix()
+        kept.add(name)
+        new = changed[name].encode() if name in changed else path.read_bytes()
+        write(target / name, new)
+    for path in target.rglob("*"):
+        if path.is_file() and path.relative_to(target).as_posix() not in kept:
+            path.unlink()
+
+
+def apply() -> str:
+    """Makes the copies and the configuration; says what was done.
+
+    Raises: Unfit, if an edit cannot be applied.
+    """
+    expect_own()
+    by_crate: dict[str, list[Edit]] = {}
+    for edit in edits():
+        by_crate.setdefault(edit.crate, []).append(edit)
+    known = sources()
+    for crate, wanted in by_crate.items():
+        version, source = known.get(crate, ("none", Path()))
+        for edit in wanted:
+            if edit.version != version:
+                raise Unfit(
+                    f"edits/{edit.name}.md is for {crate} {edit.version}, and Cargo.lock has"
+                    f" {version}: see whether the edit is still needed, and whether it fits"
+                )
+        copy(source, COPIES / crate, edited(source, wanted))
+    if COPIES.is_dir():
+        for left in COPIES.iterdir():
+            if left.name not in by_crate:
+                shutil.rmtree(left)
+    paths = [(COPIES / crate).relative_to(ROOT).as_posix() for crate in sorted(by_crate)]
+    names = sorted(edit.name for wanted in by_crate.values() for edit in wanted)
+    write(CONFIG, CONFIGURATION.format(paths=json.dumps(paths), names=",".join(names)).encode())
+    write(STAMP, hashlib.sha256(repr(edits()).encode()).hexdigest().encode())
+    return f"{len(names)} edits of {' and '.join(sorted(by_crate))}"
+
+
+def remove() -> str:
+    """Removes the configuration; says what was done."""
+    expect_own()
+    CONFIG.unlink(missing_ok=True)
+    write(STAMP, b"none")
+    return "crates without edits"
+
+
+def expect_own() -> None:
+    """Raises `Unfit` for a configuration that this script has not written."""
+    if CONFIG.is_file() and not CONFIG.read_text(encoding="utf-8").startswith(OWN):
+        raise Unfit(f"{CONFIG} is not from this script: move it elsewhere, for example to ~/.cargo")
+
+
+def main() -> int:
+    """Does what the command line says; the exit status."""
+    off = os.environ.get("CRATE_EDITS") == "off"
+    try:
+        print(remove() if off else apply())
+    except Unfit as error:
+        print(f"edited_crates.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

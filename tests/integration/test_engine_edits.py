@@ -1,0 +1,127 @@
+"""What the edits of the network engine mend: prepares beside a hung node are in test_cluster.py,
+hostile servers in test_hostile_servers.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from tests.support.liar import Answer, Liar
+from tests.support.loops import Loop
+from tests.support.nodes import paused
+
+import turbocql
+import turbocql.aio
+from turbocql import errors
+from turbocql.testing import Cassandra
+
+MB = 1_000_000
+SELECT = "SELECT key FROM system.local WHERE key = ?"
+
+
+@pytest.fixture(scope="module")
+def table(cassandra: Cassandra) -> str:
+    """A table of blobs."""
+    with turbocql.connect(cassandra.contact_points) as session:
+        session.execute(
+            "CREATE KEYSPACE engine_edits WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.execute("CREATE TABLE engine_edits.t (k int PRIMARY KEY, v blob)")
+    return "engine_edits.t"
+
+
+def test_a_connection_that_is_receiving_is_not_closed(cassandra: Cassandra, table: str) -> None:
+    """A page of 8 MB over 2 MB a second, where silence of 1 s closes a connection."""
+    with turbocql.connect(cassandra.contact_points) as session:
+        for k in range(8):
+            session.execute(f"INSERT INTO {table} (k, v) VALUES (?, ?)", (k, b"x" * MB))
+    with (
+        Liar(cassandra.contact_points[0], Answer.frame, bytes_per_s=2 * MB) as slow,
+        turbocql.connect(
+            slow.contact_point,
+            keepalive_interval_s=0.5,
+            keepalive_timeout_s=0.5,
+            retry="fallthrough",
+        ) as session,
+    ):
+        began = time.monotonic()
+        rows = session.execute(f"SELECT v FROM {table}", timeout_s=60).all()
+        assert time.monotonic() - began > 3, "it was not slow"
+        assert len(rows) == 8
+
+
+def test_a_connection_that_is_sending_is_not_closed(cassandra: Cassandra, table: str) -> None:
+    """8 rows of 1 MB at once over 2 MB a second."""
+    with (
+        Liar(cassandra.contact_points[0], Answer.frame, bytes_per_s=2 * MB) as slow,
+        turbocql.connect(
+            slow.contact_point, keepalive_interval_s=1, keepalive_timeout_s=1, retry="fallthrough"
+        ) as session,
+    ):
+        insert = session.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")
+        rows = [(100 + k, b"x" * MB) for k in range(8)]
+        session.execute_many(insert, rows)
+
+
+def test_a_silent_connection_is_closed(cassandra: Cassandra) -> None:
+    """The server takes requests and answers nothing."""
+    silent = False
+
+    def change(answer: Answer) -> bytes:
+        return b"" if silent else answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as mute,
+        turbocql.connect(
+            mute.contact_point,
+            keepalive_interval_s=0.5,
+            keepalive_timeout_s=0.5,
+            retry="fallthrough",
+        ) as session,
+    ):
+        assert session.execute("SELECT key FROM system.local").one()
+        silent = True
+        began = time.monotonic()
+        with pytest.raises(errors.ConnectionLost):
+            session.execute("SELECT key FROM system.local", timeout_s=20)
+        assert time.monotonic() - began < 10
+
+
+async def test_abandoned_requests_harm_no_others(loop: Loop, cassandra: Cassandra) -> None:
+    """1,500 reads are abandoned while a node pauses for 2.5 s; 100 writes have time."""
+    async with turbocql.aio.connect(cassandra.contact_points, retry="fallthrough") as session:
+        read = await session.prepare(SELECT)
+        written = "UPDATE engine_edits.t SET v = 0x00 WHERE k = ?"
+        write = await session.prepare(written)
+
+        async def abandoned() -> None:
+            with pytest.raises(errors.RequestTimeout):
+                await session.execute(read, ("local",), timeout_s=0.5)
+
+        with paused(cassandra.nodes[0]):
+            writes = [
+                asyncio.create_task(session.execute(write, (k,), timeout_s=30)) for k in range(100)
+            ]
+            await asyncio.gather(*(abandoned() for _ in range(1_500)))
+            await asyncio.sleep(2)
+        await asyncio.gather(*writes)
+        reads = [session.execute(read, ("local",)) for _ in range(100)]
+        assert all(rows.one() for rows in await asyncio.gather(*reads))
+
+
+async def test_more_requests_at_once_than_streams(loop: Loop, cassandra: Cassandra) -> None:
+    """A connection has 32,768 streams."""
+    async with turbocql.aio.connect(cassandra.contact_points) as session:
+        read = await session.prepare(SELECT)
+        calls = [session.execute(read, ("local",), timeout_s=120) for _ in range(100_000)]
+        answers = await asyncio.gather(*calls)
+        assert all(rows.one() for rows in answers)
+
+
+def test_the_diagnosis_names_the_edits() -> None:
+    edits = turbocql.diagnosis().engine_edits
+    assert {"keepalive", "prepare", "custom-types"} <= set(edits)
+    assert ", ".join(edits) in " ".join(str(turbocql.diagnosis()).split())

@@ -1,0 +1,421 @@
+"""Servers that lie: each conversation ends in an error, in bounded memory and time, and the session
+works again when the server does.
+"""
+
+from __future__ import annotations
+
+import resource
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from random import Random
+from typing import Any, Literal
+
+import pytest
+from tests.support.liar import ERROR, EVENT, PREPARE, QUERY, RESULT, SUPPORTED, Answer, Liar
+from tests.support.nodes import eventually
+
+import turbocql
+from turbocql import errors
+from turbocql.testing import Cassandra
+
+GIB = 1 << 30
+MARK = "SELECT release_version FROM system.local"
+ROWS, PREPARED, SCHEMA_CHANGE = 2, 4, 5
+GLOBAL_TABLE = 1
+
+Lie = Callable[[Answer], bytes]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def edited() -> None:
+    """Without the edits, most of these tests would hang or crash the interpreter."""
+    assert turbocql.diagnosis().engine_edits, "the core was built without the edits of its engine"
+
+
+@pytest.fixture
+def bounded() -> Iterator[None]:
+    """Fails if the process needs much more memory than before."""
+    before = peak()
+    yield
+    assert peak() - before < GIB, "memory is not bounded"
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def string(text: str | bytes) -> bytes:
+    data = text if isinstance(text, bytes) else text.encode()
+    return struct.pack(">H", len(data)) + data
+
+
+def rows(column_type: bytes, *, columns: int = 1, count: int = 1, cells: bytes = b"") -> bytes:
+    """The body of a RESULT whose columns have this type."""
+    table = string("ks") + string("t")
+    described = (string("c") + column_type) * min(columns, 1)
+    head = struct.pack(">iii", ROWS, GLOBAL_TABLE, columns)
+    return head + table + described + struct.pack(">i", count) + cells
+
+
+def prepared(markers: int, keys: int) -> bytes:
+    """The body of a RESULT for PREPARE that announces these counts."""
+    head = struct.pack(">i", PREPARED) + string(b"\1" * 16)
+    return head + struct.pack(">iii", GLOBAL_TABLE, markers, keys) + string("ks") + string("t")
+
+
+def custom(text: str) -> bytes:
+    return struct.pack(">H", 0) + string(text)
+
+
+def body(made: bytes) -> Lie:
+    return lambda answer: answer.with_body(made).frame()
+
+
+def opcode(number: int, made: bytes = b"") -> Lie:
+    return lambda answer: answer.with_body(made, opcode=number).frame()
+
+
+def flagged(flags: int, made: bytes) -> Lie:
+    return lambda answer: answer.with_body(made, flags=flags).frame()
+
+
+def announced(length: int) -> Lie:
+    return lambda answer: answer.frame(length)
+
+
+def stream(number: int) -> Lie:
+    def lie(answer: Answer) -> bytes:
+        head = bytearray(answer.frame())
+        head[2:4] = struct.pack(">h", number)
+        return bytes(head)
+
+    return lie
+
+
+def version(number: int) -> Lie:
+    return lambda answer: bytes([number]) + answer.frame()[1:]
+
+
+def event(made: bytes) -> Lie:
+    """An event that nobody asked for, before the answer."""
+    head = struct.pack(">BBhBI", 0x84, 0, -1, EVENT, len(made))
+    return lambda answer: head + made + answer.frame()
+
+
+INT, TUPLE, LIST, UDT = b"\0\x09", b"\0\x31", b"\0\x20", b"\0\x30"
+INVALID_UTF8 = b"\xff\xfe"
+MOST = 2**31 - 1
+
+LIES: dict[str, Lie] = {
+    "custom type without its bracket": body(rows(custom("ListType(Int32Type"))),
+    "custom type with too many parameters": body(rows(custom("ListType(" + "ListType(" * 40))),
+    "custom types, nested deeply": body(
+        rows(custom("ListType(" * 5000 + "Int32Type" + ")" * 5000))
+    ),
+    "custom types, nested, too many parameters": body(
+        rows(custom("ListType(" * 60 + "Int32Type,Int32Type" + ")" * 60))
+    ),
+    "custom user type without an end": body(rows(custom("UserType(ks,61,62:"))),
+    "custom type that is not UTF-8": body(rows(struct.pack(">H", 0) + string(INVALID_UTF8))),
+    "lists, nested deeply": body(rows(LIST * 5000 + INT)),
+    "tuples with large counts, nested": body(rows((TUPLE + b"\xff\xff") * 300)),
+    "user type with a large count": body(rows(UDT + string("k") + string("t") + b"\xff\xff")),
+    "2^31-1 columns": body(rows(INT, columns=MOST)),
+    "minus one columns": body(rows(INT, columns=-1)),
+    "2^31-1 rows without columns": body(rows(b"", columns=0, count=MOST)),
+    "2^31-1 rows without bytes": body(rows(INT, count=MOST)),
+    "minus one rows": body(rows(INT, count=-1)),
+    "a cell that is longer than the page": body(rows(INT, cells=struct.pack(">i", MOST))),
+    "a result that ends early": body(rows(INT)[:-6]),
+    "a result of an unknown kind": body(struct.pack(">i", 99)),
+    "a result without a body": body(b""),
+    "a schema change of nothing": body(struct.pack(">i", SCHEMA_CHANGE)),
+    "an error without a code": opcode(ERROR),
+    "an error of an unknown code": opcode(ERROR, struct.pack(">i", 0x7777) + string("odd")),
+    "an error that is not UTF-8": opcode(ERROR, struct.pack(">i", 0x2200) + string(INVALID_UTF8)),
+    "a timeout that ends early": opcode(ERROR, struct.pack(">i", 0x1100) + string("t") + b"\0"),
+    "an unknown opcode": opcode(0x55),
+    "a request as an answer": version(0x04),
+    "version 5": version(0x85),
+    "a stream that was not used": stream(31_000),
+    "another negative stream": stream(-7),
+    "an event without a body": event(b""),
+    "an event of an unknown kind": event(string("ODD_CHANGE")),
+    "an event that is not UTF-8": event(string(INVALID_UTF8)),
+    "an event about an address of 7 bytes": event(string("STATUS_CHANGE") + string("UP") + b"\7"),
+    "warnings that are not UTF-8": flagged(0x08, struct.pack(">H", 1) + string(INVALID_UTF8)),
+    "65,535 warnings that are not there": flagged(0x08, b"\xff\xff"),
+    "a trace id that is not there": flagged(0x02, b"\1"),
+    "a payload of 65,535 parts": flagged(0x04, b"\xff\xff"),
+    "a compressed body without compression": flagged(0x01, b"\0\0\0\1a"),
+    "2 GiB announced": announced(2 * GIB),
+    "4 GiB announced": announced(4 * GIB - 1),
+    "one byte more than there is": lambda answer: answer.frame(len(answer.body) + 1),
+}
+
+
+def asking(session: turbocql.Session) -> None:
+    """Asks for what the server lies about; any error of turbocql's will do."""
+    with suppress(errors.Error):
+        list(session.execute(MARK, timeout_s=4))
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_ends_in_an_error(name: str, cassandra: Cassandra) -> None:
+    lies = threading.Event()
+
+    def change(answer: Answer) -> bytes:
+        if lies.is_set() and answer.answers(QUERY, MARK):
+            return LIES[name](answer)
+        return answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(
+            liar.contact_point,
+            retry="fallthrough",
+            keepalive_interval_s=0.5,
+            keepalive_timeout_s=0.5,
+        ) as session,
+    ):
+        assert session.execute(MARK).one()
+        lies.set()
+        began = time.monotonic()
+        asking(session)
+        lies.clear()
+        assert eventually(lambda: works(session), 20), "the session does not work any more"
+        assert time.monotonic() - began < 30
+
+
+def works(session: turbocql.Session) -> bool:
+    try:
+        return session.execute(MARK, timeout_s=1).one() is not None
+    except errors.Error:
+        return False
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize(
+    "made",
+    [prepared(MOST, 0), prepared(1, MOST), prepared(-1, 0), prepared(65_535, 65_535), b""],
+    ids=["markers", "key", "negative", "short counts", "empty"],
+)
+def test_a_lie_about_a_prepared_statement(made: bytes, cassandra: Cassandra) -> None:
+    def change(answer: Answer) -> bytes:
+        return (
+            answer.with_body(made).frame() if answer.request_opcode == PREPARE else answer.frame()
+        )
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point, retry="fallthrough") as session,
+        pytest.raises(errors.Error),
+    ):
+        session.prepare(f"{MARK} WHERE key = ?")
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize(
+    ("compression", "bomb"),
+    [
+        # 4 MB of LZ4 that say that they are 1 GiB: a literal, then copies of it.
+        ("lz4", struct.pack(">I", GIB) + b"\x1fa\1\0" + b"\xff" * (4 << 20) + b"\0"),
+        # Snappy begins with the length, 7 bits a byte.
+        ("snappy", b"\x80\x80\x80\x80\x04" + b"\xfe\1\0" * (1 << 20)),
+    ],
+)
+def test_a_compressed_body_that_becomes_large(
+    compression: Literal["lz4", "snappy"], bomb: bytes, cassandra: Cassandra
+) -> None:
+    def change(answer: Answer) -> bytes:
+        if answer.request_opcode == QUERY and answer.opcode == RESULT and lies.is_set():
+            return answer.with_body(bomb, flags=0x01).frame()
+        return answer.frame()
+
+    lies = threading.Event()
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(
+            liar.contact_point, compression=compression, retry="fallthrough"
+        ) as session,
+    ):
+        lies.set()
+        with pytest.raises(errors.Error, match="once decompressed"):
+            session.execute(MARK, timeout_s=5)
+        lies.clear()
+        assert eventually(lambda: works(session))
+
+
+def test_a_frame_within_the_setting_is_read(cassandra: Cassandra) -> None:
+    """And a longer one is not."""
+    text = "x" * 200_000
+    keyspace = "hostile_servers"
+    with turbocql.connect(cassandra.contact_points) as session:
+        session.execute(
+            f"CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.execute(f"CREATE TABLE {keyspace}.t (k int PRIMARY KEY, v text)")
+        session.execute(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, ?)", (1, text))
+    select = f"SELECT v FROM {keyspace}.t"
+    with turbocql.connect(cassandra.contact_points, max_frame_bytes=300_000) as session:
+        assert session.execute(select).all() == [(text,)]
+    with turbocql.connect(
+        cassandra.contact_points, max_frame_bytes=100_000, retry="fallthrough"
+    ) as session:
+        with pytest.raises(errors.Error, match="at most 100000"):
+            session.execute(select, timeout_s=5)
+        assert eventually(lambda: works(session))
+
+
+def test_a_server_that_announces_much_and_says_nothing(cassandra: Cassandra) -> None:
+    """It is silent, so it is asked, and its connection is closed."""
+    lies = threading.Event()
+
+    def change(answer: Answer) -> bytes:
+        if lies.is_set() and answer.answers(QUERY, MARK):
+            lies.clear()
+            return answer.frame(200 << 20)
+        return answer.frame() if not silent.is_set() else b""
+
+    silent = threading.Event()
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(
+            liar.contact_point,
+            keepalive_interval_s=0.5,
+            keepalive_timeout_s=0.5,
+            retry="fallthrough",
+        ) as session,
+    ):
+        lies.set()
+        silent.set()
+        began = time.monotonic()
+        with pytest.raises(errors.Error):
+            session.execute(MARK, timeout_s=20)
+        assert time.monotonic() - began < 15
+        silent.clear()
+        assert eventually(lambda: works(session), 20)
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize(
+    "made",
+    [
+        b"\xff\xff",
+        struct.pack(">H", 1) + string("SCYLLA_NR_SHARDS") + b"\xff\xff",
+        struct.pack(">H", 1) + string(INVALID_UTF8) + b"\0\0",
+        b"",
+    ],
+    ids=["count", "values", "utf-8", "empty"],
+)
+def test_a_lie_about_what_is_supported(made: bytes, cassandra: Cassandra) -> None:
+    def change(answer: Answer) -> bytes:
+        return answer.with_body(made).frame() if answer.opcode == SUPPORTED else answer.frame()
+
+    with Liar(cassandra.contact_points[0], change) as liar, pytest.raises(errors.ConnectError):
+        turbocql.connect(liar.contact_point, connect_timeout_s=3)
+
+
+def changed(answer: Answer, random: Random) -> bytes:
+    """A frame with one or some random changes."""
+    data = bytearray(answer.body)
+    opcode, flags = answer.opcode, answer.flags
+    length = None
+    for _ in range(random.choice((1, 1, 1, 4))):
+        kind = random.randrange(9)
+        at = random.randrange(len(data) + 1)
+        if kind == 0:
+            del data[at:]
+        elif kind == 1:
+            data[at:at] = random.randbytes(random.randrange(1, 40))
+        elif kind == 2:
+            data[at : at + 4] = random.choice(COUNTS)
+        elif kind == 3 and data:
+            data[at % len(data)] ^= 1 << random.randrange(8)
+        elif kind == 4 and data:
+            data[at % len(data)] = random.randrange(256)
+        elif kind == 5:
+            opcode = random.choice((0x00, 0x02, 0x03, 0x06, 0x08, 0x0C, 0x0E, 0x10, 0x55))
+        elif kind == 6:
+            flags ^= 1 << random.randrange(4)
+        elif kind == 7:
+            length = random.choice((0, len(data) + 1, len(data) // 2, 1 << 20, MOST))
+        else:
+            data = bytearray(random.randbytes(random.randrange(60)))
+    made = bytearray(answer.with_body(bytes(data), opcode=opcode, flags=flags).frame(length))
+    if random.random() < 0.05:
+        made[random.randrange(4)] ^= 1 << random.randrange(8)
+    return bytes(made)
+
+
+COUNTS = [struct.pack(">i", count) for count in (-1, -2, 0, 1, 65_535, 1 << 20, MOST)]
+COMPRESSIONS: list[Literal["lz4", "snappy"] | None] = [None, "lz4", "snappy"]
+SPEAKS_ABOUT = f"{MARK} WHERE key = ?"
+
+
+def read(session: turbocql.Session, *arguments: Any) -> None:
+    list(session.execute(*arguments))
+
+
+def converse(seed: int, contact_point: str) -> float:
+    """One conversation with a server that lies now and then; the longest call in seconds."""
+    random, lock = Random(seed), threading.Lock()
+    rate = random.choice((0.02, 0.1, 0.5))
+
+    def change(answer: Answer) -> bytes:
+        with lock:
+            return changed(answer, random) if random.random() < rate else answer.frame()
+
+    slowest = 0.0
+
+    def timed(call: Callable[[], object]) -> None:
+        nonlocal slowest
+        began = time.monotonic()
+        with suppress(errors.Error):
+            call()
+        slowest = max(slowest, time.monotonic() - began)
+
+    with Liar(contact_point, change) as liar:
+        session: list[turbocql.Session] = []
+        timed(
+            lambda: session.append(
+                turbocql.connect(
+                    liar.contact_point,
+                    connect_timeout_s=2,
+                    timeout_s=1,
+                    compression=random.choice(COMPRESSIONS),
+                    keepalive_interval_s=0.3,
+                    keepalive_timeout_s=0.3,
+                )
+            )
+        )
+        for one in session:
+            calls: list[Callable[[], object]] = [
+                partial(read, one, "SELECT * FROM system.local"),
+                partial(read, one, SPEAKS_ABOUT, ("local",)),
+                partial(read, one, "SELECT * FROM system_schema.columns LIMIT 40"),
+                partial(one.execute, "USE system"),
+                one.schema,
+            ]
+            for call in calls * 3:
+                timed(call)
+            timed(one.close)
+    return slowest
+
+
+@pytest.mark.usefixtures("bounded")
+def test_conversations_with_random_lies(cassandra: Cassandra, proof: bool) -> None:
+    """Every call returns or raises an error of turbocql's, and every close ends."""
+    count = 3000 if proof else 100
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(converse, seed, cassandra.contact_points[0]) for seed in range(count)]
+        slowest = [call.result(timeout=600) for call in calls]
+    # The schema is several statements of a second each.
+    assert max(slowest) < 60

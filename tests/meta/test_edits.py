@@ -1,0 +1,122 @@
+"""The edits of the engine's crates: their form, their size, and that one that does not fit is an
+error.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.meta.sources import ROOT
+
+FILES = sorted(path for path in (ROOT / "edits").glob("*.md") if path.name != "README.md")
+SOURCE = "a\nb\nb\nc\n"
+
+
+def load() -> Any:
+    path = ROOT / "scripts" / "edited_crates.py"
+    spec = importlib.util.spec_from_file_location("edited_crates", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+edited_crates = load()
+
+
+@pytest.fixture
+def crate(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "lib.rs").write_text(SOURCE)
+    return tmp_path
+
+
+def edit(old: str, new: str = "new\n", file: str = "src/lib.rs") -> Any:
+    return edited_crates.Edit("sample", "crate", "1.0.0", ((file, old, new),))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_an_edit_says_why_and_what_is_reported(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert re.match(r"# \S.*\n\nCrate: `\S+ \S+`\n\nWhy: ", text)
+    assert len(text.partition("\n## Report\n")[2].split()) > 5
+    tests = re.search(r"^Test: (.*)$", text, re.MULTILINE)
+    assert tests is not None
+    for named in re.findall(r"`([^`]+)`", tests[1]):
+        assert (ROOT / named).exists(), named
+
+
+def test_the_edits_are_small() -> None:
+    lines = sum(new.count("\n") for one in edited_crates.edits() for _, _, new in one.changes)
+    assert 0 < lines < 400
+
+
+def test_a_text_that_stands_there_once_is_replaced(crate: Path) -> None:
+    changed = edited_crates.edited(crate, [edit("a\n"), edit("c\n", "d\n")])
+    assert changed == {"src/lib.rs": "new\nb\nb\nd\n"}
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (edit("x\n"), r"expected this text once in .*/src/lib\.rs, found it 0 times: x"),
+        (edit("b\n"), "found it 2 times: b"),
+        (edit("a\n", file="src/main.rs"), r"has no file src/main\.rs"),
+    ],
+)
+def test_an_edit_that_does_not_fit_is_an_error(crate: Path, one: Any, said: str) -> None:
+    with pytest.raises(edited_crates.Unfit, match=said):
+        edited_crates.edited(crate, [one])
+
+
+def test_an_edit_for_another_version_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edited_crates, "edits", lambda: [edit("a\n")])
+    monkeypatch.setattr(edited_crates, "CONFIG", tmp_path / "config.toml")
+    monkeypatch.setattr(edited_crates, "sources", lambda: {"crate": ("2.0.0", tmp_path)})
+    with pytest.raises(edited_crates.Unfit, match=r"is for crate 1\.0\.0, and Cargo\.lock has 2"):
+        edited_crates.apply()
+
+
+def test_a_configuration_of_the_users_own_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "config.toml"
+    own.write_text("[build]\njobs = 1\n")
+    monkeypatch.setattr(edited_crates, "CONFIG", own)
+    for call in (edited_crates.apply, edited_crates.remove):
+        with pytest.raises(edited_crates.Unfit, match="is not from this script"):
+            call()
+    assert own.read_text() == "[build]\njobs = 1\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["# No crate\n", "# T\n\nCrate: `c 1`\n", "# T\n\nCrate: `c 1`\n\n## `f`\n\nStands:\n\nx\n"],
+)
+def test_a_file_of_another_form_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    (tmp_path / "odd.md").write_text(text)
+    monkeypatch.setattr(edited_crates, "EDITS", tmp_path)
+    with pytest.raises(edited_crates.Unfit, match=r"edits/odd\.md does not have the form"):
+        edited_crates.edits()
+
+
+def test_files_that_are_right_are_not_written_again(crate: Path, tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    edited_crates.copy(crate, target, {"src/lib.rs": "new\n"})
+    (target / "src" / "left.rs").write_text("")
+    before = (target / "src" / "lib.rs").stat().st_mtime_ns
+    edited_crates.copy(crate, target, {"src/lib.rs": "new\n"})
+    assert (target / "src" / "lib.rs").read_text() == "new\n"
+    assert (target / "src" / "lib.rs").stat().st_mtime_ns == before
+    assert not (target / "src" / "left.rs").exists()

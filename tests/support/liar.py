@@ -1,0 +1,178 @@
+"""A server that lies: passes CQL frames between clients and a node, and changes answers."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+__all__ = ["ERROR", "EVENT", "PREPARE", "QUERY", "RESULT", "SUPPORTED", "Answer", "Liar"]
+
+ERROR, SUPPORTED, RESULT, EVENT = 0x00, 0x06, 0x08, 0x0C
+QUERY, PREPARE = 0x07, 0x09
+_HEADER = struct.Struct(">BBhBI")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A frame from the node, and the request that it answers."""
+
+    version: int
+    flags: int
+    stream: int
+    opcode: int
+    body: bytes
+    request_opcode: int | None = None
+    """`None` for an event."""
+    request_body: bytes = b""
+
+    def frame(self, length: int | None = None) -> bytes:
+        """The bytes of the frame; `length` is the length to announce instead of the body's."""
+        announced = len(self.body) if length is None else length
+        head = _HEADER.pack(self.version, self.flags, self.stream, self.opcode, announced)
+        return head + self.body
+
+    def with_body(self, body: bytes, *, opcode: int | None = None, flags: int = 0) -> Answer:
+        """The same answer with another body."""
+        kind = self.opcode if opcode is None else opcode
+        return replace(self, body=body, opcode=kind, flags=flags)
+
+    def answers(self, opcode: int, containing: str) -> bool:
+        """Whether the request has this opcode, and a body that contains the text."""
+        return self.request_opcode == opcode and containing.encode() in self.request_body
+
+
+Change = Callable[[Answer], bytes]
+"""Makes the bytes that the client gets in place of an answer."""
+
+
+class Liar:
+    """Listens on a port of its own while the `with` block runs. Reads version 4 of the protocol,
+    without encryption.
+    """
+
+    def __init__(
+        self, contact_point: str, change: Change, bytes_per_s: float | None = None
+    ) -> None:
+        host, _, port = contact_point.rpartition(":")
+        self._node = host, int(port)
+        self.change = change
+        self._bytes_per_s = bytes_per_s
+        self._listener = socket.create_server((host, 0), backlog=512)
+        self._lock = threading.Lock()
+        self._sockets: set[socket.socket] = {self._listener}
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def contact_point(self) -> str:
+        """Where clients connect to."""
+        host, port = self._listener.getsockname()
+        return f"{host}:{port}"
+
+    @property
+    def connections(self) -> int:
+        """The number of open connections of clients."""
+        with self._lock:
+            return (len(self._sockets) - 1) // 2
+
+    def __enter__(self) -> Liar:
+        self._start(self._accept)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            sockets = list(self._sockets)
+        for one in sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in self._threads:
+            thread.join(10)
+
+    def _start(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+                node = socket.create_connection(self._node)
+            except OSError:
+                return
+            for one in (client, node):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self._sockets |= {client, node}
+            asked: dict[int, tuple[int, bytes]] = {}
+            self._start(self._requests, client, node, asked)
+            self._start(self._answers, client, node, asked)
+
+    def _requests(
+        self, client: socket.socket, node: socket.socket, asked: dict[int, tuple[int, bytes]]
+    ) -> None:
+        with suppress(OSError, EOFError):
+            while True:
+                head = _receive(client, _HEADER.size)
+                _, _, stream, opcode, length = _HEADER.unpack(head)
+                body = _receive(client, length)
+                asked[stream] = opcode, body
+                self._send(node, head + body)
+        self._end(client, node)
+
+    def _answers(
+        self, client: socket.socket, node: socket.socket, asked: dict[int, tuple[int, bytes]]
+    ) -> None:
+        with suppress(OSError, EOFError):
+            while True:
+                version, flags, stream, opcode, length = _HEADER.unpack(
+                    _receive(node, _HEADER.size)
+                )
+                body = _receive(node, length)
+                request, said = asked.pop(stream, (None, b""))
+                answer = Answer(version, flags, stream, opcode, body, request, said)
+                self._send(client, self.change(answer))
+        self._end(client, node)
+
+    def _send(self, target: socket.socket, data: bytes) -> None:
+        if self._bytes_per_s is None:
+            target.sendall(data)
+            return
+        part = 32_768
+        for start in range(0, len(data), part):
+            target.sendall(data[start : start + part])
+            time.sleep(len(data[start : start + part]) / self._bytes_per_s)
+
+    def _end(self, *both: socket.socket) -> None:
+        for one in both:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        with self._lock:
+            self._sockets -= set(both)
+
+
+def _receive(source: socket.socket, count: int) -> bytes:
+    """Exactly so many bytes.
+
+    Raises: EOFError, at the end of the connection.
+    """
+    parts = []
+    while count:
+        part = source.recv(min(count, 1 << 20))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
