@@ -140,7 +140,7 @@ class Config:
     keepalive_interval_s: float = 10.0
     """Seconds without a received byte after which a keepalive request is sent on a connection."""
     keepalive_timeout_s: float = 10.0
-    """A connection is closed when no byte arrives within this many seconds of a keepalive request."""
+    """A connection is closed when no byte arrives for this many seconds after such a request."""
     tcp_keepalive_s: float | None = None
     """Seconds between the operating system's own TCP keepalive probes; `None` for no probes."""
     max_frame_bytes: int = 256 * 1024 * 1024
