@@ -323,6 +323,25 @@ def test_a_lie_about_what_is_supported(made: bytes, cassandra: Cassandra) -> Non
         turbocql.connect(liar.contact_point, connect_timeout_s=3)
 
 
+def test_a_lie_about_the_number_of_shards(cassandra: Cassandra) -> None:
+    """Simulated: the node is Cassandra, which has no shards. Each gets a connection."""
+    said = {"SCYLLA_SHARD": "0", "SCYLLA_NR_SHARDS": "65535", "SCYLLA_SHARDING_IGNORE_MSB": "12"}
+    options = b"".join(string(name) + b"\0\1" + string(value) for name, value in said.items())
+
+    def change(answer: Answer) -> bytes:
+        if answer.opcode == SUPPORTED:
+            return answer.with_body(struct.pack(">H", len(said)) + options).frame()
+        return answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point) as session,
+    ):
+        time.sleep(3)
+        assert session.execute(MARK).one()
+        assert liar.connections < 10
+
+
 def changed(answer: Answer, random: Random) -> bytes:
     """A frame with one or some random changes."""
     data = bytearray(answer.body)
