@@ -19,7 +19,7 @@ RIVALS := scylla-driver cassandra-driver acsylla scyllapy
 DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate test check check-all check-builds check-pythons proof build wheels bench instructions jars format format-check lint types docs rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate test check check-all check-builds engine-tests check-pythons proof build wheels bench instructions jars format format-check lint types docs rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -64,6 +64,9 @@ wheels: $(BIN)/.dev build/edits ## the sdist and a wheel per CPython 3.10 to 3.1
 
 check-pythons: prerequisites ## builds for each CPython 3.10 to 3.15 and runs the tests there; PYTHONS="python3.14", TEST_GROUPS="unit accel", WAYS="quick" for some; hours
 	$(PYTHON) scripts/check-pythons
+
+engine-tests: prerequisites ## the tests that the engine's crates bring, on their sources as published and as edited; ten minutes
+	$(PYTHON) scripts/test-edited-crates
 
 check-builds: prerequisites ## builds from a clean clone as users do, with and without the edits of the engine; twenty minutes
 	$(PYTHON) scripts/check-builds
