@@ -39,8 +39,8 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// A value that its CQL type does not take, or bytes that are not a value of the type: the place,
-/// and what was expected and found.
+/// A value that its CQL type does not take, or bytes that are not a value of the type. The error
+/// has the place, what was expected, and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodecError {
     pub path: Path,
@@ -48,7 +48,7 @@ pub struct CodecError {
     pub cql_type: String,
     /// The rest of the message, such as `expected text, got int 7`.
     pub reason: String,
-    /// Whether the type takes the class of the value, and the value is out of the type's range.
+    /// True if the type takes the class of the value, but the value is out of the type's range.
     pub out_of_range: bool,
 }
 

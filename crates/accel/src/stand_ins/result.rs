@@ -23,8 +23,9 @@ use turbocql_values::ffi::bytes;
 use turbocql_values::ffi::rows::{Stopped, tuples};
 use turbocql_values::python;
 
-/// The maximum number of places in the cache of plans. A place has the plans of one fingerprint, or
-/// of one list of columns of the client. At 16,384 places, no more plans are learned.
+/// The maximum number of places in the cache of plans. A place has the plans for one fingerprint of
+/// a result's description, or for one of the client's lists of columns. At 16,384 places, no more
+/// plans are learned.
 const MOST_PLACES: usize = 16_384;
 /// When 65,536 pages have found no plan in a full cache, the cache is cleared.
 const MOST_UNKNOWN: u64 = 4 * MOST_PLACES as u64;
@@ -416,7 +417,8 @@ impl StandIn for ResultStandIn {
             return Ok(None);
         };
         let Ok(head) = Head::parse(result) else { return Ok(None) };
-        // If the result lists no columns, the driver uses the client's list of columns.
+        // The driver uses the client's list of columns if the result lists none: the result has no
+        // description, or its width is 0.
         if !head.is_described() && head.metadata_id().is_some() || head.width() == 0 {
             return Ok(None);
         }

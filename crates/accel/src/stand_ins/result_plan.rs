@@ -85,8 +85,8 @@ impl ResultPlan {
     }
 }
 
-/// The key of a plan in the cache. Plans are found by their place ([`Plans`]), then by comparing
-/// the whole key.
+/// The key of a plan in the cache. A search finds the place first, by its number in [`Plans`]. Then
+/// it compares the result with the whole of each key in that place.
 pub enum Key {
     Described(Description),
     /// The client's list of columns, for a result without a description.

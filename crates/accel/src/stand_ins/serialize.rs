@@ -52,8 +52,8 @@ impl TypePlan {
         self.entries.traverse(&visit)
     }
 
-    /// The same plan for another class with the same parts; None if the plan is no longer
-    /// current.
+    /// The same plan for `owner`, another class that has the same parts as this plan's class; None
+    /// if the plan is no longer current.
     fn for_class(&self, py: Python<'_>, owner: &Bound<'_, PyType>) -> Option<TypePlan> {
         (self.epoch == epoch() && self.entries.are_current(py)).then(|| TypePlan {
             class: owner.as_ptr() as usize,
@@ -89,7 +89,8 @@ pub struct SerializeStandIn {
 enum PlanSource {
     /// For a static method: the plan of its one type.
     Fixed(Arc<HostPlan>),
-    /// For a class method: a function that makes the `TypePlan` of a class without a current one.
+    /// For a class method: a function that makes the `TypePlan` of a class. It is called if
+    /// the class has no current `TypePlan`.
     ByClass(Py<PyAny>),
 }
 

@@ -1,4 +1,4 @@
-//! Sizes and writes the notations of section 3 of the protocol's specification.
+//! Writes the notations of section 3 of the protocol's specification, and computes their sizes.
 
 use super::{MessageError, Place, Reason, Version, since};
 use crate::row::{AsCell, Cell};
@@ -53,7 +53,7 @@ pub fn cell_size(
     }
 }
 
-/// The size of positional values and their count.
+/// The size of positional values, including the count that is written before them.
 pub fn cells_size(cells: &[impl AsCell], version: Version) -> Result<u64, MessageError> {
     check_count("values", cells.len())?;
     let mut size = 2;

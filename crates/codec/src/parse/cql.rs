@@ -35,8 +35,8 @@ struct Parser<'a, 'r> {
     text: &'a str,
     position: usize,
     resolve: &'r mut Resolve<'r>,
-    /// The number of types in the trees of all types that were looked up. The length of the text
-    /// does not limit this number.
+    /// The sum of [`CqlType::parts`] of all types that were looked up: the number of types in their
+    /// trees. The length of the text does not limit this number.
     parts: usize,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Parser<'a, '_> {
             return self.udt(name, depth);
         }
         self.expect('<')?;
-        // CQL has no tuples without components, but a type made by hand can be one.
+        // CQL has no tuples without components, but a type made by hand can be such a tuple.
         if name == "tuple" && self.accept('>') {
             return Ok(CqlType::Tuple(Vec::new()));
         }

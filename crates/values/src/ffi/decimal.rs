@@ -66,9 +66,9 @@ pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
 /// that the GIL is held.
 #[inline]
 pub unsafe fn parts(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
-    // SAFETY: `read` demands what the `# Safety` section does, and that the layout fits, which the
-    // probe has checked if the path is on. Tests: property/test_both_ways.py (decimal). Benchmark:
-    // "value: decimal".
+    // SAFETY: the `# Safety` section demands all that `read` demands, except that the layout fits.
+    // The probe has checked the layout if the path is on. Tests: property/test_both_ways.py
+    // (decimal). Benchmark: "value: decimal".
     if QuickPath::Decimals.is_on() { unsafe { read(object) } } else { None }
 }
 
@@ -80,8 +80,8 @@ pub unsafe fn parts(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
 unsafe fn read(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
     let decimal = object.cast::<Decimal>();
     // SAFETY: the object is alive and as large as the layout, by the `# Safety` section. libmpdec
-    // keeps `words` words at `data`; no more of them are read. A `Decimal` never changes. Tests:
-    // property/test_both_ways.py (decimal). Benchmark: "value: decimal".
+    // keeps `words` words at `data`; this code reads at most that many. A `Decimal` never changes.
+    // Tests: property/test_both_ways.py (decimal). Benchmark: "value: decimal".
     unsafe {
         if (*decimal).flags & SPECIAL != 0 {
             return None;
