@@ -13,7 +13,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The native core of turbocql. It is private and may change at any time.
 ///
-/// On an interpreter that can run without the GIL, importing it turns the GIL on.
+/// On an interpreter that can run without the GIL, importing this module turns the GIL on.
 #[pyo3::pymodule(gil_used = true)]
 mod _core {
     use turbocql_values::ffi::quick_path::QuickPath;

@@ -22,7 +22,7 @@ pub fn given(options: &Options) -> &RequestOptions {
     options.as_deref().unwrap_or_else(|| &NOTHING)
 }
 
-/// Where an option may be set. Each place also takes the options of the places before it.
+/// Where an option may be set. Each place also takes the options of the places listed before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     Batch,

@@ -1,6 +1,7 @@
 """Reads the type classes of the package `cassandra` (scylla-driver, cassandra-driver).
 
-Nothing here imports that package. A caller that has one of its classes has loaded it already.
+Nothing here imports that package. A caller that has one of the package's classes has loaded the
+package already.
 """
 
 from __future__ import annotations
@@ -67,14 +68,14 @@ class ColumnDescription(NamedTuple):
 
 
 def stock_class(cls: type[Any]) -> type[Any] | None:
-    """The first class in the MRO of `cls` that is in `cassandra.cqltypes`; `None` without one."""
+    """The first class in the MRO of `cls` that is in `cassandra.cqltypes`; `None` if none is."""
     module = sys.modules.get("cassandra.cqltypes")
     stock = (base for base in cls.__mro__ if getattr(module, base.__name__, None) is base)
     return next(stock, None)
 
 
 def is_stock(cls: type[Any]) -> bool:
-    """Whether `cls` serializes values as `stock_class(cls)` does. Its parts must do so too."""
+    """Whether `cls` serializes values as `stock_class(cls)` does, and so does each of its parts."""
     stock = stock_class(cls)
     if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *OPAQUE}:
         return False

@@ -27,7 +27,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _LONGEST = 100
-"""Errors show no text of more characters than this. Keys are longer."""
+"""Errors show no text of more characters than this. Private keys have more."""
 
 
 def holds_url(text: str) -> bool:
@@ -94,7 +94,7 @@ def address(name: str, place: object) -> tuple[str, int | None]:
         r"\[(?P<v6>[^\]]+)\](:(?P<p6>[0-9]{1,9}))?|(?P<v4>[^:]+)(:(?P<p4>[0-9]{1,9}))?", place
     )
     host: str | None = None
-    # The error is raised outside this block, because its `__context__` would show the text.
+    # `refused` is not raised in an `except` block, where its `__context__` would show the text.
     with suppress(ValueError):
         host = str(ip_address(split["v6"] or split["v4"]) if split else IPv6Address(place))
     port = None if split is None else split["p6"] or split["p4"]

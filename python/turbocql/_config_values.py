@@ -109,8 +109,8 @@ def convert(name: str, annotation: Any, text_or_value: Any, may_show: bool = Tru
     """Converts text, or a value from a file, to the type that the field's annotation requires.
 
     Text is written like `true`, `5`, `lz4`, `none`, or `a,b` for a list. `Config` checks whether a
-    value of the right type is valid. Errors begin with `name`, and they show the
-    value only if `may_show` is true.
+    value of the right type is valid. Errors begin with `name`, and they show the value only if
+    `may_show` is true.
 
     Raises: `ConfigError` for a value that does not fit the annotation.
     """
@@ -161,8 +161,8 @@ def _read(name: str, annotation: Any, value: Any, may_show: bool) -> Any:
 
 def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -> Any:
     enums, lists = map(_is_enum, members), map(_is_list, members)
-    # In a union with an enum, `str` is for the enum's names. In a union with a list, it is for a
-    # list of one item.
+    # In a union with an enum, `str` stands for the names of the enum's members. In a union with a
+    # list, it stands for a list of one item.
     others = [one for one in members if one is not types.NoneType]
     if any(enums) or any(lists):
         others = [one for one in others if one is not str]

@@ -76,14 +76,14 @@ class SessionDiagnosis:
 class QuickPath:
     """A part of the native core that depends on the memory layouts of the interpreter's objects.
 
-    A quick path is on for interpreters that it was tested with, if it has passed a probe. When it
-    is off, values and results are the same, but take longer.
+    A quick path is on for interpreters that it was tested with, if it has passed a probe. When a
+    quick path is off, values and results do not change, but the work takes longer.
     """
 
     name: str
     on: bool
     reason: str | None
-    """The reason why it is off."""
+    """The reason why the quick path is off."""
 
 
 @dataclass(frozen=True)
@@ -384,7 +384,7 @@ def _about(of: Diagnosis) -> list[tuple[str, str]]:
         ("native core", core),
         ("quick paths", _quick(of.quick_paths)),
         ("engine", of.engine or "unknown"),
-        ("engine edits", ", ".join(of.engine_edits) or "none: its weak points are there"),
+        ("engine edits", ", ".join(of.engine_edits) or "none: see edits/README.md of the sources"),
         ("TLS", of.tls_backend or "none"),
         ("compressions", ", ".join(of.compressions)),
         ("Python", f"{of.python}, {of.python_build}"),

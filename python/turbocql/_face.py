@@ -64,7 +64,7 @@ class Face:
         """Empties the cache of prepared statements: each is prepared again at its next use.
 
         The session empties the cache by itself when it changes the schema. The server reports
-        statements that it has forgotten, so they need no call.
+        statements that it has forgotten, so no call of this method is needed for them.
         """
         self._core.forget_prepared()
 
@@ -110,9 +110,9 @@ class Face:
 
         `name` is the name of the type, as in the schema. Dataclasses, named tuples and classes of
         attrs, msgspec and pydantic get the fields by name; any other callable gets them as keyword
-        arguments. `None` restores named tuples. Values in sets and keys of maps must be hashable:
-        if an object is not hashable, the named tuple is kept there. To write objects of such
-        classes, no registration is needed.
+        arguments. `made=None` restores named tuples. Values in sets and keys of maps must be
+        hashable: if an object is not hashable, the named tuple is kept there. To write objects of
+        such classes, no registration is needed.
 
         Raises: `ConfigError` when neither the call nor the session has a keyspace.
         """

@@ -28,7 +28,7 @@ def row_maker(made: Callable[..., Any], names: tuple[str, ...]) -> Callable[[tup
     Raises: `TypeError` when the names do not match the fields.
     """
     if not isinstance(made, type):
-        # Not cached: a callable may keep other objects alive, and may be equal to another one.
+        # Not cached: a callable may keep other objects alive, and may be equal to another callable.
         return _make_maker(made, names)
     key = (id(made), names)
     kept = _kept.get(key)
@@ -84,8 +84,8 @@ def _conditional(
 ) -> Callable[[tuple[Any, ...]], Any]:
     """A maker for rows of a lightweight transaction, without the column `[applied]`.
 
-    The row of a transaction that was not applied becomes an object. The row of one that was applied
-    becomes `None`: Cassandra sends `[applied]` alone, and ScyllaDB the other columns too.
+    The row of a transaction that was not applied becomes an object. The row of a transaction that
+    was applied becomes `None`: Cassandra sends only `[applied]`, ScyllaDB also the other columns.
     """
     applied = names.index(APPLIED)
     others = tuple(i for i, name in enumerate(names) if name != APPLIED)
@@ -212,7 +212,7 @@ def _is_in_order(made: Any, fields: Sequence[_Field]) -> bool:
 
 
 def _order(fields: Sequence[_Field], names: tuple[str, ...]) -> list[int] | None:
-    """The position in `names` of each leading field; `None` if `names` are other fields."""
+    """The positions in `names` of the first `len(names)` fields; `None` if `names` has others."""
     first = [field.name for field in fields[: len(names)]]
     return [names.index(name) for name in first] if set(first) == set(names) else None
 

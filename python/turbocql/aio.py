@@ -101,8 +101,8 @@ class AsyncSession(Face):
         The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`, `timestamp`,
         `idempotent`, `tracing`, `profile`, `paging_state`, and `rows` or `row` for the form of the
         rows. An option that is not passed comes from the statement, else from the profile, else
-        from the session. `serial_consistency` is sent with conditional statements and batches only,
-        unless it is passed here.
+        from the session. Unless `serial_consistency` is passed here, it is sent with conditional
+        statements and batches only.
 
         `row` makes each row an object. A dataclass, a named tuple, or a class of attrs, msgspec or
         pydantic gets the values by the names of its fields; any other callable gets them as
@@ -150,8 +150,9 @@ class AsyncSession(Face):
         """Sends a statement once for each row of values, up to `concurrency` at a time.
 
         The rows may be any iterable of any length: a few hundred rows are held at a time. Every row
-        is tried, unless more than `max_failures` fail; with 0, the first failure stops the rest.
-        Results are dropped, unless `results` is true: then all of them are kept in memory.
+        is tried, unless more than `max_failures` rows fail. With `max_failures=0`, the call stops
+        at the first failure. Results are dropped, unless `results` is true: then all of them are
+        kept in memory.
 
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
             raised; its `report` has the outcome of the rows. `ServerError` when the statement
@@ -171,7 +172,8 @@ class AsyncSession(Face):
 
         if isinstance(rows, AsyncIterable):
             self._check_many(concurrency, max_failures)
-            # Imported here, because it imports asyncio, which is slow. It is loaded by now.
+            # Imported here, because `_async_rows` imports asyncio, which is slow. By now asyncio is
+            # loaded.
             from ._async_rows import from_async
 
             report = await from_async(rows, send, max_failures)
@@ -201,7 +203,7 @@ class AsyncSession(Face):
         """Makes `name` the keyspace of unqualified table names; letter case matters.
 
         Raises: `ConfigError` when `name` cannot be the name of a keyspace; `InvalidQuery` when
-            there is no such keyspace: the session then keeps its own.
+            there is no such keyspace: the session then keeps its current keyspace.
         """
         check_keyspace(name)
         await self.execute(f'USE "{name}"')
@@ -210,11 +212,11 @@ class AsyncSession(Face):
         """Returns the keyspaces, tables, types and functions of the cluster.
 
         They are read once and cached. Each call asks one node for the version of the schema, and
-        reads everything again if the version has changed, or with `refresh`. The result is never
-        half of one schema and half of another, whatever other clients change in the meantime.
+        reads everything again if the version has changed or `refresh` is true. The result is never
+        a mix of two schemas, even if other clients change the schema during the call.
 
-        Raises: `RequestError` when a request fails, or when the schema never stays the same for
-            long enough to be read; `ClosedError` after `close`.
+        Raises: `RequestError` when a request fails, or when none of 20 readings of the schema was
+            equal to the one before it; `ClosedError` after `close`.
 
         Example:
             >>> schema = await session.schema()
@@ -228,7 +230,7 @@ class AsyncSession(Face):
         return self._schema
 
     async def _ask(self, queries: Sequence[str]) -> list[Answer]:
-        """Returns the rows of each query, or the `InvalidQuery` of one that the server refuses."""
+        """Returns for each query its rows, or the `InvalidQuery` if the server refused it."""
         answers: list[Answer] = []
         for op in [self._look(query) for query in queries]:
             try:
@@ -241,8 +243,8 @@ class AsyncSession(Face):
     async def close(self, *, timeout_s: float = 10.0) -> None:
         """Refuses further requests, waits for those in flight, and disconnects.
 
-        Requests that are still in flight after `timeout_s` seconds are canceled; with 0, all of
-        them at once. Closing twice is harmless.
+        Requests that are still in flight after `timeout_s` seconds are canceled. With
+        `timeout_s=0`, all requests in flight are canceled at once. Closing twice is harmless.
         """
         await self._core.close(timeout_s)
 
@@ -301,12 +303,13 @@ def connect(
 
     Settings are the fields of [`Config`][turbocql.config.Config], passed one by one or as a
     `config`. `contact_points` may also be a URL, as for
-    [`Config.from_url`][turbocql.config.Config.from_url]; settings passed beside the URL win.
+    [`Config.from_url`][turbocql.config.Config.from_url]; settings passed beside the URL replace
+    those of the URL.
 
-    Raises: `ConfigError` for an invalid setting and `TypeError` for an unknown one, both by the
-        call itself. When awaited: `ConnectError` when no session can be opened, for example because
-        no contact point answers or there is no such keyspace; `AuthenticationError` when the user
-        or the password is refused.
+    Raises: `ConfigError` for an invalid setting and `TypeError` for an unknown one, both
+        raised by the call itself. When awaited: `ConnectError` when no session can be opened, for
+        example because no contact point answers or there is no such keyspace;
+        `AuthenticationError` when the user or the password is refused.
 
     Example:
         >>> async with turbocql.aio.connect("127.0.0.1:9042", keyspace="demo") as session:
@@ -324,9 +327,10 @@ async def diagnosis(session: AsyncSession | None = None) -> Diagnosis:
     """Describes this installation and, if a session is passed, its cluster.
 
     The description of the cluster comes from the server's system tables. Each query takes 10
-    seconds at most. If one fails, the notes of the session say why. The result contains no secrets.
+    seconds at most. If a query fails, `notes` of the result's `session` say why. The result
+    contains no secrets.
 
-    Raises: `TypeError` if `session` is of another class.
+    Raises: `TypeError` if `session` is of a class other than `AsyncSession`.
     """
     if session is not None and not isinstance(session, AsyncSession):
         raise TypeError(

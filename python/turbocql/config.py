@@ -79,7 +79,7 @@ class Config:
 
     contact_points: str | Sequence[str] = ("127.0.0.1",)
     """The nodes to contact first: `host`, `host:port` or `[ipv6]:port`, one or several. Some
-    of them may be down, if another one answers."""
+    of them may be down, if at least one answers."""
     port: int = 9042
     """The port of the contact points that name no port."""
     keyspace: str | None = None
@@ -94,7 +94,7 @@ class Config:
     tls: Tls | bool | None = None
     """The encryption of connections: `True` for `Tls()`, `None` for no encryption."""
     consistency: Consistency | str = Consistency.LOCAL_QUORUM
-    """The consistency of requests that set no other."""
+    """The consistency of requests that set none."""
     serial_consistency: Consistency | str | None = Consistency.LOCAL_SERIAL
     """The consistency of the Paxos phase of lightweight transactions: `SERIAL` or `LOCAL_SERIAL`.
     Sent with conditional statements, and with batches.
@@ -108,8 +108,8 @@ class Config:
     balancing: Balancing = field(default_factory=Balancing)
     """The policy that selects the nodes for a request."""
     profiles: Mapping[str, ExecutionProfile] = field(default_factory=dict, hash=False)
-    """Execution profiles by name. When a request selects one, its fields that are not `None`
-    replace the settings of the same names."""
+    """Execution profiles by name. When a request selects a profile, the fields of the profile that
+    are not `None` replace the settings of the same names."""
     connect_timeout_s: float = 30.0
     """Seconds until connecting times out."""
     compression: Literal["lz4", "snappy"] | None = None
@@ -140,12 +140,12 @@ class Config:
     keepalive_interval_s: float = 10.0
     """Seconds without a received byte after which a keepalive request is sent on a connection."""
     keepalive_timeout_s: float = 10.0
-    """A connection is closed when no byte arrives for this many seconds after such a request."""
+    """Seconds without a received byte after a keepalive request until the connection is closed."""
     tcp_keepalive_s: float | None = None
     """Seconds between the operating system's own TCP keepalive probes; `None` for no probes."""
     max_frame_bytes: int = 256 * 1024 * 1024
-    """The maximum length in bytes of a frame that a server sends, as it arrives and once
-    decompressed. A longer one ends its connection. Servers have the same default for requests."""
+    """The maximum length in bytes of a frame that a server sends. A frame that is longer as it
+    arrives ends its connection; one that is longer once decompressed ends its request."""
     local_address: str | None = None
     """The local IP address of the connections."""
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -153,8 +153,8 @@ class Config:
     a port. Its value is the address to connect to, as `10.0.0.1` or `10.0.0.1:9042`. A node that is
     not listed is reached at the address that it announces. Contact points are not translated."""
     client_timestamps: bool = False
-    """Whether writes without a timestamp get one from this client instead of the server, each later
-    than the one before."""
+    """Whether this client, instead of the server, sets the timestamps of writes that have none.
+    Each timestamp is later than the one before."""
     schema_agreement_timeout_s: float = 60.0
     """Seconds that a schema statement waits for the nodes to agree on the schema."""
     io_threads: int = 1
@@ -334,7 +334,7 @@ class Config:
             >>> config.contact_points, config.keyspace, config.timeout_s
             (('db1:9042', 'db2:9043'), 'app', 5.0)
         """
-        # Not imported at the top, because it imports this module.
+        # Not imported at the top, because `_config_sources` imports this module.
         from . import _config_sources
 
         return cls(**_config_sources.from_url(cls, url, overrides))
@@ -345,9 +345,9 @@ class Config:
         """Reads settings from environment variables.
 
         `TURBOCQL_URL` is a URL as for `from_url`. Every field has a variable of its own, such as
-        `TURBOCQL_CONTACT_POINTS` (with commas), `TURBOCQL_PASSWORD` and `TURBOCQL_TIMEOUT_S`. A
-        field's own variable wins over the URL; `overrides` win over both. A field that is set
-        nowhere has its default.
+        `TURBOCQL_CONTACT_POINTS` (separated by commas), `TURBOCQL_PASSWORD` and
+        `TURBOCQL_TIMEOUT_S`. A field's own variable wins over the URL; `overrides` win over both. A
+        field that is set nowhere has its default.
 
         Raises: `ConfigError` for an invalid value, for an empty variable, and for an unknown
             variable that begins with the prefix. `TURBOCQL_CACHE_DIR` is not an error: it is read
@@ -534,5 +534,5 @@ def _point(point: object, port: int, number: int = 1) -> str:
 def _ipv6(said: str, address: str) -> str:
     with suppress(ValueError):
         return str(IPv6Address(address))
-    # The error is raised outside the block: inside it, `__context__` would show the text.
+    # Not raised in an `except` block, where the error's `__context__` would show the text.
     raise ConfigError(f"{said}: expected an IPv6 address")

@@ -101,7 +101,7 @@ class Error(errors.Error):
 
 
 class InterfaceError(Error):
-    """Use of a closed connection or cursor, or a result whose reading was interrupted."""
+    """Use of a closed connection or cursor, or of a result whose reading was interrupted."""
 
 
 class DatabaseError(Error):
@@ -173,8 +173,8 @@ _OURS: dict[type[errors.Error], type[Error]] = {
 }
 """The class of PEP 249 for each class of `turbocql.errors`.
 
-A `BulkError` caused by a failed row has the class of that failure. Its entry here is for an
-iterable that raised an exception of another package.
+A `BulkError` caused by a failed row has the class of that failure. Its entry here applies
+when the iterable of rows raised an exception that is not one of `turbocql.errors`.
 """
 
 
@@ -227,7 +227,7 @@ def _reraise(error: errors.Error) -> NoReturn:
     try:
         raise same.with_traceback(error.__traceback__)
     finally:
-        # The original has no further information, so it is not shown as the cause.
+        # The original error has no further information, so it is not shown as the cause.
         same.__cause__, same.__context__ = error.__cause__, error.__context__
         same.__suppress_context__ = error.__suppress_context__
 
@@ -492,8 +492,8 @@ class Cursor:
         show whether conditions such as `IF NOT EXISTS` held.
 
         Raises: `ProgrammingError` for a statement with a result, and for too many or too few
-            parameters. Such parameters end the execution. When rows fail for other reasons, an
-            `Error` that has the class of the first failure and is also a
+            parameters. The first such parameters end the execution. When rows fail for other
+            reasons, the exception has the class of the first failure and is also a
             `turbocql.errors.BulkError`. Its `report` has the outcome. Every row was tried unless
             more than 1,000 failed.
         """

@@ -99,8 +99,8 @@ class RangeError(EncodeError, OverflowError):
     """A number, date, time or duration beyond the range of its CQL type. Nothing was sent.
 
     Examples are `2**31` for an `int`, `1e39` for a `float`, and a `decimal` whose exponent takes
-    more than 32 bits. They may be at any place in a value. Also raised for a number that does not
-    fit its field in a message of the protocol.
+    more than 32 bits. The number may be at any place in a value. Also raised for a
+    number that does not fit its field in a message of the protocol.
     """
 
 
@@ -197,7 +197,7 @@ class FunctionFailure(ServerError):
 
 
 class WriteFailure(ServerError):
-    """Code 0x1500: a replica failed during a write, which others may have applied."""
+    """Code 0x1500: a replica failed during a write; other replicas may have applied it."""
 
 
 class CdcWriteFailure(ServerError):

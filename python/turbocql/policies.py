@@ -144,16 +144,16 @@ class Balancing:
     """The order in which nodes are tried for a request.
 
     The replicas of the row come first, then the other nodes. Within each of the two groups, nodes
-    of the preferred rack come first, then those of its datacenter.
+    of the preferred rack come first, then the other nodes of its datacenter.
     """
 
     datacenter: str | None = None
     """The preferred datacenter: only its nodes are tried, unless `datacenter_failover` is true.
-    `None` for the nodes of all datacenters."""
+    With `None`, the nodes of all datacenters are tried."""
     rack: str | None = None
-    """The preferred rack of that datacenter: its nodes are tried first."""
+    """The preferred rack of `datacenter`: its nodes are tried first."""
     datacenter_failover: bool = False
-    """Whether nodes of other datacenters are tried when none of the preferred one answers."""
+    """Whether nodes of other datacenters are tried when no node of `datacenter` answers."""
     token_aware: bool = True
     """Whether replicas of the row are tried first."""
     shuffle_replicas: bool = True
@@ -249,10 +249,10 @@ def _check_speculation(value: object) -> None:
 
 
 def _consistency(name: str, value: object) -> Consistency:
-    """Makes a `Consistency` from one, or from its name in any letter case."""
+    """Returns the `Consistency` for a `Consistency`, or for its name in any letter case."""
     with suppress(ValueError):
         return Consistency(value.upper() if isinstance(value, str) else value)
-    # The error is raised outside the block, because its `__context__` would show the value.
+    # Not raised in an `except` block, where the error's `__context__` would show the value.
     known = ", ".join(level.value for level in Consistency)
     raise ConfigError(f"{name} must be one of {known}, got {shown(value)}")
 

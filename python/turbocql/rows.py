@@ -51,10 +51,10 @@ class _Result(_core.Cursor, Generic[T]):
     def paging_state(self) -> bytes | None:
         """The position of the page after the current one; `None` when there is no further page.
 
-        To continue there, pass it to `execute` as `paging_state`, with the same statement and
-        values. This works in the same session, in another session and in another process.
-        Servers trust the paging state, so users of a web site must not be able to change it.
-        Bytes that are not a paging state cause a `RequestError`.
+        To continue at that page, pass the paging state to `execute` as `paging_state`, with the
+        same statement and values. This works in the same session, in another session and in another
+        process. Servers trust the paging state, so users of a web site must not be able to change
+        it. Bytes that are not a paging state cause a `RequestError`.
         """
         return self._paging_state
 
@@ -114,9 +114,10 @@ class Rows(_Result[T]):
     iterated any number of times. A longer result keeps only its current page, so a second iteration
     raises `Error`.
 
-    An iteration never ends silently before the last row. When a page cannot be fetched, the step
-    raises, and the next step requests the page again. When a page cannot be decoded, the next step
-    decodes it again. When waiting for a page was interrupted, the next step raises `Error`.
+    An iteration never ends silently before the last row. When a page cannot be fetched, the step of
+    the iteration raises an error, and the next step requests the page again. When a page cannot be
+    decoded, the next step decodes it again. When waiting for a page was interrupted, the next step
+    raises `Error`.
     """
 
     __slots__ = ()
@@ -155,9 +156,10 @@ class AsyncRows(_Result[T]):
     iterated any number of times. A longer result keeps only its current page, so a second iteration
     raises `Error`.
 
-    An iteration never ends silently before the last row. When a page cannot be fetched, the step
-    raises, and the next step requests the page again. When a page cannot be decoded, the next step
-    decodes it again. When waiting for a page was interrupted, the next step raises `Error`.
+    An iteration never ends silently before the last row. When a page cannot be fetched, the step of
+    the iteration raises an error, and the next step requests the page again. When a page cannot be
+    decoded, the next step decodes it again. When waiting for a page was interrupted, the next step
+    raises `Error`.
     """
 
     __slots__ = ()
@@ -197,10 +199,10 @@ class _Pages:
     def __init__(self, rows: _Result[Any]) -> None:
         self._rows = rows
         self._page: list[Any] | None = None
-        """The rows of the current page until they are taken; `None` until the page is decoded."""
+        """The rows of the current page: `None` until it is decoded, empty after they were taken."""
         self._number = 0
         self._advancing = False
-        """Whether the next page is still to be fetched."""
+        """Whether the iteration has left the current page and not yet fetched the next page."""
         self._interrupted = False
 
     def _begin(self) -> None:

@@ -106,7 +106,7 @@ class Index(_Plain):
     class_name: str | None = None
     """The index implementation, such as `sai`; `None` for the server's built-in kind of index."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """The options without target and class."""
+    """The options, except the target and the class name."""
 
     def as_cql(self) -> str:
         """The `CREATE` statement."""
@@ -144,7 +144,8 @@ class Function(_Plain):
     language: str
     body: str
     called_on_null_input: bool
-    """Whether it is called with null arguments. If not, it returns null when an argument is null.
+    """Whether the function is called with null arguments. If not, it returns null when an argument
+    is null.
     """
 
     @property
@@ -253,7 +254,7 @@ class View(_Columns):
     include_all_columns: bool
     """Whether the view was created with `SELECT *`."""
     index: str | None = None
-    """On ScyllaDB: the index of the base table that is stored in this view. Creating the index
+    """On ScyllaDB: the name of the base table's index that this view stores. Creating the index
     creates the view."""
 
     def as_cql(self) -> str:

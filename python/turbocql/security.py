@@ -94,8 +94,8 @@ class Tls:
     system."""
     certificate: str | os.PathLike[str] | bytes | None = None
     """The client's own certificate, for servers that request one: a PEM file, or its content as
-    bytes. The intermediate certificates follow it there. Goes with `key`. A private key in the same
-    PEM is left out."""
+    bytes. In this PEM, the intermediate certificates follow the client's certificate. Goes with
+    `key`. A private key in the PEM is left out."""
     key: str | os.PathLike[str] | bytes | Secret[str] | Secret[bytes] | None = field(
         default=None, repr=False
     )
@@ -144,7 +144,7 @@ class Tls:
         def said(source: str | os.PathLike[str] | bytes | None) -> str:
             if isinstance(source, bytes):
                 return f"<{len(source)} bytes>"
-            # A text that names no file may be the content of one, such as a key.
+            # A text that names no file may be the content of a file, such as a key.
             return repr(source) if source is None or _exists(source) else "<not shown>"
 
         ca, certificate = said(self.ca), said(self.certificate)
@@ -187,7 +187,8 @@ def _pem(tls: Tls, name: str) -> bytes | Secret[bytes] | None:
     """Returns the content of a PEM source; that of a key as a `Secret`."""
     found = _read_pem(name, getattr(tls, name))
     if isinstance(found, str):
-        # Raised here because the traceback keeps this frame, which holds no key in clear text.
+        # Raised here and not in `_read_pem`, because a traceback keeps the frames that it passes:
+        # this frame holds no key in clear text.
         raise ConfigError(f"tls: {name}{found}")
     return found
 
@@ -210,8 +211,8 @@ def _read_pem(
             return Secret(file.read()) if name == "key" else _certificates(file.read())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be a path"
-    # A path that does not exist is shown only if it is not for a key and has a dot. The names of
-    # files have dots; the Base64 text of PEM has none.
+    # A path that does not exist is shown only if it is not for a key, has a dot, and has less than
+    # 200 characters. The names of files have dots; the Base64 text of PEM has none.
     known = _exists(path) or (name != "key" and "." in path and len(path) < 200)
     return f": {path!r}: {reason}" if known and not holds_url(path) else f": <not shown>: {reason}"
 

@@ -43,11 +43,12 @@ BatchKind: TypeAlias = Literal["logged", "unlogged", "counter"]
 
 
 class Batch:
-    """Statements that are sent as one request and, with `logged`, applied as one.
+    """Statements that are sent as one request and, with `logged`, applied as a unit.
 
     `kind` is `logged`, `unlogged` or `counter`, in any letter case. The options are those of
-    [`execute`][turbocql.session.Session.execute]; options passed there win over these. `timestamp`
-    applies to every statement without a timestamp of its own (`USING TIMESTAMP`).
+    [`execute`][turbocql.session.Session.execute]; options passed to `execute` win over those of the
+    batch. `timestamp` applies to every statement without a timestamp of its own (`USING
+    TIMESTAMP`).
 
     Raises: `ConfigError` or `TypeError` for an invalid option.
 
@@ -124,7 +125,7 @@ class Batch:
 
 
 def _are_values(given: object) -> bool:
-    """Whether a session may accept an object as values. If `False`, it always refuses it."""
+    """Whether a session may accept an object as values. If not, it always refuses the object."""
     if isinstance(given, (tuple, list, Mapping)) or _has_fields(given):
         return True
     if isinstance(given, (str, bytes, bytearray, memoryview)):

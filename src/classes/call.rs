@@ -271,10 +271,11 @@ struct Plain {
 }
 
 impl Plain {
-    /// The source of the pages after the first. A `USE` may change the session's keyspace before
-    /// these pages are fetched. A statement that names its keyspace is not affected. Any other
-    /// statement would read tables of the new keyspace. So its source has the old keyspace, and the
-    /// pager fails if the session has left that keyspace.
+    /// The text and options that request the pages after the first. A `USE` may change the
+    /// session's keyspace before these pages are fetched. A statement that names its keyspace is
+    /// not affected. Any other statement would read tables of the new keyspace. So the source of
+    /// such a statement has the old keyspace, and the pager fails if the session has left that
+    /// keyspace.
     fn source(self, response: &Response) -> (PageSource, Options) {
         let Plain { text, options, keyspace } = self;
         let keyspace = keyspace.filter(|keyspace| {

@@ -232,7 +232,7 @@ fn token(value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
         return Ok(None);
     }
     let bytes = value.cast::<PyBytes>().map_err(|_| {
-        // The message shows only the class: the value may be a secret for the server.
+        // The message shows only the class, because the value may be a credential.
         let got = turbocql_values::value::describe::type_name(value);
         PyTypeError::new_err(format!("expected bytes or None, got {got}"))
     })?;

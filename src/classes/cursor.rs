@@ -21,7 +21,7 @@ use turbocql_values::error;
 use turbocql_values::python;
 use turbocql_values::row::{RowKind, RowsAs};
 
-/// The source of the pages after the first, and the position of the next page.
+/// The statement that the pages after the first belong to, and the position of the next page.
 pub struct Following {
     pub source: PageSource,
     pub options: Options,
@@ -245,7 +245,7 @@ impl Cursor {
         Ok(state.map(|state| PyBytes::new(py, state.as_bytes())))
     }
 
-    /// The server's id for the trace of the last page's request: 16 bytes, or None.
+    /// The server's id for the trace of the latest traced request for a page: 16 bytes, or None.
     #[getter]
     fn _trace_id<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         Ok(self.with(|current| current.trace_id)?.map(|id| PyBytes::new(py, &id)))

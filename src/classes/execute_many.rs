@@ -51,7 +51,7 @@ pub struct BulkStep {
     unfit: Vec<(u64, PyErr)>,
     /// The exception that the iterable raised, or that stopped the encoding.
     raised: Option<PyErr>,
-    /// Set when no further row is read.
+    /// Set when no further row will be read.
     ended: bool,
 }
 
@@ -115,7 +115,7 @@ impl BulkStep {
     }
 
     /// Encodes the next arena and passes it to the window. If no row of the arena could be encoded,
-    /// the window gets no arena and requests none, so this function requests the next one.
+    /// the window gets no arena and does not request the next one, so this function requests it.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
         if self.ended {
             return;

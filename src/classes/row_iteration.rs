@@ -81,8 +81,8 @@ impl RowIterator {
     }
 }
 
-/// Iterates over the rows of all pages by `async for`. `pages.next_page()` is a coroutine function
-/// that returns the same as for a [`RowIterator`].
+/// Iterates over the rows of all pages by `async for`. `pages.next_page` is a coroutine function.
+/// It returns the rows of the next page as a list, or None at the end.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct AsyncRowIterator {
     pages: Py<PyAny>,
@@ -143,7 +143,7 @@ impl RowStep {
     }
 
     /// Resumes `waiting`, the coroutine of `next_page`, by a call of `method`. Starts a new
-    /// coroutine if `waiting` is `None`. As long as pages are empty, requests the next page.
+    /// coroutine if `waiting` is `None`. Requests the next page as long as the pages are empty.
     #[cold]
     fn fetch(
         &self,

@@ -239,7 +239,7 @@ pub fn changes_schema(text: &str) -> bool {
     is_one_of(text, &["CREATE", "ALTER", "DROP"])
 }
 
-/// Whether the text is a `USE`. A prepared one would change the keyspace of one connection only.
+/// Whether the text is a `USE`. A prepared `USE` would change the keyspace of one connection only.
 pub fn changes_keyspace(text: &str) -> bool {
     is_one_of(text, &["USE"])
 }
@@ -370,7 +370,8 @@ impl Session {
         Ok(Op(cluster::refresh(&self.0)))
     }
 
-    /// Waits until all nodes that are up have the same schema. The result is its version, 16 bytes.
+    /// Waits until all nodes that are up have the same schema. The result is the schema's version,
+    /// 16 bytes.
     fn agreement(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
         self.0.check_open()?;
         Ok(Op(cluster::agreement(&self.0, timeout(timeout_s)?)))

@@ -34,14 +34,14 @@ impl<T> GilCell<T> {
         self.0.take()
     }
 
-    /// Passes the value to `visit`. For `__traverse__` only, which gets no `Python` token because
-    /// it must not run Python code.
+    /// Passes the value to `look`. For `__traverse__` only, which gets no `Python` token because it
+    /// must not run Python code.
     pub fn traverse<R>(&self, _visit: &PyVisit<'_>, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the value must not be replaced while `visit` borrows it. The only callers are the
-        // `__traverse__` methods in row_iteration.rs. The GC calls these with the GIL held, by
-        // CPython's rule, so no other thread uses the cell. They only pass objects to the GC, which
-        // runs no Python code and changes no cell. Tests: unit/test_row_iteration.py
-        // (test_a_cycle_is_collected).
+        // SAFETY: the value must not be replaced while `look` borrows it. The only callers are the
+        // `__traverse__` methods in row_iteration.rs. The GC calls these methods with the GIL held,
+        // by CPython's rule, so no other thread uses the cell. Their `look` functions only pass
+        // objects to the GC, which runs no Python code and changes no cell. Tests:
+        // unit/test_row_iteration.py (test_a_cycle_is_collected).
         look(unsafe { &*self.0.as_ptr() })
     }
 }

@@ -11,8 +11,8 @@ use turbocql_values::python;
 /// The slots of `turbocql._notify.Ready`.
 static READY: Slotted = Slotted::new();
 
-/// Turns the quick path on or off by the interpreter alone. [`probe_ready`] probes it when the
-/// first event loop is used.
+/// Decides by the interpreter alone whether the quick path is on. [`probe_ready`] runs its probe
+/// later, when the first event loop is used.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     QuickPath::Handles.decide(py, |_| Ok(None)).map(drop)
 }

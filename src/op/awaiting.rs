@@ -1,8 +1,8 @@
 //! The native coroutine that awaits an operation.
 //!
 //! Code that awaits an operation uses the object as a coroutine. The task that runs this code uses
-//! the same object as the future that the coroutine waits for. So one object replaces the four that
-//! Python would make.
+//! the same object as the future that the coroutine waits for. So one object replaces four
+//! objects that Python would make.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -322,8 +322,9 @@ impl OpAwait {
         };
         op.abandon();
         let event_loop = event_loop.bind(py);
-        callbacks.iter().try_for_each(|callback| callback.run_soon(event_loop, this))?;
-        Ok(true)
+        // An error of one must not keep the others from being scheduled.
+        let told = callbacks.iter().map(|callback| callback.run_soon(event_loop, this));
+        told.fold(Ok(()), Result::and).map(|()| true)
     }
 
     /// Returns None: the coroutine returns the result or raises the error.
@@ -342,7 +343,7 @@ impl OpAwait {
     }
 
     /// Removes the callbacks that are identical to `callback`, and returns their number. asyncio's
-    /// own futures remove the callbacks that are equal to it.
+    /// own futures remove the callbacks that are equal to `callback`.
     fn remove_done_callback(&self, callback: &Bound<'_, PyAny>) -> usize {
         let mut removed = Vec::new();
         if let Stage::Waiting(waiting) = &mut *self.lock() {

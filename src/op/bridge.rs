@@ -174,7 +174,8 @@ impl LoopQueue {
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         if let Waker::EventFd(fd) = &self.waker {
             // The descriptor is read before the queue is emptied, so a push to the emptied queue
-            // makes it readable again. In the other order, the read could consume that wake.
+            // makes the descriptor readable again. In the other order, the read could consume that
+            // wake.
             let _ = rustix::io::read(fd, &mut [0; 8]);
         }
         let mut burst = self.take().into_iter();
@@ -246,16 +247,16 @@ impl Drop for LoopQueue {
 
 /// The entry of an event loop in the table of queues. An event loop that watches the queue's file
 /// descriptor keeps the queue alive. When the loop is closed, it releases the queue with the
-/// operations in it. The reference here is weak. With a strong one, the queue would keep coroutines
-/// alive, and the coroutines would keep the event loop alive.
+/// operations in it. The reference here is weak. With a strong reference, the queue would keep
+/// coroutines alive, and the coroutines would keep the event loop alive.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Known {
     queue: Weak<LoopQueue>,
-    /// Keeps the queue alive if the event loop is woken by a thread.
+    /// Keeps the queue alive if a separate thread wakes the event loop.
     _keep: Option<Py<Drain>>,
 }
 
-/// The callback that handles a batch. An event loop that is woken calls it.
+/// The callback that handles a completion batch. A woken event loop calls it.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Drain(Arc<LoopQueue>);
 

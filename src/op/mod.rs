@@ -1,5 +1,5 @@
-//! Operations that are already running. `wait()` blocks until the result is there; `await` does not
-//! block.
+//! Operations that are already running. `wait()` blocks the thread until the result is there;
+//! `await` suspends the task, and blocks no thread.
 //!
 //! The I/O thread only stores a completion ([`Arrival`]) in the operation and wakes the thread or
 //! the event loop that waits for it. The operation's [`Step`] handles the completion there: it
@@ -109,7 +109,7 @@ pub enum Row {
 }
 
 impl Execution {
-    /// The source of the pages after the first.
+    /// The statement and values with which the pages after the first are requested.
     pub fn source(&self) -> PageSource {
         let row = match &self.row {
             Row::Own(row) => Arc::new(row.clone()),
@@ -318,7 +318,7 @@ impl OpState {
     }
 
     /// Sets the coroutine that awaits the operation, and the queue to which completions are pushed.
-    /// A completion that has arrived already is pushed at once.
+    /// If a completion has arrived already, the operation is pushed at once.
     pub fn await_by(self: &Arc<Self>, queue: &Arc<LoopQueue>, awaiting: Py<OpAwait>) {
         let mut inner = self.lock();
         let replaced = inner.awaiting.replace((Arc::downgrade(queue), awaiting));

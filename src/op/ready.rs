@@ -1,6 +1,6 @@
 //! Schedules wakes of tasks for the next round of an event loop, at less cost than `call_soon`.
 //!
-//! This is only for the wakeup callbacks of tasks: there are many of them, and they never raise.
+//! The quick path is only for the wakeup callbacks of tasks: they are many, and they never raise.
 //! One call of a Python function wakes all tasks of a completion batch. On asyncio's own event
 //! loop, a single task is woken without the handle that `call_soon` makes. All other callbacks are
 //! scheduled by `call_soon`.
@@ -23,8 +23,8 @@ pub struct Fast {
     /// `contextvars.Context.run`.
     run: Py<PyAny>,
     /// A completed future, passed to the wakeup callbacks of tasks. A task that wakes reads the
-    /// outcome of the future that it is passed. For asyncio's own futures this takes no call. The
-    /// outcome is None here: the coroutine returns the result.
+    /// outcome of the future that it is passed. It reads asyncio's own futures without a method
+    /// call. The outcome of this future is None: the coroutine returns the result.
     done: Py<PyAny>,
 }
 
@@ -50,7 +50,7 @@ impl Fast {
         Ok(true)
     }
 
-    /// Schedules the wake of a task. Returns false as [`Fast::call_soon`] does.
+    /// Schedules the wake of a task. Returns false if no handle could be made.
     ///
     /// The event loop calls `context.run(call, done)`, which is composed of bound methods. None of
     /// them is turbocql's, so no native frame of turbocql is below the task on the stack.
@@ -106,7 +106,7 @@ impl<'a, 'py> Burst<'a, 'py> {
             return alone();
         }
         // In debug mode, the event loop reports slow callbacks by the task's name, so each task
-        // needs a callback of its own. A signal handler may run during this call and raise.
+        // needs a callback of its own. A signal handler may run during `get_debug` and raise.
         let debug = event_loop.call_method0(pyo3::intern!(py, "get_debug"));
         match debug.and_then(|debug| debug.is_truthy()) {
             Ok(false) => {}
@@ -176,9 +176,9 @@ fn is_wakeup(call: &Bound<'_, PyAny>) -> bool {
     wakeup
 }
 
-/// Ends a [`Runtime::hold`], which flushes the requests that were held back. The event loop calls
+/// Ends a [`Runtime::hold`], and so flushes the requests that were held back. The event loop calls
 /// this function after the tasks of a completion batch. If these tasks made no request, the event
-/// loop calls it once more, after the tasks that they let run.
+/// loop calls this function once more, after the tasks that the batch's tasks have woken.
 #[pyfunction]
 pub fn release_held(py: Python<'_>) -> PyResult<()> {
     if Runtime::end_round() { call_release_soon(py) } else { Ok(()) }

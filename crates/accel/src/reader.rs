@@ -26,7 +26,7 @@ pub struct ValueReader {
 
 /// How a value of zero bytes is decoded.
 pub enum Empty {
-    /// The type decodes zero bytes as it does any others.
+    /// By the type, like any other bytes.
     Read,
     None,
     /// This object.
@@ -44,7 +44,7 @@ pub enum Kind {
     /// The reader of the elements, the dimension, and an element's size in bytes if elements are
     /// written without lengths.
     Vector(Py<ValueReader>, usize, Option<usize>),
-    /// A type that wraps another, with the same values: frozen or reversed.
+    /// A frozen or reversed type. Its values are those of the type that it wraps.
     Through(Py<ValueReader>),
     /// Not read natively: `deserialize` of this class of the driver is called.
     Python(Py<PyAny>),
@@ -54,7 +54,7 @@ pub struct SetClass {
     /// Called with the list of elements; returns the set.
     pub make: Py<PyAny>,
     /// The driver's `SortedSet`, if `make` is that class and only keeps the sorted elements in the
-    /// list `_items`. `None` if `make` is or does anything else.
+    /// list `_items`; otherwise `None`.
     pub sorted: Option<Py<PyAny>>,
 }
 
@@ -98,8 +98,8 @@ impl ValueReader {
         ValueReader::new(Kind::List(element.unbind()), empty)
     }
 
-    /// `make` is called with the list of elements. `sorted` is the class of the result, if the call
-    /// does no more than sort the list, and None otherwise.
+    /// `make` is called with the list of elements. `sorted` is the class of the result if the call
+    /// only sorts the list; otherwise it is None.
     #[staticmethod]
     fn set_of(
         element: Given<'_>,
@@ -165,7 +165,7 @@ impl ValueReader {
         ValueReader::new(kind, empty)
     }
 
-    /// A type that wraps another, with the same values.
+    /// A type whose values are those of the type that it wraps.
     #[staticmethod]
     fn through(inner: Given<'_>, empty: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
         ValueReader::new(Kind::Through(inner.unbind()), empty)

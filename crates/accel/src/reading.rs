@@ -57,8 +57,8 @@ impl<'a, 'py> Reading<'a, 'py> {
         self.read(reader, bytes)
     }
 
-    /// Does the work of `from_binary` of the driver's types. Zero bytes are a special case, unless
-    /// `reader.empty` is `Empty::Read`.
+    /// Does the work of `from_binary` of the driver's types. `reader.empty` says how zero
+    /// bytes are decoded.
     #[inline(always)]
     fn value(&self, reader: &ValueReader, bytes: &[u8]) -> Result<Bound<'py, PyAny>, Refused> {
         if bytes.is_empty() {

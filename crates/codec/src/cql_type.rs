@@ -55,8 +55,8 @@ pub struct UdtType {
     pub fields: Vec<(String, CqlType)>,
 }
 
-/// The maximum depth of nested types. Cassandra's own limit is far lower. This one keeps every
-/// recursion over a type, and over a value of it, within a small stack.
+/// The maximum depth of nested types. Cassandra's own limit is far lower. This limit keeps
+/// every recursion over a type, and over a value of the type, within a small stack.
 pub const MAX_DEPTH: usize = 64;
 
 /// The maximum number of types in the tree of one type. A type that occurs several times in the
@@ -76,7 +76,7 @@ impl CqlType {
     /// The number of types in the tree, this one included. Counting stops at [`MAX_PARTS`] + 1.
     pub fn parts(&self) -> usize {
         let mut seen = 0;
-        // Other errors of the type do not matter for the count.
+        // Any other error of the type also ends the count; `check` reports that error.
         let _ = self.check_parts(&mut seen, MAX_DEPTH);
         seen
     }
@@ -318,7 +318,7 @@ impl fmt::Display for TypeName<'_> {
     }
 }
 
-/// An identifier in CQL. It is quoted unless it is lower-case ASCII letters, digits and
+/// An identifier in CQL. It is quoted unless it consists of lower-case ASCII letters, digits and
 /// underscores, and begins with a letter.
 pub struct Identifier<'a>(pub &'a str);
 

@@ -13,7 +13,7 @@ pub enum Segment {
     Index(usize),
     /// The key of a map's entry, by the entry's position.
     MapKey(usize),
-    /// The value of a map's entry, by its key as text.
+    /// The value of a map's entry, by the entry's key as text.
     MapValue(String),
     /// A field of a user-defined type.
     Field(String),
@@ -22,7 +22,7 @@ pub enum Segment {
 /// The path from a row or column to the part of its value that failed.
 ///
 /// Steps are added while an error is returned through the callers, so the innermost step is added
-/// first. A value without an error has no cost for steps.
+/// first. If there is no error, no steps are recorded, so they cost nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(Vec<Segment>);
 

@@ -52,7 +52,7 @@ impl RowBuffer {
         }
     }
 
-    /// Reserves room for more bytes and rows.
+    /// Reserves room for `bytes` more bytes and `rows` more rows.
     ///
     /// A push without reserved room grows the `Vec`. That aborts the process if there is no memory.
     #[inline]

@@ -44,7 +44,7 @@ impl Attempts {
     }
 
     /// Resets `this` for the next request. Makes a new object if the previous request still refers
-    /// to this one.
+    /// to `this`.
     pub(crate) fn again(this: &mut Arc<Attempts>, effect: Effect) {
         match Arc::get_mut(this) {
             Some(attempts) => {

@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// The trace of a request. `None` if the server has none.
+    /// The trace of a request. `None` if the server has no trace with this id.
     pub async fn trace(&self, id: [u8; 16]) -> Result<Option<Trace>, EngineError> {
         let read = self.engine().get_tracing_info(&uuid::Uuid::from_bytes(id)).await;
         let trace = match read {

@@ -47,21 +47,22 @@ pub struct Config {
     /// Whether connections may use the port at which ScyllaDB lets the client choose the shard.
     pub shard_aware_port: bool,
     /// How long a connection may be silent before a keepalive request is sent; `None` for the
-    /// ScyllaDB driver's default. In a build without the edits of the driver's crates, the time
-    /// between keepalive requests.
+    /// ScyllaDB driver's default. In a build without the edits of the driver's crates, this is the
+    /// time between keepalive requests.
     pub keepalive_interval: Option<Duration>,
     /// How long a connection may stay silent after a keepalive request before it is closed; `None`
     /// for the ScyllaDB driver's default.
     pub keepalive_timeout: Option<Duration>,
     /// The time between the operating system's TCP keepalive probes; `None` for no probes.
     pub tcp_keepalive: Option<Duration>,
-    /// The maximum length of a frame's body, as it arrives and once decompressed. A longer one ends
-    /// its connection. Has no effect in a build without the edits of the driver's crates.
+    /// The maximum length of a frame's body, as it arrives and once decompressed. A longer frame
+    /// ends its connection. A body that is longer only once decompressed ends its request. Has no
+    /// effect in a build without the edits of the driver's crates.
     pub max_frame_bytes: usize,
     /// The local address of connections.
     pub local_address: Option<IpAddr>,
     /// The addresses that nodes announce, each with the address at which the node is reached. A
-    /// rule for one port precedes a rule for the whole address.
+    /// rule for one port takes precedence over a rule for the whole address.
     pub addresses: Vec<(Allowed, Allowed)>,
     /// Whether the client adds a timestamp to requests without one. Each timestamp is larger than
     /// the previous one.

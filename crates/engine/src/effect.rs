@@ -14,8 +14,8 @@ pub(crate) enum Effect {
 
 impl Effect {
     /// Decides by the words of the statement. The first word shows whether the statement reads, or
-    /// is a batch. A statement that does neither and contains `IF` counts as a conditional update.
-    /// An `IF` inside a string counts too. This mistake is safe: the write is retried less often.
+    /// is a batch. Any other statement that contains `IF` counts as a conditional update, even if
+    /// the `IF` is inside a string. This mistake is safe: the write is retried less often.
     pub(crate) fn of(text: &str) -> Effect {
         const READS: [&str; 5] = ["SELECT", "LIST", "DESCRIBE", "DESC", "USE"];
         const STAGED: [&str; 2] = ["BEGIN", "IF"];

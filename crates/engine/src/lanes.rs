@@ -98,7 +98,8 @@ impl Drop for Job {
     }
 }
 
-/// The maximum number of lanes that wait for work. A lane that finds this many lanes waiting ends.
+/// The maximum number of lanes that wait for work. A lane ends after its request if this many lanes
+/// are already waiting.
 const IDLE: usize = 512;
 
 /// The lanes of a runtime.
@@ -173,7 +174,7 @@ impl Lanes {
     }
 }
 
-/// Calls the function when dropped: also if a request panics, or the runtime ends during one.
+/// Calls the function when dropped: also if a request panics, or the runtime ends during a request.
 struct OnDrop<'a, F: Fn()>(&'a F);
 
 impl<F: Fn()> Drop for OnDrop<'_, F> {

@@ -30,7 +30,8 @@ pub mod tls;
 /// The version of the crate `scylla`.
 pub const ENGINE_VERSION: &str = "1.9.0";
 
-/// The names of the edits of its crates that this build has, with commas between; empty if none.
+/// The names of the edits of the ScyllaDB driver's crates that this build has, separated by commas.
+/// Empty in a build without edits.
 pub const ENGINE_EDITS: &str = env!("ENGINE_EDITS");
 /// The library that encrypts connections.
 pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";

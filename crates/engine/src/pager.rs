@@ -119,12 +119,13 @@ impl Pager {
     }
 }
 
-/// Fails if the session has changed its keyspace: tables of the new one may have the same names.
+/// Fails if the session has changed its keyspace: the new keyspace may have tables of the same
+/// names.
 fn same_keyspace(was: Option<&str>, session: &Session) -> Result<(), EngineError> {
     match (was, session.keyspace()) {
         (Some(was), now) if now.as_deref() != Some(was) => {
             let reason = format!(
-                "fetching a page: the session has gone on from keyspace {was} to {}; name the \
+                "fetching a page: the session has changed from keyspace {was} to {}; name the \
                  statement's keyspace, or prepare it",
                 now.as_deref().unwrap_or("none")
             );

@@ -53,9 +53,9 @@ impl Retry {
 ///
 /// The driver's default policy checks idempotence before most retries, but not before all. It
 /// retries a `ReadTimeout` without this check, although the error may come from the read in a
-/// conditional update. A later Paxos round may still carry out that update's proposal. It also
-/// retries `Unavailable`. For a statement that the server carries out in stages, this error does
-/// not prove that nothing was applied.
+/// conditional update. A later Paxos round may still carry out that update's proposal. The
+/// default policy also retries `Unavailable`. For a statement that the server carries out in
+/// stages, this error does not prove that nothing was applied.
 #[derive(Debug)]
 pub(crate) struct CarefulRetry {
     pub(crate) effect: Effect,
@@ -77,8 +77,8 @@ struct CarefulSession {
 }
 
 /// The maximum number of retries after `Unprepared`. A server whose cache of statements is full may
-/// evict a new statement at once. In this case nothing has been applied. Preparing the statement
-/// again helps, mostly at the first attempt.
+/// evict a new statement at once. A request that fails with `Unprepared` has not been applied.
+/// Preparing the statement again helps, mostly at the first attempt.
 const MOST_FORGOTTEN: usize = 20;
 
 impl RetrySession for CarefulSession {

@@ -31,7 +31,7 @@ pub struct Profile {
     /// The time limit of a request, for all its attempts together. `None` means no limit.
     pub timeout: Option<Duration>,
     pub retry: Retry,
-    /// When slow requests are sent again, if they are idempotent.
+    /// When a slow request that is idempotent is sent to one more node.
     pub speculation: Option<Speculation>,
     pub balancing: Balancing,
 }
@@ -84,7 +84,7 @@ pub struct Balancing {
     /// A rack of `datacenter`.
     pub rack: Option<String>,
     pub token_aware: bool,
-    /// Whether nodes of other datacenters are tried when no node of the preferred one is left.
+    /// Whether nodes of other datacenters are tried when no node of `datacenter` is left.
     pub datacenter_failover: bool,
     pub shuffle_replicas: bool,
     pub latency: Option<Latency>,
@@ -163,7 +163,7 @@ impl Balancing {
     }
 }
 
-/// Sends requests only to the allowed nodes, in the order of another policy.
+/// Sends requests only to the allowed nodes, in the order of the policy that it wraps.
 #[derive(Debug)]
 struct AllowList {
     allowed: Vec<Allowed>,

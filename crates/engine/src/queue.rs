@@ -89,8 +89,8 @@ impl News {
                     }
                 }
                 () = &mut look, if armed => {
-                    // If more answers have been handed over since, submissions may be held back
-                    // after them. Then the check is put off by another `LOOK`.
+                    // If answers were handed over after the timer was set, threads may still
+                    // hold back submissions. Then the check is put off by another `LOOK`.
                     armed = shared.may_hold();
                     if armed {
                         look.as_mut().reset(tokio::time::Instant::now() + LOOK);
@@ -132,7 +132,7 @@ impl Runtime {
     /// Starts `future` on the I/O thread. After a shutdown the future is dropped at once, unpolled.
     ///
     /// If the future panics, it is dropped, and other tasks are not affected. Code that waits for
-    /// its result must notice that the future's sink was dropped.
+    /// the result must notice that the future has dropped its sink.
     pub fn submit(&self, future: impl Future<Output = ()> + Send + 'static) -> TaskHandle {
         let shared = self.shared();
         let (future, abort) = abortable(future);
@@ -154,8 +154,8 @@ impl Runtime {
     fn push(&self, work: Work) {
         let shared = self.shared();
         let mut queue = shared.queue();
-        // Checked under the lock: after `closed` is set, the I/O thread empties the queue once more
-        // and then never again.
+        // Checked under the lock: after `closed` is set, the I/O thread empties the queue one last
+        // time.
         if shared.closed.load(Ordering::Acquire) {
             drop(queue);
             shared.refuse(work);
@@ -174,7 +174,7 @@ impl Runtime {
     /// Holds back this thread's submissions until [`Runtime::release`]: they do not wake an I/O
     /// thread that has handed over answers within the last 500 us. Such an I/O thread checks the
     /// queue by itself, 1 ms after it has handed over answers. So no submission waits for long,
-    /// even if this thread blocks before its release.
+    /// even if this thread blocks before it calls `release`.
     pub fn hold() {
         HELD.with_borrow_mut(|held| {
             held.get_or_insert_default();

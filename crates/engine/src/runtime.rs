@@ -15,9 +15,9 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The interval at which [`Runtime::drain`] checks whether everything has ended.
 const DRAIN_POLL: Duration = Duration::from_millis(2);
 
-/// The I/O thread, `turbocql-io`. Every connection, timer and request lives on it. A runtime with
-/// several workers runs them on the threads `turbocql-worker` instead. Clones share the threads;
-/// dropping the last clone ends them.
+/// The I/O thread, `turbocql-io`. Every connection, timer and request lives on it. In a runtime
+/// with several workers, they live on the threads `turbocql-worker` instead. Clones share the
+/// threads; dropping the last clone ends them.
 #[derive(Clone)]
 pub struct Runtime(Arc<Inner>);
 

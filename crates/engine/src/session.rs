@@ -28,8 +28,8 @@ struct Inner {
     engine: scylla::client::session::Session,
     profiles: Arc<Profiles>,
     page_size: i32,
-    /// The keyspace in use. The ScyllaDB driver keeps one too, but its own method for changing it
-    /// sets it before the server has accepted it.
+    /// The keyspace in use. The ScyllaDB driver stores a keyspace too, but its method that changes
+    /// the keyspace stores the new name before the server has accepted it.
     keyspace: Mutex<Option<String>>,
     preparing: Merge<Result<Arc<Prepared>, EngineError>>,
     /// The columns of recent results of unprepared statements and batches.
@@ -215,8 +215,8 @@ impl Session {
             return Err(EngineError::new(ErrorKind::Config, message));
         }
         let name = if case_sensitive { name.to_owned() } else { name.to_ascii_lowercase() };
-        // Sent as a statement, because the ScyllaDB driver's own method keeps the name before the
-        // server has accepted it. A name that does not exist then breaks every later connection.
+        // Sent as a statement, because the ScyllaDB driver's own method stores the name before the
+        // server has accepted it. If no keyspace had this name, every later connection would fail.
         let (doing, text) = (format!("using keyspace \"{name}\""), format!("USE \"{name}\""));
         self.run_text(&doing, &text, &RequestOptions::default(), None).await.map(drop)
     }
@@ -291,8 +291,8 @@ fn start(paging: Option<PagingState>) -> scylla::response::PagingState {
     paging.map_or_else(scylla::response::PagingState::start, PagingState::into_engine)
 }
 
-/// Checks that each statement has a row with the right number of values. A text must have none:
-/// the ScyllaDB driver would prepare a text with values again for every batch.
+/// Checks that each statement has a row with the right number of values. A text must have no
+/// values: the ScyllaDB driver would prepare a text with values again for every batch.
 fn check_batch(statements: &[BatchEntry], values: &RowBuffer) -> Result<(), EngineError> {
     let refuse = |message| Err(EngineError::new(ErrorKind::Encode, message));
     if statements.len() != values.len() {

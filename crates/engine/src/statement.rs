@@ -132,7 +132,7 @@ pub struct RequestOptions {
 }
 
 impl RequestOptions {
-    /// These options. An option that is not set here is taken from `others`.
+    /// Returns a copy of these options, in which `others` fills in the options that are not set.
     pub fn over(&self, others: &RequestOptions) -> RequestOptions {
         RequestOptions {
             consistency: self.consistency.or(others.consistency),

@@ -97,7 +97,7 @@ impl Tls {
         let mut names = Vec::new();
         // An address among the contact points is a node's own address, which is checked anyway.
         for host in hosts.filter(|host| host.parse::<IpAddr>().is_err()) {
-            // A name that no certificate can have is left out.
+            // A host that cannot be a name in a certificate is left out.
             names.extend(ServerName::try_from(host.to_owned()));
         }
         for name in &self.names {

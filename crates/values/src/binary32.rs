@@ -2,9 +2,9 @@
 
 use turbocql_codec::types::float;
 
-/// Whether `struct` keeps signalling NaNs of binary32, as it does since CPython 3.14. Before, the
-/// conversion between binary32 and binary64 quieted them. Drivers in Python use `struct`, and
-/// turbocql gives the same bytes and values.
+/// Whether `struct` keeps signalling NaNs of binary32, as it does since CPython 3.14. Before 3.14,
+/// the conversion between binary32 and binary64 quieted them. Drivers in Python use `struct`, and
+/// turbocql makes the same bytes and values as they do.
 pub const KEEPS_SIGNALLING: bool = cfg!(Py_3_14);
 
 /// A number as binary32; `None` for a finite number out of the range of binary32.

@@ -254,11 +254,13 @@ impl RowPlan {
     }
 
     /// For each column, the position of its value in a named tuple. The names of the tuple must
-    /// include all columns, in any order. `None` for tuples that are bound by position.
+    /// include all columns, in any order. `None` for tuples that are bound by position: those
+    /// without names, and named tuples that lack a column and have no other column's name at a
+    /// different position.
     ///
     /// A named tuple is refused if it lacks the name of a column and has the name of another column
-    /// at a different position than the statement. turbocql would have to guess whether to bind it
-    /// by name or by position.
+    /// at a different position than the statement has it. turbocql would have to guess whether to
+    /// bind it by name or by position.
     fn by_name(&self, values: &Bound<'_, PyAny>) -> Outcome<Option<Vec<usize>>> {
         let py = values.py();
         let Some(names) = record::names_of(values)? else { return Ok(None) };

@@ -2,8 +2,8 @@
 //!
 //! When the interpreter ends, CPython before 3.14 ends each daemon thread that wants to run Python
 //! code by unwinding its stack. Native frames do not survive this: the process aborts. So an exit
-//! handler lets threads finish the native call that they are in. Threads that would enter another
-//! call are delayed: most programs have ended before the delay is over.
+//! handler lets threads finish the native call that they are in. A thread that begins a new native
+//! call is delayed: most programs have ended before the delay is over.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,8 +25,8 @@ const HOLD_UP: Duration = Duration::from_millis(200);
 
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// Set in the thread that ends the interpreter. It is not delayed, because later exit handlers
-    /// may still call turbocql.
+    /// Set in the thread that ends the interpreter. This thread is not delayed, because later exit
+    /// handlers may still call turbocql.
     static IS_ENDING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -50,7 +50,8 @@ impl Inside {
 
     pub fn enter(py: Python<'_>) -> Inside {
         if ENDING.load(Ordering::Acquire) && !IS_ENDING.get() {
-            // A thread that sleeps here is not inside: the exit handler must not wait for it.
+            // A thread that sleeps here is not counted as inside a native call, so that the exit
+            // handler does not wait for it.
             let inside = usize::from(DEPTH.get() > 0);
             INSIDE.fetch_sub(inside, Ordering::AcqRel);
             // `detach` takes the GIL again after the sleep. It does not return if the interpreter

@@ -17,8 +17,9 @@ pub const SMALL: usize = 64;
 /// are signed 32-bit integers. `SMALL` is added because callers may reserve more than they write.
 const LONGEST: usize = i32::MAX as usize + SMALL;
 
-/// Reserves room for `count` more items, or fails with `MemoryError`. Without this call, a `Vec`
-/// that cannot grow would abort the process.
+/// Reserves room for `count` more items. Fails with `MemoryError`, or with a refusal if `out` holds
+/// bytes and would become longer than `LONGEST`. Without this call, a `Vec` that cannot grow would
+/// abort the process.
 #[inline]
 pub fn room<T>(out: &mut Vec<T>, count: usize) -> Outcome<()> {
     if out.capacity() - out.len() >= count { Ok(()) } else { grow(out, count) }
@@ -82,7 +83,7 @@ pub fn items_of<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyList>> 
         return Ok(dict.items());
     }
     let py = dict.py();
-    // `dict.items` is called, because the method of a subclass may return something else.
+    // `dict.items` itself is called, because a subclass may override it.
     let view = py.get_type::<PyDict>().call_method1(pyo3::intern!(py, "items"), (dict,))?;
     let list = py.get_type::<PyList>().call1((view,))?;
     Ok(list.cast_into::<PyList>()?)

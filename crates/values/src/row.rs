@@ -134,7 +134,7 @@ impl Shape {
         })
     }
 
-    /// Decodes the first `limit` rows, or all of them, in one pass.
+    /// Decodes the first `limit` rows of a block in one pass, or all of its rows if it has fewer.
     pub fn decode<'py>(
         &self,
         py: Python<'py>,
@@ -161,7 +161,8 @@ impl Shape {
         Ok(rows)
     }
 
-    /// Like [`decode`](Shape::decode), without a class or factory of the user's.
+    /// Like [`decode`](Shape::decode), but makes rows of this kind and calls no class or factory of
+    /// the user's.
     pub fn decode_as<'py>(
         &self,
         py: Python<'py>,
@@ -232,8 +233,8 @@ pub struct Shapes {
     classes: std::sync::Mutex<Arc<Classes>>,
 }
 
-/// The maximum number of cached shapes. When it is reached, all are dropped; the ones still in use
-/// are cached again when they are next needed.
+/// The maximum number of cached shapes. When it is reached, all shapes are dropped from the cache.
+/// A shape that is still in use is cached again when it is next needed.
 const SHAPES: usize = 512;
 
 impl Shapes {

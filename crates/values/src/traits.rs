@@ -1,5 +1,5 @@
 //! Properties of the values of each CQL type, in one table. The crate does not compile until a new
-//! type has a row in it.
+//! type has a row in this table.
 
 use turbocql_codec::Plan;
 
@@ -58,7 +58,7 @@ pub struct Traits {
     pub hashable: bool,
 }
 
-/// Text and bytes. Zero bytes are a value: the empty one.
+/// Text and bytes. Zero bytes are a valid value: empty text or empty bytes.
 const BYTES: Traits = Traits {
     numeric: None,
     order: Order::Lexical,

@@ -21,7 +21,7 @@ _PAGE = bytes.fromhex(
 class Arrays:
     """Makes arrays of columns of numbers, with the installed NumPy.
 
-    Raises: Left, if the driver's parser does not work with that NumPy.
+    Raises: Left, if NumPy or the driver's parser for it is missing, or they do not work together.
     """
 
     def __init__(self, original: Any, owner: Any) -> None:
@@ -51,7 +51,7 @@ class Arrays:
         return next(cls for cls in self._dtypes if cls.__name__ == "Int32Type")
 
     def width(self, cls: Any, entries: list[Entry]) -> int | None:
-        """The bytes of one number, if columns of this type become arrays of numbers; else None."""
+        """A number's size in bytes, if columns of this type become arrays of numbers; else None."""
         entries.append((vars(self._parser), "_cqltype_to_numpy", self._dtypes))
         dtype = self._dtypes.get(cls)
         entries.append((self._dtypes, cls, dtype))

@@ -45,7 +45,7 @@ class _State:
         self.waiting: list[Group] = []
         """Groups whose modules are not imported yet."""
         self.modules: dict[str, ModuleType] = {}
-        """The patched modules. A module that is imported again is another object."""
+        """The patched modules. A module that is imported again is a different object."""
         self.last: list[Seam] = []
         """The counts of the last time that the driver was accelerated."""
         self.left: dict[str, str] = {}
@@ -107,7 +107,7 @@ def accelerated() -> Iterator[None]:
 
 
 def status() -> Status:
-    """Reports which functions are replaced, and which are not and why.
+    """Reports which functions are replaced, and why the others are not.
 
     It also reports how many calls of each function were native.
 
@@ -148,7 +148,7 @@ def _said() -> str:
 
 
 def _switch_on() -> None:
-    """Patches the driver, or waits until it is imported. Does nothing the second time."""
+    """Patches the driver, or waits until it is imported. A second call does nothing."""
     if any(sys.modules.get(name) is not module for name, module in _state.modules.items()):
         _switch_off()
     is_there = all(_is_loaded(name) for name in _MODULES)
@@ -338,11 +338,11 @@ class _Finder(importlib.abc.MetaPathFinder):
     def _look_again(self) -> None:
         """Patches modules whose import was under way when the finder was added.
 
-        Their loaders were chosen before, so no `_Loader` patches them.
+        Their loaders were chosen before the finder was added, so no `_Loader` patches the modules.
         """
         if all(_is_loaded(name) for name in _MODULES) and _state.lock.acquire(blocking=False):
             try:
-                # Patching imports modules too. These imports must not start it again.
+                # Patching imports modules too. These imports must not start the patching again.
                 if _state.wanted and not _state.installing:
                     _switch_on()
             finally:

@@ -140,7 +140,8 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]
 def _is_own_method(module: ModuleType, owner: type[Any], name: str) -> bool:
     """Whether a class method is the module's.
 
-    A program may have saved the bound method and put it back. This counts as the module's too.
+    A program may have saved the bound method and put it back. That method counts as the module's
+    too.
     """
     attribute = vars(owner).get(name)
     is_bound = type(attribute) is MethodType and attribute.__self__ is owner
@@ -170,7 +171,7 @@ def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
 def expect_parameters(attribute: Any, *shapes: tuple[str, ...]) -> tuple[str, ...]:
     """The names of a function's parameters, which must be one of `shapes`.
 
-    Raises: Left, if the names are others, or cannot be inspected.
+    Raises: Left, if the names are none of `shapes`, or cannot be inspected.
     """
     try:
         names = tuple(inspect.signature(function(attribute)).parameters)

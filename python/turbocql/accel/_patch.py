@@ -59,7 +59,7 @@ class Patch:
         self.start = (*self.counts(), self.learned())
 
     def counted(self) -> tuple[int, int, int]:
-        """Calls that were native, that fell back, and from which columns were learned."""
+        """The numbers of calls: native, fallen back, and those from which columns were learned."""
         (native, fallback), learned = self.counts(), self.learned()
         return native - self.start[0], fallback - self.start[1], learned - self.start[2]
 
@@ -93,7 +93,7 @@ class Driver:
         return driver_name(self.protocol)
 
     def writes(self) -> str:
-        """The dialect in which the driver writes nulls and timestamps. It is found once, by trying.
+        """The dialect in which the driver writes nulls and timestamps, found once by a probe.
 
         Raises: Left, if the driver writes them in none of the known dialects.
         """

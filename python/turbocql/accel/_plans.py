@@ -87,7 +87,7 @@ _PARAMETERS = {
     *("subtypes", "cassname", "fieldnames", "subtype", "vector_size", "typename"),
     *("__module__", "__doc__", "__dict__", "__weakref__", PLAN),
 }
-"""A class with no other entries in its dict only gives parameters to its base."""
+"""Entries of a class's dict. A class with only these entries just gives parameters to its base."""
 
 
 class Plans:
@@ -182,8 +182,8 @@ class Plans:
         for _, _, _, cls in metadata:
             reader = self.readers.reader(cls, deserializers, entries)
             if reader is None or not reader.is_native or hasattr(cls, "subtype"):
-                # The driver may have looked up the class by its name, and the name can get another
-                # class.
+                # The driver may have looked up the class by its name, and the name may later stand
+                # for a different class.
                 entries += self._by_name(cls)
             readers.append(reader)
             widths.append(None if width is None else width(cls, entries))
@@ -197,7 +197,7 @@ class Plans:
         parts = _cassandra.parts_of(cls)
         # The class of a user-defined type is made anew for each page, under the name of the type.
         if stock is not None and stock.__name__ != "UserType":
-            # A class that the driver does not know has its whole Java name, in quotes.
+            # The name of a class that the driver does not know is the whole Java name, in quotes.
             own = () if parts else (cls.__name__, cls.__name__.strip("'").removeprefix(_JAVA))
             for name in {stock.__name__, *own}:
                 yield table, name, table.get(name)
@@ -209,8 +209,9 @@ class Plans:
     ) -> list[Any] | None:
         """The readers of the columns that a policy encrypts.
 
-        The item of an encrypted column is the policy's description of it, `decrypt` and a reader;
-        other items are None. The result is None if the driver must read the page.
+        The item of an encrypted column is a tuple: the description of the column, the policy's
+        `decrypt` and a reader. Other items are None. The result is None if the driver must read the
+        page.
         """
         if not policy:
             return [None] * len(metadata)

@@ -13,13 +13,13 @@ __all__ = ["MAKES_VALUES", "Entry", "Readers"]
 MAKES_VALUES = ("deserialize", "deserialize_safe", "from_binary")
 
 Entry = tuple[dict[Any, Any], Any, Any]
-"""A dict, a key, and the value that is expected there (None: no such key).
+"""A dict, a key, and the value that the dict must have for the key (None: no such key).
 
-If the dict has another value there, the plan is out of date.
+If the dict has a different value for the key, the plan is out of date.
 """
 
 _GENERIC = "GenericDeserializer"
-"""The compiled reader for types without a reader of their own. It calls `deserialize`."""
+"""The compiled reader for types without a compiled reader of their own. It calls `deserialize`."""
 
 _UTIL = {
     "SimpleDateType": ("Date",),
@@ -85,7 +85,7 @@ class Readers:
 
     @staticmethod
     def is_usual_vector(cls: Any) -> bool:
-        """Whether turbocql and the driver agree on the width of an element.
+        """Whether turbocql and the driver agree on the width of a vector's elements.
 
         Elements of fixed width are written without lengths.
         """
@@ -177,7 +177,7 @@ class Readers:
         return None if element is None else _core.ValueReader.vector_of(element, cql_type, empty)
 
     def collections(self) -> tuple[Any, Any]:
-        """The driver's classes of sets and maps; None for one that turbocql does not know."""
+        """The driver's classes of sets and maps; None for a class that turbocql does not know."""
         util = vars(self._cqltypes.util)
         made = util.get("OrderedMapSerializedKey")
         usual = isinstance(made, type) and self._is_map(made)

@@ -94,12 +94,13 @@ def _generated(rows: Any) -> Any:
 
 
 _ROW = "Row($self, *values)\n--\n\nA row: the values of its columns, in order."
-"""One docstring for all classes: the definition of a built-in function is never freed."""
+"""The docstring that all stand-ins for row classes share. Each stand-in is a built-in function, and
+the definition of a built-in function is never freed."""
 
 
 class NamedRows(Group):
-    """The class of named rows. The driver makes one for each result. The stand-in makes one for
-    all results with the same column names.
+    """The class of named rows. The driver makes a class for each result. The stand-in makes one
+    class for all results with the same column names.
     """
 
     names = ("query.namedtuple",)

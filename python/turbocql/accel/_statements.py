@@ -19,9 +19,9 @@ class SimpleStatements(Group):
     """`bind_params`, which formats parameters into the text of simple statements, also in batches.
 
     The group waits until `cassandra.cluster` is imported, and patches its reference to the function
-    too. Other modules that imported the function before keep the driver's, and their calls are not
-    counted. One of them is `cassandra.metadata`. It reads schemas with the function, which the
-    program does not ask for.
+    too. Other modules that imported the function before keep the driver's function, and their calls
+    are not counted. One of these modules is `cassandra.metadata`: it calls the function to read
+    schemas, which the program does not ask for.
     """
 
     needs = CLUSTER

@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         heap_mb=asked.heap_mb,
         keep_logs=asked.keep_logs,
     )
-    # SIGTERM and a closed terminal (SIGHUP) end it like Ctrl-C. SIGINT needs a handler too, because
-    # shell scripts start background processes with SIGINT ignored.
+    # SIGTERM and a closed terminal (SIGHUP) end the program like Ctrl-C. SIGINT needs a handler
+    # too, because shell scripts start background processes with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup

@@ -1,7 +1,7 @@
 """Loopback addresses reserved for one cluster: 127.x.y.1 to 127.x.y.3.
 
 Every address in 127/8 is this machine. So clusters have different addresses and the same ports,
-and no free port has to be guessed. A socket bound to the address .254 claims a block 127.x.y.*.
+and no free port has to be guessed. A socket bound to 127.x.y.254 claims the block 127.x.y.*.
 The kernel allows only one such socket, and releases it when the process ends.
 """
 
@@ -32,7 +32,7 @@ class Claim:
     def __init__(self, nodes: int) -> None:
         self._socket: socket.socket | None = None
         self.addresses: list[str] = []
-        # Not the global generator: tests may seed it, and two runs would then choose the same.
+        # Not the global generator: tests may seed it, and two runs would then try the same blocks.
         choose = random.SystemRandom()
         for _ in range(_ATTEMPTS):
             block = f"127.{choose.randrange(16, 240)}.{choose.randrange(256)}"
@@ -80,7 +80,7 @@ def _is_free(address: str) -> bool:
 def _bind(address: str, port: int) -> socket.socket | None:
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     with suppress(OSError):
-        # The server sets this too. So a port with connections in TIME_WAIT counts as free.
+        # The server sets this option too. So a port with connections in TIME_WAIT counts as free.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((address, port))

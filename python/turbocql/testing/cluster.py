@@ -32,7 +32,8 @@ _POLL_S = 0.1
 _MOST_ROUNDS = 20
 """The limit on checks of all nodes, until two consecutive checks find nothing missing."""
 _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
-# The first node waits for no other node. The others must hear from it within this time.
+# The first node waits for no other node, so its delay is short. The other nodes must hear from the
+# first node within their delay.
 _RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
 # Read at consistency ALL. The coordinator refuses the read while it sees a replica as down.
 _SEEN_BY_ALL = (
@@ -150,8 +151,8 @@ class Cassandra:
     def stop(self) -> None:
         """Ends every node and removes the files. The end of the `with` block calls it.
 
-        A second call does nothing. The nodes are killed, because their data is not kept and they
-        need not shut down in order. In a forked child of the process that called `start`, this
+        A second call does nothing. The nodes are killed, because their data is not kept and
+        a clean shutdown is not needed. In a forked child of the process that called `start`, this
         method does nothing, because the cluster belongs to the parent.
         """
         if self._starter == os.getpid():

@@ -57,8 +57,8 @@ def main(order: dict[str, Any]) -> int:
         if node.poll() is None:
             os.killpg(node.pid, signal.SIGKILL)
             node.wait()
-            # This node is not started again, so its files are removed. A node that ended by itself
-            # may be started again.
+            # The killed node is not started again, so its files are removed. A node that ended by
+            # itself may be started again, so its files stay.
             for folder in order["remove"]:
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -20,7 +20,7 @@ _INSTALL = (
     "and put java on PATH, or set JAVA_HOME to it"
 )
 
-# The packages that jvm17-server.options in Cassandra's tarball opens. The jars do not contain it.
+# The packages that jvm17-server.options in Cassandra's tarball opens. The jars lack that file.
 _OPENED_JAVA_BASE = (
     "java.io java.lang java.lang.module java.lang.ref java.lang.reflect java.math java.net "
     "java.nio java.nio.charset java.nio.file.spi java.text java.time java.util "
@@ -109,8 +109,9 @@ def command(java: Java, options: NodeOptions) -> list[str]:
         "cassandra.superuser_setup_delay_ms": "50",
         "cassandra.shutdown_announce_in_ms": "200",
         "cassandra.auth_bcrypt_gensalt_log2_rounds": "4",
-        # Replicas on every node, so that a read of system_traces at consistency ALL needs all.
-        # Not for system_auth: the first node could not create its role at QUORUM while it is alone.
+        # Replicas on every node, so that a read of system_traces at consistency ALL needs all of
+        # the nodes. Not for system_auth: the first node could not create its role at QUORUM while
+        # it is alone.
         "cassandra.system_distributed.default_rf": str(options.nodes),
         "cassandra.system_traces.default_rf": str(options.nodes),
         # The JVM unpacks native libraries there. A killed node must leave no files elsewhere.

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 unsafe extern "C" {
-    /// The C library's function. It is used because libraries differ in how they write addresses
-    /// that contain an IPv4 address.
+    /// The C library's function, which the drivers call through `socket.inet_ntop`. C libraries
+    /// differ in how they write IPv6 addresses that contain an IPv4 address.
     fn inet_ntop(
         family: c_int,
         address: *const c_void,
@@ -25,8 +25,8 @@ const AF_INET6: c_int = 30;
 pub fn ipv6<'py>(py: Python<'py>, bytes: [u8; 16]) -> Option<Bound<'py, PyString>> {
     let mut text = [0; 64];
     // SAFETY: `bytes` has the 16 bytes that `AF_INET6` needs, by its type. `text` is writable for
-    // `size` bytes, and `inet_ntop` (POSIX) writes no more. If it does not return null, `text` ends
-    // with a NUL byte, as `CStr::from_ptr` needs. Tests: accel/compare.py.
+    // `size` bytes, and `inet_ntop` (POSIX) writes at most `size` bytes. If it does not return
+    // null, `text` ends with a NUL byte, as `CStr::from_ptr` needs. Tests: accel/compare.py.
     let text = unsafe {
         let size = text.len() as u32;
         if inet_ntop(AF_INET6, bytes.as_ptr().cast(), text.as_mut_ptr(), size).is_null() {

@@ -20,8 +20,9 @@ type LookUp = unsafe extern "C" fn(
 #[cfg(not(Py_3_13))]
 static LOOK_UP: Symbol<LookUp> = unsafe { Symbol::new(c"_PyObject_LookupAttr") };
 
-/// CPython's lookup without an exception, which is public from 3.13 on. For earlier versions pyo3
-/// raises and drops an AttributeError, at ten times the cost of the lookup.
+/// CPython's lookup that raises no exception for a missing attribute. It is public since CPython
+/// 3.13. For earlier versions, pyo3 raises and drops an AttributeError, at ten times the cost of
+/// the lookup.
 #[inline(always)]
 fn look_up() -> Option<LookUp> {
     #[cfg(Py_3_13)]
@@ -110,7 +111,8 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     Ok(probe::read(QuickPath::Lookups, "an attribute", good, true))
 }
 
-/// Whether the object has no attributes in its dict, so that nothing shadows its class.
+/// Whether the object has no attributes in its dict, so that none shadows an attribute of its
+/// class.
 pub fn are_none(object: &Bound<'_, PyAny>) -> bool {
     let Some(place_of_dict) = PLACE_OF_DICT.get().filter(|_| QuickPath::Lookups.is_on()) else {
         // This lookup makes a dict for an object that has none yet.

@@ -12,9 +12,9 @@ use turbocql_values::ffi::bytes::{self, Filled};
 use turbocql_values::ffi::object::{bytes, items, text};
 use turbocql_values::ffi::quick_path::QuickPath;
 
-/// The body of a batch. Each statement must be an exact tuple of three: True (prepared) or False,
-/// the id or the text, and an exact list or tuple of serialized values. `None` if a statement is
-/// anything else.
+/// The body of a batch. Each statement must be an exact tuple of three items: True (prepared) or
+/// False, the id or the text, and an exact list or tuple of serialized values. `None` if a
+/// statement is anything else.
 pub fn body<'py>(
     statements: &Bound<'py, PyList>,
     unset: &Bound<'py, PyAny>,

@@ -37,8 +37,8 @@ impl<const FLOAT_TIME: bool, const EMPTY_NULL: bool> Dialect for Driver<FLOAT_TI
     }
 
     /// False for a binary32 vector that may have a signalling NaN. The driver first converts each
-    /// element to a Python float. `KEEPS_SIGNALLING` says whether this conversion keeps or quiets
-    /// the NaN, as it does for `struct`.
+    /// element to a Python float, with the same effect on a NaN as `struct` has.
+    /// `KEEPS_SIGNALLING` says whether `struct` keeps or quiets the NaN.
     #[inline]
     fn accepts_vector(vector: &VectorPlan<Record>, bytes: &[u8], of_objects: bool) -> bool {
         // Narrowing a Python float to binary32 quiets NaNs if `KEEPS_SIGNALLING` is false.
@@ -81,7 +81,8 @@ fn float_timestamp(datetime: &Bound<'_, PyDateTime>) -> Option<i64> {
 /// Whether any of the binary32 numbers is a signalling NaN. If `KEEPS_SIGNALLING` is true, any NaN
 /// counts: narrowing can leave the quiet bit set, so a quiet NaN may have been a signalling one.
 fn has_unusual_nan(bytes: &[u8]) -> bool {
-    // No branches, and the byte order of the wire, so that the compiler can vectorize the loop.
+    // The loop has no branches and keeps the wire's byte order, so that the compiler can vectorize
+    // it.
     let mask = if KEEPS_SIGNALLING { 0x0000_807f } else { 0x0000_c07f };
     let one = |number: &[u8; 4]| {
         let bytes = u32::from_le_bytes(*number);

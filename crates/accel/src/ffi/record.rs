@@ -195,7 +195,7 @@ unsafe fn subscript(class: *mut ffi::PyTypeObject) -> usize {
     }
 }
 
-/// Whether indexing the object raises a TypeError, since its class has no function for it.
+/// Whether indexing the object raises a TypeError, because its class has no function for indexing.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.

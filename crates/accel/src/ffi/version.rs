@@ -8,10 +8,11 @@ use turbocql_values::ffi::probe;
 use turbocql_values::ffi::quick_path::QuickPath;
 
 /// The version of a class. CPython assigns it at an attribute lookup and clears it at every change
-/// of the class or of its bases. No two states of classes have the same version.
+/// of the class or of its bases. Two classes never have equal versions, nor does one class
+/// before and after a change.
 ///
-/// Returns 0 if the class has no version, because it was changed after the last lookup or too
-/// often. Also returns 0 if the quick path is off.
+/// Returns 0 if the class has no version: it was changed after the last lookup, or it was changed
+/// so often that CPython assigns it no version any more. Also returns 0 if the quick path is off.
 pub fn of(class: &Bound<'_, PyType>) -> u32 {
     if QuickPath::Versions.is_on() { number(class) } else { 0 }
 }

@@ -61,7 +61,8 @@ impl BindPlan {
         Ok(BindPlan { epoch: epoch(), metadata, specifications, version, columns })
     }
 
-    /// A copied statement may share the plan: `is_current` compares its columns before each use.
+    /// A copied statement may share the plan: before each use, `is_current` compares the columns of
+    /// the statement with those of the plan.
     fn __deepcopy__<'py>(this: &Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
         this.clone()
     }
@@ -107,7 +108,7 @@ pub struct BindStandIn {
     /// `BoundStatement._append_unset_value` when the stand-in was made.
     append_unset: Py<PyAny>,
     writes: Writes,
-    /// A function that makes the `BindPlan` of a statement without a current one.
+    /// A function that makes the `BindPlan` of a statement that has no current plan.
     compile: Py<PyAny>,
     counts: Counts,
 }

@@ -5,8 +5,8 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
 /// Entries of dicts that a plan depends on: the dict, the key, and the value when the plan was made
-/// (`None` if the key was absent). The plan is valid while each dict has the same object under the
-/// key.
+/// (`None` if the key was absent). The plan is valid while each dict still has that object under
+/// the key, or still lacks the key.
 pub struct Entries(Vec<Kept>);
 
 type Kept = (Py<PyDict>, Py<PyAny>, Option<Py<PyAny>>);

@@ -24,8 +24,8 @@ use turbocql_values::ffi::rows::{Stopped, tuples};
 use turbocql_values::python;
 
 /// The maximum number of places in the cache of plans. A place has the plans for one fingerprint of
-/// a result's description, or for one of the client's lists of columns. At 16,384 places, no more
-/// plans are learned.
+/// a result's description, or for one of the client's lists of columns. While the cache has 16,384
+/// places, it learns no new plan.
 const MOST_PLACES: usize = 16_384;
 /// When 65,536 pages have found no plan in a full cache, the cache is cleared.
 const MOST_UNKNOWN: u64 = 4 * MOST_PLACES as u64;
@@ -54,16 +54,16 @@ pub struct ResultStandIn {
     class: Py<PyType>,
     /// A function that makes the `ResultPlan` of a list of columns.
     compile: Py<PyAny>,
-    /// A function of an encryption policy and a list of columns. For each column it returns None or
-    /// (description, `decrypt`, reader). If the original must read the page, it returns None
-    /// instead of a sequence.
+    /// A function that takes an encryption policy and a list of columns. It returns a sequence: for
+    /// each column, None or (description, `decrypt`, reader). The function returns None instead of
+    /// a sequence if the original must read the page.
     encrypted: Py<PyAny>,
     ways: Py<ReadWays>,
     /// Whether a null within a collection is left to the original.
     strict_nulls: bool,
     shape: Shape,
-    /// A function that turns the native result into the object that the driver returns. Unused for
-    /// lists.
+    /// A function that turns the native result into the object that the driver returns. It is
+    /// not called for `Shape::List`.
     finish: Py<PyAny>,
     known: Mutex<Plans>,
     counts: Counts,
@@ -417,8 +417,9 @@ impl StandIn for ResultStandIn {
             return Ok(None);
         };
         let Ok(head) = Head::parse(result) else { return Ok(None) };
-        // The driver uses the client's list of columns if the result lists none: the result has no
-        // description, or its width is 0.
+        // Two unusual results are left to the original. If a result without a description has a
+        // metadata id, the driver does not read the id. If a result has a width of 0, the driver
+        // uses the client's list of columns, even if the result has a description.
         if !head.is_described() && head.metadata_id().is_some() || head.width() == 0 {
             return Ok(None);
         }
@@ -436,8 +437,7 @@ impl StandIn for ResultStandIn {
         if stand_in.read(&given, &head, description.as_ref(), &plan)?.is_none() {
             return Ok(None);
         }
-        let end = body.as_bytes().len();
-        reader.call_method1(pyo3::intern!(py, "seek"), (end,))?;
+        reader.call_method1(pyo3::intern!(py, "seek"), (body.as_bytes().len(),))?;
         stand_in.counts.native();
         Ok(Some(py.None().into_bound(py)))
     }

@@ -19,7 +19,7 @@ pub struct SegmentStandIn {
     /// Only instances of exactly this class are taken: a subclass may override any step.
     class: Py<PyType>,
     kind: Kind,
-    /// The class of the buffers that are taken: one that can seek back after a read.
+    /// The class of the buffers that are taken. Such a buffer can seek back after a read.
     buffer: Py<PyType>,
     /// The driver's class of the result; None for `encode`, which returns nothing.
     made: Option<Py<PyType>>,
@@ -109,8 +109,8 @@ impl<'py> Compression<'py> {
         if self.format == Format::Plain {
             return written(py, self.format, plain, 0, is_self_contained).map(Ok);
         }
-        // The first four bytes are the uncompressed length. They are not sent, because the header
-        // has this length.
+        // The first four bytes of the compressor's result are the uncompressed length. They are not
+        // sent, because the header has this length.
         let given = self.compressor.call1((payload,))?;
         let given = match given.cast_into_exact::<PyBytes>() {
             Ok(given) => given,

@@ -156,7 +156,7 @@ impl StandIn for SerializeStandIn {
     }
 }
 
-/// The current plan of a class; `compile` makes one if there is none.
+/// The current plan of a class. If the class has none, `compile` makes it.
 pub fn known<'py>(
     class: &Bound<'py, PyAny>,
     compile: &Py<PyAny>,

@@ -9,9 +9,10 @@ use crate::ffi::call::{self, StandIn};
 
 /// Stands in for `cancel()`: does what the original does, and drops the timer's callback.
 ///
-/// The callback refers to the request, and the request refers to the timer. Because of this cycle
-/// only the GC can free a request that was answered, and the driver's queue of timers can keep it
-/// alive for longer. Without the callback, the request is freed with the last reference to it.
+/// The callback refers to the request, and the request refers to the timer. Because of this cycle,
+/// only the GC can free a request that was answered. The driver's queue of timers can keep the
+/// request alive even longer. Without the callback, the request is freed with the last reference to
+/// it.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct TimerStandIn {
     original: Py<PyAny>,

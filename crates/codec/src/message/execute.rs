@@ -8,7 +8,7 @@ use super::{Message, MessageError, Reason, Version, since};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execute<'a> {
     pub query_id: &'a [u8],
-    /// The id of the result's columns that the client knows. Version 5 requires it, earlier
+    /// The id of the result metadata that the client knows. Version 5 requires this id; earlier
     /// versions do not have it.
     pub result_metadata_id: Option<&'a [u8]>,
     pub parameters: Parameters<'a>,

@@ -14,7 +14,7 @@ use crate::wire::Reader;
 /// The kind of a RESULT that contains rows.
 const ROWS: i32 = 2;
 
-/// The maximum number of columns of a result. A statement cannot name more.
+/// The maximum number of columns of a result. A statement cannot name more columns than this.
 const MOST_COLUMNS: usize = u16::MAX as usize;
 
 const GLOBAL_TABLE: i32 = 0x1;
@@ -45,7 +45,7 @@ pub struct Description {
     bytes: Arc<[u8]>,
 }
 
-/// The part of a result before the columns.
+/// The part of a result before the description of its columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     flags: i32,
@@ -313,7 +313,8 @@ fn columns(
     global: bool,
 ) -> Result<Arc<[Column]>, ResultError> {
     let mut table = if global { Some(table_of(reader)?) } else { None };
-    // Each column has the lengths of its names and the number of its type, of two bytes each.
+    // Each column has at least the lengths of its names and the number of its type. Each of these
+    // has two bytes.
     let least_bytes = if global { 4 } else { 8 };
     if count.saturating_mul(least_bytes) > reader.remaining() {
         let columns = i32::try_from(count).unwrap_or(i32::MAX);

@@ -1,7 +1,7 @@
 //! Parses types in CQL syntax: `map<text, frozen<list<int>>>`.
 //!
-//! In CQL, a user-defined type is only a name. Here, its fields can follow the name in braces, so
-//! that the text is complete: `frozen<address{street text, zip int}>`.
+//! In CQL, a user-defined type is written as a name only. Here, its fields can follow the name in
+//! braces, so that the text is complete: `frozen<address{street text, zip int}>`.
 
 use std::sync::Arc;
 

@@ -210,13 +210,13 @@ fn scalar(class: &str) -> Option<CqlType> {
         "DecimalType" => CqlType::Decimal,
         "BooleanType" => CqlType::Boolean,
         "BytesType" => CqlType::Blob,
-        // `LexicalUUIDType` is the older class. It sorts values in another order.
+        // `LexicalUUIDType` is the older class. It sorts values in another order than `UUIDType`.
         "UUIDType" | "LexicalUUIDType" => CqlType::Uuid,
         "TimeUUIDType" => CqlType::TimeUuid,
         "InetAddressType" => CqlType::Inet,
         "SimpleDateType" => CqlType::Date,
         "TimeType" => CqlType::Time,
-        // `DateType` is the older class. It sorts values in another order.
+        // `DateType` is the older class. It sorts values in another order than `TimestampType`.
         "TimestampType" | "DateType" => CqlType::Timestamp,
         "DurationType" => CqlType::Duration,
         _ => return None,

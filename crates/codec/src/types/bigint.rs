@@ -3,7 +3,7 @@
 use crate::error::Malformed;
 use crate::wire;
 
-/// Bytes of a value.
+/// The size of a value in bytes.
 pub const WIDTH: usize = 8;
 
 #[inline]

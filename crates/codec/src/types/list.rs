@@ -28,8 +28,8 @@ pub struct Elements<'a> {
 impl<'a> Elements<'a> {
     /// Reads the count of groups of `per_group` values each.
     ///
-    /// A negative count, or one that the bytes cannot hold, is refused before memory is allocated
-    /// for it.
+    /// A negative count, or a count that the bytes cannot hold, is refused before memory is
+    /// allocated for it.
     pub fn new(bytes: &'a [u8], per_group: usize) -> Result<Elements<'a>, Malformed> {
         let mut reader = Reader::new(bytes);
         let count = reader.i32()?;

@@ -12,8 +12,8 @@ pub fn encode_i128(value: i128, out: &mut Vec<u8>) {
 /// Appends the shortest form of an integer of 64 bits.
 #[inline]
 pub fn encode_i64(value: i64, out: &mut Vec<u8>) {
-    // The bits from the highest bit that differs from the sign bit down to the lowest, and a sign
-    // bit.
+    // The number of bits that are needed: a sign bit, and all bits from the highest that differs
+    // from the sign bit down to the lowest.
     let bits = 65 - (value ^ (value >> 63)).leading_zeros() as usize;
     let bytes = value.to_be_bytes();
     out.extend_from_slice(&bytes[8 - bits.div_ceil(8)..]);
@@ -37,7 +37,8 @@ pub fn trim(bytes: &[u8]) -> &[u8] {
     rest
 }
 
-/// The value, if it fits 128 bits; `None` if it does not, so that the caller must use [`decode`].
+/// The value, if it fits 128 bits. If it does not, returns `None`, and the caller must use
+/// [`decode`].
 /// Values in more bytes than necessary are accepted.
 pub fn decode_i128(bytes: &[u8]) -> Result<Option<i128>, Malformed> {
     let [first, ..] = bytes else {

@@ -7,11 +7,11 @@ use crate::error::Malformed;
 use crate::types;
 use crate::wire::{self, Reader};
 
-/// The size in bytes of an element that is written without its length; `None` for types whose
-/// elements have a length.
+/// The size in bytes of an element that is written without its length; `None` if elements of this
+/// type are written with their lengths.
 ///
-/// The server decides by `AbstractType.valueLengthIfFixed`. That is why elements of the short
-/// integers, `date` and `time` have a length, although their width is fixed.
+/// The server decides by `AbstractType.valueLengthIfFixed`. That is why elements of the types
+/// `tinyint`, `smallint`, `date` and `time` have a length, although their width is fixed.
 pub fn element_width(element: &CqlType) -> Option<usize> {
     match element {
         CqlType::Int => Some(types::int::WIDTH),
@@ -87,8 +87,8 @@ pub fn decode(
 ) -> Result<Elements<'_>, Malformed> {
     // The width of nested vectors can exceed 64 bits.
     match width.map(|width| width.saturating_mul(dimension)) {
-        // Zero bytes would hold any number of elements of zero bytes. `CqlType::check` refuses such
-        // types too.
+        // Zero bytes would hold any number of elements of zero bytes. `CqlType::check` refuses
+        // vectors of such elements too.
         Some(0) if dimension > 0 => Err(Malformed::Invalid("elements of no bytes")),
         Some(size) if size != bytes.len() => Err(Malformed::Length(size, bytes.len())),
         None if dimension > bytes.len() => Err(Malformed::Short(dimension, bytes.len())),

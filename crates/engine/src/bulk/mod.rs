@@ -26,7 +26,7 @@ pub struct BulkPlan {
     pub max_failures: usize,
     /// The number of failed rows. Rows that failed before they were handed in count too.
     pub failures: Arc<AtomicUsize>,
-    /// Whether responses are kept. If so, none may have a further page.
+    /// Whether responses are kept. If so, no response may have a further page.
     pub keep_results: bool,
 }
 
@@ -43,8 +43,8 @@ pub enum RowNumbers {
 /// The caller's callbacks, called on the I/O thread. If a bulk is aborted, they are dropped without
 /// a call of [`done`](BulkEvents::done).
 pub trait BulkEvents: Send + Sync {
-    /// Called when there is room for one more arena. Two are kept at a time: one whose rows are
-    /// being sent, and one to follow it.
+    /// Called when there is room for one more arena. Two arenas are kept at a time: one whose rows
+    /// are being sent, and one to follow it.
     fn wants_more(&self);
 
     /// Called when every row that was sent has succeeded or failed, and no further row will be
@@ -107,12 +107,12 @@ impl Bulk {
         self.intake.backlog()
     }
 
-    /// Announces that no more rows will be handed in.
+    /// Announces that no further row will be handed in.
     pub fn finish(&self) {
         self.intake.finish();
     }
 
-    /// Gives up all rows, in flight or not. There will be no outcome.
+    /// Abandons all rows, in flight or not. There will be no outcome.
     pub fn abort(&self) {
         self.task.abort();
     }

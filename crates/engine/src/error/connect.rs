@@ -22,7 +22,7 @@ pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> En
 }
 
 /// The ScyllaDB driver could not open a session. `asked` are the contact points that were passed to
-/// it. `silent` are those that had not answered before, with their reasons.
+/// it. `silent` are the contact points that had not answered turbocql, with their reasons.
 pub(crate) fn connecting(
     error: &NewSessionError,
     asked: &[String],
@@ -106,7 +106,7 @@ fn setup_error(doing: &str, request: &str, error: &ConnectionSetupRequestErrorKi
         }
         ConnectionSetupRequestErrorKind::MissingAuthentication => (
             ErrorKind::Authentication,
-            "the server wants a user and a password, and none are given".to_owned(),
+            "the server wants a user and a password, and none are set".to_owned(),
         ),
         ConnectionSetupRequestErrorKind::StartAuthSessionError(why)
         | ConnectionSetupRequestErrorKind::AuthChallengeEvaluationError(why)

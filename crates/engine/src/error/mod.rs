@@ -13,7 +13,7 @@ pub(crate) use request::{attempt_may_have_applied, deadline, encoding, executing
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineError {
     pub kind: ErrorKind,
-    /// The action, the node, the time that it took, and the server's message.
+    /// The action, the node, the time that the action took, and the server's message.
     pub message: String,
     /// The CQL error code, when the server answered with an error.
     pub code: Option<i32>,

@@ -14,9 +14,9 @@ use crate::traits::{Numeric, traits};
 
 /// Writes the numbers of an array as the elements of a vector. Checks each number against the range
 /// of the element type. Returns true if it has written `dimension` elements to the start of
-/// `target`. Returns false for another number of elements, a number out of range, a dtype that only
-/// the safe path takes, or an object that is not an array; the contents of `target` are then
-/// undefined.
+/// `target`. Returns false for a number of elements other than `dimension`, a number out of range,
+/// a dtype that only the safe path takes, or an object that is not an array; the contents of
+/// `target` are then undefined.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held.
@@ -54,7 +54,8 @@ pub unsafe fn put_array(
                 };
         }
         // Python code can make a class of any name with `type()`. From CPython 3.12 on, the
-        // exporter of such a class runs Python code. Only classes that C code made are immutable.
+        // exporter of such a class runs Python code. Only C code makes immutable classes, so only
+        // an immutable class is recognized by its name.
         let class = (*object).ob_type;
         let known = class == &raw mut ffi::PyMemoryView_Type
             || ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_IMMUTABLETYPE) != 0
@@ -69,8 +70,8 @@ pub unsafe fn put_array(
             return false;
         }
         let format = view.assume_init_ref().format;
-        // Memoryviews of other objects than arrays may have a byte order in their format, which the
-        // safe path reads.
+        // A memoryview of an object other than an array may have a byte order in its format. The
+        // safe path reads such a format.
         let done = (class != &raw mut ffi::PyMemoryView_Type
             || (!format.is_null() && CStr::from_ptr(format).count_bytes() == 1))
             && put_view(element, dimension, view.assume_init_ref(), target);
@@ -80,7 +81,7 @@ pub unsafe fn put_array(
 }
 
 /// Fills a new NumPy array of numbers of `N` bytes from big-endian ones. Returns false and writes
-/// nothing if the memory of the array has another size or is not contiguous.
+/// nothing if the memory of the array does not have the size of `numbers` or is not contiguous.
 pub fn fill_array<const N: usize>(array: &Bound<'_, PyAny>, numbers: &[u8]) -> bool {
     let flags = ffi::PyBUF_SIMPLE | ffi::PyBUF_WRITABLE;
     let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
@@ -106,8 +107,8 @@ pub fn fill_array<const N: usize>(array: &Bound<'_, PyAny>, numbers: &[u8]) -> b
     }
 }
 
-/// Numbers in memory: `count` of them, `stride` bytes from one to the next, in the other byte order
-/// if `swapped`.
+/// Numbers in memory: `count` of them, `stride` bytes from one to the next. If `swapped`, their
+/// byte order is not the machine's.
 struct Strided {
     start: *const u8,
     count: usize,
@@ -224,8 +225,8 @@ numbers! {
     u8, 1, |n| Some(n.into());
 }
 
-/// A binary32 number in the other byte order. NumPy converts such numbers one by one, which quiets
-/// every NaN. This type quiets them too.
+/// A binary32 number whose byte order is not the machine's. NumPy converts such numbers one by one,
+/// which quiets every NaN. This type quiets them too.
 #[derive(Clone, Copy)]
 struct Quiet(f32);
 

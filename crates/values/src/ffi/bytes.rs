@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use turbocql_codec::message::Body;
 
 /// Makes new `bytes` of `length` bytes, which `write` fills. Returns `None` if `write` returns
-/// false or does not fill all of it.
+/// false or does not fill all `length` bytes.
 ///
 /// `PyBytes::new_with` does the same, but writes zeros first.
 #[inline]
@@ -48,7 +48,7 @@ pub fn build<'py>(
     Ok(None)
 }
 
-/// Makes new `bytes` with a copy of these. Returns `MemoryError` if there is no memory.
+/// Makes new `bytes` with a copy of the slice. Returns `MemoryError` if there is no memory.
 ///
 /// `PyBytes::new` does the same, but panics if there is no memory.
 #[inline]

@@ -47,8 +47,8 @@ unsafe fn has_still(owner: Object, held: &[Py<PyAny>]) -> bool {
     })
 }
 
-/// Appends the number of the items of a list or tuple, and the items. Returns false if one is not
-/// taken, or if Python code has changed the list meanwhile.
+/// Appends the number of the items of a list or tuple, and the items. Returns false if an item is
+/// not taken, or if Python code has changed the list meanwhile.
 ///
 /// # Safety
 /// The caller must ensure that `owner` is alive, that `parts` are its items now, and that the GIL

@@ -59,7 +59,7 @@ pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
 }
 
 /// The unscaled value and the exponent of a `Decimal` that is finite and has at most 38 digits;
-/// `None` for any other, or if the quick path is off.
+/// `None` for any other `Decimal`, or if the quick path is off.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive, that its class is exactly `decimal.Decimal`, and

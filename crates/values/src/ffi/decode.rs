@@ -1,7 +1,7 @@
 //! Decodes bytes to values of exact built-in classes, and of a few classes with slots, by the
-//! fastest means that each class has.
+//! fastest means for each class.
 //!
-//! If a value is not made here, the function returns null without an exception. The caller then
+//! If a function here does not make a value, it returns null without an exception. The caller then
 //! takes the safe path, which raises the errors. Making a value runs no Python code, unless an
 //! allocation starts a GC. The GC sees no incomplete object, because objects are not tracked while
 //! they are filled.
@@ -386,7 +386,7 @@ unsafe fn text(bytes: &[u8]) -> Object {
 }
 
 /// Whether all bytes are ASCII. For short texts this is faster than `[u8]::is_ascii`, which is a
-/// call.
+/// function call.
 #[inline(always)]
 fn is_ascii(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();

@@ -1,10 +1,11 @@
 //! Encodes values of exact built-in classes without taking references and without calling Python.
 //!
-//! With the protocol's own dialect no Python code runs while objects are borrowed: `numpy::learn`,
-//! which may run Python code, is called before. So the items of a container stay alive. Instances
-//! of subclasses, other objects with code of their own, and values that do not fit the type are not
-//! taken: the function returns false or `None`, and the caller takes the safe path, which raises
-//! the errors. After such a return, no borrowed object is used any more.
+//! With the protocol's own dialect no Python code runs while objects are borrowed, so the items of
+//! a container stay alive. `numpy::learn`, which may run Python code, is called before objects are
+//! borrowed. Three kinds of values are not taken: instances of subclasses, other objects that may
+//! run Python code, and values that do not fit the type. For these, the function returns false or
+//! `None`, and no borrowed object is used after that. The caller then takes the safe path, which
+//! raises the errors.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -81,7 +82,7 @@ pub fn cell(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> boo
 }
 
 /// Makes the `bytes` of a value that needs no buffer: one of fixed width, text, `bytes`, or a
-/// vector of numbers in a list, tuple or array. Returns `None` for any other.
+/// vector of numbers in a list, tuple or array. Returns `None` for any other value.
 #[inline(always)]
 pub fn whole<'py, D: Dialect>(
     plan: &HostPlan,
@@ -96,7 +97,7 @@ pub fn whole<'py, D: Dialect>(
 }
 
 /// Makes the `bytes` of a value that the quick path takes. Returns `None` without an exception for
-/// any other, and if there is no memory.
+/// any other value, and if there is no memory.
 #[inline(always)]
 pub fn bytes_of<'py, D: Dialect>(
     plan: &HostPlan,
@@ -236,7 +237,7 @@ impl<'py> Sink for Whole<'_, 'py> {
 }
 
 /// Writes a value of the most frequent types, and leaves all other types to the sink. The function
-/// is inlined for every kind of sink, so only the types that gain from that are here.
+/// is inlined for every kind of sink, so it handles only the types that gain from inlining.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held. If

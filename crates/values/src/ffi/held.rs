@@ -21,7 +21,7 @@ pub struct Held(NonNull<ffi::PyObject>);
 // frees; in both cases the GIL is held. Tests: unit/test_protocol.py
 // (test_threads_share_a_message).
 unsafe impl Send for Held {}
-// SAFETY: as for `Send`: a shared `Held` is only read. Tests: the same.
+// SAFETY: as for `Send`: a shared `Held` is only read. Tests: as for `Send`.
 unsafe impl Sync for Held {}
 
 impl Held {
@@ -37,10 +37,10 @@ impl Held {
     #[inline(always)]
     pub fn as_bytes(&self) -> &[u8] {
         // SAFETY: the object must be an exact `bytes` and alive as long as the slice is used. The
-        // type of `new`'s argument and its callers ensure the class; the reference in `self` keeps
-        // the object alive. `contents` is called only if the probe of the layout has passed. The
-        // two functions of CPython only read the object's size and address, so they need no GIL.
-        // Tests: unit/test_protocol.py, once with all quick paths and once with none
+        // type of `new`'s argument and the callers of `new` ensure the class; the reference in
+        // `self` keeps the object alive. `contents` is called only if the probe of the layout has
+        // passed. The two functions of CPython only read the object's size and address, so they
+        // need no GIL. Tests: unit/test_protocol.py, once with all quick paths and once with none
         // (`make check`).
         unsafe {
             if QuickPath::Encode.is_on() {

@@ -78,7 +78,7 @@ pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
         let (negative, count) = (tag & 3 == 2, tag >> 3);
         #[cfg(not(Py_3_12))]
         let (negative, count) = (tag < 0, tag);
-        // Four digits have 120 bits, so the fifth may use only its lowest 8.
+        // Four digits have 120 bits, so the fifth may use only its lowest 8 bits.
         let first = (&raw const (*digits).digit).cast::<u32>();
         if negative || count > 5 || (count == 5 && *first.add(4) > 0xff) {
             return None;
@@ -87,7 +87,7 @@ pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
     }
 }
 
-/// Makes a positive `int` of a number of digits, which the caller fills in. Private to CPython;
+/// Makes a positive `int` of `digits` digits, which the caller fills in. Private to CPython;
 /// CPython 3.14 and later have `PyLongWriter` instead.
 #[cfg(not(Py_3_14))]
 type New = unsafe extern "C" fn(digits: ffi::Py_ssize_t) -> *mut ffi::PyObject;

@@ -1,4 +1,4 @@
-//! The number of the interpreter that runs, for processes with several.
+//! The number of the interpreter that runs, for processes with several interpreters.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

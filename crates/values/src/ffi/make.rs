@@ -36,7 +36,7 @@ pub fn record<'py>(
     new.call1((class, PyTuple::new(class.py(), values.drain(..))?))
 }
 
-/// Makes an instance of a subclass of tuple that Python code made, without a call of Python.
+/// Makes an instance of a subclass of tuple that Python code made, without calling Python code.
 #[inline]
 fn filled<'py>(
     class: &Bound<'py, PyType>,
@@ -116,7 +116,7 @@ pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
     let class = py.eval(c"type('Sample', (), {'__slots__': ('own',)})", None, None)?;
     let builtin = py.get_type::<pyo3::types::PyMemoryView>();
     if !has_own_allocation(class.cast::<PyType>()?) || has_own_allocation(&builtin) {
-        return Ok(Some("classes made by Python code are not told apart from others".to_owned()));
+        return Ok(Some("classes made by Python code are not recognized".to_owned()));
     }
     let made = bare(class.cast::<PyType>()?)?;
     let expected = class.call0()?;
@@ -141,8 +141,8 @@ pub fn instance<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     object.getattr(pyo3::intern!(py, "__new__"))?.call1((class,))
 }
 
-/// Whether `object.__new__` makes the instances of a class. Classes made by C code, or derived from
-/// one with a `tp_new` of its own, may initialize more fields.
+/// Whether `object.__new__` makes the instances of a class. A class made by C code, or derived from
+/// a class with a `tp_new` of its own, may initialize more fields.
 #[inline]
 pub fn has_own_allocation(class: &Bound<'_, PyType>) -> bool {
     let class = class.as_type_ptr();
@@ -319,10 +319,10 @@ fn numbers<'py>(
     mut number: impl FnMut(usize) -> *mut ffi::PyObject,
 ) -> PyResult<Bound<'py, PyList>> {
     // SAFETY: `py` shows that the GIL is held. The list is new and has `count` empty items; each is
-    // set once to an owned reference, which the list takes over. The GC tracks the list already. It
-    // does not track numbers, so making one runs neither Python code nor the GC. If one cannot be
-    // made, the list is freed with empty items, which its deallocation skips. Tests:
-    // property/test_both_ways_decode.py (test_arrays), property/test_hostile_results.py
+    // set once to an owned reference, which the list takes over. The GC tracks the list already.
+    // The GC does not track numbers, so making a number runs neither Python code nor the GC. If a
+    // number cannot be made, the list is freed with empty items, which its deallocation skips.
+    // Tests: property/test_both_ways_decode.py (test_arrays), property/test_hostile_results.py
     // (test_no_memory_for_many_rows). Benchmark: "decode: vector<float, 1536> to list".
     unsafe {
         let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;

@@ -127,8 +127,8 @@ unsafe fn call_whole(
     // SAFETY: `install` leaked a reference to the method, so it is never freed. CPython passes
     // `count` arguments and one for each of `names`, by the `# Safety` section, so the slice is
     // that long. `all` has `this` before them: `count + 1` positional arguments, as
-    // `PyObject_Vectorcall` demands. Without `PY_VECTORCALL_ARGUMENTS_OFFSET` it does not write to
-    // the array. Tests: property/test_both_ways.py (test_values_that_are_refused),
+    // `PyObject_Vectorcall` demands. Without `PY_VECTORCALL_ARGUMENTS_OFFSET`, that function does
+    // not write to the array. Tests: property/test_both_ways.py (test_values_that_are_refused),
     // scripts/memcheck.
     unsafe {
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };

@@ -59,13 +59,13 @@ pub unsafe fn float(object: *mut ffi::PyObject) -> Option<f64> {
     }
 }
 
-/// The UTF-8 of an exact `str`; `None` without an exception if it has none (lone surrogates) or if
-/// there is no memory.
+/// The UTF-8 of an exact `str`; `None` without an exception if the `str` has lone surrogates, which
+/// UTF-8 cannot express, or if there is no memory.
 ///
 /// # Safety
 /// The caller must ensure that `object` is alive and that the GIL is held, and that the object
-/// outlives the slice. After `None` for a `str`, it must not use borrowed objects any more: making
-/// the exception may start a GC, which may run Python code.
+/// outlives the slice. After `None` for a `str`, the caller must not use borrowed objects any more:
+/// making the exception may start a GC, which may run Python code.
 #[inline(always)]
 pub unsafe fn text<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section; its class is

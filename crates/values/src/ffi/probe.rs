@@ -50,8 +50,8 @@ pub fn read<T: PartialEq>(path: QuickPath, what: &str, found: T, expected: T) ->
 /// and size, whether the GC tracks it, and reference count. Returns the reason if one of them
 /// differs.
 ///
-/// The only reference to the object must be `made`, unless it is the same object as `expected`,
-/// such as True.
+/// The only reference to the new object must be `made`, unless `made` and `expected` are one shared
+/// object, such as True.
 pub fn made(
     path: QuickPath,
     what: &str,

@@ -154,8 +154,8 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
     if level == "alpha" || level == "beta" {
         return Ok(Some(format!("tested with releases of CPython, this is {version} {level}")));
     }
-    // Extensions can be shared between these builds and usual ones, so the interpreter is asked
-    // when it runs, and not when turbocql is compiled.
+    // One compiled turbocql can be loaded by these builds and by usual builds. So the interpreter
+    // is asked when it runs, and not when turbocql is compiled.
     let flags = [
         ("gettotalrefcount", "for debugging (Py_DEBUG)"),
         ("getobjects", "to trace references (Py_TRACE_REFS)"),
@@ -192,7 +192,8 @@ pub fn quick_paths() -> Vec<(&'static str, bool, Option<String>)> {
 pub fn force_safe(force: bool) {
     FORCED_SAFE.store(force, Ordering::Relaxed);
     for (path, state) in QuickPath::ALL.iter().zip(&STATES) {
-        // These replace slots and methods when the module is imported, which is not undone.
+        // These quick paths replace slots and methods when the module is imported, and the
+        // replacement is not undone.
         if matches!(path, QuickPath::Coroutines | QuickPath::Handles | QuickPath::Serialize) {
             continue;
         }

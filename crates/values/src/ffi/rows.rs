@@ -134,8 +134,8 @@ trait Rows {
     /// Ends a row after all its values were set.
     ///
     /// # Safety
-    /// The caller must ensure that `row` comes from [`Rows::begin`] of this object, that all its
-    /// values are set, that this is called once for it, and that the GIL is held.
+    /// The caller must ensure that `row` comes from [`Rows::begin`] of this object, that all values
+    /// of the row are set, that `end` is called once for the row, and that the GIL is held.
     unsafe fn end(&self, row: Object);
 }
 
@@ -238,7 +238,7 @@ pub fn tuples<'py>(
     fill(py, values, cells, count, &Tuples { class: None, width, tracked: !atomic })
 }
 
-/// Decodes the next row of a page to a tuple, as [`tuples`] does. The GC tracks it.
+/// Decodes the next row of a page to a tuple, as [`tuples`] does. The GC tracks the tuple.
 pub fn tuple<'py>(
     py: Python<'py>,
     values: &impl Values<'py>,

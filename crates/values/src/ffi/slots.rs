@@ -163,7 +163,8 @@ impl Slotted {
         Ok(None)
     }
 
-    /// Whether the class of an object is exactly this one. False if the slots are not found.
+    /// Whether the class of an object is exactly the class whose slots were found. False if no
+    /// slots were found.
     ///
     /// # Safety
     /// The caller must ensure that `object` is alive and that the GIL is held.

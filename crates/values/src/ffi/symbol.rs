@@ -1,6 +1,6 @@
 //! Functions that CPython exports but does not promise. They are looked up when the module is
 //! loaded. If turbocql were linked against them, its import would fail on an interpreter that lacks
-//! one.
+//! one of them.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;

@@ -52,7 +52,8 @@ impl<'py> Decoder<'py> {
         self.py.None().into_bound(self.py)
     }
 
-    /// A value. `hashable`: it will be an element of a set or a key of a map, or a part of one.
+    /// A value. `hashable`: it will be an element of a set or a key of a map, or a part of such an
+    /// element or key.
     fn value(&self, plan: &HostPlan, bytes: &[u8], hashable: bool) -> Outcome<Bound<'py, PyAny>> {
         if bytes.is_empty() && traits(plan).empty_is_null {
             return Ok(self.none());
@@ -129,7 +130,7 @@ impl<'py> Decoder<'py> {
     }
 
     /// Bytes that are not UTF-8 become lone surrogates (Python's `surrogateescape`), so that a page
-    /// with them can be read. The server's own check accepts some such bytes.
+    /// with such bytes can be read. The server's own check accepts some bytes that are not UTF-8.
     fn text(&self, bytes: &[u8]) -> Outcome<Bound<'py, PyAny>> {
         let py = self.py;
         match PyString::from_bytes(py, bytes) {
@@ -332,8 +333,8 @@ impl<'py> Decoder<'py> {
         let Some(make) = &udt.host.make else { return Ok(record) };
         let made = make.bind(self.py).call1((&record,));
         let made = made.map_err(|error| crate::failure::not_the_end(self.py, error))?;
-        // In a set or a map's key, a value must be hashable. If the user's object is not, the
-        // record is used instead.
+        // In a set or a map's key, a value must be hashable. If the user's object is not hashable,
+        // the record is used instead.
         if hashable && let Err(error) = made.hash() {
             unless_serious::<()>(self.py, error)?;
             return Ok(record);

@@ -33,8 +33,8 @@ pub fn decimal<'py>(py: Python<'py>, parts: &Parts) -> PyResult<Bound<'py, PyAny
     python::decimal(py)?.call1((format!("{sign}{}E{exponent}", parts.digits),))
 }
 
-/// A list of the numbers of a vector that are written without lengths; `None` for other vectors.
-/// The caller has checked that `bytes` has the length of the vector.
+/// A list of the numbers of a vector whose elements are numbers written without lengths; `None` for
+/// other vectors. The caller has checked that `bytes` has the length of the vector.
 pub fn numbers<'py>(
     py: Python<'py>,
     vector: &VectorPlan<Record>,

@@ -143,7 +143,7 @@ fn other_double(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<f64> {
                 raised(plan, value, error)
             }
         })?;
-        // Wider kinds of floats overflow to infinity without an exception.
+        // Floats wider than binary64 overflow to infinity without an exception.
         if wide.is_infinite() && !value.is_instance_of::<PyFloat>() && !value.eq(wide)? {
             return Err(out_of_range(plan, value));
         }

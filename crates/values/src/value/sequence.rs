@@ -94,7 +94,7 @@ fn take<'py>(iterable: &Bound<'py, PyAny>, length: usize) -> PyResult<Bound<'py,
     Ok(list)
 }
 
-/// The items of `iterable`, which must be exactly `length`.
+/// The items of `iterable`. Refuses `value` if there are not exactly `length` items.
 pub fn bounded_list<'py>(
     plan: &HostPlan,
     value: &Bound<'py, PyAny>,

@@ -53,8 +53,8 @@ fn udt_fields<'py>(
         if value.get_type().is(udt.host.class.bind(py)) {
             return positional(plan, udt, parts.iter());
         }
-        // A record of another class of turbocql's: its attribute names can differ from its field
-        // names.
+        // A record that turbocql made, but not of this type's class: its attribute names can differ
+        // from its field names.
         if let Some(fields) = record::fields_of(value)? {
             let named = fields.iter().zip(parts.iter()).collect::<Vec<_>>();
             return udt_fields(

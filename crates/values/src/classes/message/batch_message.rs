@@ -219,8 +219,8 @@ fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyRe
     };
     let pair = match given.cast_exact::<PyTuple>() {
         Ok(pair) => pair.clone(),
-        // For an instance of a subclass, these are the items that it holds, whatever its methods
-        // return.
+        // For an instance of a subclass, the items that it holds are read, and none of its methods
+        // is called.
         Err(_) => match (given.cast::<PyTuple>(), given.cast::<PyList>()) {
             (Ok(tuple), _) if tuple.len() == 2 => PyTuple::new(given.py(), tuple.iter())?,
             (_, Ok(list)) if list.len() == 2 => {

@@ -134,7 +134,7 @@ pub struct Level(pub Consistency);
 pub struct SerialLevel(pub SerialConsistency);
 
 impl Level {
-    /// Reads the argument; without one the level is ONE.
+    /// Reads the argument; without an argument the level is ONE.
     pub fn take(given: Option<&Bound<'_, PyAny>>) -> PyResult<Level> {
         let Some(given) = given else { return Ok(Level(Consistency::One)) };
         let name = level_name(given, "consistency")?;

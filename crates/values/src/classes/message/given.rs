@@ -1,5 +1,6 @@
 //! Checks the arguments of messages and keeps them as immutable objects: exact `bytes` and `str`.
-//! An argument that is one of these already is shared with the caller.
+//! An argument that already is an exact `bytes` or `str` is not copied: the message and the caller
+//! share it.
 
 use std::fmt;
 
@@ -54,7 +55,7 @@ impl<'a> At<'a> {
         At { statement: None, part: Part::Argument(name) }
     }
 
-    /// Another part of the same statement or message.
+    /// The place of another part of the statement or message that `self` is in.
     pub fn part(self, part: Part<'a>) -> At<'a> {
         At { part, ..self }
     }
@@ -93,7 +94,8 @@ fn error_of(py: Python<'_>, kind: &str, at: impl fmt::Display, reason: &str) -> 
 }
 
 /// The `EncodeError` for a part that raised `cause` when it was read. `MemoryError`, and exceptions
-/// outside `Exception` such as `KeyboardInterrupt`, are not about the part: they stay as they are.
+/// outside `Exception` such as `KeyboardInterrupt`, are not about the part: they are returned
+/// unchanged.
 fn refused_for(py: Python<'_>, at: At<'_>, reason: &str, cause: PyErr) -> PyErr {
     if !cause.is_instance_of::<PyException>(py) || cause.is_instance_of::<PyMemoryError>(py) {
         return cause;
@@ -140,8 +142,8 @@ pub fn version(given: &Bound<'_, PyAny>) -> PyResult<Version> {
 /// Copies the bytes of a bytes-like object to an exact `bytes`; `None` for other objects.
 pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = given.py();
-    // For an instance of a subclass too, these are the bytes that it holds, whatever its methods
-    // return.
+    // For an instance of a subclass of `bytes` too, the bytes that it holds are copied, and none of
+    // its methods is called.
     if let Ok(bytes) = given.cast::<PyBytes>() {
         let data = bytes.as_bytes();
         let copy = PyBytes::new_with(py, data.len(), |target| {
