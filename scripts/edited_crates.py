@@ -191,8 +191,12 @@ def remove() -> str:
 
 def expect_own() -> None:
     """Raises `Unfit` for a configuration that this script has not written."""
-    if CONFIG.is_file() and not CONFIG.read_text(encoding="utf-8").startswith(OWN):
-        raise Unfit(f"{CONFIG} is not from this script: move it elsewhere, for example to ~/.cargo")
+    # Of two configurations, cargo takes the one without the suffix.
+    for config in (CONFIG, CONFIG.with_suffix("")):
+        if config.is_file() and not config.read_text(encoding="utf-8").startswith(OWN):
+            raise Unfit(
+                f"{config} is not from this script: move it elsewhere, for example to ~/.cargo"
+            )
 
 
 def main() -> int:

@@ -16,7 +16,18 @@ from random import Random
 from typing import Any, Literal
 
 import pytest
-from tests.support.liar import ERROR, EVENT, PREPARE, QUERY, RESULT, SUPPORTED, Answer, Liar
+from tests.support.liar import (
+    BATCH,
+    ERROR,
+    EVENT,
+    EXECUTE,
+    PREPARE,
+    QUERY,
+    RESULT,
+    SUPPORTED,
+    Answer,
+    Liar,
+)
 from tests.support.nodes import eventually
 
 import turbocql
@@ -438,3 +449,110 @@ def test_conversations_with_random_lies(cassandra: Cassandra, proof: bool) -> No
         slowest = [call.result(timeout=600) for call in calls]
     # The schema is several statements of a second each.
     assert max(slowest) < 60
+
+
+class Texts:
+    """Knows the texts of prepared statements. `lie` gets an answer and the text of its request."""
+
+    def __init__(self, lie: Callable[[Answer, str], bytes | None]) -> None:
+        self._lie = lie
+        self._texts: dict[bytes, str] = {}
+
+    def __call__(self, answer: Answer) -> bytes:
+        body, text = answer.request_body, ""
+        if answer.request_opcode == PREPARE and answer.opcode == RESULT:
+            self._texts[answer.body[6:22]] = body[4:].decode()
+        elif answer.request_opcode == EXECUTE:
+            text = self._texts.get(body[2:18], "")
+        made = self._lie(answer, text) if text or answer.request_opcode == BATCH else None
+        return answer.frame() if made is None else made
+
+
+PEERS = [("host_id", b"\0\x0c"), ("rpc_address", b"\0\x10"), ("data_center", b"\0\x0d")]
+PEERS += [("rack", b"\0\x0d"), ("tokens", b"\0\x22\0\x0d")]
+
+
+def peers(count: int, more: bool) -> bytes:
+    """The body of a result of `system.peers` that announces rows and has none."""
+    head = struct.pack(">iii", ROWS, GLOBAL_TABLE | (2 if more else 0), len(PEERS))
+    if more:
+        head += struct.pack(">i", 1) + b"p"
+    described = b"".join(string(name) + kind for name, kind in PEERS)
+    return head + string("system") + string("peers") + described + struct.pack(">i", count)
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize(
+    "made", [peers(MOST, more=False), peers(0, more=True)], ids=["rows", "pages"]
+)
+def test_a_lie_about_the_other_nodes(made: bytes, cassandra: Cassandra) -> None:
+    """More rows than there are, and always one more page."""
+    asked = 0
+
+    def lie(answer: Answer, text: str) -> bytes | None:
+        nonlocal asked
+        if "FROM system.peers" not in text:
+            return None
+        asked += 1
+        return answer.with_body(made).frame()
+
+    began = time.monotonic()
+    with Liar(cassandra.contact_points[0], Texts(lie)) as liar:
+        with (
+            suppress(errors.Error),
+            turbocql.connect(liar.contact_point, connect_timeout_s=10) as session,
+        ):
+            list(session.execute(MARK))
+        assert time.monotonic() - began < 30
+        time.sleep(1)
+        before = asked
+        time.sleep(1)
+        assert 0 < asked == before, "the server is still asked"
+
+
+def test_a_batch_that_is_never_prepared(cassandra: Cassandra) -> None:
+    batches = 0
+
+    def lie(answer: Answer, _text: str) -> bytes | None:
+        nonlocal batches
+        if answer.request_opcode != BATCH:
+            return None
+        batches += 1
+        (length,) = struct.unpack_from(">H", answer.request_body, 4)
+        known = answer.request_body[6 : 6 + length]
+        return answer.with_body(
+            struct.pack(">i", 0x2500) + string("unprepared") + string(known), opcode=ERROR
+        ).frame()
+
+    with turbocql.connect(cassandra.contact_points) as session:
+        session.execute(
+            "CREATE KEYSPACE IF NOT EXISTS hostile_servers WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.execute("CREATE TABLE IF NOT EXISTS hostile_servers.b (k int PRIMARY KEY)")
+    with (
+        Liar(cassandra.contact_points[0], Texts(lie)) as liar,
+        turbocql.connect(liar.contact_point, retry="fallthrough") as session,
+    ):
+        batch = turbocql.Batch()
+        batch.add(session.prepare("INSERT INTO hostile_servers.b (k) VALUES (?)"), (1,))
+        with pytest.raises(errors.Error):
+            session.execute(batch, timeout_s=20)
+        assert 1 < batches < 200
+
+
+@pytest.mark.usefixtures("bounded")
+def test_large_tuples_of_nothing(cassandra: Cassandra) -> None:
+    """An empty value of 4 bytes would become a tuple of 65,535 times None."""
+    kind = TUPLE + b"\xff\xff" + INT * 65_535
+    made = rows(kind, count=20_000, cells=bytes(4) * 20_000)
+
+    def change(answer: Answer) -> bytes:
+        return answer.with_body(made).frame() if answer.answers(QUERY, MARK) else answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point) as session,
+        pytest.raises(errors.DecodeError),
+    ):
+        list(session.execute(MARK))

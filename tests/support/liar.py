@@ -11,10 +11,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-__all__ = ["ERROR", "EVENT", "PREPARE", "QUERY", "RESULT", "SUPPORTED", "Answer", "Liar"]
+__all__ = [
+    "BATCH",
+    "ERROR",
+    "EVENT",
+    "EXECUTE",
+    "PREPARE",
+    "QUERY",
+    "RESULT",
+    "SUPPORTED",
+    "Answer",
+    "Liar",
+]
 
 ERROR, SUPPORTED, RESULT, EVENT = 0x00, 0x06, 0x08, 0x0C
-QUERY, PREPARE = 0x07, 0x09
+QUERY, PREPARE, EXECUTE, BATCH = 0x07, 0x09, 0x0A, 0x0D
 _HEADER = struct.Struct(">BBhBI")
 
 
