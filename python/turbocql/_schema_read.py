@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from ._schema_cql import mask_call
-from .errors import InvalidQuery, RequestError
+from .errors import Error, InvalidQuery, RequestError, UnreadableAnswer
 from .schema import (
     Aggregate,
     Function,
@@ -78,8 +78,19 @@ class SchemaReading:
         """Takes the answers to the queries, in their order.
 
         Raises: `InvalidQuery` when the server lacks a table that all servers have; `RequestError`
-            when none of 20 readings was equal to the one before it.
+            when none of 20 readings was equal to the one before it; `UnreadableAnswer` when rows
+            lack a column that they have on all servers, or have values of other types.
         """
+        try:
+            self._take(answers)
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            if isinstance(error, Error):
+                raise
+            raise UnreadableAnswer(
+                f"the server's schema tables have another form than expected: {error!r}"
+            ) from error
+
+    def _take(self, answers: Sequence[Answer]) -> None:
         if self._known is not None:
             if _version(answers[0]) == self._known.version:
                 self._read = self._known

@@ -29,8 +29,8 @@ class BulkReport:
     failures: list[BulkFailure] = field(default_factory=list)
     """The rows that failed, in order of their numbers."""
     stopped: bool = False
-    """Whether the call ended early: too many rows failed, or the iterable raised an error. Rows
-    that were read but neither succeeded nor failed were not sent."""
+    """Whether the call ended early: too many rows failed, or the iterable raised an error. A
+    row that was read, but is counted neither as succeeded nor as failed, was not sent."""
     results: list[Any] | None = None
     """With `results=True`, the `Rows` (or `AsyncRows`) of each row, indexed by its number; `None`
     for a row that failed or was not sent."""

@@ -144,6 +144,7 @@ _OURS: dict[type[errors.Error], type[Error]] = {
     errors.RequestError: DatabaseError,
     errors.RequestTimeout: OperationalError,
     errors.ConnectionLost: OperationalError,
+    errors.UnreadableAnswer: DataError,
     errors.NoHostAvailable: OperationalError,
     errors.ServerError: DatabaseError,
     errors.ServerInternalError: InternalError,

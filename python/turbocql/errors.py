@@ -12,6 +12,7 @@ Error
 ├── RequestError               a request failed
 │   ├── RequestTimeout         the driver's own deadline passed (also TimeoutError)
 │   ├── ConnectionLost         the connection broke during the request (also ConnectionError)
+│   ├── UnreadableAnswer       the answer could not be decoded (also DecodeError)
 │   ├── NoHostAvailable        no node could be asked
 │   └── ServerError            the server answered with an error: one class per CQL error code
 │       ├── ServerInternalError, ProtocolViolation, BadCredentials, Unavailable, Overloaded,
@@ -69,6 +70,7 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "Unprepared",
+    "UnreadableAnswer",
     "WriteFailure",
     "WriteTimeout",
 ]
@@ -139,6 +141,14 @@ class RequestTimeout(RequestError, TimeoutError):
 
 class ConnectionLost(RequestError, ConnectionError):
     """The connection broke while the request was in flight."""
+
+
+class UnreadableAnswer(RequestError, DecodeError):
+    """The server's answer could not be decoded.
+
+    The server has carried out the request, or refused it: the answer does not tell. So
+    `may_have_applied` is true for a write.
+    """
 
 
 class NoHostAvailable(RequestError):
@@ -288,7 +298,7 @@ _BY_KIND: dict[str, type[Error]] = {
     "broken": ConnectionLost,
     "no_hosts": NoHostAvailable,
     "encode": EncodeError,
-    "decode": DecodeError,
+    "decode": UnreadableAnswer,
     "closed": ClosedError,
     "internal": RequestError,
 }

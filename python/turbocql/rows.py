@@ -92,7 +92,8 @@ class _Result(_core.Cursor, Generic[T]):
     def one(self) -> T | None:
         """The first row, or `None` when there is none. No page is fetched.
 
-        With `row=`, a lightweight transaction that was applied has no row, so this is `None`.
+        `None` also for a lightweight transaction that was applied, if `row` was passed to
+        `execute`: no object is made of its row.
 
         Raises: `Error` when an iteration has moved past the first page.
         """

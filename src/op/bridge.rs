@@ -22,9 +22,9 @@ use turbocql_values::python;
 
 /// The maximum size of a completion batch: the number of operations whose tasks are woken in one
 /// round of an event loop. The rest of the queue is left for the following rounds. A larger batch
-/// costs more than the rounds that it saves, for two reasons. For each task that it wakes,
-/// `asyncio.Semaphore` of CPython 3.11 walks over all tasks that it has woken. The memory that the
-/// tasks use exceeds the processor's nearest caches.
+/// costs more than the rounds that it saves, for two reasons. Each time that
+/// `asyncio.Semaphore` of CPython 3.11 wakes a task, it walks over all tasks that it has woken
+/// before. The memory that the tasks use exceeds the processor's nearest caches.
 const MOST_TOLD: usize = 64;
 
 /// The completion queue of an event loop.
@@ -168,9 +168,9 @@ impl LoopQueue {
     /// Handles a batch of completions. The tasks that await them are woken in the next round of the
     /// event loop.
     ///
-    /// Tasks do not run here, because native frames must not be below a task on the stack. A task
-    /// may run for any length of time or run a nested event loop, and the interpreter may wait for
-    /// it at exit.
+    /// Tasks do not run here, because native frames must not be below a task on the stack. A
+    /// nested event loop that the task runs can fail with such frames below it. At exit the
+    /// interpreter would wait for the task, which may run for any length of time.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         if let Waker::EventFd(fd) = &self.waker {
             // The descriptor is read before the queue is emptied, so a push to the emptied queue
@@ -268,7 +268,7 @@ impl Drain {
     }
 }
 
-/// Asks a thread that Python code has started to call `call_soon_threadsafe`.
+/// Asks a thread, which Python code has started, to call `call_soon_threadsafe`.
 ///
 /// A native thread must not call it. If the interpreter ends while that call has released the GIL,
 /// CPython ends the thread by unwinding its stack, which native frames do not survive.

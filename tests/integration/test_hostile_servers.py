@@ -556,3 +556,52 @@ def test_large_tuples_of_nothing(cassandra: Cassandra) -> None:
         pytest.raises(errors.DecodeError),
     ):
         list(session.execute(MARK))
+
+
+def test_an_unreadable_answer_to_a_write(cassandra: Cassandra) -> None:
+    """It may have applied; so does the report of many rows say."""
+    made = rows(LIST * 5000 + INT)
+
+    def lie(answer: Answer, text: str) -> bytes | None:
+        return answer.with_body(made).frame() if text.startswith("INSERT") else None
+
+    with turbocql.connect(cassandra.contact_points) as session:
+        session.execute(
+            "CREATE KEYSPACE IF NOT EXISTS hostile_servers WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.execute("CREATE TABLE IF NOT EXISTS hostile_servers.b (k int PRIMARY KEY)")
+    with (
+        Liar(cassandra.contact_points[0], Texts(lie)) as liar,
+        turbocql.connect(liar.contact_point, retry="fallthrough") as session,
+    ):
+        insert = session.prepare("INSERT INTO hostile_servers.b (k) VALUES (?)")
+        with pytest.raises(errors.UnreadableAnswer) as raised:
+            session.execute(insert, (7,))
+        assert raised.value.may_have_applied
+        assert raised.value.coordinator == liar.contact_point
+        assert raised.value.attempts == 1
+        report = session.execute_many(insert, [(8,)], raise_failures=False)
+        assert isinstance(report.failures[0].error, errors.UnreadableAnswer)
+        assert report.failures[0].error.may_have_applied
+
+
+def test_a_page_that_names_itself_as_the_next(cassandra: Cassandra) -> None:
+    """Its pages would have no end."""
+    body = struct.pack(">iii", ROWS, GLOBAL_TABLE | 2, 1) + struct.pack(">i", 2) + b"ps"
+    body += string("ks") + string("t") + string("c") + INT + struct.pack(">i", 1)
+    body += struct.pack(">ii", 4, 1)
+
+    def change(answer: Answer) -> bytes:
+        if answer.answers(QUERY, MARK):
+            return answer.with_body(body, opcode=RESULT).frame()
+        return answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point) as session,
+    ):
+        iterated = iter(session.execute(MARK))
+        assert next(iterated)
+        with pytest.raises(errors.UnreadableAnswer, match="the paging state that it was asked for"):
+            next(iterated)

@@ -31,6 +31,7 @@ STANDARD_BASES: dict[str, tuple[type[Exception], ...]] = {
     "AuthenticationError": (ConnectionError,),
     "RequestTimeout": (TimeoutError,),
     "ConnectionLost": (ConnectionError,),
+    "UnreadableAnswer": (ValueError,),
     "WriteTimeout": (TimeoutError,),
     "ReadTimeout": (TimeoutError,),
 }
@@ -81,7 +82,8 @@ def drawn() -> dict[str, str | None]:
 
 def own_base(cls: type[errors.Error]) -> str | None:
     bases = [base.__name__ for base in cls.__bases__ if issubclass(base, errors.Error)]
-    assert len(bases) <= 1
+    # This one is what it was called before, too.
+    assert len(bases) <= 1 + (cls is errors.UnreadableAnswer)
     return bases[0] if bases else None
 
 
@@ -108,7 +110,7 @@ def test_bases_of_the_standard_library(name: str) -> None:
     standard = (ValueError, TypeError, OverflowError, ConnectionError, TimeoutError)
     assert {base for base in standard if issubclass(cls, base)} == set(STANDARD_BASES.get(name, ()))
     depth = len([base for base in cls.__mro__ if issubclass(base, errors.Error)])
-    assert depth <= 4
+    assert depth <= 4 + (cls is errors.UnreadableAnswer)
 
 
 @pytest.mark.parametrize("name", sorted(CLASSES))
@@ -155,7 +157,7 @@ def test_codes_and_classes_are_one_to_one() -> None:
         ("broken", errors.ConnectionLost),
         ("no_hosts", errors.NoHostAvailable),
         ("encode", errors.EncodeError),
-        ("decode", errors.DecodeError),
+        ("decode", errors.UnreadableAnswer),
         ("closed", errors.ClosedError),
         ("internal", errors.RequestError),
         ("a kind of tomorrow", errors.RequestError),

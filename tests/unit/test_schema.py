@@ -117,6 +117,22 @@ def test_a_server_without_a_version() -> None:
             make_schema({**answers(), "version": rows})
 
 
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"tables": [{"keyspace_name": "ks", "tableOname": "t"}]},
+        {"keyspaces": [{"keyspace_name": 7}, {"keyspace_name": "ks"}]},
+        {"types": [{"keyspace_name": "ks", "type_name": "u", "field_names": 1, "field_types": 2}]},
+        {"version": [{"schema_version": VERSIONS[1]}], "indexes": [{"keyspace_name": "ks"}]},
+    ],
+)
+def test_rows_of_another_form(tables: dict[str, Any]) -> None:
+    """As a server that lies may send them."""
+    reading = SchemaReading(None, refresh=False)
+    with pytest.raises(errors.UnreadableAnswer, match="schema tables have another form"):
+        reading.take(list(answers(**tables).values()))
+
+
 def test_virtual_keyspaces() -> None:
     where = {"keyspace_name": "system_views"}
     schema = make_schema(

@@ -108,6 +108,10 @@ impl Pager {
         let fetched = (&mut fetch.response).await;
         match fetched.unwrap_or_else(|_| Err(lost())) {
             Ok(response) => {
+                if response.next.as_ref() == Some(at) {
+                    *ahead = Ahead::End;
+                    return Err(endless());
+                }
                 *ahead = self.fetcher.ahead(response.next.clone());
                 Ok(Some(response))
             }
@@ -126,13 +130,19 @@ fn same_keyspace(was: Option<&str>, session: &Session) -> Result<(), EngineError
         (Some(was), now) if now.as_deref() != Some(was) => {
             let reason = format!(
                 "fetching a page: the session has changed from keyspace {was} to {}; name the \
-                 statement's keyspace, or prepare it",
+                 keyspace in the statement's text, or prepare the statement",
                 now.as_deref().unwrap_or("none")
             );
             Err(EngineError::new(ErrorKind::Config, reason))
         }
         _ => Ok(()),
     }
+}
+
+/// The error for a page that names itself as the next one: the pages would have no end.
+fn endless() -> EngineError {
+    let reason = "fetching a page: the server sent the paging state that it was asked for";
+    EngineError::new(ErrorKind::Decode, reason)
 }
 
 fn lost() -> EngineError {

@@ -277,14 +277,18 @@ fn answered(
         PagingStateResponse::HasMorePages { state } => PagingState::from_engine(state),
         PagingStateResponse::NoMorePages => None,
     };
-    seam::response(result, next, recent).map_err(|error| EngineError {
-        // The server has answered, so it may have applied the request, although the answer cannot
-        // be read.
+    seam::response(result, next, recent).map_err(|error| unreadable(error, attempts))
+}
+
+/// The failure for an answer that cannot be read. The server has answered, so it may have applied the
+/// request.
+pub(crate) fn unreadable(error: EngineError, attempts: &Attempts) -> EngineError {
+    EngineError {
         may_have_applied: attempts.effect() != Effect::Reads,
         attempts: Some(attempts.count()),
         coordinator: attempts.node().map(|node| node.to_string()),
         ..error
-    })
+    }
 }
 
 fn start(paging: Option<PagingState>) -> scylla::response::PagingState {

@@ -254,9 +254,9 @@ impl RowPlan {
     }
 
     /// For each column, the position of its value in a named tuple. The names of the tuple must
-    /// include all columns, in any order. `None` for tuples that are bound by position: those
-    /// without names, and named tuples that lack a column and have no other column's name at a
-    /// different position.
+    /// include all columns, in any order. `None` if the tuple is bound by position: it has no
+    /// names, or it lacks a column's name, and every column's name that it has is at that column's
+    /// position.
     ///
     /// A named tuple is refused if it lacks the name of a column and has the name of another column
     /// at a different position than the statement has it. turbocql would have to guess whether to
@@ -283,8 +283,8 @@ impl RowPlan {
         }
         let Some(elsewhere) = elsewhere else { return Ok(None) };
         let reason = format!(
-            "{} has a value called {:?} at another place than the statement, and not all of the \
-             statement's names: pass one that has all names, or a plain tuple",
+            "{} has a value called {:?} at another place than the statement has it, and lacks some \
+             of the statement's names: pass a named tuple with all of them, or a plain tuple",
             crate::value::describe::type_name(values),
             self.columns[elsewhere].name,
         );

@@ -8,8 +8,8 @@ use turbocql_values::ffi::probe;
 use turbocql_values::ffi::quick_path::QuickPath;
 
 /// The version of a class. CPython assigns it at an attribute lookup and clears it at every change
-/// of the class or of its bases. Two classes never have equal versions, nor does one class
-/// before and after a change.
+/// of the class or of its bases. No two classes have the same version, and a class never has
+/// the same version after a change as before it.
 ///
 /// Returns 0 if the class has no version: it was changed after the last lookup, or it was changed
 /// so often that CPython assigns it no version any more. Also returns 0 if the quick path is off.

@@ -13,7 +13,7 @@ use crate::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind, executing};
 use crate::queue::TaskHandle;
 use crate::runtime::Runtime;
-use crate::session::{Response, Session};
+use crate::session::{Response, Session, unreadable};
 use crate::statement::{Prepared, RequestOptions};
 
 /// The statement of a bulk, its options and its limits.
@@ -150,6 +150,7 @@ impl Request {
         if !self.keep_results {
             return Ok(None);
         }
-        crate::seam::response(result, None, &self.prepared.recent).map(Some)
+        let response = crate::seam::response(result, None, &self.prepared.recent);
+        response.map(Some).map_err(|error| unreadable(error, &attempts))
     }
 }
