@@ -50,7 +50,7 @@ ONE_ROW = result([("a", "int")], [[b"\0\0\0\1"]])
 ODD = {
     "bytes-after-the-last-row": ONE_ROW + b"\0",
     "a-number-of-rows-below-zero": result([("a", "int")])[:-4] + b"\xff" * 4,
-    "flags-that-nobody-knows": ONE_ROW[:6] + b"\1" + ONE_ROW[7:],
+    "unknown-flags": ONE_ROW[:6] + b"\1" + ONE_ROW[7:],
     "a-cell-that-ends-early": result([("a", "text")], [[b"abc"]])[:-1],
 }
 """Bodies that only the reference reads, by their names in docs/differences.md."""

@@ -436,7 +436,7 @@ def test_the_interpreter_ends_with_an_async_session(
         "open": "",
         "closed": "await session.close()",
         "in a cycle": "cycle = [session, rows]; cycle.append(cycle)",
-        "in flight": "task = session._core.execute('SELECT * FROM t', None, {})",
+        "in flight": "task = turbocql._core.execute(session._core, 'SELECT * FROM t', None, {})",
     }
     output = run_python(
         LOOP_ENDS
@@ -469,7 +469,7 @@ def test_the_interpreter_ends_with_an_async_session(
     [
         "pass",
         "cycle = [session, rows]; cycle.append(cycle); del session, rows",
-        "op = session._core.execute('SELECT * FROM t', None, {})",
+        "op = turbocql._core.execute(session._core, 'SELECT * FROM t', None, {})",
         "threading.Thread(target=work, daemon=True).start(); begun.wait()",
         "session.close()",
     ],
