@@ -170,6 +170,16 @@ LIES: dict[str, Lie] = {
 }
 
 
+def make_table(cassandra: Cassandra, table: str) -> None:
+    """Makes a table, and the keyspace of these tests."""
+    with turbocql.connect(cassandra.contact_points) as session:
+        session.execute(
+            "CREATE KEYSPACE IF NOT EXISTS hostile_servers WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+
+
 def asking(session: turbocql.Session) -> None:
     """Asks for what the server lies about; any error of turbocql's will do."""
     with suppress(errors.Error):
@@ -267,12 +277,8 @@ def test_a_frame_within_the_setting_is_read(cassandra: Cassandra) -> None:
     """And a longer one is not."""
     text = "x" * 200_000
     keyspace = "hostile_servers"
+    make_table(cassandra, f"{keyspace}.t (k int PRIMARY KEY, v text)")
     with turbocql.connect(cassandra.contact_points) as session:
-        session.execute(
-            f"CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication ="
-            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
-        )
-        session.execute(f"CREATE TABLE {keyspace}.t (k int PRIMARY KEY, v text)")
         session.execute(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, ?)", (1, text))
     select = f"SELECT v FROM {keyspace}.t"
     with turbocql.connect(cassandra.contact_points, max_frame_bytes=300_000) as session:
@@ -524,12 +530,7 @@ def test_a_batch_that_is_never_prepared(cassandra: Cassandra) -> None:
             struct.pack(">i", 0x2500) + string("unprepared") + string(known), opcode=ERROR
         ).frame()
 
-    with turbocql.connect(cassandra.contact_points) as session:
-        session.execute(
-            "CREATE KEYSPACE IF NOT EXISTS hostile_servers WITH replication ="
-            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
-        )
-        session.execute("CREATE TABLE IF NOT EXISTS hostile_servers.b (k int PRIMARY KEY)")
+    make_table(cassandra, "hostile_servers.b (k int PRIMARY KEY)")
     with (
         Liar(cassandra.contact_points[0], Texts(lie)) as liar,
         turbocql.connect(liar.contact_point, retry="fallthrough") as session,
@@ -565,12 +566,7 @@ def test_an_unreadable_answer_to_a_write(cassandra: Cassandra) -> None:
     def lie(answer: Answer, text: str) -> bytes | None:
         return answer.with_body(made).frame() if text.startswith("INSERT") else None
 
-    with turbocql.connect(cassandra.contact_points) as session:
-        session.execute(
-            "CREATE KEYSPACE IF NOT EXISTS hostile_servers WITH replication ="
-            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
-        )
-        session.execute("CREATE TABLE IF NOT EXISTS hostile_servers.b (k int PRIMARY KEY)")
+    make_table(cassandra, "hostile_servers.b (k int PRIMARY KEY)")
     with (
         Liar(cassandra.contact_points[0], Texts(lie)) as liar,
         turbocql.connect(liar.contact_point, retry="fallthrough") as session,
