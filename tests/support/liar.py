@@ -110,6 +110,9 @@ class Liar:
         for thread in self._threads:
             thread.join(10)
 
+    def requested(self, opcode: int, body: bytes) -> None:
+        """Called for each request before the node gets it."""
+
     def _start(self, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
         self._threads.append(thread)
@@ -139,6 +142,7 @@ class Liar:
                 _, _, stream, opcode, length = _HEADER.unpack(head)
                 body = _receive(client, length)
                 asked[stream] = opcode, body
+                self.requested(opcode, body)
                 self._send(node, head + body)
         self._end(client, node)
 
