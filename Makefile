@@ -8,7 +8,8 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock $(wildcard crates/*/Cargo.toml)
 
 PROOF := tests/accel tests/differential tests/property tests/golden tests/unit \
-	tests/integration/test_server_witness.py tests/integration/test_tokens.py tests/integration/test_types.py
+	tests/integration/test_server_witness.py tests/integration/test_tokens.py tests/integration/test_types.py \
+	tests/integration/test_hostile_servers.py
 
 # Tests that also run as on an interpreter that nobody has tested: all quick paths off.
 SAFE := tests/unit tests/golden tests/property
