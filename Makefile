@@ -16,14 +16,15 @@ SAFE := tests/unit tests/golden tests/property
 
 # Drivers to measure beside ours, each in an environment of its own.
 RIVALS := scylla-driver cassandra-driver acsylla scyllapy
+AVAILABLE := scylla-driver cassandra-driver acsylla
 # Drivers to compare with, and to accelerate.
 DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate test check check-all check-builds engine-tests check-pythons proof build wheels bench instructions jars format format-check lint types docs rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 demo: $(BIN)/.built $(BIN)/.demo jars ## write and search digits in a real Cassandra, draw digits.png
 	$(BIN)/python examples/digits.py
@@ -58,6 +59,9 @@ proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars ## the co
 	@$(STAGE) memcheck scripts/memcheck
 	@echo; cat build/stages
 
+soak: $(BIN)/.built jars ## the audit under faults on three real nodes, half an hour, into build/soak.md; SOAK_MINUTES=5, SOAK_SEED=1 to choose
+	$(BIN)/python -m tests.faults.soak $(if $(SOAK_MINUTES),--minutes $(SOAK_MINUTES)) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+
 build: $(BIN)/.built ## compile the native core, optimized, into .venv
 
 wheels: $(BIN)/.dev build/edits ## the sdist and a wheel per CPython 3.10 to 3.15 into dist/, each installed and tried; WHEELS_PYTHONS="python3.12" for some
@@ -74,15 +78,18 @@ check-builds: prerequisites ## builds from a clean clone as users do, with and w
 
 format: $(BIN)/.dev ## rewrite all sources in the project's format
 	cargo fmt --all
+	cargo fmt --manifest-path models/Cargo.toml
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 format-check: $(BIN)/.dev
 	cargo fmt --all --check
+	cargo fmt --manifest-path models/Cargo.toml --check
 	$(BIN)/ruff format --check .
 
 lint: $(BIN)/.dev build/edits ## clippy and ruff, warnings are errors
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --manifest-path models/Cargo.toml --target-dir target/models --all-targets -- -D warnings
 	$(BIN)/ruff check .
 
 types: $(BIN)/.built $(BIN)/.demo ## mypy and pyright, strict
@@ -96,7 +103,10 @@ docs: $(BIN)/.built .venv-docs/.installed ## the documentation site into build/s
 	$(BIN)/python scripts/site/native_docs.py > build/native_docs.json
 	.venv-docs/bin/python -m mkdocs build --strict
 
-rust-test: build/edits | prerequisites
+loom: prerequisites ## the queues, lanes, wakes and cancels of requests under every interleaving of threads, with loom; 20 seconds
+	cargo test --locked --manifest-path models/Cargo.toml --target-dir target/models --lib
+
+rust-test: loom build/edits | prerequisites
 	cargo test --locked --package turbocql-codec --package turbocql-engine
 
 python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars
@@ -112,6 +122,9 @@ jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 
 bench: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(RIVALS:%=.venv-%/.installed) jars) ## all benchmarks beside other drivers; CASE="insert_text workers 100" for some, BENCH_ARGS="--list" lists all
 	$(BIN)/python bench/run.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
+
+bench-availability: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(AVAILABLE:%=.venv-%/.installed) jars) ## requests while a node hangs or is killed, beside other drivers; 20 minutes; CASE="stopped turbocql" for some
+	$(BIN)/python bench/availability.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
 # The engine without Python, the floor of requests to a server.
 target/release/examples/pure_engine: $(RUST_SOURCES) build/edits

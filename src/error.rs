@@ -1,7 +1,7 @@
 //! Converts errors of the engine to the exceptions of the Python module `turbocql.errors`.
 
 use pyo3::prelude::*;
-use turbocql_engine::{Detail, EngineError, ErrorKind};
+use turbocql_engine::{Detail, EngineError, ErrorKind, Tried};
 use turbocql_values::python;
 
 /// Makes the exception for an error of the engine. Returns the error of the conversion if that
@@ -14,6 +14,7 @@ pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
         Detail::Text(text) => details.set_item(key, text),
         Detail::Texts(texts) => details.set_item(key, texts),
     });
+    let history: Vec<_> = error.history.iter().map(tried).collect();
     let arguments = (
         name(error.kind),
         error.message.as_str(),
@@ -22,10 +23,17 @@ pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
         error.attempts,
         error.may_have_applied,
         details,
+        history,
     );
     let made =
         filled.and_then(|()| python::error_from_engine(py)).and_then(|make| make.call1(arguments));
     made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// The arguments of `turbocql.errors.Attempt`.
+fn tried(tried: &Tried) -> (String, Option<&str>, f64, Option<f64>) {
+    let ended = tried.ended.map(|ended| ended.as_secs_f64());
+    (tried.node.to_string(), tried.answer.as_deref(), tried.began.as_secs_f64(), ended)
 }
 
 /// The name of a kind of error in `turbocql.errors`.
@@ -38,6 +46,7 @@ fn name(kind: ErrorKind) -> &'static str {
         ErrorKind::Server => "server",
         ErrorKind::Broken => "broken",
         ErrorKind::Unavailable => "no_hosts",
+        ErrorKind::Full => "full",
         ErrorKind::Encode => "encode",
         ErrorKind::Decode => "decode",
         ErrorKind::Closed => "closed",

@@ -147,10 +147,17 @@ class Face:
         check_int("concurrency", concurrency, 1, 32_768)
         check_int("max_failures", max_failures, 0, 2**31 - 1)
 
-    def _look(self, query: str) -> _core.Op:
-        """Starts a query of system tables, which any node may answer; rows come as dicts."""
+    def _look(self, query: str, timeout_s: float) -> _core.Op:
+        """Starts a query of system tables, which any node may answer; rows come as dicts. The limit
+        of the session's requests applies if it is shorter than `timeout_s`.
+        """
+        own = self._config.timeout_s
         options = ExecuteOptions(
-            consistency=Consistency.LOCAL_ONE, page_size=PAGE_SIZE, idempotent=True, rows="dict"
+            consistency=Consistency.LOCAL_ONE,
+            page_size=PAGE_SIZE,
+            idempotent=True,
+            rows="dict",
+            timeout_s=timeout_s if own is None else min(own, timeout_s),
         )
         return _core.execute(self._core, query, None, options)
 

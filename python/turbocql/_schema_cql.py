@@ -71,7 +71,10 @@ def name(given: str) -> str:
 
 
 def type_name(given: str) -> str:
-    """The name of a type or function as CQL. More words need quotes in it than in other names."""
+    """The name of a type or function as CQL.
+
+    More words need quotes as such a name than as any other name.
+    """
     written = name(given)
     return f'"{written}"' if written in _NO_TYPE_NAMES else written
 
@@ -243,7 +246,8 @@ def create_type(user_type: UserType) -> str:
 def _not_frozen(cql_type: str) -> str:
     """A type as functions declare it, without `frozen`.
 
-    Arguments and results are frozen anyway, and servers refuse the word `frozen` in their types.
+    Arguments and results are frozen anyway, and servers refuse the word `frozen` in the types of
+    arguments and results.
     """
     written = written_type(cql_type)
     return written[7:-1] if written.startswith("frozen<") else written
@@ -286,7 +290,7 @@ def mask_call(keyspace: str, function: str, arguments: Iterable[tuple[str, str |
     """The function call that masks a column. An argument is a type and a value, `None` for null.
 
     The server reports values of collections and similar types as the hexadecimal digits of their
-    bytes. This function writes them as blob literals of these digits.
+    bytes. `mask_call` writes each such value as a blob literal of its digits.
     """
     values = []
     for kind, value in arguments:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from time import monotonic
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from ._checks import check_seconds
 from ._schema_cql import mask_call
-from .errors import Error, InvalidQuery, RequestError, UnreadableAnswer
+from .errors import Error, InvalidQuery, RequestError, RequestTimeout, UnreadableAnswer
 from .schema import (
     Aggregate,
     Function,
@@ -24,7 +26,7 @@ from .schema import (
     View,
 )
 
-__all__ = ["PAGE_SIZE", "Answer", "Row", "SchemaReading", "make_schema"]
+__all__ = ["PAGE_SIZE", "Answer", "Deadline", "Row", "SchemaReading", "make_schema"]
 
 Row: TypeAlias = dict[str, Any]
 Answer: TypeAlias = "list[Row] | InvalidQuery"
@@ -52,6 +54,28 @@ _NO_OPTIONS = {
     *("keyspace_name", "table_name", "view_name", "id", "flags"),
     *("base_table_id", "base_table_name", "where_clause", "include_all_columns"),
 }
+
+
+class Deadline:
+    """The time limit of a reading, for all of its requests and pages together."""
+
+    def __init__(self, timeout_s: float) -> None:
+        check_seconds("timeout_s", timeout_s)
+        self._timeout_s = timeout_s
+        self._until = monotonic() + timeout_s
+
+    def left_s(self) -> float:
+        """The seconds that are left.
+
+        Raises: `RequestTimeout` when none are left.
+        """
+        left = self._until - monotonic()
+        if left <= 0:
+            raise RequestTimeout(
+                f"reading the schema: not complete within {self._timeout_s} s, the client's own"
+                " deadline"
+            )
+        return left
 
 
 class SchemaReading:

@@ -17,7 +17,7 @@ from ._diagnosis import TIMEOUT_S, Diagnosis, steps
 from ._diagnosis import Answer as Told
 from ._face import Face, configure
 from ._options import CallOptions, ExecuteOptions
-from ._schema_read import Answer, SchemaReading
+from ._schema_read import Answer, Deadline, Row, SchemaReading
 from .bulk import BulkReport
 from .config import Config, RowsAs
 from .errors import DecodeError, Error, InvalidQuery, RequestError, _no_session
@@ -208,34 +208,41 @@ class AsyncSession(Face):
         check_keyspace(name)
         await self.execute(f'USE "{name}"')
 
-    async def schema(self, *, refresh: bool = False) -> Schema:
+    async def schema(self, *, refresh: bool = False, timeout_s: float = 60.0) -> Schema:
         """Returns the keyspaces, tables, types and functions of the cluster.
 
         They are read once and cached. Each call asks one node for the version of the schema, and
         reads everything again if the version has changed or `refresh` is true. The result is never
         a mix of two schemas, even if other clients change the schema during the call.
 
+        Units: `timeout_s` in seconds, for the whole call.
+
         Raises: `RequestError` when a request fails, or when none of 20 readings of the schema was
-            equal to the one before it; `ClosedError` after `close`.
+            equal to the one before it; `RequestTimeout` when the schema was not read within
+            `timeout_s`; `ClosedError` after `close`.
 
         Example:
             >>> schema = await session.schema()
             >>> schema.keyspace("demo").table("t").columns["v"].cql_type
             'text'
         """
-        reading = SchemaReading(self._schema, refresh)
+        reading, deadline = SchemaReading(self._schema, refresh), Deadline(timeout_s)
         while queries := reading.queries:
-            reading.take(await self._ask(queries))
+            reading.take(await self._ask(queries, deadline))
         self._schema = reading.result()
         return self._schema
 
-    async def _ask(self, queries: Sequence[str]) -> list[Answer]:
+    async def _ask(self, queries: Sequence[str], deadline: Deadline) -> list[Answer]:
         """Returns for each query its rows, or the `InvalidQuery` if the server refused it."""
         answers: list[Answer] = []
-        for op in [self._look(query) for query in queries]:
+        for op in [self._look(query, deadline.left_s()) for query in queries]:
             try:
                 rows = await op
-                answers.append(await rows.all())
+                found: list[Row] = []
+                async for page in rows.pages():
+                    found += page
+                    deadline.left_s()
+                answers.append(found)
             except InvalidQuery as error:
                 answers.append(error)
         return answers
@@ -334,8 +341,8 @@ async def diagnosis(session: AsyncSession | None = None) -> Diagnosis:
     """
     if session is not None and not isinstance(session, AsyncSession):
         raise TypeError(
-            f"expected a turbocql.aio.AsyncSession, got {type(session).__name__}; a Session is for"
-            " turbocql.diagnose(session)"
+            f"expected a turbocql.aio.AsyncSession, got {type(session).__name__}; for a Session,"
+            " call `turbocql.diagnose(session)`"
         )
     running = steps(session, asynchronous=True)
     try:

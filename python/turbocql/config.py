@@ -144,8 +144,21 @@ class Config:
     tcp_keepalive_s: float | None = None
     """Seconds between the operating system's own TCP keepalive probes; `None` for no probes."""
     max_frame_bytes: int = 256 * 1024 * 1024
-    """The maximum length in bytes of a frame that a server sends. A frame that is longer as it
-    arrives ends its connection; one that is longer once decompressed ends its request."""
+    """The maximum length in bytes of a frame that a server sends, as it arrives and once
+    decompressed. A longer one ends its connection."""
+    max_in_flight: int = 10_000
+    """The maximum number of requests in flight. Further calls wait, first come first served, before
+    they encode their values; the wait is part of `timeout_s`."""
+    max_in_flight_bytes: int = 256 * 1024 * 1024
+    """Further calls wait while the values of the requests in flight have this many bytes."""
+    when_full: Literal["wait", "raise"] = "wait"
+    """What a call does when the session has as many requests in flight as it may have: wait, or
+    raise [`SessionFull`][turbocql.errors.SessionFull]. The rows of an `execute_many` always
+    wait."""
+    values_in_errors: bool = True
+    """Whether messages of errors may quote values: the value that a column cannot take, and
+    literals of a statement in the words of the server. The statement itself is always shown
+    without its literals."""
     local_address: str | None = None
     """The local IP address of the connections."""
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -214,6 +227,10 @@ class Config:
         check_int("prepared_cache_size", self.prepared_cache_size, 1, 2**31 - 1)
         check_int("io_threads", self.io_threads, 1, 256)
         check_int("max_frame_bytes", self.max_frame_bytes, 65_536, 2**31 - 1)
+        check_int("max_in_flight", self.max_in_flight, 1, 2**31 - 1)
+        check_int("max_in_flight_bytes", self.max_in_flight_bytes, 1, 2**62)
+        check_choice("when_full", self.when_full, ("wait", "raise"))
+        check_flag("values_in_errors", self.values_in_errors)
 
     def _check_policies(self) -> None:
         _check_retry(self.retry)
@@ -410,6 +427,10 @@ class Config:
             "keepalive_timeout_s": min(self.keepalive_timeout_s, 1e9),
             "tcp_keepalive_s": self.tcp_keepalive_s and min(self.tcp_keepalive_s, 32_000.0),
             "max_frame_bytes": self.max_frame_bytes,
+            "max_in_flight": self.max_in_flight,
+            "max_in_flight_bytes": self.max_in_flight_bytes,
+            "raises_when_full": self.when_full == "raise",
+            "values_in_errors": self.values_in_errors,
             "local_address": self.local_address and address("", self.local_address)[0],
             "addresses": [
                 (address("addresses", told), address("addresses", reached))
@@ -459,6 +480,10 @@ class Settings(TypedDict, total=False):
     keepalive_timeout_s: float
     tcp_keepalive_s: float | None
     max_frame_bytes: int
+    max_in_flight: int
+    max_in_flight_bytes: int
+    when_full: Literal["wait", "raise"]
+    values_in_errors: bool
     local_address: str | None
     addresses: Mapping[str, str]
     client_timestamps: bool

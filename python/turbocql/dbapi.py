@@ -146,6 +146,7 @@ _OURS: dict[type[errors.Error], type[Error]] = {
     errors.ConnectionLost: OperationalError,
     errors.UnreadableAnswer: DataError,
     errors.NoHostAvailable: OperationalError,
+    errors.SessionFull: OperationalError,
     errors.ServerError: DatabaseError,
     errors.ServerInternalError: InternalError,
     errors.ProtocolViolation: InternalError,

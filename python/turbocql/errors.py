@@ -14,6 +14,7 @@ Error
 │   ├── ConnectionLost         the connection broke during the request (also ConnectionError)
 │   ├── UnreadableAnswer       the answer could not be decoded (also DecodeError)
 │   ├── NoHostAvailable        no node could be asked
+│   ├── SessionFull            the session has as many requests in flight as it may have
 │   └── ServerError            the server answered with an error: one class per CQL error code
 │       ├── ServerInternalError, ProtocolViolation, BadCredentials, Unavailable, Overloaded,
 │       ├── IsBootstrapping, TruncateError, WriteTimeout, ReadTimeout, ReadFailure,
@@ -28,15 +29,16 @@ All of them can be pickled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from .bulk import BulkReport
 
 __all__ = [
     "AlreadyExists",
+    "Attempt",
     "AuthenticationError",
     "BadCredentials",
     "BulkError",
@@ -66,6 +68,7 @@ __all__ = [
     "RequestTimeout",
     "ServerError",
     "ServerInternalError",
+    "SessionFull",
     "TruncateError",
     "Unauthorized",
     "Unavailable",
@@ -122,8 +125,25 @@ class AuthenticationError(ConnectError):
     """The server refused the user or password."""
 
 
+class Attempt(NamedTuple):
+    """An attempt of a request that failed, or that had not ended when the request failed."""
+
+    node: str
+    """The node that the request was sent to, as `address:port`."""
+    answer: str | None
+    """What went wrong; `None` if there was no answer yet."""
+    began_s: float
+    """When the attempt began, in seconds since the beginning of the request."""
+    ended_s: float | None
+    """When it ended, likewise; `None` if it had not ended."""
+
+
 class RequestError(Error):
-    """A request failed."""
+    """A request failed.
+
+    When several attempts failed for different reasons, the exception is for the one that says
+    most: an error with which a server answered, rather than a lost connection after it.
+    """
 
     coordinator: str | None = None
     """The node that the request was last sent to, as `address:port`, where known."""
@@ -133,6 +153,8 @@ class RequestError(Error):
     """Whether a write may have taken effect although the request failed."""
     details: Mapping[str, Any] = MappingProxyType({})
     """Further fields of the server's error, such as `consistency`, `required` and `received`."""
+    history: tuple[Attempt, ...] = ()
+    """The attempts that failed or had not ended, in the order of their beginning."""
 
 
 class RequestTimeout(RequestError, TimeoutError):
@@ -155,6 +177,13 @@ class NoHostAvailable(RequestError):
     """No node could be asked: none is connected, or none was left to try."""
 
 
+class SessionFull(RequestError):
+    """The session has as many requests in flight as it may have. Nothing was sent.
+
+    Raised only with `Config(when_full="raise")`.
+    """
+
+
 class ServerError(RequestError):
     """The server answered with an error."""
 
@@ -175,11 +204,14 @@ class BadCredentials(ServerError):
 
 
 class Unavailable(ServerError):
-    """Code 0x1000: not enough replicas were alive; nothing was done."""
+    """Code 0x1000: not enough replicas were alive. This attempt did nothing.
+
+    Another attempt of the same request may have done something: see `may_have_applied`.
+    """
 
 
 class Overloaded(ServerError):
-    """Code 0x1001: the coordinator is overloaded; nothing was done."""
+    """Code 0x1001: the coordinator is overloaded. See `may_have_applied`."""
 
 
 class IsBootstrapping(ServerError):
@@ -243,7 +275,7 @@ class Unprepared(ServerError):
 
 
 class RateLimited(ServerError):
-    """ScyllaDB: the partition's rate limit was exceeded; nothing was done."""
+    """ScyllaDB: the partition's rate limit was exceeded. See `may_have_applied`."""
 
 
 class BulkError(Error):
@@ -297,6 +329,7 @@ _BY_KIND: dict[str, type[Error]] = {
     "timeout": RequestTimeout,
     "broken": ConnectionLost,
     "no_hosts": NoHostAvailable,
+    "full": SessionFull,
     "encode": EncodeError,
     "decode": UnreadableAnswer,
     "closed": ClosedError,
@@ -304,7 +337,15 @@ _BY_KIND: dict[str, type[Error]] = {
 }
 
 
-_SYNTAX_ERROR = 0x2000
+_STATEMENT = "; statement: "
+"""What begins the last part of the engine's messages."""
+_HINTS: dict[type[Error], str] = {
+    Overloaded: "send fewer requests at a time",
+    RateLimited: "send fewer requests to one partition",
+    SessionFull: 'send fewer requests at a time, or set max_in_flight or when_full="wait"',
+    Unprepared: "bind markers in place of literals make fewer statements to prepare",
+}
+"""What to try, for errors whose own words do not say it."""
 _CONNECTING = "connecting"
 """The first word of the engine's messages while a session is being opened."""
 
@@ -337,6 +378,25 @@ def _no_session(error: RequestError | DecodeError) -> ConnectError:
     return ConnectError(said)
 
 
+def _hints(cls: type[Error], message: str) -> list[str]:
+    """What to try after an error with this message: one hint, or none."""
+    if cls is CqlSyntaxError and "'%" in message:
+        return ["bind markers are ? or :name"]
+    if cls is InvalidQuery and "Batch too large" in message:
+        return [
+            "split the batch: the server's limit is batch_size_fail_threshold, its log has the size"
+        ]
+    if cls is ConnectionLost and "the body of a frame has" in message:
+        return ["read smaller pages (page_size), or set max_frame_bytes higher"]
+    return [_HINTS[cls]] if cls in _HINTS else []
+
+
+def _with(message: str, added: Sequence[str]) -> str:
+    """A message of the engine with further parts, which come before the statement."""
+    text, mark, statement = message.partition(_STATEMENT)
+    return "; ".join([text, *added]) + mark + statement
+
+
 def from_engine(
     kind: str,
     message: str,
@@ -345,25 +405,35 @@ def from_engine(
     attempts: int | None,
     may_have_applied: bool,
     details: dict[str, Any],
+    history: Sequence[tuple[str, str | None, float, float | None]] = (),
 ) -> Error:
     """Makes the exception for a failure of the engine. Called by the native core."""
     if kind == "server":
-        if code == _SYNTAX_ERROR and "'%" in message:
-            message += "; bind markers are ? or :name"
         # The engine reports the details of ScyllaDB's rate limit error, but not its code.
         limited = code is None and "rejected_by_coordinator" in details
-        cls = RateLimited if limited else _BY_CODE.get(-1 if code is None else code, ServerError)
-        server_error = cls(message)
-        server_error.code = -1 if code is None else code
-        error: Error = server_error
+        cls: type[Error] = (
+            RateLimited if limited else _BY_CODE.get(-1 if code is None else code, ServerError)
+        )
     elif kind == "authentication" and not message.startswith(_CONNECTING):
         # An open session has lost its connections, and the server refuses new ones.
-        error = NoHostAvailable(message)
+        cls = NoHostAvailable
     else:
-        error = _BY_KIND.get(kind, RequestError)(message)
+        cls = _BY_KIND.get(kind, RequestError)
+    added: list[str] = []
+    if issubclass(cls, RequestError):
+        if coordinator is not None and coordinator not in message:
+            times = f" ({attempts} attempts)" if attempts is not None and attempts > 1 else ""
+            added.append(f"asked {coordinator}{times}")
+        if may_have_applied:
+            added.append("it may have applied")
+    added += _hints(cls, message)
+    error = cls(_with(message, added))
+    if isinstance(error, ServerError):
+        error.code = -1 if code is None else code
     if isinstance(error, RequestError):
         error.coordinator = coordinator
         error.attempts = attempts
         error.may_have_applied = may_have_applied
         error.details = details
+        error.history = tuple(Attempt(*attempt) for attempt in history)
     return error

@@ -158,6 +158,10 @@ class Balancing:
     """Whether replicas of the row are tried first."""
     shuffle_replicas: bool = True
     """Whether replicas are tried in a random order, and not always in the same order."""
+    avoid_silent: bool = True
+    """Whether a node that has fallen silent is tried last, until it answers again: a node that does
+    not answer the session's requests, nor a sign of life that the session asks for. At most half
+    of the nodes of a datacenter are left out so."""
     latency_awareness: LatencyAwareness | None = None
     """The limits beyond which a node is slow and is tried last; `None` for no limits."""
     allowed: Sequence[str] = ()
@@ -173,7 +177,7 @@ class Balancing:
             raise ConfigError("a rack needs its datacenter: set datacenter too")
         if self.datacenter_failover and self.datacenter is None:
             raise ConfigError("datacenter_failover needs a datacenter to fail over from")
-        for name in ("datacenter_failover", "token_aware", "shuffle_replicas"):
+        for name in ("datacenter_failover", "token_aware", "shuffle_replicas", "avoid_silent"):
             check_flag(name, getattr(self, name))
         if not isinstance(self.latency_awareness, (LatencyAwareness, type(None))):
             raise ConfigError("latency_awareness must be a LatencyAwareness or None")
@@ -191,6 +195,7 @@ class Balancing:
             "token_aware": self.token_aware,
             "datacenter_failover": self.datacenter_failover,
             "shuffle_replicas": self.shuffle_replicas,
+            "avoid_silent": self.avoid_silent,
             "latency": None if latency is None else latency._native(),
             "allowed": [address("allowed", place) for place in self.allowed],
         }

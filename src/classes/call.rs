@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -21,7 +22,7 @@ use crate::error::raise_engine;
 use crate::op::awaiting::{Call, OpAwait};
 use crate::op::{Arrival, Execution, Next, Op, OpState, Row, Step};
 use crate::options::{self, Options, Place, given, under};
-use turbocql_values::error::{Direction, config_error, raise};
+use turbocql_values::error::config_error;
 use turbocql_values::python;
 use turbocql_values::row::{RowKind, RowsAs};
 use turbocql_values::value::describe::describe;
@@ -63,7 +64,7 @@ struct Execute {
 }
 
 impl Call for Execute {
-    /// Encodes the bind values and sends the request.
+    /// Encodes the bind values and sends the request, or waits until the session has room for it.
     fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpState>> {
         let session = &self.session.get().0;
         let _inside = session.enter(py)?;
@@ -71,63 +72,19 @@ impl Call for Execute {
             None => None,
             Some(options) => options::parse(Some(options.bind(py)), Place::Execute)?,
         };
-        let rows = self.rows_as(py)?;
-        let statement = self.statement.bind(py);
-        if let Ok(prepared) = statement.cast::<Prepared>() {
-            let options = under(options, &prepared.get().options);
-            session.check_profile(py, &options)?;
-            let values = self.values.as_ref().map(|values| values.bind(py));
-            let op = OpState::empty();
-            op.begin(execute_prepared(py, session, prepared.get(), values, options, rows, &op)?);
-            return Ok(op);
-        }
-        if let Ok(bound) = statement.cast::<Bound_>() {
-            if self.values.is_some() {
-                return Err(PyTypeError::new_err("a bound statement has its values already"));
+        let how = How { options, rows: self.rows_as(py)?, began: None };
+        let op = OpState::empty();
+        let next = match session.engine.gate().try_enter() {
+            Some(permit) => {
+                op.hold(permit);
+                self.send(py, how, &op)?
             }
-            let bound = bound.get();
-            let options = under(options, &bound.options);
-            session.check_profile(py, &options)?;
-            let (engine, row) = (bound.prepared.get().engine.clone(), bound.row.clone());
-            let op = OpState::empty();
-            op.begin(send(session, engine, Row::Shared(row), options, rows, &op));
-            return Ok(op);
-        }
-        session.check_profile(py, &options)?;
-        if statement.is_instance(python::batch(py)?)? {
-            if self.values.is_some() {
-                return Err(PyTypeError::new_err("a batch has its values already"));
+            None if session.raises_when_full => {
+                return Err(raise_engine(py, &session.engine.session_full()));
             }
-            return execute_batch(session, py, statement, options, rows);
-        }
-        let (text, options) = match statement.cast::<Query>() {
-            Ok(query) => {
-                let options = under(options, &query.get().options);
-                session.check_profile(py, &options)?;
-                (query.get().text.clone(), options)
-            }
-            Err(_) => (text_of(statement)?, options),
+            None => self.wait(py, how, &op)?,
         };
-        if let Some(values) = &self.values {
-            let then = Then::Execute { values: Some(values.clone_ref(py)), options, rows };
-            return session.with_prepared(py, text, then);
-        }
-        let text: Arc<str> = text.into();
-        let plain = Plain {
-            text: text.clone(),
-            options: options.clone(),
-            keyspace: session.engine.keyspace(),
-        };
-        let op = OpState::new(Box::new(ExecuteStep {
-            session: session.clone(),
-            plain: Some(plain),
-            schema: session.changing(&text),
-            rows,
-        }));
-        let engine = session.engine.clone();
-        op.run(&session.runtime, async move {
-            Box::pin(engine.query(&text, given(&options), None)).await.map(Arrival::Response)
-        });
+        op.begin(next);
         Ok(op)
     }
 
@@ -139,7 +96,129 @@ impl Call for Execute {
     }
 }
 
+/// A call that waits until the session has room for it.
+struct AdmitStep {
+    execute: Execute,
+    how: How,
+}
+
+impl Step for AdmitStep {
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let Arrival::Admitted(permit) = arrival.map_err(|error| raise_engine(py, &error))? else {
+            return Err(out_of_turn());
+        };
+        op.hold(permit);
+        self.execute.session.get().0.check_open()?;
+        self.execute.send(py, self.how, op)
+    }
+}
+
 impl Execute {
+    /// Waits, with nothing encoded.
+    fn wait(&self, py: Python<'_>, how: How, op: &Arc<OpState>) -> PyResult<Next> {
+        let session = &self.session.get().0;
+        let (engine, options, began) =
+            (session.engine.clone(), self.options_to_wait(py, &how)?, Instant::now());
+        op.run(&session.runtime, async move {
+            engine.admitted(given(&options), began).await.map(Arrival::Admitted)
+        });
+        let execute = Execute {
+            session: self.session.clone_ref(py),
+            statement: self.statement.clone_ref(py),
+            values: self.values.as_ref().map(|values| values.clone_ref(py)),
+            options: None,
+        };
+        let how = How { began: Some(began), ..how };
+        Ok(Next::Again(Box::new(AdmitStep { execute, how })))
+    }
+
+    /// The options of the call with those of its statement, which may have a time limit.
+    fn options_to_wait(&self, py: Python<'_>, how: &How) -> PyResult<Options> {
+        let statement = self.statement.bind(py);
+        let own = if let Ok(prepared) = statement.cast::<Prepared>() {
+            prepared.get().options.clone()
+        } else if let Ok(bound) = statement.cast::<Bound_>() {
+            bound.get().options.clone()
+        } else if let Ok(query) = statement.cast::<Query>() {
+            query.get().options.clone()
+        } else if statement.is_instance(python::batch(py)?)? {
+            batch_options(statement)?
+        } else {
+            None
+        };
+        let options = under(how.options.clone(), &own);
+        self.session.get().0.check_profile(py, &options)?;
+        Ok(options)
+    }
+
+    /// Encodes the bind values and sends the request.
+    fn send(&self, py: Python<'_>, how: How, op: &Arc<OpState>) -> PyResult<Next> {
+        let session = &self.session.get().0;
+        let How { options, rows, began } = how;
+        let statement = self.statement.bind(py);
+        if let Ok(prepared) = statement.cast::<Prepared>() {
+            let options = under(options, &prepared.get().options);
+            session.check_profile(py, &options)?;
+            let values = self.values.as_ref().map(|values| values.bind(py));
+            let how = How { options, rows, began };
+            return execute_prepared(py, session, prepared.get(), values, how, op);
+        }
+        if let Ok(bound) = statement.cast::<Bound_>() {
+            if self.values.is_some() {
+                return Err(PyTypeError::new_err("a bound statement has its values already"));
+            }
+            let bound = bound.get();
+            let options = under(options, &bound.options);
+            session.check_profile(py, &options)?;
+            let prepared = bound.prepared.get().engine.clone();
+            let next = result_step(session, &prepared, rows);
+            let (session, row) = (session.clone(), Row::Shared(bound.row.clone()));
+            op.execute(Execution { session, prepared, row, options, began });
+            return Ok(next);
+        }
+        session.check_profile(py, &options)?;
+        if statement.is_instance(python::batch(py)?)? {
+            if self.values.is_some() {
+                return Err(PyTypeError::new_err("a batch has its values already"));
+            }
+            return execute_batch(session, py, statement, How { options, rows, began }, op);
+        }
+        let (text, options) = match statement.cast::<Query>() {
+            Ok(query) => {
+                let options = under(options, &query.get().options);
+                session.check_profile(py, &options)?;
+                (query.get().text.clone(), options)
+            }
+            Err(_) => (text_of(statement)?, options),
+        };
+        if let Some(values) = &self.values {
+            let then = Then::Execute { values: Some(values.clone_ref(py)), options, rows };
+            return session.with_prepared(py, text, then, began, op);
+        }
+        let text: Arc<str> = text.into();
+        let plain = Plain {
+            text: text.clone(),
+            options: options.clone(),
+            keyspace: session.engine.keyspace(),
+        };
+        let step = ExecuteStep {
+            session: session.clone(),
+            plain: Some(plain),
+            schema: session.changing(&text),
+            rows,
+        };
+        let engine = session.engine.clone();
+        op.run(&session.runtime, async move {
+            Box::pin(engine.query(&text, given(&options), None)).await.map(Arrival::Response)
+        });
+        Ok(Next::Again(Box::new(step)))
+    }
+
     /// Reads the options `rows` and `row`. Without them, rows are of the session's kind.
     fn rows_as(&self, py: Python<'_>) -> PyResult<RowsAs> {
         let Some(options) = &self.options else {
@@ -171,35 +250,42 @@ impl Execute {
     }
 }
 
+/// How a prepared statement is executed.
+pub struct How {
+    pub options: Options,
+    pub rows: RowsAs,
+    /// When the call began, if the statement was prepared in this call.
+    pub began: Option<Instant>,
+}
+
 /// Encodes the bind values and sends the request.
 pub fn execute_prepared(
     py: Python<'_>,
     session: &Arc<SessionState>,
     prepared: &Prepared,
     values: Option<&Bound<'_, PyAny>>,
-    options: Options,
-    rows: RowsAs,
+    how: How,
     op: &Arc<OpState>,
 ) -> PyResult<Next> {
     let mut row = RowBuffer::with_capacity(64, 1);
     let encoded = prepared.plan.encode(values, &mut row);
-    encoded.map_err(|failure| raise(py, *failure, Direction::Encode))?;
-    Ok(send(session, prepared.engine.clone(), Row::Own(row), options, rows, op))
+    encoded.map_err(|failure| prepared.unfit(py, failure))?;
+    let How { options, rows, began } = how;
+    let next = result_step(session, &prepared.engine, rows);
+    let (session, prepared) = (session.clone(), prepared.engine.clone());
+    op.execute(Execution { session, prepared, row: Row::Own(row), options, began });
+    Ok(next)
 }
 
-/// Executes a prepared statement with a row of encoded bind values.
-fn send(
+/// The step that makes the result of a prepared statement.
+fn result_step(
     session: &Arc<SessionState>,
-    prepared: Arc<turbocql_engine::Prepared>,
-    row: Row,
-    options: Options,
+    prepared: &turbocql_engine::Prepared,
     rows: RowsAs,
-    op: &Arc<OpState>,
 ) -> Next {
     // A schema statement has no bind markers.
     let schema =
         if prepared.markers().is_empty() { session.changing(prepared.text()) } else { None };
-    op.execute(Execution { session: session.clone(), prepared, row, options });
     Next::Again(Box::new(ExecuteStep { session: session.clone(), plain: None, schema, rows }))
 }
 
@@ -208,11 +294,10 @@ fn execute_batch(
     session: &Arc<SessionState>,
     py: Python<'_>,
     batch: &Bound<'_, PyAny>,
-    options: Options,
-    rows: RowsAs,
-) -> PyResult<Arc<OpState>> {
-    let own: Option<Bound<'_, PyDict>> = batch.getattr(pyo3::intern!(py, "_options"))?.extract()?;
-    let own = options::parse(own.as_ref(), Place::Batch)?;
+    How { options, rows, began }: How,
+    op: &Arc<OpState>,
+) -> PyResult<Next> {
+    let own = batch_options(batch)?;
     if options.as_ref().is_some_and(|given| given.paging.is_some() || given.page_size.is_some()) {
         return Err(config_error(py, "a batch has no pages: leave page_size and paging_state out"));
     }
@@ -234,24 +319,31 @@ fn execute_batch(
         epoch: session.epoch(),
         options,
         rows,
+        began,
         sent: false,
     };
-    let op = OpState::empty();
     let unprepared = step.unprepared(py);
     if unprepared.is_empty() {
-        step.send(py, &op)?;
+        step.send(py, op)?;
     } else {
         let (engine, options) = (session.engine.clone(), step.options.clone());
+        let began = *step.began.get_or_insert_with(Instant::now);
         op.run(&session.runtime, async move {
             let mut prepared = Vec::with_capacity(unprepared.len());
             for text in &unprepared {
-                prepared.push(engine.prepare(text, given(&options)).await?);
+                prepared.push(engine.prepare(text, given(&options), began).await?);
             }
             Ok(Arrival::Prepared(prepared))
         });
     }
-    op.begin(Next::Again(Box::new(step)));
-    Ok(op)
+    Ok(Next::Again(Box::new(step)))
+}
+
+/// The options of a `turbocql.Batch`.
+fn batch_options(batch: &Bound<'_, PyAny>) -> PyResult<Options> {
+    let own = batch.getattr(pyo3::intern!(batch.py(), "_options"))?;
+    let own: Option<Bound<'_, PyDict>> = own.extract()?;
+    options::parse(own.as_ref(), Place::Batch)
 }
 
 struct ExecuteStep {

@@ -71,7 +71,9 @@ pub fn connect(config: &Bound<'_, PyDict>, rows_class: Py<PyAny>) -> PyResult<Op
         numpy_vectors: options.numpy_vectors,
     };
     let row_kind = RowKind::parse(config.py(), &options.rows)?;
-    let settings = Settings::new(choices, row_kind, options.prepared_cache_size, rows_class);
+    let raises = options.raises_when_full;
+    let settings =
+        Settings::new(choices, row_kind, options.prepared_cache_size, rows_class, raises);
     let step = ConnectStep { runtime: Some(runtime.clone()), settings };
     let op = OpState::new(Box::new(step));
     op.run(&runtime, async move {

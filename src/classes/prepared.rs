@@ -14,6 +14,7 @@ use turbocql_values::bind::RowPlan;
 use turbocql_values::classes::encoded_rows;
 use turbocql_values::ending::Inside;
 use turbocql_values::error::{self, Direction};
+use turbocql_values::failure::Failure;
 use turbocql_values::value::describe::describe;
 
 /// A statement that the server has prepared.
@@ -23,13 +24,19 @@ pub struct Prepared {
     pub plan: Arc<RowPlan>,
     /// The options of its executions; those of a call take precedence.
     pub options: Options,
+    /// Whether errors quote no values.
+    hides: bool,
 }
 
 impl Prepared {
-    pub fn new(py: Python<'_>, engine: Arc<turbocql_engine::Prepared>) -> PyResult<Prepared> {
+    pub fn new(
+        py: Python<'_>,
+        engine: Arc<turbocql_engine::Prepared>,
+        hides: bool,
+    ) -> PyResult<Prepared> {
         let plan = RowPlan::new(py, engine.markers().clone(), engine.partition_key())
             .map_err(|failure| error::raise(py, *failure, Direction::Encode))?;
-        Ok(Prepared { engine, plan: Arc::new(plan), options: None })
+        Ok(Prepared { engine, plan: Arc::new(plan), options: None, hides })
     }
 
     /// Encodes one row of bind values and appends it. If that fails, the buffer is unchanged.
@@ -40,9 +47,13 @@ impl Prepared {
         rows: &mut RowBuffer,
     ) -> PyResult<()> {
         let _inside = Inside::nested(py)?;
-        self.plan
-            .encode(values, rows)
-            .map_err(|failure| error::raise(py, *failure, Direction::Encode))
+        self.plan.encode(values, rows).map_err(|failure| self.unfit(py, failure))
+    }
+
+    /// The exception for values that cannot be encoded.
+    pub fn unfit(&self, py: Python<'_>, failure: Box<Failure>) -> PyErr {
+        let failure = if self.hides { failure.without_values() } else { failure };
+        error::raise(py, *failure, Direction::Encode)
     }
 }
 
@@ -106,7 +117,8 @@ impl Prepared {
     #[pyo3(signature = (**options))]
     fn with_options(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<Prepared> {
         let options = under(options::parse(options, Place::Statement)?, &self.options);
-        Ok(Prepared { engine: self.engine.clone(), plan: self.plan.clone(), options })
+        let (engine, plan) = (self.engine.clone(), self.plan.clone());
+        Ok(Prepared { engine, plan, options, hides: self.hides })
     }
 }
 

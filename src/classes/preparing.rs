@@ -1,6 +1,6 @@
 //! Prepares a statement, then runs the action that needs it.
 
-use super::call;
+use super::call::{self, How};
 use super::execute_many::{BulkOptions, BulkStep};
 use super::prepared::Prepared;
 use super::session::{SessionState, changes_keyspace, out_of_turn};
@@ -10,6 +10,7 @@ use crate::options::{Options, given};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 use std::sync::Arc;
+use std::time::Instant;
 use turbocql_engine::EngineError;
 use turbocql_values::error::config_error;
 use turbocql_values::row::RowsAs;
@@ -24,6 +25,7 @@ pub enum Then {
 struct PrepareStep {
     session: Arc<SessionState>,
     epoch: u64,
+    began: Instant,
     then: Then,
 }
 
@@ -40,7 +42,7 @@ impl Step for PrepareStep {
         };
         let engine = prepared.pop().ok_or_else(out_of_turn)?;
         let prepared = self.session.remember(py, engine, self.epoch)?;
-        self.then.run(py, &self.session, prepared, op)
+        self.then.run(py, &self.session, prepared, Some(self.began), op)
     }
 }
 
@@ -53,18 +55,21 @@ impl Then {
         }
     }
 
-    fn run(
+    /// `began` is when the call began, if it has waited, or prepared the statement.
+    pub fn run(
         self,
         py: Python<'_>,
         session: &Arc<SessionState>,
         prepared: Py<Prepared>,
+        began: Option<Instant>,
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
         Ok(match self {
             Then::Return => Next::Done(prepared.into_any()),
             Then::Execute { values, options, rows } => {
                 let values = values.as_ref().map(|values| values.bind(py));
-                call::execute_prepared(py, session, prepared.get(), values, options, rows, op)?
+                let how = How { options, rows, began };
+                call::execute_prepared(py, session, prepared.get(), values, how, op)?
             }
             Then::Many { rows, options } => {
                 let session = session.clone();
@@ -76,41 +81,30 @@ impl Then {
 
 impl SessionState {
     /// Runs `then` with the prepared statement: at once if it is cached, otherwise after it was
-    /// prepared.
+    /// prepared. `began` is when the call began, if it has waited.
     pub fn with_prepared(
         self: &Arc<Self>,
         py: Python<'_>,
         text: String,
         then: Then,
-    ) -> PyResult<Arc<OpState>> {
+        began: Option<Instant>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
         if changes_keyspace(&text) {
             let reason = "USE cannot be prepared: execute it as a text without values";
             return Err(config_error(py, reason));
         }
         if let Some(prepared) = self.cached(py, &text) {
-            return self.start(py, prepared, then);
+            return then.run(py, self, prepared, began, op);
         }
         let options = then.options();
-        let step = PrepareStep { session: self.clone(), epoch: self.epoch(), then };
-        let op = OpState::new(Box::new(step));
+        let (epoch, began) = (self.epoch(), began.unwrap_or_else(Instant::now));
+        let step = PrepareStep { session: self.clone(), epoch, began, then };
         let engine = self.engine.clone();
         op.run(&self.runtime, async move {
-            let prepared = engine.prepare(&text, given(&options)).await?;
+            let prepared = engine.prepare(&text, given(&options), began).await?;
             Ok(Arrival::Prepared(vec![prepared]))
         });
-        Ok(op)
-    }
-
-    /// Runs `then` with a prepared statement.
-    pub fn start(
-        self: &Arc<Self>,
-        py: Python<'_>,
-        prepared: Py<Prepared>,
-        then: Then,
-    ) -> PyResult<Arc<OpState>> {
-        let op = OpState::empty();
-        let next = then.run(py, self, prepared, &op)?;
-        op.begin(next);
-        Ok(op)
+        Ok(Next::Again(Box::new(step)))
     }
 }

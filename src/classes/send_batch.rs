@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -60,6 +61,8 @@ pub struct BatchStep {
     pub epoch: u64,
     pub options: Options,
     pub rows: RowsAs,
+    /// When the call began, if it has waited, or prepared statements.
+    pub began: Option<Instant>,
     /// Set when the batch was sent.
     pub sent: bool,
 }
@@ -111,10 +114,12 @@ impl BatchStep {
             });
         }
         self.sent = true;
-        let (engine, kind, options) =
-            (self.session.engine.clone(), self.kind, self.options.clone());
+        op.weigh(rows.byte_len());
+        let (engine, kind, options, began) =
+            (self.session.engine.clone(), self.kind, self.options.clone(), self.began);
         op.run(&self.session.runtime, async move {
-            engine.batch(kind, entries, rows, given(&options)).await.map(Arrival::Response)
+            let sent = engine.batch(kind, entries, rows, given(&options), began);
+            sent.await.map(Arrival::Response)
         });
         Ok(())
     }

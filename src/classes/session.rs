@@ -8,7 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use turbocql_codec::Column;
-use turbocql_engine::{EngineError, ErrorKind, Runtime, first_word};
+use turbocql_engine::{EngineError, ErrorKind, Runtime, is_one_of};
 
 use super::cluster;
 use super::execute_many::BulkOptions;
@@ -50,6 +50,8 @@ pub struct SessionState {
     pub row_kind: RowKind,
     /// The class of the result objects that users get, derived from [`Cursor`].
     pub rows_class: Py<PyAny>,
+    /// Whether a call raises, instead of waiting, when the session is full.
+    pub raises_when_full: bool,
     closed: AtomicBool,
     forks: u64,
 }
@@ -60,6 +62,7 @@ pub struct Settings {
     pub row_kind: RowKind,
     pub cache_size: usize,
     pub rows_class: Py<PyAny>,
+    pub raises_when_full: bool,
     forks: u64,
 }
 
@@ -70,9 +73,10 @@ impl Settings {
         row_kind: RowKind,
         cache_size: usize,
         rows_class: Py<PyAny>,
+        raises_when_full: bool,
     ) -> Settings {
         let forks = FORKS.load(Ordering::Relaxed);
-        Settings { choices, row_kind, cache_size, rows_class, forks }
+        Settings { choices, row_kind, cache_size, rows_class, raises_when_full, forks }
     }
 }
 
@@ -97,6 +101,7 @@ impl SessionState {
             keyspace,
             row_kind: settings.row_kind,
             rows_class: settings.rows_class.clone_ref(py),
+            raises_when_full: settings.raises_when_full,
             closed: AtomicBool::new(false),
             forks: settings.forks,
         }
@@ -176,7 +181,7 @@ impl SessionState {
         engine: Arc<turbocql_engine::Prepared>,
         epoch: u64,
     ) -> PyResult<Py<Prepared>> {
-        let prepared = Py::new(py, Prepared::new(py, engine)?)?;
+        let prepared = Py::new(py, Prepared::new(py, engine, self.engine.hides())?)?;
         let text = prepared.get().engine.text().to_owned();
         let mut cache = self.cache();
         if self.epoch() != epoch {
@@ -244,11 +249,6 @@ pub fn changes_keyspace(text: &str) -> bool {
     is_one_of(text, &["USE"])
 }
 
-fn is_one_of(text: &str, words: &[&str]) -> bool {
-    let first = first_word(text);
-    words.iter().any(|word| word.eq_ignore_ascii_case(first))
-}
-
 /// The error for a completion that a step does not expect.
 pub fn out_of_turn() -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err("an operation got an unexpected completion")
@@ -261,7 +261,9 @@ pub struct Session(pub Arc<SessionState>);
 impl Session {
     fn prepare(&self, py: Python<'_>, statement: &Bound<'_, PyAny>) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
-        self.0.with_prepared(py, text_of(statement)?, Then::Return).map(Op)
+        let op = OpState::empty();
+        op.begin(self.0.with_prepared(py, text_of(statement)?, Then::Return, None, &op)?);
+        Ok(Op(op))
     }
 
     /// Executes a statement once for each row of bind values.
@@ -284,19 +286,24 @@ impl Session {
             let options = BulkOptions { request, concurrency, max_failures, keep_results };
             Ok::<_, PyErr>(Then::Many { rows, options })
         };
+        let op = OpState::empty();
         if let Ok(prepared) = statement.cast::<Prepared>() {
             let then = many(under(request, &prepared.get().options))?;
-            return self.0.start(py, prepared.clone().unbind(), then).map(Op);
+            op.begin(then.run(py, &self.0, prepared.clone().unbind(), None, &op)?);
+            return Ok(Op(op));
         }
         if let Ok(query) = statement.cast::<Query>() {
             let then = many(under(request, &query.get().options))?;
-            return self.0.with_prepared(py, query.get().text.clone(), then).map(Op);
+            let text = query.get().text.clone();
+            op.begin(self.0.with_prepared(py, text, then, None, &op)?);
+            return Ok(Op(op));
         }
         if statement.cast::<super::prepared::Bound_>().is_ok() {
             let reason = "execute_many takes a str, a Query or a Prepared: a Bound has its values";
             return Err(PyTypeError::new_err(reason));
         }
-        self.0.with_prepared(py, text_of(statement)?, many(request)?).map(Op)
+        op.begin(self.0.with_prepared(py, text_of(statement)?, many(request)?, None, &op)?);
+        Ok(Op(op))
     }
 
     #[getter]

@@ -11,14 +11,14 @@ pub mod callbacks;
 pub mod ready;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use turbocql_codec::RowBuffer;
 use turbocql_engine::{
-    BulkOutcome, EngineError, PageSource, Prepared, Request, Response, Runtime, Sending, Session,
-    TaskHandle, Ticket, Trace,
+    BulkOutcome, EngineError, PageSource, Permit, Prepared, Request, Response, Runtime, Sending,
+    Session, TaskHandle, Ticket, Trace,
 };
 
 use crate::error::interrupted;
@@ -30,6 +30,8 @@ use turbocql_values::ending::Inside;
 
 /// A completion: the outcome of the engine's work for an operation.
 pub enum Arrival {
+    /// The session has room for the request.
+    Admitted(Permit),
     Connected(Session),
     Prepared(Vec<Arc<Prepared>>),
     Response(Response),
@@ -73,6 +75,8 @@ struct Inner {
     phase: Phase,
     step: Option<Box<dyn Step>>,
     task: Option<TaskHandle>,
+    /// The request's place among those in flight. Given up when its answer arrives.
+    permit: Option<Permit>,
     /// The coroutine that awaits the operation, and the completion queue of its event loop. The
     /// reference to the coroutine is strong: the coroutine keeps its task alive, and there may be
     /// no other strong reference to the task. The reference to the queue is weak: the event loop
@@ -101,11 +105,22 @@ pub struct Execution {
     pub prepared: Arc<Prepared>,
     pub row: Row,
     pub options: Options,
+    /// When the call began, if its statement was prepared before.
+    pub began: Option<Instant>,
 }
 
 pub enum Row {
     Own(RowBuffer),
     Shared(Arc<RowBuffer>),
+}
+
+impl Row {
+    fn get(&self) -> &RowBuffer {
+        match self {
+            Row::Own(row) => row,
+            Row::Shared(row) => row,
+        }
+    }
 }
 
 impl Execution {
@@ -126,11 +141,9 @@ impl Sending for OpState {
         Request {
             session: execution.session.engine(),
             prepared: &execution.prepared,
-            row: match &execution.row {
-                Row::Own(row) => row,
-                Row::Shared(row) => row,
-            },
+            row: execution.row.get(),
             options: given(&execution.options),
+            began: execution.began,
         }
     }
 
@@ -164,6 +177,7 @@ impl OpState {
                 phase: Phase::Running,
                 step: None,
                 task: None,
+                permit: None,
                 awaiting: None,
             }),
             arrived: Condvar::new(),
@@ -196,8 +210,21 @@ impl OpState {
         self.lock().task = Some(task);
     }
 
+    /// Keeps the request's place among those in flight until its answer arrives.
+    pub fn hold(&self, permit: Permit) {
+        self.lock().permit = Some(permit);
+    }
+
+    /// Counts the bytes of the request's values.
+    pub fn weigh(&self, bytes: usize) {
+        if let Some(permit) = &mut self.lock().permit {
+            permit.weigh(bytes);
+        }
+    }
+
     /// Executes a prepared statement. The response is the next completion.
     pub fn execute(self: &Arc<Self>, execution: Execution) {
+        self.weigh(execution.row.get().byte_len());
         // An operation executes at most one statement, so the cell is empty here.
         let execution = self.execution.get_or_init(|| execution);
         execution.session.runtime().send(self.clone());
@@ -226,9 +253,15 @@ impl OpState {
             Phase::Arrived(Ok(Arrival::Bulk(_))) => return None,
             Phase::Running | Phase::Arrived(_) => {}
         }
+        let permit = match arrival {
+            // The request is yet to be sent.
+            Ok(Arrival::Prepared(_) | Arrival::Admitted(_)) => None,
+            _ => inner.permit.take(),
+        };
         inner.phase = Phase::Arrived(arrival);
         let queue = inner.awaiting.as_ref().map(|(queue, _)| queue.upgrade());
         drop(inner);
+        drop(permit);
         match queue {
             Some(Some(queue)) => return Some(queue),
             // The event loop is gone, and no task can receive the result.
@@ -246,9 +279,9 @@ impl OpState {
         }
         inner.phase = Phase::Abandoned;
         let (task, step) = (inner.task.take(), inner.step.take());
-        let awaiting = inner.awaiting.take();
+        let (awaiting, permit) = (inner.awaiting.take(), inner.permit.take());
         drop(inner);
-        drop(awaiting);
+        drop((awaiting, permit));
         if let Some(task) = task {
             task.abort();
         }
@@ -288,6 +321,11 @@ impl OpState {
             Ok(Next::Done(value)) => inner.phase = Phase::Finished(Ok(value)),
             Err(error) => inner.phase = Phase::Finished(Err(error)),
         }
+        // A request that was not sent after all must not keep its place: an exception may keep the
+        // operation alive.
+        let permit = inner.permit.take();
+        drop(inner);
+        drop(permit);
         true
     }
 

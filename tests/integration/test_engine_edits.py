@@ -5,12 +5,13 @@ hostile servers in test_hostile_servers.py.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
 from tests.support.liar import Answer, Liar
 from tests.support.loops import Loop
-from tests.support.nodes import paused
+from tests.support.nodes import eventually, paused
 
 import turbocql
 import turbocql.aio
@@ -119,6 +120,36 @@ async def test_more_requests_at_once_than_streams(loop: Loop, cassandra: Cassand
         calls = [session.execute(read, ("local",), timeout_s=120) for _ in range(100_000)]
         answers = await asyncio.gather(*calls)
         assert all(rows.one() for rows in answers)
+
+
+def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
+    """Pauses that double from 50 ms would have the next try 6 s later."""
+    down = threading.Event()
+
+    def change(answer: Answer) -> bytes:
+        if down.is_set():
+            raise EOFError
+        return answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point) as session,
+    ):
+
+        def works() -> bool:
+            try:
+                return session.execute(SELECT, ("local",), timeout_s=1).one() is not None
+            except errors.RequestError:
+                return False
+
+        assert works()
+        down.set()
+        # The driver's own pauses would end 6.35 s and 12.75 s after the first failure.
+        ended = time.monotonic()
+        assert eventually(lambda: not works(), 5)
+        time.sleep(ended + 7.5 - time.monotonic())
+        down.clear()
+        assert eventually(works, 3)
 
 
 def test_the_diagnosis_names_the_edits() -> None:

@@ -170,6 +170,21 @@ LIES: dict[str, Lie] = {
 }
 
 
+HARMLESS = {
+    # Bytes that are not a value: some servers store what an older version of a table allowed.
+    "a cell that is longer than the page",
+    # A later version of the protocol may have them.
+    "an error of an unknown code",
+    "another negative stream",
+    # This connection asked for no events. Only the control connection reads them.
+    "an event without a body",
+    "an event of an unknown kind",
+    "an event that is not UTF-8",
+    "an event about an address of 7 bytes",
+}
+"""Lies after which the connection stays open."""
+
+
 def make_table(cassandra: Cassandra, table: str) -> None:
     """Makes a table, and the keyspace of these tests."""
     with turbocql.connect(cassandra.contact_points) as session:
@@ -206,10 +221,12 @@ def test_a_lie_ends_in_an_error(name: str, cassandra: Cassandra) -> None:
         ) as session,
     ):
         assert session.execute(MARK).one()
+        open_until_now = liar.ended
         lies.set()
         began = time.monotonic()
         asking(session)
         lies.clear()
+        assert eventually(lambda: liar.ended > open_until_now, 2) == (name not in HARMLESS)
         assert eventually(lambda: works(session), 20), "the session does not work any more"
         assert time.monotonic() - began < 30
 
@@ -577,6 +594,7 @@ def test_an_unreadable_answer_to_a_write(cassandra: Cassandra) -> None:
         assert raised.value.may_have_applied
         assert raised.value.coordinator == liar.contact_point
         assert raised.value.attempts == 1
+        assert eventually(lambda: works(session), 20)
         report = session.execute_many(insert, [(8,)], raise_failures=False)
         assert isinstance(report.failures[0].error, errors.UnreadableAnswer)
         assert report.failures[0].error.may_have_applied

@@ -78,6 +78,8 @@ class Liar:
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = {self._listener}
         self._threads: list[threading.Thread] = []
+        self.ended = 0
+        """How many connections have ended."""
 
     @property
     def contact_point(self) -> str:
@@ -175,6 +177,8 @@ class Liar:
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
         with self._lock:
+            if self._sockets.intersection(both):
+                self.ended += 1
             self._sockets -= set(both)
 
 

@@ -98,7 +98,7 @@ def test_the_base_stands_at_the_top_too() -> None:
 def test_every_class_is_exported_and_described() -> None:
     classes = [cls for cls in vars(errors).values() if inspect.isclass(cls)]
     assert {cls for cls in classes if issubclass(cls, BaseException)} == set(CLASSES.values())
-    assert sorted(errors.__all__) == errors.__all__ == sorted(CLASSES)
+    assert sorted(errors.__all__) == errors.__all__ == sorted([*CLASSES, "Attempt"])
     for cls in CLASSES.values():
         assert cls.__doc__
         assert cls.__module__ == "turbocql.errors"
@@ -132,7 +132,8 @@ def test_a_class_for_every_error_code_of_cql(code: int) -> None:
     assert type(error).__name__ == CODES[code]
     assert isinstance(error, errors.ServerError)
     assert (error.code, error.coordinator, error.attempts) == (code, "10.0.0.1:9042", 3)
-    assert (error.may_have_applied, error.details, str(error)) == (True, details, "no")
+    assert (error.may_have_applied, error.details) == (True, details)
+    assert str(error).startswith("no; asked 10.0.0.1:9042 (3 attempts); it may have applied")
     same = pickle.loads(pickle.dumps(error))
     assert vars(same) == vars(error)
     assert f"0x{code:04X}" in (type(error).__doc__ or "")
@@ -156,6 +157,7 @@ def test_codes_and_classes_are_one_to_one() -> None:
         ("timeout", errors.RequestTimeout),
         ("broken", errors.ConnectionLost),
         ("no_hosts", errors.NoHostAvailable),
+        ("full", errors.SessionFull),
         ("encode", errors.EncodeError),
         ("decode", errors.UnreadableAnswer),
         ("closed", errors.ClosedError),
@@ -166,11 +168,31 @@ def test_codes_and_classes_are_one_to_one() -> None:
 def test_kinds_of_the_engine(kind: str, cls: type[errors.Error]) -> None:
     error = errors.from_engine(kind, "why", None, "10.0.0.1:9042", 2, True, {"a": 1})
     assert type(error) is cls
-    assert str(error) == "why"
+    assert str(error).startswith("why")
     if isinstance(error, errors.RequestError):
         assert (error.coordinator, error.attempts, error.details) == ("10.0.0.1:9042", 2, {"a": 1})
     else:
         assert vars(error) == {}
+
+
+def test_messages_say_where_what_is_done_and_what_to_try() -> None:
+    """Before the statement, and each once."""
+
+    def message(kind: str, said: str, code: int | None = None, attempts: int = 1) -> str:
+        refusal = errors.from_engine(
+            kind, f"{said}; statement: DELETE; x", code, "a:1", attempts, kind == "timeout", {}
+        )
+        text, mark, statement = str(refusal).partition("; statement: ")
+        assert (mark, statement) == ("; statement: ", "DELETE; x")
+        return text
+
+    assert message("server", "no", 0x1000) == "no; asked a:1"
+    assert message("server", "no", 0x1000, 3) == "no; asked a:1 (3 attempts)"
+    assert message("timeout", "late; asked a:1") == "late; asked a:1; it may have applied"
+    assert message("server", "no", 0x1001) == "no; asked a:1; send fewer requests at a time"
+    assert "split the batch" in message("server", "Batch too large", 0x2200)
+    assert message("server", "at '%'", 0x2000).endswith("; bind markers are ? or :name")
+    assert message("closed", "closed") == "closed"
 
 
 def test_who_is_refused_while_connecting_and_who_later() -> None:

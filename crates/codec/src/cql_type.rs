@@ -76,15 +76,16 @@ impl CqlType {
     /// The number of types in the tree, this one included. Counting stops at [`MAX_PARTS`] + 1.
     pub fn parts(&self) -> usize {
         let mut seen = 0;
-        // Any other error of the type also ends the count; `check` reports that error.
+        // Any error of the type other than too many parts also ends the count; `check` reports that
+        // error.
         let _ = self.check_parts(&mut seen, MAX_DEPTH);
         seen
     }
 
     /// Refuses types that cannot be compiled. These are types that are too deep or too large, and
     /// vectors whose elements have zero bytes: a few bytes could hold any number of such elements.
-    /// Keyspace names that a Java class name cannot contain and duplicate field names are refused
-    /// too.
+    /// Duplicate field names are refused too, and so are keyspace names that a Java class name
+    /// cannot contain.
     pub fn check(&self) -> Result<(), String> {
         self.check_parts(&mut 0, MAX_DEPTH)
     }

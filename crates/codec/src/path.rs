@@ -36,6 +36,15 @@ impl Path {
         self.0.is_empty()
     }
 
+    /// Replaces the keys of maps, which are values, by `…`.
+    pub fn hide_keys(&mut self) {
+        for segment in &mut self.0 {
+            if let Segment::MapValue(key) = segment {
+                "…".clone_into(key);
+            }
+        }
+    }
+
     /// The steps, outermost first.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.0.iter().rev()

@@ -1,6 +1,7 @@
 //! The cluster's nodes, replicas and traces, and the session's metrics, as plain data.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -108,10 +109,27 @@ impl Session {
         self.engine().get_cluster_state().cluster_name().to_owned()
     }
 
-    /// Reads the nodes and the keyspaces of the cluster again.
+    /// Reads the nodes and the keyspaces of the cluster again, within the timeout of the default
+    /// profile.
     pub async fn refresh(&self) -> Result<(), EngineError> {
-        let refreshed = self.engine().refresh_metadata().await;
-        refreshed.map_err(|error| metadata("reading the cluster's state", &error))
+        let doing = "reading the cluster's state";
+        let refreshed = self.bounded(doing, self.engine().refresh_metadata()).await?;
+        refreshed.map_err(|error| metadata(doing, &error))
+    }
+
+    /// Awaits `work`, within the timeout of the default profile.
+    async fn bounded<T>(
+        &self,
+        doing: &str,
+        work: impl Future<Output = T>,
+    ) -> Result<T, EngineError> {
+        match self.profiles().default.timeout {
+            None => Ok(work.await),
+            Some(limit) => {
+                let done = tokio::time::timeout(limit, work).await;
+                done.map_err(|_| deadline(doing, limit, None))
+            }
+        }
     }
 
     /// Waits until all nodes that are up have the same schema, and returns its version.
@@ -132,10 +150,12 @@ impl Session {
         }
     }
 
-    /// The trace of a request. `None` if the server has no trace with this id.
+    /// The trace of a request, read within the timeout of the default profile. `None` if the server
+    /// has no trace with this id.
     pub async fn trace(&self, id: [u8; 16]) -> Result<Option<Trace>, EngineError> {
-        let read = self.engine().get_tracing_info(&uuid::Uuid::from_bytes(id)).await;
-        let trace = match read {
+        let id = uuid::Uuid::from_bytes(id);
+        let read = self.engine().get_tracing_info(&id);
+        let trace = match self.bounded("reading a trace", read).await? {
             Ok(trace) => trace,
             Err(TracingError::EmptyResults) => return Ok(None),
             Err(error) => {
@@ -164,15 +184,19 @@ impl Session {
 
     pub fn metrics(&self) -> Metrics {
         let metrics = self.engine().get_metrics();
+        // The watch's own requests are not the program's.
+        let (probes, failed) = self.probes();
         let latency_ms = metrics.get_snapshot().ok().map(|snapshot| Latencies {
             mean: snapshot.mean,
             p50: snapshot.median,
             p99: snapshot.percentile_99,
         });
         Metrics {
-            requests: metrics.get_requests_unpaged_num()
-                + metrics.get_requests_manually_paged_num(),
-            failures: metrics.get_errors_unpaged_num() + metrics.get_errors_manually_paged_num(),
+            requests: (metrics.get_requests_unpaged_num()
+                + metrics.get_requests_manually_paged_num())
+            .saturating_sub(probes),
+            failures: (metrics.get_errors_unpaged_num() + metrics.get_errors_manually_paged_num())
+                .saturating_sub(failed),
             retries: metrics.get_retries_num(),
             timeouts: metrics.get_request_timeouts(),
             connections: metrics.get_total_connections(),

@@ -55,20 +55,26 @@ pub struct Config {
     pub keepalive_timeout: Option<Duration>,
     /// The time between the operating system's TCP keepalive probes; `None` for no probes.
     pub tcp_keepalive: Option<Duration>,
-    /// The maximum length of a frame's body, as it arrives and once decompressed. A longer frame
-    /// ends its connection. A body that is longer only once decompressed ends its request. Has no
-    /// effect in a build without the edits of the driver's crates.
+    /// The maximum length of a frame's body, as it arrives and once decompressed. A longer one ends
+    /// its connection. Has no effect in a build without the edits of the driver's crates.
     pub max_frame_bytes: usize,
     /// The local address of connections.
     pub local_address: Option<IpAddr>,
-    /// The addresses that nodes announce, each with the address at which the node is reached. A
-    /// rule for one port takes precedence over a rule for the whole address.
+    /// The addresses that nodes announce, each with the address at which the node is reached. Each
+    /// pair is a rule. A rule for an announced address at one port takes precedence over a rule for
+    /// that address at any port.
     pub addresses: Vec<(Allowed, Allowed)>,
     /// Whether the client adds a timestamp to requests without one. Each timestamp is larger than
     /// the previous one.
     pub client_timestamps: bool,
     /// How long a schema change waits for the nodes to agree on the schema.
     pub agreement_timeout: Option<Duration>,
+    /// The maximum number of requests in flight.
+    pub max_in_flight: usize,
+    /// Further requests wait while the values of those in flight have this many bytes.
+    pub max_in_flight_bytes: usize,
+    /// Whether messages of errors may have literals of statements, in the words of the server.
+    pub values_in_errors: bool,
     /// The number of threads that drive connections, for
     /// [`Runtime::start`](crate::Runtime::start).
     pub workers: usize,
@@ -100,6 +106,9 @@ impl Default for Config {
             addresses: Vec::new(),
             client_timestamps: false,
             agreement_timeout: None,
+            max_in_flight: 10_000,
+            max_in_flight_bytes: 256 << 20,
+            values_in_errors: true,
             workers: 1,
         }
     }

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use futures::stream::{FuturesUnordered, StreamExt};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use scylla::client::execution_profile::ExecutionProfileHandle;
 use scylla::client::session::{Session, TlsContext};
 use scylla::client::session_builder::SessionBuilder;
 use scylla::client::{PoolSize, SelfIdentity};
@@ -35,7 +36,11 @@ const TRACE_INTERVAL: Duration = Duration::from_millis(25);
 /// How long to wait for the other contact points after the first has answered.
 const LATECOMERS: Duration = Duration::from_millis(50);
 
-pub(crate) async fn connect(config: &Config) -> Result<Session, EngineError> {
+/// Opens a session. `profile` is the ScyllaDB driver's form of the default profile.
+pub(crate) async fn connect(
+    config: &Config,
+    profile: ExecutionProfileHandle,
+) -> Result<(Session, Arc<Doors>), EngineError> {
     config.check()?;
     let began = Instant::now();
     let deadline = began + config.connect_timeout;
@@ -46,11 +51,12 @@ pub(crate) async fn connect(config: &Config) -> Result<Session, EngineError> {
         return Err(unreachable(&silent, began.elapsed()));
     }
     let doors = Arc::new(Doors::new(config, tls.clone()));
-    let builder = builder(config, tls.as_ref())
+    let builder = builder(config, tls.as_ref(), profile)
         .known_nodes(&open)
         .address_translator(Arc::clone(&doors) as Arc<dyn AddressTranslator>);
     match timeout_at(deadline, builder.build()).await {
-        Ok(session) => session.map_err(|error| connecting(&error, &open, &silent)),
+        Ok(Ok(session)) => Ok((session, doors)),
+        Ok(Err(error)) => Err(connecting(&error, &open, &silent)),
         Err(_) => {
             let (asked, limit) = (open.join(", "), config.connect_timeout);
             let silent: String =
@@ -101,7 +107,7 @@ async fn knock(
 /// Whether any address of a contact point answers.
 async fn reach(contact_point: &str, tls: Option<&Arc<ClientConfig>>) -> Result<(), String> {
     let addresses = lookup_host(contact_point).await.map_err(|error| error.to_string())?;
-    let mut tries: FuturesUnordered<_> = addresses.map(|at| greet(at, tls)).collect();
+    let mut tries: FuturesUnordered<_> = addresses.map(|at| greet(at, tls, true)).collect();
     let mut why = "no address is known".to_owned();
     while let Some(answer) = tries.next().await {
         match answer {
@@ -113,33 +119,64 @@ async fn reach(contact_point: &str, tls: Option<&Arc<ClientConfig>>) -> Result<(
 }
 
 /// Sends OPTIONS, which a client may send before it authenticates, and waits for the answer. A node
-/// that hangs still accepts connections, but does not answer.
-async fn greet(address: SocketAddr, tls: Option<&Arc<ClientConfig>>) -> std::io::Result<()> {
+/// that hangs still accepts connections, but does not answer. If `other` is true, the server may be
+/// of another kind, and is to say so.
+async fn greet(
+    address: SocketAddr,
+    tls: Option<&Arc<ClientConfig>>,
+    other: bool,
+) -> std::io::Result<()> {
     let stream = TcpStream::connect(address).await?;
-    let Some(tls) = tls else { return ask(stream, "").await };
+    let Some(tls) = tls else { return ask(stream, "", other).await };
     // Nodes are identified by their addresses, as in the ScyllaDB driver.
     let node = ServerName::from(address.ip().to_canonical());
     let stream = TlsConnector::from(Arc::clone(tls)).connect(node, stream).await;
     let stream = stream.map_err(|error| {
+        let why = error.to_string();
         // The answer of a server that does not speak TLS is not a TLS record.
-        let plain = error.to_string().contains("InvalidContentType");
-        if plain { std::io::Error::other("it answers, but not in TLS") } else { error }
+        if why.contains("InvalidContentType") {
+            std::io::Error::other("it answers, but not in TLS")
+        } else if why.contains("UnknownIssuer") {
+            std::io::Error::other(
+                "its certificate is of an authority that is not trusted (UnknownIssuer): pass the \
+                 authority's certificate as Tls(ca=...)",
+            )
+        } else {
+            error
+        }
     })?;
-    ask(stream, ", encrypted").await
+    ask(stream, ", encrypted", other).await
 }
 
 fn is_hung_up(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKindIo::UnexpectedEof | ErrorKindIo::ConnectionReset)
 }
 
-async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, how: &str) -> std::io::Result<()> {
+/// How long a server may take to answer before it is asked in the way of other protocols.
+const OTHERWISE: Duration = Duration::from_secs(1);
+
+async fn ask(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    how: &str,
+    other: bool,
+) -> std::io::Result<()> {
     /// Version 4, no flags, stream 0, OPTIONS, no body.
     const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
     /// The bit of the version that marks a response.
     const RESPONSE: u8 = 0x80;
     stream.write_all(&OPTIONS).await?;
     stream.flush().await?;
-    match stream.read_u8().await {
+    let answer = timeout(OTHERWISE, stream.read_u8()).await;
+    if answer.is_err() && other {
+        // A server of HTTP, say, waits for the end of a line before it answers.
+        stream.write_all(b"\r\n\r\n").await?;
+        stream.flush().await?;
+    }
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(_) => stream.read_u8().await,
+    };
+    match answer {
         Ok(version) if version & RESPONSE != 0 => Ok(()),
         Ok(_) => Err(std::io::Error::other(format!("it answers, but not in CQL{how}"))),
         Err(error) if is_hung_up(&error) => {
@@ -153,7 +190,11 @@ async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, how: &str) -> std:
     }
 }
 
-fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
+fn builder(
+    config: &Config,
+    tls: Option<&Arc<ClientConfig>>,
+    profile: ExecutionProfileHandle,
+) -> SessionBuilder {
     let mut identity = SelfIdentity::new()
         .with_custom_driver_name("turbocql")
         .with_custom_driver_version(env!("CARGO_PKG_VERSION"));
@@ -164,7 +205,7 @@ fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
         identity.set_application_version(version.clone());
     }
     let mut builder = SessionBuilder::new()
-        .default_execution_profile_handle(config.profile.handle())
+        .default_execution_profile_handle(profile)
         .custom_identity(identity)
         .connection_timeout(config.connect_timeout)
         .hostname_resolution_timeout(Some(config.connect_timeout))
@@ -223,7 +264,7 @@ fn builder(config: &Config, tls: Option<&Arc<ClientConfig>>) -> SessionBuilder {
 /// such a node without a time limit, and it opens a session only after it has tried every node. It
 /// calls its address translator before it connects, so the translator greets the node first. A node
 /// that hangs is then reported as one that cannot be reached.
-struct Doors {
+pub(crate) struct Doors {
     /// The addresses that nodes announce, each with the address at which the node is reached.
     rules: Vec<(Allowed, Allowed)>,
     tls: Option<Arc<ClientConfig>>,
@@ -232,10 +273,12 @@ struct Doors {
     known: Mutex<HashMap<SocketAddr, Known>>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Debug)]
 enum Known {
-    /// The node answered at this time.
-    Answers(Instant),
+    /// The node answered at this time, after so long.
+    Answers(Instant, Duration),
+    /// The node could not be reached, for this reason.
+    Fails(String),
     Silent,
 }
 
@@ -245,6 +288,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// A node that has answered is not greeted again for this long, because several connections to it
 /// are made at a time.
 const FRESH: Duration = Duration::from_secs(2);
+
+/// The least time that a node has to answer [`Doors::greet`], when it is suspected to be silent.
+const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
 impl Doors {
     fn new(config: &Config, tls: Option<Arc<ClientConfig>>) -> Doors {
@@ -268,23 +314,59 @@ impl Doors {
         silent
     }
 
+    /// The nodes that could not be reached when they were last greeted, with the reasons.
+    pub(crate) fn failures(&self) -> Vec<(SocketAddr, String)> {
+        let known = self.known();
+        let mut failures: Vec<_> = known
+            .iter()
+            .filter_map(|(at, known)| match known {
+                Known::Answers(..) => None,
+                Known::Fails(why) => Some((*at, why.clone())),
+                Known::Silent => Some((*at, "no answer".to_owned())),
+            })
+            .collect();
+        failures.sort_unstable();
+        failures
+    }
+
+    /// How long to wait for a node's answer to [`Doors::greet`]. A node far away has more time.
+    pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
+        match self.known().get(&at) {
+            Some(Known::Answers(_, took)) => (*took * 4).min(self.limit).max(LEAST_PATIENCE),
+            _ => LEAST_PATIENCE,
+        }
+    }
+
+    /// Asks the node at an address for a sign of life, on a new connection.
+    pub(crate) async fn greet(&self, at: SocketAddr) -> std::io::Result<()> {
+        greet(at, self.tls.as_ref(), false).await
+    }
+
+    /// The address at which a node is reached that announces the address `told`.
+    pub(crate) fn reached_at(&self, told: SocketAddr) -> SocketAddr {
+        let rules = || self.rules.iter().filter(|(from, _)| from.is(told));
+        let exact = rules().find(|(from, _)| from.port.is_some());
+        // A node without a rule is reached at the address that it announces.
+        exact
+            .or_else(|| rules().next())
+            .map_or(told, |(_, to)| SocketAddr::new(to.ip, to.port.unwrap_or(told.port())))
+    }
+
     async fn knock(&self, at: SocketAddr) -> Result<(), TranslationError> {
-        if let Some(Known::Answers(when)) = self.known().get(&at)
+        if let Some(Known::Answers(when, _)) = self.known().get(&at)
             && when.elapsed() < FRESH
         {
             return Ok(());
         }
-        let greeted = timeout(self.limit, greet(at, self.tls.as_ref())).await;
+        let began = Instant::now();
+        let greeted = timeout(self.limit, self.greet(at)).await;
         let known = match &greeted {
-            Ok(Ok(())) => Some(Known::Answers(Instant::now())),
-            // The ScyllaDB driver finds and reports any other failure by itself.
-            Ok(Err(_)) => None,
-            Err(_) => Some(Known::Silent),
+            Ok(Ok(())) => Known::Answers(Instant::now(), began.elapsed()),
+            // The ScyllaDB driver finds any other failure by itself.
+            Ok(Err(error)) => Known::Fails(error.to_string()),
+            Err(_) => Known::Silent,
         };
-        match known {
-            Some(known) => self.known().insert(at, known),
-            None => self.known().remove(&at),
-        };
+        self.known().insert(at, known);
         if greeted.is_ok() {
             return Ok(());
         }
@@ -300,13 +382,7 @@ impl AddressTranslator for Doors {
         &self,
         peer: &UntranslatedPeer,
     ) -> Result<SocketAddr, TranslationError> {
-        let told = peer.untranslated_address();
-        let rules = || self.rules.iter().filter(|(from, _)| from.is(told));
-        let exact = rules().find(|(from, _)| from.port.is_some());
-        // A node without a rule is reached at the address that it announces.
-        let at = exact
-            .or_else(|| rules().next())
-            .map_or(told, |(_, to)| SocketAddr::new(to.ip, to.port.unwrap_or(told.port())));
+        let at = self.reached_at(peer.untranslated_address());
         self.knock(at).await?;
         Ok(at)
     }

@@ -5,20 +5,25 @@
 pub(crate) enum Effect {
     /// Changes nothing: the statement can safely be sent again, and nothing can have been applied.
     Reads,
-    /// One write. If the server refuses it before it begins, nothing is applied.
+    /// A write to one partition. If the server refuses it before it begins, nothing is applied.
     Writes,
-    /// A conditional update or a batch. The server carries it out in stages. Even `Unavailable` or
-    /// `Overloaded` may come from a later stage, after the first has been applied.
+    /// A logged batch. The server checks that enough replicas of all partitions are alive before it
+    /// stores the batch, so nothing is applied after `Unavailable`. `Overloaded` may come later.
+    Logged,
+    /// A conditional update, or a write to several partitions. The server carries it out in stages.
+    /// Even `Unavailable` or `Overloaded` may come from a later stage, after the first has been
+    /// applied.
     Staged,
 }
 
 impl Effect {
     /// Decides by the words of the statement. The first word shows whether the statement reads, or
-    /// is a batch. Any other statement that contains `IF` counts as a conditional update, even if
-    /// the `IF` is inside a string. This mistake is safe: the write is retried less often.
+    /// is a batch. Any other statement that contains `IF` counts as a conditional update, and one
+    /// that contains `IN` as a write to several partitions, even if the word is inside a string.
+    /// This mistake is safe: the write is retried less often.
     pub(crate) fn of(text: &str) -> Effect {
         const READS: [&str; 5] = ["SELECT", "LIST", "DESCRIBE", "DESC", "USE"];
-        const STAGED: [&str; 2] = ["BEGIN", "IF"];
+        const STAGED: [&str; 3] = ["BEGIN", "IF", "IN"];
         let mut words = text_after_comments(text)
             .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
             .filter(|word| !word.is_empty());
@@ -48,6 +53,12 @@ pub fn first_word(text: &str) -> &str {
     let text = text_after_comments(text);
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     &text[..end]
+}
+
+/// Whether the first word of a statement is one of `words`, in any case.
+pub fn is_one_of(text: &str, words: &[&str]) -> bool {
+    let first = first_word(text);
+    words.iter().any(|word| word.eq_ignore_ascii_case(first))
 }
 
 /// The text from its first word on.
@@ -81,6 +92,10 @@ mod tests {
             ("UPDATE t SET wife = 1", Effect::Writes),
             ("UPDATE t SET gif = 1, cif = 2, a1if = 3", Effect::Writes),
             ("DELETE FROM t WHERE k = 1IF EXISTS", Effect::Staged),
+            ("DELETE FROM t WHERE k IN (1, 2)", Effect::Staged),
+            ("UPDATE t SET a = 1 WHERE \"k\"IN(1, 2)", Effect::Staged),
+            ("SELECT * FROM t WHERE k IN (1, 2)", Effect::Reads),
+            ("UPDATE t SET inn = 1 WHERE pin = 2", Effect::Writes),
             ("DELETE FROM t WHERE k = a-b-c-d-abcdefABCDEFif EXISTS", Effect::Staged),
             ("-- why\rDELETE FROM t WHERE k = 1", Effect::Writes),
             ("// why\r/* how */BEGIN BATCH APPLY BATCH", Effect::Staged),

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
+use std::time::Instant;
 
 use futures::task::AtomicWaker;
 use turbocql_codec::RowBuffer;
@@ -35,6 +36,9 @@ pub struct Request<'a> {
     pub prepared: &'a Arc<Prepared>,
     pub row: &'a RowBuffer,
     pub options: &'a RequestOptions,
+    /// When the call began, if its statement was prepared before: the time limit of the call counts
+    /// from then.
+    pub began: Option<Instant>,
 }
 
 /// Cancels a request.
@@ -68,9 +72,8 @@ impl Job {
     async fn run(mut self, attempts: &mut Arc<Attempts>) {
         let Some(sending) = &self.0 else { return };
         let answer = {
-            let (ticket, Request { session, prepared, row, options }) =
-                (sending.ticket(), sending.request());
-            let mut answer = pin!(session.execute_noting(prepared, row, options, None, attempts));
+            let (ticket, request) = (sending.ticket(), sending.request());
+            let mut answer = pin!(request.session.execute_noting(&request, None, attempts));
             poll_fn(|context| {
                 if ticket.is_cancelled() {
                     return Poll::Ready(None);

@@ -6,8 +6,10 @@
 //! that names `scylla` and `tokio`, and it does not depend on Python.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod attempts;
 pub mod authenticate;
+mod batch;
 pub mod bulk;
 pub mod cluster;
 pub mod config;
@@ -15,7 +17,9 @@ mod connect;
 mod descriptions;
 mod effect;
 pub mod error;
+pub mod gate;
 pub mod lanes;
+mod limit;
 pub mod pager;
 mod policy;
 mod prepare;
@@ -26,6 +30,7 @@ mod seam;
 pub mod session;
 pub mod statement;
 pub mod tls;
+mod watch;
 
 /// The version of the crate `scylla`.
 pub const ENGINE_VERSION: &str = "1.9.0";
@@ -36,12 +41,14 @@ pub const ENGINE_EDITS: &str = env!("ENGINE_EDITS");
 /// The library that encrypts connections.
 pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
 
+pub use attempts::Tried;
 pub use authenticate::{Authenticate, Conversation};
 pub use bulk::{Bulk, BulkEvents, BulkOutcome, BulkPlan, RowNumbers};
 pub use cluster::{Node, Trace, TraceEvent};
 pub use config::{Compression, Config, Consistency, Pool, SerialConsistency};
-pub use effect::first_word;
+pub use effect::is_one_of;
 pub use error::{Detail, EngineError, ErrorKind};
+pub use gate::{Gate, Permit};
 pub use lanes::{Request, Sending, Ticket};
 pub use pager::{PageSource, Pager};
 pub use policy::Retry;

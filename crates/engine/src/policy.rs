@@ -31,20 +31,18 @@ impl Retry {
         }
     }
 
-    /// The policy for statements that the server carries out in stages ([`Effect::Staged`]).
-    pub(crate) fn staged(self) -> Arc<dyn RetryPolicy> {
-        type Policy = LazyLock<Arc<dyn RetryPolicy>>;
-        fn made(retry: Retry) -> Arc<dyn RetryPolicy> {
-            Arc::new(CarefulRetry { effect: Effect::Staged, retry })
-        }
-        static DEFAULT: Policy = LazyLock::new(|| made(Retry::Default));
-        static FALLTHROUGH: Policy = LazyLock::new(|| made(Retry::Fallthrough));
-        static DOWNGRADING: Policy = LazyLock::new(|| made(Retry::Downgrading));
-        match self {
-            Retry::Default => Arc::clone(&DEFAULT),
-            Retry::Fallthrough => Arc::clone(&FALLTHROUGH),
-            Retry::Downgrading => Arc::clone(&DOWNGRADING),
-        }
+    /// The policy for statements with this effect. A profile's own policy is the one for
+    /// [`Effect::Writes`].
+    pub(crate) fn careful(self, effect: Effect) -> Arc<dyn RetryPolicy> {
+        const RETRIES: [Retry; 3] = [Retry::Default, Retry::Fallthrough, Retry::Downgrading];
+        const EFFECTS: [Effect; 4] =
+            [Effect::Reads, Effect::Writes, Effect::Logged, Effect::Staged];
+        static POLICIES: LazyLock<[[Arc<dyn RetryPolicy>; 4]; 3]> = LazyLock::new(|| {
+            RETRIES.map(|retry| {
+                EFFECTS.map(|effect| Arc::new(CarefulRetry { effect, retry }) as Arc<_>)
+            })
+        });
+        Arc::clone(&POLICIES[self as usize][effect as usize])
     }
 }
 
@@ -57,9 +55,9 @@ impl Retry {
 /// default policy also retries `Unavailable`. For a statement that the server carries out in
 /// stages, this error does not prove that nothing was applied.
 #[derive(Debug)]
-pub(crate) struct CarefulRetry {
-    pub(crate) effect: Effect,
-    pub(crate) retry: Retry,
+struct CarefulRetry {
+    effect: Effect,
+    retry: Retry,
 }
 
 impl RetryPolicy for CarefulRetry {
@@ -98,5 +96,20 @@ impl RetrySession for CarefulSession {
     fn reset(&mut self) {
         self.policy.reset();
         self.forgotten = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_of_its_kind_and_effect() {
+        for retry in [Retry::Default, Retry::Fallthrough, Retry::Downgrading] {
+            for effect in [Effect::Reads, Effect::Writes, Effect::Logged, Effect::Staged] {
+                let expected = format!("{:?}", CarefulRetry { effect, retry });
+                assert_eq!(format!("{:?}", retry.careful(effect)), expected);
+            }
+        }
     }
 }

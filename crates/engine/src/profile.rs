@@ -1,6 +1,7 @@
 //! Execution profiles: settings of requests, as data and in the ScyllaDB driver's form.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,8 @@ use scylla::routing::Shard;
 
 use crate::config::{Consistency, SerialConsistency};
 use crate::effect::Effect;
-use crate::policy::{CarefulRetry, Retry};
+use crate::policy::Retry;
+use crate::watch::{Attentive, Watch};
 
 /// The settings of a request, unless its own options override them.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,6 +92,8 @@ pub struct Balancing {
     pub latency: Option<Latency>,
     /// The only nodes that requests go to. Empty for all nodes.
     pub allowed: Vec<Allowed>,
+    /// Whether nodes that have fallen silent are tried last.
+    pub avoid_silent: bool,
 }
 
 impl Default for Balancing {
@@ -102,6 +106,7 @@ impl Default for Balancing {
             shuffle_replicas: true,
             latency: None,
             allowed: Vec::new(),
+            avoid_silent: true,
         }
     }
 }
@@ -133,9 +138,18 @@ impl Allowed {
     }
 }
 
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => SocketAddr::new(self.ip, port).fmt(f),
+            None => self.ip.fmt(f),
+        }
+    }
+}
+
 impl Balancing {
     /// Must run on the runtime, because latency awareness spawns a task.
-    fn policy(&self) -> Arc<dyn LoadBalancingPolicy> {
+    fn policy(&self, watch: &Arc<Watch>) -> Arc<dyn LoadBalancingPolicy> {
         let mut builder = DefaultPolicy::builder()
             .token_aware(self.token_aware)
             .permit_dc_failover(self.datacenter_failover)
@@ -155,11 +169,14 @@ impl Balancing {
                     .scale(latency.scale),
             );
         }
-        let policy = builder.build();
-        if self.allowed.is_empty() {
-            return policy;
+        let mut policy = builder.build();
+        if !self.allowed.is_empty() {
+            policy = Arc::new(AllowList { allowed: self.allowed.clone(), policy });
         }
-        Arc::new(AllowList { allowed: self.allowed.clone(), policy })
+        if self.avoid_silent {
+            policy = Arc::new(Attentive { policy, watch: Arc::clone(watch) });
+        }
+        policy
     }
 }
 
@@ -225,15 +242,16 @@ impl HostFilter for OnlyThese {
 }
 
 impl Profile {
-    /// The ScyllaDB driver's form of this profile. Must run on the runtime.
-    pub(crate) fn handle(&self) -> ExecutionProfileHandle {
+    /// The ScyllaDB driver's form of this profile, for a session with this watch. Must run on the
+    /// runtime.
+    pub(crate) fn handle(&self, watch: &Arc<Watch>) -> ExecutionProfileHandle {
         ExecutionProfile::builder()
             .consistency(self.consistency.into())
             .serial_consistency(self.serial_consistency.map(Into::into))
             .request_timeout(self.timeout)
-            .retry_policy(Arc::new(CarefulRetry { effect: Effect::Writes, retry: self.retry }))
+            .retry_policy(self.retry.careful(Effect::Writes))
             .speculative_execution_policy(self.speculation.as_ref().map(Speculation::policy))
-            .load_balancing_policy(self.balancing.policy())
+            .load_balancing_policy(self.balancing.policy(watch))
             .build()
             .into_handle()
     }
@@ -254,9 +272,13 @@ pub(crate) struct Named {
 
 impl Profiles {
     /// Must run on the runtime.
-    pub(crate) fn new(default: Profile, named: Vec<(String, Profile)>) -> Profiles {
+    pub(crate) fn new(
+        default: Profile,
+        named: Vec<(String, Profile)>,
+        watch: &Arc<Watch>,
+    ) -> Profiles {
         let named = named.into_iter().map(|(name, profile)| {
-            let handle = profile.handle();
+            let handle = profile.handle(watch);
             (name, Named { profile, handle })
         });
         Profiles { default, named: named.collect() }

@@ -1,33 +1,43 @@
 //! A session with a cluster, and the requests that it sends.
 
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use scylla::response::PagingStateResponse;
-use scylla::statement::batch::{Batch, BatchStatement};
 use scylla::statement::unprepared::Statement;
 use turbocql_codec::{Page, RowBuffer};
 
+use crate::answer::{Said, few};
 use crate::attempts::Attempts;
 use crate::config::Config;
-use crate::connect;
+use crate::connect::{self, Doors};
 use crate::descriptions::RecentColumns;
-use crate::effect::Effect;
-use crate::error::{EngineError, ErrorKind, deadline, executing, preparing};
+use crate::effect::{Effect, is_one_of};
+use crate::error::{EngineError, ErrorKind, deadline, preparing};
+use crate::gate::{Gate, Permit};
+use crate::lanes::Request;
+use crate::limit::{Rest, to_the_end};
 use crate::prepare::Merge;
 use crate::profile::Profiles;
-use crate::seam::{self, ArenaRows};
-use crate::statement::{BatchEntry, BatchKind, PagingState, Prepared, RequestOptions};
+use crate::statement::{PagingState, Prepared, RequestOptions, has_steps};
+use crate::watch::Watch;
 
 /// An open session. Clones share it. Dropping the last clone closes the session and all of its
 /// connections.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
-struct Inner {
-    engine: scylla::client::session::Session,
+pub(crate) struct Inner {
+    pub(crate) engine: scylla::client::session::Session,
+    pub(crate) watch: Arc<Watch>,
+    doors: Arc<Doors>,
+    gate: Arc<Gate>,
     profiles: Arc<Profiles>,
     page_size: i32,
+    /// Whether errors have no literals of statements.
+    hides: bool,
     /// The keyspace in use. The ScyllaDB driver stores a keyspace too, but its method that changes
     /// the keyspace stores the new name before the server has accepted it.
     keyspace: Mutex<Option<String>>,
@@ -54,42 +64,60 @@ impl Session {
     /// of the default profile. Must run on a [`Runtime`](crate::Runtime), on which the connections
     /// then live.
     pub async fn connect(config: Config) -> Result<Session, EngineError> {
-        let engine = connect::connect(&config).await?;
+        let watch = Arc::<Watch>::default();
+        let (engine, doors) = connect::connect(&config, config.profile.handle(&watch)).await?;
         let session = Session(Arc::new(Inner {
             engine,
-            profiles: Arc::new(Profiles::new(config.profile, config.profiles)),
+            watch: Arc::clone(&watch),
+            doors: Arc::clone(&doors),
+            gate: Gate::new(config.max_in_flight, config.max_in_flight_bytes),
+            profiles: Arc::new(Profiles::new(config.profile, config.profiles, &watch)),
             page_size: config.page_size,
+            hides: !config.values_in_errors,
             keyspace: Mutex::default(),
             preparing: Merge::new(),
             recent: RecentColumns::new(16),
         }));
+        tokio::spawn(watch.keep(Arc::downgrade(&session.0), doors));
         if let Some(keyspace) = &config.keyspace {
             session.use_keyspace(keyspace, true).await?;
         }
         Ok(session)
     }
 
-    /// Prepares `text` on the server, within the timeout of `options`. Nothing is cached here, but
-    /// concurrent calls with the same text share one round trip.
+    /// Prepares `text` on the server, within the timeout of `options`, which counts from `began`.
+    /// Nothing is cached here, but concurrent calls with the same text share one round trip.
     pub async fn prepare(
         &self,
         text: &str,
         options: &RequestOptions,
+        began: Instant,
     ) -> Result<Arc<Prepared>, EngineError> {
         let inner = &self.0;
         let work = || async {
-            let prepared = inner.engine.prepare(text).await.map_err(|error| preparing(&error))?;
+            let prepared = inner.engine.prepare(text).await;
+            let refused = |error| self.asked(preparing(&error)).about(text, inner.hides);
+            let prepared = prepared.map_err(refused)?;
             Ok(Arc::new(Prepared::new(prepared, &inner.profiles)?))
         };
         let prepared = inner.preparing.run(text, work);
-        // The ScyllaDB driver sets no time limit, and waits for the slowest node.
-        let limit = inner.profiles.of(options.profile.as_deref()).timeout;
-        match options.timeout.unwrap_or(limit) {
+        // The ScyllaDB driver sets no time limit.
+        match self.rest("preparing", options, began)? {
             None => prepared.await,
-            Some(limit) => tokio::time::timeout(limit, prepared)
-                .await
-                .map_err(|_| deadline("preparing", limit, None))?,
+            Some(rest) => tokio::time::timeout(rest.left, prepared).await.map_err(|_| {
+                self.asked(deadline("preparing", rest.whole, None)).about(text, inner.hides)
+            })?,
         }
+    }
+
+    /// Adds the nodes that were asked to prepare a statement: all that are connected.
+    fn asked(&self, mut error: EngineError) -> EngineError {
+        let asked = self.nodes().into_iter().filter(|node| node.connected);
+        let asked: Vec<String> = asked.map(|node| node.address.to_string()).collect();
+        if !asked.is_empty() {
+            error.message.push_str(&format!("; asked {}", few(&asked, ", ")));
+        }
+        error
     }
 
     /// Executes a prepared statement with the only row of `rows`. A result arrives page by page,
@@ -101,19 +129,19 @@ impl Session {
         options: &RequestOptions,
         paging: Option<PagingState>,
     ) -> Result<Response, EngineError> {
-        self.execute_noting(prepared, rows, options, paging, &mut Attempts::idle()).await
+        let request = Request { session: self, prepared, row: rows, options, began: None };
+        self.execute_noting(&request, paging, &mut Attempts::idle()).await
     }
 
     /// Like [`Session::execute`]. It records the attempts in `attempts`, which can be used again
     /// afterwards.
     pub(crate) async fn execute_noting(
         &self,
-        prepared: &Arc<Prepared>,
-        rows: &RowBuffer,
-        options: &RequestOptions,
+        request: &Request<'_>,
         paging: Option<PagingState>,
         attempts: &mut Arc<Attempts>,
     ) -> Result<Response, EngineError> {
+        let &Request { prepared, row: rows, options, began, .. } = request;
         let (Some(row), 1) = (rows.row(0), rows.len()) else {
             let message = format!("executing: expected one row of values, got {}", rows.len());
             return Err(EngineError::new(ErrorKind::Encode, message));
@@ -124,10 +152,27 @@ impl Session {
             let message = "executing: a statement without a result takes no paging state";
             return Err(EngineError::new(ErrorKind::Config, message));
         }
+        let rest = began.map(|began| self.rest("executing", options, began)).transpose()?.flatten();
+        if let Some(rest) = rest {
+            bound.set_request_timeout(Some(rest.left));
+        }
+        let said = Said { doing: "executing", text: prepared.text(), rest, options };
         let engine = &self.0.engine;
         // A statement without a result needs no page size: one field less to send and to read.
         let paged = paging.is_some() || prepared.has_result();
-        let answer = match self.page_size(options, &paging)?.filter(|_| paged) {
+        let page_size = self.page_size(options, &paging)?.filter(|_| paged);
+        if prepared.has_steps {
+            // No borrow of `attempts`, which the caller uses again.
+            let attempts = Arc::clone(attempts);
+            let work = async {
+                let answer = engine.execute_bound_unpaged(&bound).await;
+                let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
+                self.answered(&said, answer, &attempts, &prepared.recent)
+            };
+            let limit = rest.map(|rest| rest.left).or(options.timeout.flatten());
+            return Box::pin(to_the_end("executing", limit, &attempts, work)).await;
+        }
+        let answer = match page_size {
             Some(page_size) => {
                 bound.set_page_size(page_size);
                 engine.execute_bound_single_page(&bound, start(paging)).await
@@ -137,7 +182,24 @@ impl Session {
                 .await
                 .map(|result| (result, PagingStateResponse::NoMorePages)),
         };
-        answered("executing", answer, attempts, &prepared.recent)
+        self.answered(&said, answer, attempts, &prepared.recent)
+    }
+
+    /// The rest of the time limit of a call that began at `began`. `None` if it has no limit.
+    pub(crate) fn rest(
+        &self,
+        doing: &str,
+        options: &RequestOptions,
+        began: Instant,
+    ) -> Result<Option<Rest>, EngineError> {
+        let limit = self.limit(options);
+        limit.map(|whole| Rest::of(doing, whole, began)).transpose()
+    }
+
+    /// The time limit of a call: its own, or that of its profile.
+    fn limit(&self, options: &RequestOptions) -> Option<Duration> {
+        let profile = self.0.profiles.of(options.profile.as_deref());
+        options.timeout.unwrap_or(profile.timeout)
     }
 
     /// Executes a CQL text unprepared and without values.
@@ -161,48 +223,38 @@ impl Session {
         let mut statement = Statement::new(text);
         let paging = paging.or_else(|| options.paging.clone());
         if attempts.effect() == Effect::Staged {
-            statement.set_retry_policy(Some(self.0.profiles.default.retry.staged()));
+            let retry = self.0.profiles.default.retry;
+            statement.set_retry_policy(Some(retry.careful(Effect::Staged)));
         } else {
             statement.set_serial_consistency(None);
         }
         options.apply(&mut statement, &attempts, &self.0.profiles)?;
         let engine = &self.0.engine;
-        let answer = match self.page_size(options, &paging)? {
-            Some(page_size) => {
-                statement.set_page_size(page_size);
-                engine.query_single_page(statement, (), start(paging)).await
-            }
-            None => engine
-                .query_unpaged(statement, ())
-                .await
-                .map(|result| (result, PagingStateResponse::NoMorePages)),
+        let page_size = self.page_size(options, &paging)?;
+        let said = Said { doing, text, rest: None, options };
+        let work = async {
+            let answer = match page_size {
+                Some(page_size) => {
+                    statement.set_page_size(page_size);
+                    engine.query_single_page(statement, (), start(paging)).await
+                }
+                None => engine
+                    .query_unpaged(statement, ())
+                    .await
+                    .map(|result| (result, PagingStateResponse::NoMorePages)),
+            };
+            self.answered(&said, answer, &attempts, &self.0.recent)
         };
-        let response = answered(doing, answer, &attempts, &self.0.recent)?;
+        let response = if is_one_of(text, &["USE"]) {
+            to_the_end(doing, self.limit(options), &attempts, work).await
+        } else if has_steps(text) {
+            // Without a limit of the caller's own, the agreement has the session's.
+            to_the_end(doing, options.timeout.flatten(), &attempts, work).await
+        } else {
+            work.await
+        };
         self.note_keyspace();
-        Ok(response)
-    }
-
-    /// Executes a batch. Row `i` of `values` belongs to statement `i`; for a text it is empty. The
-    /// batch is routed by the partition key of the first statement.
-    pub async fn batch(
-        &self,
-        kind: BatchKind,
-        statements: Vec<BatchEntry>,
-        values: RowBuffer,
-        options: &RequestOptions,
-    ) -> Result<Response, EngineError> {
-        check_batch(&statements, &values)?;
-        let statements = statements.into_iter().map(|statement| match statement {
-            BatchEntry::Prepared(prepared) => BatchStatement::from(prepared.handle()),
-            BatchEntry::Text(text) => BatchStatement::from(text.as_str()),
-        });
-        let mut batch = Batch::new_with_statements(kind.into_engine(), statements.collect());
-        let attempts = Attempts::new(Effect::Staged);
-        batch.set_retry_policy(Some(self.0.profiles.default.retry.staged()));
-        options.apply(&mut batch, &attempts, &self.0.profiles)?;
-        let answer = self.0.engine.batch(&batch, ArenaRows(values)).await;
-        let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
-        answered("executing a batch", answer, &attempts, &self.0.recent)
+        response
     }
 
     /// Makes `name` the keyspace of all present and future connections. Unless `case_sensitive` is
@@ -226,12 +278,51 @@ impl Session {
         self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
+    /// The bound on the requests in flight. The caller passes it before it encodes a request; the
+    /// rows of a [`Bulk`](crate::Bulk) pass it by themselves.
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.0.gate
+    }
+
+    /// Waits until a request is admitted, within the time limit of its call, which began at
+    /// `began`.
+    pub async fn admitted(
+        &self,
+        options: &RequestOptions,
+        began: Instant,
+    ) -> Result<Permit, EngineError> {
+        let doing = "waiting for other requests of the session";
+        let entering = self.0.gate.enter();
+        match self.rest(doing, options, began)? {
+            None => Ok(entering.await),
+            Some(rest) => tokio::time::timeout(rest.left, entering).await.map_err(|_| {
+                let error = deadline(doing, rest.whole, Some(&Attempts::idle()));
+                EngineError { message: format!("{}; {}", error.message, self.full()), ..error }
+            }),
+        }
+    }
+
+    /// The error for a request that is not to wait.
+    pub fn session_full(&self) -> EngineError {
+        EngineError::new(ErrorKind::Full, format!("executing: {}", self.full()))
+    }
+
+    fn full(&self) -> String {
+        let (most, most_bytes) = self.0.gate.limits();
+        let (admitted, bytes) = self.0.gate.admitted();
+        format!(
+            "the session is full: {admitted} requests of at most {most} (max_in_flight) are in flight, \
+             with {bytes} bytes of values of at most {most_bytes} (max_in_flight_bytes)"
+        )
+    }
+
     /// Whether the session has a profile of this name.
     pub fn has_profile(&self, name: &str) -> bool {
         self.0.profiles.get(name).is_some()
     }
 
-    /// Copies the ScyllaDB driver's keyspace, which a `USE` among the queries changes.
+    /// Copies the keyspace that the ScyllaDB driver stores. A `USE` that is executed as a text
+    /// changes it.
     fn note_keyspace(&self) {
         let Some(theirs) = self.0.engine.get_keyspace() else { return };
         let mut ours = self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -254,6 +345,26 @@ impl Session {
         Ok(size)
     }
 
+    /// The numbers of requests that the watch has sent, and of those that have failed.
+    pub(crate) fn probes(&self) -> (u64, u64) {
+        let watch = &self.0.watch;
+        let failed = watch.failed_probes.load(Ordering::Relaxed);
+        (watch.probes.load(Ordering::Relaxed), failed)
+    }
+
+    /// Whether errors quote no values ([`Config::values_in_errors`]).
+    pub fn hides(&self) -> bool {
+        self.0.hides
+    }
+
+    pub(crate) fn doors(&self) -> &Doors {
+        &self.0.doors
+    }
+
+    pub(crate) fn recent(&self) -> &RecentColumns {
+        &self.0.recent
+    }
+
     pub(crate) fn profiles(&self) -> &Profiles {
         &self.0.profiles
     }
@@ -263,55 +374,6 @@ impl Session {
     }
 }
 
-type Answer = (scylla::response::query_result::QueryResult, PagingStateResponse);
-
-/// Converts the ScyllaDB driver's answer to a [`Response`], or its error to an [`EngineError`].
-fn answered(
-    doing: &str,
-    answer: Result<Answer, scylla::errors::ExecutionError>,
-    attempts: &Attempts,
-    recent: &RecentColumns,
-) -> Result<Response, EngineError> {
-    let (result, next) = answer.map_err(|error| executing(doing, &error, attempts))?;
-    let next = match &next {
-        PagingStateResponse::HasMorePages { state } => PagingState::from_engine(state),
-        PagingStateResponse::NoMorePages => None,
-    };
-    seam::response(result, next, recent).map_err(|error| unreadable(error, attempts))
-}
-
-/// The failure for an answer that cannot be read. The server has answered, so it may have applied the
-/// request.
-pub(crate) fn unreadable(error: EngineError, attempts: &Attempts) -> EngineError {
-    EngineError {
-        may_have_applied: attempts.effect() != Effect::Reads,
-        attempts: Some(attempts.count()),
-        coordinator: attempts.node().map(|node| node.to_string()),
-        ..error
-    }
-}
-
 fn start(paging: Option<PagingState>) -> scylla::response::PagingState {
     paging.map_or_else(scylla::response::PagingState::start, PagingState::into_engine)
-}
-
-/// Checks that each statement has a row with the right number of values. A text must have no
-/// values: the ScyllaDB driver would prepare a text with values again for every batch.
-fn check_batch(statements: &[BatchEntry], values: &RowBuffer) -> Result<(), EngineError> {
-    let refuse = |message| Err(EngineError::new(ErrorKind::Encode, message));
-    if statements.len() != values.len() {
-        let (statements, rows) = (statements.len(), values.len());
-        return refuse(format!("batch: {statements} statements, but {rows} rows of values"));
-    }
-    for (i, (statement, row)) in statements.iter().zip(values.rows()).enumerate() {
-        let wanted = match statement {
-            BatchEntry::Prepared(prepared) => prepared.markers().len(),
-            BatchEntry::Text(_) => 0,
-        };
-        if wanted != row.len() {
-            let got = row.len();
-            return refuse(format!("batch: statement {i}: expected {wanted} values, got {got}"));
-        }
-    }
-    Ok(())
 }

@@ -14,7 +14,7 @@ use turbocql_codec::{Column, RowRef};
 use crate::attempts::Attempts;
 use crate::config::{Consistency, SerialConsistency};
 use crate::descriptions::{RecentColumns, columns};
-use crate::effect::Effect;
+use crate::effect::{Effect, is_one_of};
 use crate::error::{EngineError, ErrorKind};
 use crate::profile::Profiles;
 use crate::seam::EncodedRow;
@@ -31,6 +31,13 @@ pub struct Prepared {
     /// in its answers.
     pub(crate) recent: RecentColumns,
     pub(crate) effect: Effect,
+    /// Whether the ScyllaDB driver has further steps after the server's answer.
+    pub(crate) has_steps: bool,
+}
+
+/// Whether the ScyllaDB driver has further steps after the server's answer to this text.
+pub(crate) fn has_steps(text: &str) -> bool {
+    is_one_of(text, &["CREATE", "ALTER", "DROP"])
 }
 
 impl Prepared {
@@ -40,7 +47,7 @@ impl Prepared {
     ) -> Result<Prepared, EngineError> {
         let effect = Effect::of(inner.get_statement());
         if effect == Effect::Staged {
-            inner.set_retry_policy(Some(profiles.default.retry.staged()));
+            inner.set_retry_policy(Some(profiles.default.retry.careful(effect)));
         } else {
             inner.set_serial_consistency(None);
         }
@@ -57,6 +64,7 @@ impl Prepared {
             result_columns,
             recent,
             effect,
+            has_steps: has_steps(inner.get_statement()),
             inner,
         })
     }
@@ -159,8 +167,8 @@ impl RequestOptions {
                 EngineError::new(ErrorKind::Config, message)
             })?;
             request.profile(named.handle.clone());
-            if attempts.effect() == Effect::Staged {
-                request.retry(named.profile.retry.staged());
+            if matches!(attempts.effect(), Effect::Logged | Effect::Staged) {
+                request.retry(named.profile.retry.careful(attempts.effect()));
             }
         }
         request.history_listener(Arc::clone(attempts));

@@ -75,6 +75,26 @@ impl Failure {
         self
     }
 
+    /// The same failure without quotations of the value: its path has no keys of maps, its reason
+    /// names only the type, and its cause is dropped. A failure about a whole row, such as a wrong
+    /// number of values, quotes no value.
+    pub fn without_values(mut self: Box<Self>) -> Box<Self> {
+        if let Failure::Refused(error, cause) = &mut *self
+            && error.cql_type != "row"
+        {
+            error.path.hide_keys();
+            let cql_type = &error.cql_type;
+            let what = if error.out_of_range {
+                format!("the value is out of the range of {cql_type}")
+            } else {
+                format!("expected a value of {cql_type}, got one that it does not take")
+            };
+            error.reason = format!("{what} (values_in_errors is off)");
+            *cause = None;
+        }
+        self
+    }
+
     /// The same failure, with one more outer step in its path.
     pub fn at(self: Box<Self>, segment: impl FnOnce() -> Segment) -> Box<Self> {
         match *self {

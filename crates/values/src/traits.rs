@@ -71,7 +71,7 @@ const SCALAR: Traits = Traits { order: Order::Unknown, empty_is_null: true, ..BY
 
 const COLLECTION: Traits = Traits { atomic: false, hashable: false, ..SCALAR };
 
-/// All components or fields may be missing. Such a value has zero bytes and is not null.
+/// A value may lack all its components or fields. Then it has zero bytes and is not null.
 const COMPONENTS: Traits = Traits { empty_is_null: false, hashable: true, ..COLLECTION };
 
 const fn number(numeric: Numeric, order: Order) -> Traits {

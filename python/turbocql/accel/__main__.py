@@ -41,7 +41,7 @@ def main() -> None:
         return
     sys.argv = arguments
     path = os.path.abspath(arguments[0])
-    # Python also puts the program's directory first.
+    # Python itself puts the program's directory first in `sys.path` too.
     sys.path[0] = os.path.dirname(path)
     if os.path.isdir(path) or not path.endswith((".py", ".pyw")):
         runpy.run_path(arguments[0], run_name="__main__")

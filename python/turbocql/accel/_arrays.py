@@ -21,7 +21,8 @@ _PAGE = bytes.fromhex(
 class Arrays:
     """Makes arrays of columns of numbers, with the installed NumPy.
 
-    Raises: Left, if NumPy or the driver's parser for it is missing, or they do not work together.
+    Raises: Left, if NumPy or the driver's parser for NumPy is missing, or if the two do not work
+    together.
     """
 
     def __init__(self, original: Any, owner: Any) -> None:

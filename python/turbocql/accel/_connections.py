@@ -15,7 +15,7 @@ from ._patch import Driver, Group, Patch
 __all__ = ["CONNECTION", "connection_groups"]
 
 CONNECTION = "cassandra.connection"
-"""The module that the groups here wait for."""
+"""`Segments` and `Timers` are applied only after this module is imported."""
 
 
 def _compressed(data: bytes) -> bytes:
@@ -35,7 +35,7 @@ _CALLED = {
 
 
 class Segments(Group):
-    """The segments that protocol version 5 puts frames into, with their checksums."""
+    """The codec of segments. In protocol version 5, frames are sent in segments with checksums."""
 
     needs = CONNECTION
     names = tuple(f"segment.SegmentCodec.{name}" for name in _CALLED)
@@ -99,8 +99,8 @@ def _nothing() -> None:
 class Timers(Group):
     """The timers of requests. A canceled timer drops its callback, which refers to the request.
 
-    If it kept the callback, an answered request would be in a reference cycle, which only the GC
-    can free.
+    If the timer kept the callback, an answered request would be in a reference cycle, which only
+    the GC can free.
     """
 
     needs = CONNECTION

@@ -1,4 +1,4 @@
-"""Replaces functions of the driver by native ones, and puts the driver's back."""
+"""Replaces functions of the driver by native ones, and puts the driver's own functions back."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ _state = _State()
 def accelerate() -> None:
     """Replaces functions of cassandra-driver or scylla-driver by native ones.
 
-    If the driver is not imported yet, its functions are replaced when it is. Functions that cannot
-    be replaced stay the driver's; `status()` lists them with the reasons. May be called at any time
-    and from any thread. A second call does nothing.
+    If the driver is not imported yet, its functions are replaced when it is imported. Functions
+    that cannot be replaced stay the driver's; `status()` lists them with the reasons. May be called
+    at any time and from any thread. A second call does nothing.
     """
     with _state.lock:
         _state.asked = True
@@ -113,9 +113,9 @@ def status() -> Status:
 
     After `uninstall()`, or the end of the last block, the counts are those at that moment.
 
-    Counts are those of the process that calls this. A forked process stays accelerated and counts
-    from zero, and its parent's counts do not include its calls: call this in each process.
-    `Status.pid` is the id of the process.
+    Counts are those of the process that calls `status()`. A forked process stays accelerated and
+    counts from zero. The calls of a child are not in the counts of the parent, so call `status()`
+    in each process. `Status.pid` is the id of the process.
     """
     with _state.lock:
         if _state.wanted:

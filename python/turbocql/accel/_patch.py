@@ -1,4 +1,4 @@
-"""The classes that all groups of replaced functions share: patches, the driver, the interface."""
+"""The classes that all groups of replaced functions share: `Patch`, `Driver` and `Group`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Patch:
     owner: Any
     name: str
     said: str
-    """Its dotted name, as `status()` shows it."""
+    """The dotted name of the function, as `status()` shows it."""
     ours: Any
     """The replacement, as it is put into the class or module."""
     counts: Callable[[], tuple[int, int]]
     learned: Callable[[], int] = int
     original: Any = _ABSENT
     why: str = ""
-    """The reason why its calls are only counted; empty if its function is replaced."""
+    """The reason why calls are only counted; empty if the function is replaced."""
     is_told: bool = True
-    """Whether `status()` lists it."""
+    """Whether `status()` lists the patch."""
     start: tuple[int, int, int] = (0, 0, 0)
     """The counts when counting began. `counted` subtracts them."""
 
@@ -64,7 +64,7 @@ class Patch:
         return native - self.start[0], fallback - self.start[1], learned - self.start[2]
 
     def _set(self, value: Any) -> None:
-        # `type.__setattr__`, so that `Watch` does not see it.
+        # `type.__setattr__`, so that `Watch` does not see the change.
         if isinstance(self.owner, type):
             type.__setattr__(self.owner, self.name, value)
         else:
@@ -119,7 +119,7 @@ class Driver:
     def read_ways(self) -> _core.ReadWays:
         """How this driver reads values that drivers read differently: timestamps, dates, durations.
 
-        Raises: Left, if its dialect is not known.
+        Raises: Left, if the driver's dialect is not known.
         """
         values = self.plans.readers.values
         return _core.ReadWays(
@@ -131,9 +131,9 @@ class Group(ABC):
     """Patches that are applied together or not at all."""
 
     names: tuple[str, ...]
-    """The functions that it patches, as `status()` shows them."""
+    """The functions that the group patches, as `status()` shows them."""
     needs: str | None = None
-    """A module whose import it waits for, in addition to those that all groups wait for."""
+    """A module whose import the group waits for, besides the modules that all groups wait for."""
 
     @abstractmethod
     def patches(self, driver: Driver) -> list[Patch]:

@@ -41,7 +41,7 @@ class Readers:
         self._ours = ours
         util = vars(cqltypes.util)
         self.values = {name: util.get(name) for name in ("Date", "Time", "Duration")}
-        """The driver's classes of values; native code makes instances without their `__init__`."""
+        """The driver's classes of values. Native code makes instances and skips `__init__`."""
 
     def reader(
         self, cls: Any, deserializers: ModuleType | None, entries: list[Entry]
@@ -101,7 +101,7 @@ class Readers:
 
     @staticmethod
     def _chosen(cls: Any, stock: Any, deserializers: ModuleType, entries: list[Entry]) -> str:
-        """The class name of the compiled reader, which the driver chooses by name at each read."""
+        """The name of the compiled reader's class. The driver finds it by name at each read."""
         known = vars(deserializers)
         for name in dict.fromkeys((f"Des{cls.__name__}", f"Des{stock.__name__}")):
             entries.append((known, name, known.get(name)))

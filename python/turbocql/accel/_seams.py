@@ -60,7 +60,7 @@ class Watch(Group):
 
 
 class ClassSerialize(Group):
-    """`serialize` of types with parameters, which is a class method."""
+    """The class method `serialize` of types with parameters."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -97,7 +97,7 @@ _SAMPLES: dict[str, tuple[str, list[Any]]] = {
 
 
 class StaticSerialize(Group):
-    """`serialize` of a scalar type, which is a static method."""
+    """The static method `serialize` of a scalar type."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -132,7 +132,7 @@ class StaticSerialize(Group):
 
 
 class ClassDeserialize(Group):
-    """`deserialize` of types with parameters, which is a class method."""
+    """The class method `deserialize` of types with parameters."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -160,11 +160,11 @@ _READ = {
     "DecimalType": ["0000000000", "00000002ff6a", "ffffffff01", "0000001e4d"],
     "DurationType": ["000000", "020406", "83e7c222dff8397d323427"],
 }
-"""Samples for each type: bytes that both functions must read as the same value."""
+"""Samples for each type: bytes that native code and the driver must read as the same value."""
 
 
 class StaticDeserialize(Group):
-    """`deserialize` of a scalar type, which is a static method."""
+    """The static method `deserialize` of a scalar type."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner

@@ -1,4 +1,8 @@
-"""Counts simple statements with parameters. The driver formats these; nothing is replaced."""
+"""Counts simple statements with parameters.
+
+The driver still formats the parameters: the stand-in only counts each call and hands it to the
+original.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,17 @@ from ._status import ONLY_COUNTED
 __all__ = ["CLUSTER", "statement_groups"]
 
 CLUSTER = "cassandra.cluster"
-"""The module that the group here waits for."""
+"""`SimpleStatements` is applied only after this module is imported."""
 
 
 class SimpleStatements(Group):
     """`bind_params`, which formats parameters into the text of simple statements, also in batches.
 
-    The group waits until `cassandra.cluster` is imported, and patches its reference to the function
-    too. Other modules that imported the function before keep the driver's function, and their calls
-    are not counted. One of these modules is `cassandra.metadata`: it calls the function to read
-    schemas, which the program does not ask for.
+    The group waits until `cassandra.cluster` is imported. It patches the function in
+    `cassandra.query`, and also the reference to it in `cassandra.cluster`. Other modules that
+    imported the function before keep the driver's function, and their calls are not counted. One of
+    these modules is `cassandra.metadata`. Its calls are for the driver's own queries of the schema,
+    which the program does not ask for.
     """
 
     needs = CLUSTER

@@ -20,7 +20,7 @@ class Seam:
     """The dotted name of the function."""
     patched: bool
     why: str
-    """The reason why it was not patched, or is no longer patched; empty for a patched function."""
+    """Why the function was not patched, or is no longer patched; empty for a patched function."""
     native: int
     """Calls that were done natively."""
     fallback: int

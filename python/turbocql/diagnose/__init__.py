@@ -2,7 +2,7 @@
 
 Call `turbocql.diagnose()`, with or without a session, or `await turbocql.aio.diagnose(session)`.
 On the command line, run `python -m turbocql.diagnose [url]`. `turbocql.diagnosis()` returns the
-same as data.
+same information as data.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def diagnosis(session: Session | None = None) -> Diagnosis:
     """
     if session is not None and not isinstance(session, Session):
         raise TypeError(
-            f"expected a turbocql.Session, got {type(session).__name__}; an AsyncSession is for"
-            " await turbocql.aio.diagnose(session)"
+            f"expected a turbocql.Session, got {type(session).__name__}; for an AsyncSession, call"
+            " `await turbocql.aio.diagnose(session)`"
         )
     running = steps(session, asynchronous=False)
     try:

@@ -18,7 +18,8 @@ use turbocql_values::plan::Record;
 
 type Object = *mut ffi::PyObject;
 
-/// Looks a name up in a class and its bases. Returns a borrowed reference, or null. Private.
+/// Looks a name up in a class and its bases. Returns a borrowed reference, or null. The function is
+/// private to CPython.
 type Lookup = unsafe extern "C" fn(class: *mut ffi::PyTypeObject, name: Object) -> Object;
 // SAFETY: `Lookup` is the function's type as CPython 3.10 to 3.15 declare it; for all other
 // versions quick paths are off. Tests: unit/test_quick_paths.py (attributes).
@@ -213,9 +214,10 @@ unsafe fn is_no_sequence(object: Object) -> bool {
     }
 }
 
-/// An attribute that is in the instance's dict or in a slot, or that is a plain value in the class.
-/// `None` if the attribute is missing, or if the class has a descriptor other than a slot under
-/// that name. Also `None` if the class overrides the lookup, as with `__getattr__`.
+/// An attribute that is in the instance's dict or in one of its `__slots__`, or that is a plain
+/// value in the class. `None` if the attribute is missing, or if the class has, under that name, a
+/// descriptor that is not of the kind that `__slots__` makes. Also `None` if the class overrides
+/// the lookup, as with `__getattr__`.
 ///
 /// # Safety
 /// The caller must own a reference to `object`, since Python code may run, and must hold the GIL.

@@ -67,7 +67,7 @@ impl BindPlan {
         this.clone()
     }
 
-    /// A plan is pickled as None. It is made again after the statement was unpickled.
+    /// A plan is pickled as None. After the statement is unpickled, a new plan is made.
     fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyAny>, Bound<'py, PyTuple>) {
         (py.None().bind(py).get_type().into_any(), PyTuple::empty(py))
     }
@@ -154,7 +154,7 @@ impl BindStandIn {
         Ok(self.compile.bind(py).call1((prepared,))?.cast_into::<BindPlan>()?)
     }
 
-    /// Whether a column may be unset. A column of the routing key may not. Also false if
+    /// Whether a column may be unset. False for a column of the routing key. Also false if
     /// `_append_unset_value` was replaced, because the original must call the replacement.
     fn may_be_unset(&self, prepared: &Bound<'_, PyAny>, index: usize) -> PyResult<bool> {
         let py = prepared.py();

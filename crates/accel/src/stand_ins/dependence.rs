@@ -8,7 +8,8 @@ use pyo3::types::PyType;
 
 use crate::ffi::{attribute, version};
 
-/// A class, and a Python function that checks whether the relevant attributes are the driver's own.
+/// A class, and a Python function. The function checks whether the attributes that the stand-in
+/// depends on are the driver's own.
 pub struct Dependence {
     class: Py<PyType>,
     is_usual: Py<PyAny>,
@@ -22,8 +23,8 @@ impl Dependence {
         Dependence { class, is_usual, seen: AtomicU64::new(0) }
     }
 
-    /// Whether the relevant attributes are the driver's own. They are checked again only after the
-    /// class has changed.
+    /// Whether these attributes are the driver's own. They are checked again only after the class
+    /// has changed.
     pub fn is_as_usual(&self, py: Python<'_>) -> PyResult<bool> {
         let (now, seen) = (version::of(self.class.bind(py)), self.seen.load(Ordering::Relaxed));
         if now != 0 && seen >> 1 == u64::from(now) {

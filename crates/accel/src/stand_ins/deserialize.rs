@@ -24,7 +24,8 @@ pub struct DeserializeStandIn {
 }
 
 enum ReaderSource {
-    /// For a static method: the reader of its one type, and the dict entries that it depends on.
+    /// For a static method: the reader of its one type, and the dict entries that the reader
+    /// depends on.
     Fixed(Py<ValueReader>, Entries),
     /// For a class method: a function that makes the `TypePlan` of a class. It is called if the
     /// class has no current `TypePlan`.

@@ -24,13 +24,13 @@ use turbocql_values::ffi::rows::{Stopped, tuples};
 use turbocql_values::python;
 
 /// The maximum number of places in the cache of plans. A place has the plans for one fingerprint of
-/// a result's description, or for one of the client's lists of columns. While the cache has 16,384
+/// a result's description, or for one of the driver's lists of columns. While the cache has 16,384
 /// places, it learns no new plan.
 const MOST_PLACES: usize = 16_384;
 /// When 65,536 pages have found no plan in a full cache, the cache is cleared.
 const MOST_UNKNOWN: u64 = 4 * MOST_PLACES as u64;
 
-/// The maximum number of plans in one place. They are ordered, the most recently used first.
+/// The maximum number of plans in one place. The plans are ordered, the most recently used first.
 const MOST_IN_PLACE: usize = 16;
 
 /// The maximum number of addresses in `ResultStandIn::seen`. At 1,024, the set is cleared.
@@ -68,7 +68,7 @@ pub struct ResultStandIn {
     known: Mutex<Plans>,
     counts: Counts,
     learned: AtomicU64,
-    /// Addresses of the client's column lists that were seen at least once.
+    /// Addresses of the driver's column lists that were seen at least once.
     seen: Mutex<HashSet<u64>>,
     /// The number of pages that found no plan since the cache became full.
     unknown: AtomicU64,
@@ -205,7 +205,7 @@ impl ResultStandIn {
     }
 
     /// Whether to learn a plan from this page. No plan is learned while the cache is full. For a
-    /// result without a description, none is learned when the client's list of columns is seen for
+    /// result without a description, none is learned when the driver's list of columns is seen for
     /// the first time.
     fn is_worth_it(&self, head: &Head<'_>, place: u64) -> bool {
         if !head.is_described() {
@@ -419,7 +419,7 @@ impl StandIn for ResultStandIn {
         let Ok(head) = Head::parse(result) else { return Ok(None) };
         // Two unusual results are left to the original. If a result without a description has a
         // metadata id, the driver does not read the id. If a result has a width of 0, the driver
-        // uses the client's list of columns, even if the result has a description.
+        // uses its own list of columns, even if the result has a description.
         if !head.is_described() && head.metadata_id().is_some() || head.width() == 0 {
             return Ok(None);
         }

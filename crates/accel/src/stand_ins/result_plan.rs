@@ -77,7 +77,7 @@ impl ResultPlan {
         self.columns.as_deref().unwrap_or_default()
     }
 
-    /// Whether `metadata` has the columns of this plan. `metadata` is the client's list of columns,
+    /// Whether `metadata` has the columns of this plan. `metadata` is the driver's list of columns,
     /// for a result without a description.
     pub fn is_of(&self, metadata: &Bound<'_, PyList>) -> bool {
         let own = self.metadata.bind(metadata.py());
@@ -85,14 +85,15 @@ impl ResultPlan {
     }
 }
 
-/// The key of a plan in the cache. A search finds the place first, by its number in [`Plans`]. Then
-/// it compares the result with the whole of each key in that place.
+/// The key of a plan in the cache. A place is an entry of [`Plans`]: all plans with the same `u64`.
+/// A search first finds the place by that number. Then it compares the result with the whole of
+/// each key in that place.
 pub enum Key {
     Described(Description),
-    /// The client's list of columns, for a result without a description.
+    /// The driver's list of columns, for a result without a description.
     Known(Py<PyList>),
 }
 
-/// Plans by the fingerprint of the columns' description, or by the address of the client's list of
+/// Plans by the fingerprint of the columns' description, or by the address of the driver's list of
 /// columns.
 pub type Plans = HashMap<u64, Vec<(Key, Py<ResultPlan>)>>;

@@ -263,7 +263,7 @@ impl SegmentStandIn {
         }
         let mut payload = payload.into_any();
         if with.format == Format::Compressed {
-            // The driver too looks this attribute up after the read.
+            // The driver also looks this attribute up after the read.
             let before = number(pyo3::intern!(py, "uncompressed_payload_length"))?;
             let Some(before) = before.and_then(|before| i32::try_from(before).ok()) else {
                 back(buffer, length + TRAILER)?;

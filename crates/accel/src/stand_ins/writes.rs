@@ -11,7 +11,7 @@ use crate::ffi::dialect::Driver;
 /// How a driver writes timestamps and nulls in collections. Drivers differ in both.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// As the protocol describes them.
+    /// Timestamps and nulls are as the protocol describes them.
     Protocol,
     /// Timestamps are computed in binary64.
     FloatTime,

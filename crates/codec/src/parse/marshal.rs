@@ -2,7 +2,8 @@
 //! protocol's custom types and old system tables contain such names.
 //!
 //! `org.apache.cassandra.db.marshal.MapType(org.apache.cassandra.db.marshal.UTF8Type,...)`. The
-//! package may be left out. Names of types and fields inside a `UserType` are in hexadecimal.
+//! package may be left out. In a `UserType`, the name of the user-defined type and the names of its
+//! fields are in hexadecimal.
 
 use std::fmt;
 use std::sync::Arc;

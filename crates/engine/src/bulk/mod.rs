@@ -5,15 +5,17 @@ mod window;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Instant;
 
 use turbocql_codec::RowBuffer;
 
 use self::intake::{Intake, Taken};
+use crate::answer::Said;
 use crate::attempts::Attempts;
-use crate::error::{EngineError, ErrorKind, executing};
+use crate::error::{EngineError, ErrorKind};
 use crate::queue::TaskHandle;
 use crate::runtime::Runtime;
-use crate::session::{Response, Session, unreadable};
+use crate::session::{Response, Session};
 use crate::statement::{Prepared, RequestOptions};
 
 /// The statement of a bulk, its options and its limits.
@@ -138,19 +140,22 @@ struct Request {
 
 impl Request {
     async fn send(self: Arc<Self>, row: Taken) -> Result<Option<Response>, EngineError> {
+        let (session, options) = (&self.session, &self.options);
+        let mut permit = session.admitted(options, Instant::now()).await?;
         let mut attempts = Attempts::idle();
         let Some(values) = row.row() else {
             return Err(EngineError::new(ErrorKind::Internal, "executing: the row is gone"));
         };
-        let profiles = self.session.profiles();
-        let bound = self.prepared.bind(values, &self.options, profiles, &mut attempts)?;
+        permit.weigh(values.bytes().len());
+        let bound = self.prepared.bind(values, options, session.profiles(), &mut attempts)?;
         drop(row);
-        let answer = self.session.engine().execute_bound_unpaged(&bound).await;
-        let result = answer.map_err(|error| executing("executing", &error, &attempts))?;
+        let answer = session.engine().execute_bound_unpaged(&bound).await;
+        let said = Said { doing: "executing", text: self.prepared.text(), rest: None, options };
+        let result = answer.map_err(|error| session.failed(&said, error, &attempts))?;
         if !self.keep_results {
             return Ok(None);
         }
         let response = crate::seam::response(result, None, &self.prepared.recent);
-        response.map(Some).map_err(|error| unreadable(error, &attempts))
+        response.map(Some).map_err(|error| session.unreadable(&said, error, &attempts))
     }
 }

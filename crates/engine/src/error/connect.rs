@@ -15,7 +15,7 @@ use super::{EngineError, ErrorKind};
 pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> EngineError {
     let reasons: Vec<String> = reasons.iter().map(|(at, why)| format!("{at}: {why}")).collect();
     let message = format!(
-        "connecting: no contact point could be reached within {elapsed:.1?}: {}",
+        "connecting: no contact point could be reached after {elapsed:.1?}: {}",
         reasons.join("; ")
     );
     EngineError::new(ErrorKind::Connect, message)
@@ -92,7 +92,9 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
         ConnectionError::ConnectionSetupRequestError(error) => {
             return setup_error(doing, &error.request_kind.to_string(), error.get_error());
         }
-        ConnectionError::UseKeyspaceError(error) => return keyspace_error(doing, error),
+        ConnectionError::UseKeyspaceError(error) => {
+            return keyspace_error(&format!("{doing}: using the session's keyspace"), error);
+        }
         unknown => (ErrorKind::Connect, unknown.to_string()),
     };
     EngineError::new(kind, format!("{doing}: {what}"))
@@ -146,7 +148,7 @@ mod tests {
         let told = unreachable(&reasons, Duration::from_millis(1234));
         assert_eq!(
             told.message,
-            "connecting: no contact point could be reached within 1.2s: a:1: refused; b:2: no name"
+            "connecting: no contact point could be reached after 1.2s: a:1: refused; b:2: no name"
         );
         assert_eq!(told.kind, ErrorKind::Connect);
     }

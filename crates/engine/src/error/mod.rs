@@ -3,11 +3,18 @@
 mod connect;
 mod request;
 mod server;
+mod shown;
 
 use std::fmt;
 
 pub(crate) use self::connect::{connecting, metadata_error as metadata, unreachable};
-pub(crate) use request::{attempt_may_have_applied, deadline, encoding, executing, preparing};
+pub(crate) use request::{
+    attempt_failure, attempt_may_have_applied, deadline, encoding, executing, is_answer, preparing,
+};
+
+pub(crate) use shown::{has_secrets, shown, without_literals};
+
+use crate::attempts::Tried;
 
 /// A failure: a message on which a person can act, and fields by which a program can decide.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +32,8 @@ pub struct EngineError {
     pub may_have_applied: bool,
     /// The fields of the server's error, by the protocol's names.
     pub details: Vec<(&'static str, Detail)>,
+    /// The attempts that failed or did not end, in the order of their beginning.
+    pub history: Vec<Tried>,
 }
 
 /// The kinds of failures. They are divided by who can do something about the failure.
@@ -44,6 +53,8 @@ pub enum ErrorKind {
     Broken,
     /// There is no working connection to any node that the request could be sent to.
     Unavailable,
+    /// The session has as many requests in flight as it may have.
+    Full,
     /// The request could not be encoded.
     Encode,
     /// The response could not be decoded.
@@ -73,7 +84,22 @@ impl EngineError {
             attempts: None,
             may_have_applied: false,
             details: Vec::new(),
+            history: Vec::new(),
         }
+    }
+
+    /// Adds the statement to the message, without its literals. They are also removed from the
+    /// server's words if `hide`, or if the statement has a password.
+    pub(crate) fn about(mut self, text: &str, hide: bool) -> EngineError {
+        if hide || has_secrets(text) {
+            self.message = without_literals(&self.message, text);
+            for tried in &mut self.history {
+                tried.answer = tried.answer.take().map(|it| without_literals(&it, text));
+            }
+        }
+        self.message.push_str("; statement: ");
+        self.message.push_str(&shown(text));
+        self
     }
 
     pub fn closed() -> EngineError {

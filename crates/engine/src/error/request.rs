@@ -1,11 +1,12 @@
 //! Converts the ScyllaDB driver's errors of requests to [`EngineError`].
 
+use std::io::ErrorKind as ErrorKindIo;
 use std::time::Duration;
 
 use scylla::errors::{
     BadKeyspaceName, BadQuery, BrokenConnectionError, BrokenConnectionErrorKind,
-    ConnectionPoolError, ExecutionError, PrepareError, RequestAttemptError, SchemaAgreementError,
-    SerializationError, UseKeyspaceError,
+    ConnectionPoolError, DbError, ExecutionError, FrameHeaderParseError, PrepareError,
+    RequestAttemptError, SchemaAgreementError, SerializationError, UseKeyspaceError,
 };
 
 use super::connect::{connection_error, metadata_error};
@@ -36,10 +37,54 @@ pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effe
     }
 }
 
+/// Whether a server answered with this error, about the request itself.
+pub(crate) fn is_answer(error: &RequestAttemptError) -> bool {
+    match error {
+        RequestAttemptError::DbError(DbError::Unprepared { .. }, _) => false,
+        RequestAttemptError::DbError(..) => true,
+        _ => false,
+    }
+}
+
+/// Describes the failure of one attempt.
+pub(crate) fn attempt_failure(error: &RequestAttemptError) -> String {
+    let message = attempt_error("", error, None).message;
+    message.strip_prefix(": ").map(str::to_owned).unwrap_or(message)
+}
+
 /// A request that the ScyllaDB driver gave up.
+///
+/// The driver reports its last failure. If that is about a connection, and a server has answered
+/// an earlier attempt with an error, the server's error says more: it is reported instead.
 pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
+    let told = given_up(doing, error, attempts);
+    let about_connections = matches!(told.kind, ErrorKind::Unavailable | ErrorKind::Broken);
+    let (node, told) = match attempts.answer() {
+        Some((node, answer)) if about_connections && !attempts.succeeded() => {
+            let last = told.message.strip_prefix(doing).unwrap_or(&told.message);
+            let mut better = attempt_error(doing, &answer, None);
+            better.message.push_str(&format!("; and then{last}"));
+            (Some(node), better)
+        }
+        Some((node, answer)) if told.kind == ErrorKind::Timeout => {
+            let before = attempt_failure(&answer);
+            let message = format!("{}; before, {node} answered: {before}", told.message);
+            (attempts.node(), EngineError { message, ..told })
+        }
+        _ => (attempts.node(), told),
+    };
+    EngineError {
+        attempts: Some(attempts.count()),
+        coordinator: node.map(|node| node.to_string()),
+        may_have_applied: told.may_have_applied || attempts.may_have_applied(),
+        history: attempts.history(),
+        ..told
+    }
+}
+
+fn given_up(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
     let done = attempts.effect() != Effect::Reads;
-    let told = match error {
+    match error {
         ExecutionError::BadQuery(bad) => bad_query(doing, bad),
         ExecutionError::EmptyPlan => no_nodes(
             doing,
@@ -63,12 +108,6 @@ pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts
             may_have_applied: done,
             ..EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}"))
         },
-    };
-    EngineError {
-        attempts: Some(attempts.count()),
-        coordinator: attempts.node().map(|node| node.to_string()),
-        may_have_applied: told.may_have_applied || attempts.may_have_applied(),
-        ..told
     }
 }
 
@@ -86,7 +125,8 @@ pub(crate) fn encoding(doing: &str, error: &SerializationError) -> EngineError {
 
 /// The client's own deadline passed.
 pub(crate) fn deadline(doing: &str, limit: Duration, attempts: Option<&Attempts>) -> EngineError {
-    let mut message = format!("{doing}: no response within {limit:?}, the client's own deadline");
+    let mut message =
+        format!("{doing}: no response within {limit:?}, the client's own deadline (timeout_s)");
     match attempts.and_then(|a| a.node().map(|node| (a.count(), node))) {
         Some((1, node)) => message.push_str(&format!("; asked {node}")),
         Some((count, node)) => message.push_str(&format!("; {count} attempts, the last at {node}")),
@@ -204,6 +244,15 @@ pub(super) fn why_broken(error: &BrokenConnectionError) -> String {
     match error.downcast_ref::<BrokenConnectionErrorKind>() {
         // The variant's own text has three lines and no further information.
         Some(BrokenConnectionErrorKind::ChannelError) => "closed by the other side".to_owned(),
+        Some(BrokenConnectionErrorKind::FrameHeaderParseError(
+            FrameHeaderParseError::HeaderIoError(error),
+        )) if error.kind() == ErrorKindIo::UnexpectedEof => "closed by the other side".to_owned(),
+        Some(
+            BrokenConnectionErrorKind::FrameHeaderParseError(FrameHeaderParseError::HeaderIoError(
+                error,
+            ))
+            | BrokenConnectionErrorKind::WriteError(error),
+        ) => error.to_string(),
         Some(kind) => kind.to_string(),
         None => error.to_string(),
     }
@@ -245,7 +294,6 @@ fn agreement_error(doing: &str, error: &SchemaAgreementError) -> EngineError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scylla::errors::DbError;
 
     #[test]
     fn a_deadline_says_whose_it_is_and_whether_anything_was_sent() {
@@ -254,7 +302,8 @@ mod tests {
         let told = executing("executing", &error, &attempts);
         assert_eq!(
             told.message,
-            "executing: no response within 1.5s, the client's own deadline; it was never sent"
+            "executing: no response within 1.5s, the client's own deadline (timeout_s); it was never \
+             sent"
         );
         assert_eq!((told.kind, told.may_have_applied), (ErrorKind::Timeout, false));
         assert_eq!(told.attempts, Some(0));

@@ -149,7 +149,8 @@ pub(super) fn may_have_applied(error: &DbError, effect: Effect) -> bool {
         // The functions of a write are evaluated while the write is built, before it is applied.
         DbError::FunctionFailure { .. } => false,
         // Refused before this stage began. An earlier stage may have been applied.
-        DbError::Unavailable { .. } | DbError::Overloaded => effect == Effect::Staged,
+        DbError::Unavailable { .. } => effect == Effect::Staged,
+        DbError::Overloaded => matches!(effect, Effect::Logged | Effect::Staged),
         DbError::WriteTimeout { .. }
         | DbError::WriteFailure { .. }
         // The next two may come from the read in a conditional update.
@@ -190,13 +191,13 @@ mod tests {
         let unavailable =
             DbError::Unavailable { consistency: TheirConsistency::One, required: 1, alive: 0 };
         for (error, by_effect) in [
-            (&unavailable, [false, false, true]),
-            (&DbError::Overloaded, [false, false, true]),
-            (&DbError::ServerError, [false, true, true]),
-            (&DbError::Other(0x1700), [false, true, true]),
-            (&DbError::Invalid, [false, false, false]),
+            (&unavailable, [false, false, false, true]),
+            (&DbError::Overloaded, [false, false, true, true]),
+            (&DbError::ServerError, [false, true, true, true]),
+            (&DbError::Other(0x1700), [false, true, true, true]),
+            (&DbError::Invalid, [false, false, false, false]),
         ] {
-            let effects = [Effect::Reads, Effect::Writes, Effect::Staged];
+            let effects = [Effect::Reads, Effect::Writes, Effect::Logged, Effect::Staged];
             assert_eq!(effects.map(|effect| may_have_applied(error, effect)), by_effect, "{error}");
         }
     }

@@ -29,7 +29,7 @@ use values::Values;
 /// Units: `page_size` counts rows. `timestamp` counts microseconds since 1970 and may be negative.
 ///     `now_in_seconds` counts seconds since 1970.
 ///
-/// Nulls: None is null, a length of -1. `UNSET` leaves the column as it is, a length of -2. With
+/// Nulls: None is null, a length of -1. `UNSET`, a length of -2, leaves the column as it is. With
 ///     `values=None` no values are sent, not even their number.
 ///
 /// Copies: `bytes` are shared; `encode` copies them once, into the body. Other bytes-like objects
@@ -125,7 +125,7 @@ impl QueryMessage {
         self.ending.page_size
     }
 
-    /// The paging state of the previous page, where the requested page begins, or None.
+    /// The paging state of the previous page, or None. It says where the requested page begins.
     #[getter]
     fn paging_state(&self) -> Option<&Py<PyBytes>> {
         self.ending.paging_state.as_ref()
@@ -290,7 +290,7 @@ impl ExecuteMessage {
         self.ending.page_size
     }
 
-    /// The paging state of the previous page, where the requested page begins, or None.
+    /// The paging state of the previous page, or None. It says where the requested page begins.
     #[getter]
     fn paging_state(&self) -> Option<&Py<PyBytes>> {
         self.ending.paging_state.as_ref()

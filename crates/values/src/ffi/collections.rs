@@ -19,10 +19,10 @@ use super::symbol::Symbol;
 use crate::plan::HostPlan;
 use crate::traits::{Numeric, traits};
 
-/// Owned references to the objects.
+/// Owned references to the objects in `parts`.
 ///
 /// # Safety
-/// The caller must ensure that all of them are alive and that the GIL is held.
+/// The caller must ensure that all these objects are alive and that the GIL is held.
 unsafe fn held(parts: &[Object]) -> Vec<Py<PyAny>> {
     // SAFETY: the objects are alive and the GIL is held, by the `# Safety` section. Taking a
     // reference runs no Python code. Tests: accel/hostile.py (keys_of_a_class_of_their_own),

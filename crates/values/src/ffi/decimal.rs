@@ -45,10 +45,10 @@ pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
     ];
     for (text, parts) in expected {
         let value = class.call1((text,))?;
-        // SAFETY: `value` keeps the object alive and `py` shows that the GIL is held. Its class has
-        // the size of `Decimal`, so all fields read are within the object. The layout itself is
-        // probed here; `data` is followed only if the number of words is 1 or 2. Tests:
-        // unit/test_quick_paths.py (decimals).
+        // SAFETY: `value` keeps the object alive and `py` shows that the GIL is held. Instances of
+        // its class are as large as the struct `Decimal`, so all fields read are within the object.
+        // The layout itself is probed here; `data` is followed only if the number of words is 1 or
+        // 2. Tests: unit/test_quick_paths.py (decimals).
         let found = unsafe { read(value.as_ptr()) };
         let wrong = probe::read(QuickPath::Decimals, "a Decimal", found, parts);
         if wrong.is_some() {

@@ -31,7 +31,7 @@ type Object = *mut ffi::PyObject;
 pub struct Maker {
     naive_timestamps: bool,
     datetime: *mut ffi::PyDateTime_CAPI,
-    /// The value of `UUID.is_safe`, borrowed from `python`, which keeps it for the life of the
+    /// The value of `UUID.is_safe`, borrowed: the module `python` keeps it for the life of the
     /// process.
     safe_uuid_unknown: Object,
 }

@@ -157,7 +157,7 @@ pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
     // Tests: property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let object = match i64::try_from(number) {
-            // CPython has one shared object for each small number, which this function returns.
+            // CPython has one shared object for each small number. This function returns it.
             Ok(small) => ffi::PyLong_FromLongLong(small),
             Err(_) if !can_make_large() => std::ptr::null_mut(),
             Err(_) => from_large(number),

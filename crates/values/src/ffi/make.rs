@@ -64,18 +64,18 @@ fn filled<'py>(
 ///
 /// # Safety
 /// The caller must ensure that `class` is a live subclass of tuple that Python code made, that
-/// `width` is not negative, and that the GIL is held. It must fill all items before other code
-/// reads them.
+/// `width` is not negative, and that the GIL is held. The caller must fill all items before other
+/// code reads them.
 #[inline(always)]
 pub unsafe fn allocate_tuple(
     class: *mut ffi::PyTypeObject,
     width: ffi::Py_ssize_t,
 ) -> *mut ffi::PyObject {
     // SAFETY: the class is alive, a subclass of tuple and made by Python code, and the GIL is held,
-    // by the `# Safety` section. Its `tp_alloc` is `PyType_GenericAlloc`, which zeroes all memory
-    // except the object's head. An instance begins with the layout of a tuple, which the probes
-    // have checked by its hash. Tests: unit/test_quick_paths.py (records, rows). Benchmark:
-    // "page: 5000x10 to named".
+    // by the `# Safety` section. The class's `tp_alloc` is `PyType_GenericAlloc`, which zeroes all
+    // memory except the object's head. An instance begins with the layout of a tuple, which the
+    // probes have checked by the instance's hash. Tests: unit/test_quick_paths.py (records, rows).
+    // Benchmark: "page: 5000x10 to named".
     unsafe {
         let Some(allocate) = (*class).tp_alloc else { return ffi::PyErr_NoMemory() };
         let tuple = allocate(class, width);

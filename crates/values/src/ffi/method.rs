@@ -24,10 +24,11 @@ pub trait Serializes: PyClass<Frozen = True> + Sync {
     fn plan(&self) -> &HostPlan;
 }
 
-/// The method that pyo3 made, which takes every call.
+/// The method that pyo3 made. It handles every kind of call.
 static WHOLE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(ptr::null_mut());
 
-/// Replaces the method by the C function, if its probe passes. Otherwise returns the reason.
+/// Replaces the method by the C function, if the probe of that function passes. Otherwise returns
+/// the reason.
 pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     if !QuickPath::Encode.is_on() {
         return Ok(Some("it needs the quick path \"encode\"".to_owned()));
@@ -79,7 +80,7 @@ unsafe extern "C" fn serialize<T: Serializes>(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // A panic must not unwind into C. After one, pyo3's method is called, which turns panics into
+    // A panic must not unwind into C. After a panic, pyo3's method is called: it turns panics into
     // exceptions.
     let quick = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the GIL is held and `this` and the arguments are alive during the call, by the

@@ -43,7 +43,7 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
     })?;
     QuickPath::Sets.decide(py, collections::probe_sets)?;
     QuickPath::Decimals.decide(py, decimal::probe)?;
-    // Probed when the first array is encoded: `numpy::learn`.
+    // `numpy::learn` probes arrays, when the first vector is encoded after NumPy was imported.
     QuickPath::Arrays.decide(py, |_| Ok(None))?;
     QuickPath::BigInts.decide(py, int::probe_large)?;
     QuickPath::Records.decide(py, make::probe_records)?;

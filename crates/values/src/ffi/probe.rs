@@ -1,4 +1,4 @@
-//! Compares objects that a quick path reads or makes with known ones.
+//! Compares the objects that a quick path reads or makes with the expected objects.
 
 use std::sync::OnceLock;
 

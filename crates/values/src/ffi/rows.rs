@@ -123,13 +123,13 @@ trait Rows {
     /// # Safety
     /// The caller must ensure that the GIL is held.
     unsafe fn begin(&self) -> Object;
-    /// Sets a value of a row and takes over the reference to it, also on failure. Returns false
-    /// with an exception on failure.
+    /// Sets a value of a row and takes over the reference to the value, also on failure. Returns
+    /// false with an exception on failure.
     ///
     /// # Safety
     /// The caller must ensure that `row` comes from [`Rows::begin`] of this object and is not
-    /// ended, that `column` is below its width and not set yet, that `value` is an owned reference,
-    /// and that the GIL is held.
+    /// ended, that `column` is below the width of the row and not set yet, that `value` is an owned
+    /// reference, and that the GIL is held.
     unsafe fn put(&self, row: Object, column: usize, value: Object) -> bool;
     /// Ends a row after all its values were set.
     ///
@@ -183,8 +183,8 @@ impl Rows for Tuples {
         if self.tracked {
             // SAFETY: `PyObject_GC_Track` demands an object that is untracked and valid: `begin`
             // has untracked the row, and all values are set, by the `# Safety` section of `Rows`.
-            // It is not the shared empty tuple: `page::cells` refuses rows without columns. Tests:
-            // unit/test_rows_decoder.py (test_what_the_collector_knows_of_rows),
+            // The row is not the shared empty tuple: `page::cells` refuses rows without columns.
+            // Tests: unit/test_rows_decoder.py (test_what_the_collector_knows_of_rows),
             // property/test_hostile_results.py (test_rows_in_cycles_are_collected).
             unsafe { ffi::PyObject_GC_Track(row.cast()) };
         }

@@ -1,0 +1,136 @@
+//! Converts the ScyllaDB driver's answer to a request, or its error.
+
+use scylla::errors::ExecutionError;
+use scylla::response::PagingStateResponse;
+
+use crate::attempts::Attempts;
+use crate::descriptions::RecentColumns;
+use crate::effect::Effect;
+use crate::error::{EngineError, ErrorKind, executing};
+use crate::limit::Rest;
+use crate::seam;
+use crate::session::{Response, Session};
+use crate::statement::{PagingState, RequestOptions};
+
+pub(crate) type Answer = (scylla::response::query_result::QueryResult, PagingStateResponse);
+
+/// What is said in the error of a request.
+pub(crate) struct Said<'a> {
+    pub(crate) doing: &'a str,
+    /// The text of the statement, or of the first of a batch.
+    pub(crate) text: &'a str,
+    pub(crate) rest: Option<Rest>,
+    pub(crate) options: &'a RequestOptions,
+}
+
+impl Session {
+    /// Converts the ScyllaDB driver's answer to a [`Response`], or its error to an
+    /// [`EngineError`].
+    pub(crate) fn answered(
+        &self,
+        said: &Said<'_>,
+        answer: Result<Answer, ExecutionError>,
+        attempts: &Attempts,
+        recent: &RecentColumns,
+    ) -> Result<Response, EngineError> {
+        let (result, next) = answer.map_err(|error| self.failed(said, error, attempts))?;
+        let next = match &next {
+            PagingStateResponse::HasMorePages { state } => PagingState::from_engine(state),
+            PagingStateResponse::NoMorePages => None,
+        };
+        seam::response(result, next, recent).map_err(|error| self.unreadable(said, error, attempts))
+    }
+
+    /// The failure for an answer that cannot be read. The server has answered, so it may have
+    /// applied the request.
+    pub(crate) fn unreadable(
+        &self,
+        said: &Said<'_>,
+        error: EngineError,
+        attempts: &Attempts,
+    ) -> EngineError {
+        let told = EngineError {
+            may_have_applied: attempts.effect() != Effect::Reads,
+            attempts: Some(attempts.count()),
+            coordinator: attempts.node().map(|node| node.to_string()),
+            history: attempts.history(),
+            ..error
+        };
+        told.about(said.text, self.hides())
+    }
+
+    pub(crate) fn failed(
+        &self,
+        said: &Said<'_>,
+        error: ExecutionError,
+        attempts: &Attempts,
+    ) -> EngineError {
+        let &Said { doing, text, rest, options } = said;
+        let mut told = match (&error, rest) {
+            (ExecutionError::RequestTimeout(_), Some(Rest { whole, .. })) => {
+                executing(doing, &ExecutionError::RequestTimeout(whole), attempts)
+            }
+            _ => executing(doing, &error, attempts),
+        };
+        match (&error, told.kind) {
+            (ExecutionError::EmptyPlan, _) => told.message = self.excluded(doing, options),
+            (ExecutionError::ConnectionPoolError(_), ErrorKind::Unavailable) => {
+                let asked = told.message.split_once("any node asked: ");
+                let reasons = self.unconnected(asked.map_or("", |(_, why)| why));
+                if !reasons.is_empty() {
+                    let reasons = few(&reasons, "; ");
+                    told.message = format!("{doing}: no working connection to any node: {reasons}");
+                }
+            }
+            _ => {}
+        }
+        told.about(text, self.hides())
+    }
+
+    /// The nodes without a connection, with what was found when they were last greeted. For a node
+    /// that has answered then, it is `last`: the driver's last error of a connection.
+    fn unconnected(&self, last: &str) -> Vec<String> {
+        let failures = self.doors().failures();
+        let nodes = self.nodes().into_iter().filter(|node| node.enabled && !node.connected);
+        let reasons = nodes.map(|node| {
+            let at = self.doors().reached_at(node.address);
+            let found = failures.iter().find(|(failed, _)| *failed == at);
+            let why = found.map_or(last, |(_, why)| why);
+            format!("{at}: {why}")
+        });
+        reasons.collect()
+    }
+
+    /// The message for a request that may go to no node.
+    fn excluded(&self, doing: &str, options: &RequestOptions) -> String {
+        let balancing = &self.profiles().of(options.profile.as_deref()).balancing;
+        let mut message = format!("{doing}: the profile's balancing excludes every node");
+        let nodes = self.nodes();
+        if let Some(datacenter) = &balancing.datacenter {
+            let mut known: Vec<String> =
+                nodes.iter().filter_map(|node| node.datacenter.clone()).collect();
+            known.sort_unstable();
+            known.dedup();
+            let known = few(&known, ", ");
+            message.push_str(&format!(
+                ": its datacenter is {datacenter:?}, the cluster's are: {known}"
+            ));
+        }
+        if !balancing.allowed.is_empty() {
+            let nodes: Vec<_> = nodes.iter().map(|node| node.address.to_string()).collect();
+            let nodes = few(&nodes, ", ");
+            let allowed: Vec<_> = balancing.allowed.iter().map(ToString::to_string).collect();
+            let allowed = few(&allowed, ", ");
+            message.push_str(&format!("; only {allowed} may be asked, and the nodes are: {nodes}"));
+        }
+        message
+    }
+}
+
+/// The first of these texts, and how many more there are.
+pub(crate) fn few(texts: &[String], between: &str) -> String {
+    const SHOWN: usize = 5;
+    let more = texts.len().saturating_sub(SHOWN);
+    let shown = texts[..texts.len() - more].join(between);
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
+}

@@ -1,0 +1,184 @@
+//! Statements as errors show them: short, and without their literals, which may be secrets.
+
+use std::ops::Range;
+
+/// The maximum number of characters of a statement in a message.
+const SHOWN: usize = 160;
+
+/// What stands in a message for a literal.
+const HIDDEN: &str = "…";
+
+/// A statement in one line, with its literals replaced.
+pub(crate) fn shown(text: &str) -> String {
+    // A statement may have megabytes, of which a message shows the beginning.
+    let text = match text.char_indices().nth(50 * SHOWN) {
+        Some((at, _)) => &text[..at],
+        None => text,
+    };
+    // What follows the word may be the password, whatever its quotes.
+    let text = &text[..secret(text).unwrap_or(text.len())];
+    let mut out = String::new();
+    let mut end = 0;
+    for literal in literals(text) {
+        out.push_str(&text[end..literal.start]);
+        out.push_str(HIDDEN);
+        end = literal.end;
+    }
+    out.push_str(&text[end..]);
+    let line = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}{HIDDEN}", &line[..at]),
+        None => line,
+    }
+}
+
+/// A message of the server about a statement, with the statement's literals replaced.
+pub(crate) fn without_literals(message: &str, text: &str) -> String {
+    let behind = secret(text).map_or("", |at| &text[at..]);
+    let mut literals: Vec<&str> = literals(text)
+        .map(|literal| &text[literal])
+        .chain(behind.split(|c: char| c.is_whitespace() || "=;,'\"".contains(c)))
+        .map(|literal| literal.trim_matches(|c| c == '\'' || c == '$'))
+        // One character would also be found in the server's own words.
+        .filter(|literal| literal.chars().count() > 1)
+        .collect();
+    literals.sort_by_key(|literal| std::cmp::Reverse(literal.len()));
+    literals.dedup();
+    literals.into_iter().fold(message.to_owned(), |message, one| message.replace(one, HIDDEN))
+}
+
+/// Whether a statement has secrets, whatever the settings are.
+pub(crate) fn has_secrets(text: &str) -> bool {
+    secret(text).is_some()
+}
+
+/// Where the word `password` ends in a statement.
+fn secret(text: &str) -> Option<usize> {
+    const WORD: &str = "password";
+    let whole = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '_');
+    text.char_indices().map(|(at, _)| at).find_map(|at| {
+        let end = at + WORD.len();
+        let is = text.get(at..end).is_some_and(|word| word.eq_ignore_ascii_case(WORD))
+            && whole(text[..at].chars().next_back())
+            && whole(text[end..].chars().next());
+        is.then_some(end)
+    })
+}
+
+/// The places of the literals: texts in quotes or dollars, numbers, blobs and UUIDs. Comments count
+/// too, because they may contain anything. A quoted name is no literal. A literal or a name that
+/// does not end reaches to the end, and is hidden.
+fn literals(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < text.len() {
+            let rest = &text[at..];
+            let start = at;
+            let length = |quote: &str| quoted(rest, quote);
+            if rest.starts_with('\'') {
+                at += length("'");
+                return Some(start..at);
+            } else if rest.starts_with("$$") {
+                at += length("$$");
+                return Some(start..at);
+            } else if rest.starts_with('"') {
+                at += length("\"");
+                if at == text.len() && (rest.len() == 1 || !rest.ends_with('"')) {
+                    return Some(start..at);
+                }
+            } else if let Some(end) = comment(rest) {
+                at += end;
+                return Some(start..at);
+            } else if rest.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
+                let word = |c: char| c.is_alphanumeric() || c == '_';
+                let number = rest.starts_with(|c: char| c.is_ascii_digit());
+                // A number may have a point or an exponent, a UUID has hyphens.
+                let more = |c: char| word(c) || (number && (c == '.' || c == '-' || c == '+'));
+                let end = rest.find(|c| !more(c)).unwrap_or(rest.len());
+                let whole = if is_uuid(rest) { 36 } else { end };
+                at += whole;
+                if number || is_uuid(rest) {
+                    return Some(start..at);
+                }
+            } else {
+                at += rest.chars().next().map_or(1, char::len_utf8);
+            }
+        }
+        None
+    })
+}
+
+/// The length of the comment at the beginning, if there is one.
+fn comment(text: &str) -> Option<usize> {
+    let end = if text.starts_with("/*") {
+        text.find("*/").map(|at| at + 2)
+    } else if text.starts_with("--") || text.starts_with("//") {
+        text.find(['\n', '\r'])
+    } else {
+        return None;
+    };
+    Some(end.unwrap_or(text.len()))
+}
+
+/// The length of the quoted text at the beginning. A doubled quote is part of the text.
+fn quoted(text: &str, quote: &str) -> usize {
+    let mut at = quote.len();
+    while let Some(found) = text[at..].find(quote) {
+        at += found + quote.len();
+        if quote.len() > 1 || !text[at..].starts_with(quote) {
+            return at;
+        }
+        at += quote.len();
+    }
+    text.len()
+}
+
+fn is_uuid(text: &str) -> bool {
+    const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+    let Some(text) = text.get(..36) else { return false };
+    let groups = text
+        .split('-')
+        .map(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(group.len()));
+    groups.eq(GROUPS.map(Some))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_replaced_and_names_are_not() {
+        for (text, expected) in [
+            ("SELECT a, b2 FROM ks.t1 WHERE k = ?", "SELECT a, b2 FROM ks.t1 WHERE k = ?"),
+            (
+                "INSERT INTO t (a, \"B 'c'\")\n  VALUES (1, 'it''s', 0xCAFE, -1.5e-3)",
+                "INSERT INTO t (a, \"B 'c'\") VALUES (…, …, …, -…)",
+            ),
+            ("CREATE ROLE r WITH PASSWORD = 'hunter2", "CREATE ROLE r WITH PASSWORD"),
+            ("ALTER ROLE r /* don't */ WITH PASSWORD = \"x\"", "ALTER ROLE r … WITH PASSWORD"),
+            ("SELECT a -- 5\" of '\nFROM t WHERE k = 'secret'", "SELECT a … FROM t WHERE k = …"),
+            ("INSERT INTO t (\"a, b) VALUES ('secret')", "INSERT INTO t (…"),
+            (
+                "SELECT * FROM t WHERE id = f3a1b2c3-0000-1000-8000-00805f9b34fb LIMIT 5",
+                "SELECT * FROM t WHERE id = … LIMIT …",
+            ),
+            ("UPDATE t SET a = $$a 'b' c$$ WHERE k = :k1", "UPDATE t SET a = … WHERE k = :k1"),
+            ("SELECT é FROM t WHERE ü = 'ö'", "SELECT é FROM t WHERE ü = …"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(text), expected);
+        }
+        let long = format!("SELECT {} FROM t", "column, ".repeat(100));
+        assert_eq!(shown(&long).chars().count(), SHOWN + 1);
+    }
+
+    #[test]
+    fn the_server_s_words_lose_the_literals() {
+        let text = "CREATE ROLE r WITH PASSWORD = 'hunter2' AND x";
+        let message = "line 1:40 no viable alternative at input 'x' (...= ['hunter2'] AND x)";
+        assert!(has_secrets(text));
+        let hidden = without_literals(message, text);
+        assert_eq!(hidden, "line 1:40 no viable alternative at input 'x' (...= ['…'] … x)");
+        assert!(!has_secrets("SELECT passwords FROM t"));
+    }
+}

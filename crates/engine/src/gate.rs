@@ -1,0 +1,197 @@
+//! The bound on the requests of a session that are in flight, in number and in bytes.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// Admits requests, first come first served, while fewer than `most` are in flight and their values
+/// have fewer than `most_bytes` bytes.
+#[derive(Debug)]
+pub struct Gate {
+    most: usize,
+    most_bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    admitted: usize,
+    bytes: usize,
+    waiting: VecDeque<oneshot::Sender<Permit>>,
+}
+
+/// A request's place among those in flight. Dropping it admits the next request.
+#[derive(Debug)]
+pub struct Permit {
+    /// `None` if the place was given back.
+    gate: Option<Arc<Gate>>,
+    bytes: usize,
+}
+
+impl Gate {
+    pub fn new(most: usize, most_bytes: usize) -> Arc<Gate> {
+        Arc::new(Gate { most, most_bytes, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_room(&self, state: &State) -> bool {
+        state.admitted < self.most && state.bytes < self.most_bytes
+    }
+
+    /// Admits a request if there is room, and no earlier one waits.
+    pub fn try_enter(self: &Arc<Self>) -> Option<Permit> {
+        let mut state = self.state();
+        if !state.waiting.is_empty() || !self.has_room(&state) {
+            return None;
+        }
+        state.admitted += 1;
+        drop(state);
+        Some(Permit { gate: Some(Arc::clone(self)), bytes: 0 })
+    }
+
+    /// Waits until the request is admitted. If the future is dropped, the request gives up its
+    /// place in the queue.
+    pub async fn enter(self: &Arc<Self>) -> Permit {
+        loop {
+            let receiver = {
+                let mut state = self.state();
+                if state.waiting.is_empty() && self.has_room(&state) {
+                    state.admitted += 1;
+                    drop(state);
+                    return Permit { gate: Some(Arc::clone(self)), bytes: 0 };
+                }
+                let (sender, receiver) = oneshot::channel();
+                state.waiting.push_back(sender);
+                receiver
+            };
+            // The sender is dropped only with the gate, which this call refers to.
+            if let Ok(permit) = receiver.await {
+                return permit;
+            }
+        }
+    }
+
+    /// The limits: requests, and bytes.
+    pub fn limits(&self) -> (usize, usize) {
+        (self.most, self.most_bytes)
+    }
+
+    /// The requests that are admitted, and the bytes of their values.
+    pub fn admitted(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.admitted, state.bytes)
+    }
+
+    fn leave(self: &Arc<Self>, bytes: usize) {
+        let mut state = self.state();
+        state.admitted -= 1;
+        state.bytes -= bytes;
+        while self.has_room(&state)
+            && let Some(next) = state.waiting.pop_front()
+        {
+            // A request that has given up needs no room.
+            if next.is_closed() {
+                continue;
+            }
+            state.admitted += 1;
+            let permit = Permit { gate: Some(Arc::clone(self)), bytes: 0 };
+            drop(state);
+            // It may give up at this moment. Its permit must not admit the next one from here: in a
+            // long queue of such requests, the calls would nest too deeply.
+            let refused = next.send(permit).err();
+            state = self.state();
+            if let Some(mut permit) = refused {
+                state.admitted -= 1;
+                permit.gate = None;
+            }
+        }
+    }
+}
+
+impl Permit {
+    /// Adds bytes of the request's values.
+    pub fn weigh(&mut self, bytes: usize) {
+        if let Some(gate) = &self.gate {
+            self.bytes += bytes;
+            gate.state().bytes += bytes;
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(gate) = self.gate.take() {
+            gate.leave(self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn poll<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn requests_are_admitted_in_their_order() {
+        let gate = Gate::new(1, 100);
+        let first = gate.try_enter().unwrap();
+        assert!(gate.try_enter().is_none());
+        let (mut second, mut third) = (pin!(gate.enter()), pin!(gate.enter()));
+        assert!(poll(second.as_mut()).is_none() && poll(third.as_mut()).is_none());
+        drop(first);
+        // There is room, but the second was promised it.
+        assert!(gate.try_enter().is_none() && poll(third.as_mut()).is_none());
+        let second = poll(second).unwrap();
+        assert_eq!(gate.admitted(), (1, 0));
+        drop(second);
+        drop(poll(third).unwrap());
+        assert_eq!(gate.admitted(), (0, 0));
+    }
+
+    #[test]
+    fn bytes_count_too() {
+        let gate = Gate::new(10, 100);
+        let mut large = gate.try_enter().unwrap();
+        large.weigh(60);
+        let mut larger = gate.try_enter().unwrap();
+        larger.weigh(60);
+        assert!(gate.try_enter().is_none());
+        drop(large);
+        assert_eq!(gate.admitted(), (1, 60));
+        assert!(gate.try_enter().is_some());
+    }
+
+    #[test]
+    fn requests_that_give_up_are_passed_over() {
+        let gate = Gate::new(1, 100);
+        let first = gate.try_enter().unwrap();
+        {
+            let mut given_up: Vec<_> = (0..100_000).map(|_| Box::pin(gate.enter())).collect();
+            assert!(given_up.iter_mut().all(|one| poll(one.as_mut()).is_none()));
+        }
+        let mut patient = pin!(gate.enter());
+        assert!(poll(patient.as_mut()).is_none());
+        drop(first);
+        assert!(poll(patient).is_some());
+        // A permit that was sent, but never taken, is given back.
+        let first = gate.try_enter().unwrap();
+        {
+            let mut given_up = pin!(gate.enter());
+            assert!(poll(given_up.as_mut()).is_none());
+            drop(first);
+        }
+        assert_eq!(gate.admitted(), (0, 0));
+    }
+}

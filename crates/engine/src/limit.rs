@@ -1,0 +1,107 @@
+//! The time limit of a call, from its beginning to its result.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use crate::attempts::Attempts;
+use crate::error::{EngineError, ErrorKind, deadline};
+
+/// The part of a call's time limit that is left after an earlier part of the call, such as the
+/// preparation of its statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rest {
+    /// The limit of the whole call, which errors name.
+    pub(crate) whole: Duration,
+    pub(crate) left: Duration,
+}
+
+impl Rest {
+    /// The rest of `whole`, for a call that began at `began`. Fails if nothing is left.
+    pub(crate) fn of(doing: &str, whole: Duration, began: Instant) -> Result<Rest, EngineError> {
+        let left = whole.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            let attempts = Attempts::idle();
+            return Err(deadline(doing, whole, Some(&attempts)));
+        }
+        Ok(Rest { whole, left })
+    }
+}
+
+/// Runs a request that has further steps after the server's answer: after a change of the schema,
+/// the nodes are to agree on it; after a `USE`, all connections are to use the keyspace. The
+/// ScyllaDB driver applies the time limit of a request only up to the answer.
+pub(crate) async fn to_the_end<T>(
+    doing: &str,
+    limit: Option<Duration>,
+    attempts: &Attempts,
+    work: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
+    let Some(limit) = limit else { return work.await };
+    match tokio::time::timeout(limit, work).await {
+        Ok(done) => done,
+        Err(_) if attempts.succeeded() => {
+            let message = format!(
+                "{doing}: done, but not all nodes have followed within {limit:?}, the client's own \
+                 deadline (timeout_s)"
+            );
+            Err(EngineError {
+                attempts: Some(attempts.count()),
+                coordinator: attempts.node().map(|node| node.to_string()),
+                may_have_applied: attempts.may_have_applied(),
+                history: attempts.history(),
+                ..EngineError::new(ErrorKind::Timeout, message)
+            })
+        }
+        Err(_) => Err(EngineError {
+            attempts: Some(attempts.count()),
+            coordinator: attempts.node().map(|node| node.to_string()),
+            may_have_applied: attempts.may_have_applied(),
+            history: attempts.history(),
+            ..deadline(doing, limit, Some(attempts))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect::Effect;
+    use scylla::observability::history::{HistoryListener, RequestId};
+
+    fn run(attempts: &Attempts, limit: Duration, work: Duration) -> Result<(), EngineError> {
+        let work = async {
+            tokio::time::sleep(work).await;
+            Ok(())
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(to_the_end("executing", Some(limit), attempts, work))
+    }
+
+    #[test]
+    fn a_step_after_the_answer_is_within_the_limit() {
+        let (short, long) = (Duration::from_millis(20), Duration::from_secs(60));
+        let attempts = Attempts::new(Effect::Writes);
+        assert_eq!(run(&attempts, long, short), Ok(()));
+        let node = "127.0.0.1:9042".parse().unwrap();
+        let id = attempts.log_attempt_start(RequestId(0), None, node);
+        let error = run(&attempts, short, long).unwrap_err();
+        assert!(error.message.contains("no response within 20ms"), "{error}");
+        attempts.log_attempt_success(id);
+        let error = run(&attempts, short, long).unwrap_err();
+        assert!(error.message.contains("done, but not all nodes have followed"), "{error}");
+        assert_eq!((error.kind, error.may_have_applied), (ErrorKind::Timeout, true));
+        assert_eq!(error.coordinator.as_deref(), Some("127.0.0.1:9042"));
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_limit_that_has_passed() {
+        let whole = Duration::from_millis(1);
+        let began = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        let error = Rest::of("executing", whole, began).unwrap_err();
+        assert!(error.message.ends_with("it was never sent"), "{error}");
+        assert!(
+            Rest::of("executing", Duration::from_secs(9), began).unwrap().left
+                <= Duration::from_secs(8)
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! Makes the driver's own sources fit for loom, so that the models run the real code.
+//!
+//! Each source is read where it is. Its types of `std::sync` and `std::time` become those of
+//! `crate::sync` and `crate::time`, and what needs Python is cut away. Then each entry of
+//! [`mutants::MUTANTS`] adds a branch that leaves out one decisive step. A text that is not found
+//! exactly once is an error: the source has changed, and its entry must follow.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+#[path = "src/mutants.rs"]
+mod mutants;
+
+fn main() {
+    let root = Path::new("..");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/mutants.rs");
+    for (name, path) in [
+        ("gate", "crates/engine/src/gate.rs"),
+        ("lanes", "crates/engine/src/lanes.rs"),
+        ("queue", "crates/engine/src/queue.rs"),
+        ("op", "src/op/mod.rs"),
+        ("bridge", "src/op/bridge.rs"),
+    ] {
+        let path = root.join(path);
+        println!("cargo::rerun-if-changed={}", path.display());
+        let text = fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{} cannot be read: {error}", path.display()));
+        let text = match name {
+            "op" => without_python(&text),
+            "bridge" => bridge(&text),
+            _ => text,
+        };
+        let text = mutated(name, for_loom(&text));
+        fs::write(out.join(format!("{name}.rs")), text).expect("the output folder can be written");
+    }
+}
+
+/// Replaces a text that occurs exactly once.
+fn replace(text: &str, old: &str, new: &str) -> String {
+    let count = text.matches(old).count();
+    assert!(count == 1, "expected this once, found it {count} times; see build.rs:\n{old}");
+    text.replace(old, new)
+}
+
+fn for_loom(text: &str) -> String {
+    let text = text.split("\n#[cfg(test)]\nmod tests {").next().expect("split yields one at least");
+    // `include!` takes no inner documentation.
+    let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("//!")).collect();
+    lines
+        .join("\n")
+        .replace("std::sync::", "crate::sync::")
+        .replace("std::time::", "crate::time::")
+        .replace("\nthread_local! {", "\nloom::thread_local! {")
+        .replace("= const { RefCell::new(None) };", "= RefCell::new(None);")
+}
+
+fn mutated(source: &str, mut text: String) -> String {
+    for mutant in mutants::MUTANTS.iter().filter(|mutant| mutant.source == source) {
+        for (old, new) in mutant.changes {
+            let new = new.replace("LEFT_OUT", &format!("crate::left_out({:?})", mutant.name));
+            text = replace(&text, old, &new);
+        }
+    }
+    text
+}
+
+/// `src/op/mod.rs` without its modules and without pyo3's attributes.
+fn without_python(text: &str) -> String {
+    let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("pub mod ")).collect();
+    let text = replace(&lines.join("\n"), "#[pyclass(frozen, module = \"turbocql._core\")]\n", "");
+    let text = replace(&text, "#[pymethods]\n", "");
+    // A reference whose counts loom sees.
+    let text = replace(&text, "Weak<LoopQueue>", "crate::op::bridge::WeakQueue");
+    text.replace("Arc::downgrade(queue)", "queue.downgrade()")
+}
+
+/// The completion queue, without how it is connected to a loop of Python.
+fn bridge(text: &str) -> String {
+    let top = |first| item(text, first, "}");
+    let method = |first| item(text, first, "    }");
+    [
+        "const MOST_TOLD: usize = 64;\n".to_owned(),
+        top("pub struct LoopQueue {"),
+        top("enum Waker {"),
+        "impl LoopQueue {\n".to_owned(),
+        method("    pub fn push("),
+        method("    fn completed("),
+        method("    fn take("),
+        method("    fn drain("),
+        method("    fn put_back("),
+        "}\n".to_owned(),
+        top("impl Wake for LoopQueue {"),
+        top("impl Drop for LoopQueue {"),
+        "#[derive(Default)]\n".to_owned(),
+        top("struct Notifier {"),
+        "#[derive(Clone, Copy, Default, PartialEq, Eq)]\n".to_owned(),
+        top("enum NotifierState {"),
+        top("impl Notifier {"),
+    ]
+    .concat()
+}
+
+/// The lines from the one that begins with `first` to the next that is `last`.
+fn item(text: &str, first: &str, last: &str) -> String {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(first)).peekable();
+    assert!(lines.peek().is_some(), "not found; see build.rs:\n{first}");
+    let mut item = String::new();
+    for line in lines {
+        item.push_str(line);
+        item.push('\n');
+        if line == last {
+            return item;
+        }
+    }
+    panic!("no end; see build.rs:\n{first}");
+}

@@ -1,0 +1,180 @@
+//! Tests of the driver's own sources under loom: no interleaving of threads loses a request, a
+//! completion, a permit or a wake.
+//!
+//! `build.rs` copies `queue.rs`, `lanes.rs` and `gate.rs` of the engine, and `OpState`, `LoopQueue`
+//! and `Notifier` of the native core, with loom's types in place of std's. The other modules stand
+//! for what those sources use: `executor` for tokio's runtime, `futures` for tokio's and futures'
+//! primitives, `time` for the clock, `stand_ins` for the session and for Python.
+//!
+//! Each test in `models` is a model: loom runs it under every interleaving with at most
+//! [`PREEMPTIONS`] preemptions. Each entry in `mutants` breaks the sources, and names the model that
+//! must then fail.
+//!
+//! Not modelled: the GIL, the reference counts of `Arc`, tokio's runtime of several threads (its
+//! lanes are: each is on a thread of its own), and a clock that goes on while a thread works.
+#![cfg(test)]
+#![forbid(unsafe_code)]
+
+// The sources name these crates. They find the modules of this one.
+extern crate self as futures;
+extern crate self as pyo3;
+extern crate self as rustix;
+extern crate self as tokio;
+extern crate self as turbocql_codec;
+extern crate self as turbocql_engine;
+extern crate self as turbocql_values;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+mod executor;
+mod models;
+mod mutants;
+mod primitives;
+mod stand_ins;
+mod std_sync;
+mod time;
+
+mod sync {
+    pub use crate::primitives::{Notify, oneshot};
+    pub use crate::std_sync::*;
+}
+mod future {
+    pub use crate::primitives::{AbortHandle, abortable};
+}
+mod task {
+    pub use crate::primitives::AtomicWaker;
+}
+use executor::spawn;
+use gate::Permit;
+use lanes::{Request, Sending, Ticket};
+use queue::{TaskHandle, Wake, wake_soon};
+use stand_ins::engine::*;
+use stand_ins::io;
+
+// The modules of the driver that the sources name.
+mod attempts {
+    pub use crate::stand_ins::engine::Attempts;
+}
+mod error {
+    pub use crate::stand_ins::engine::EngineError;
+
+    pub fn interrupted() -> EngineError {
+        EngineError
+    }
+}
+mod options {
+    pub use crate::stand_ins::engine::RequestOptions as Options;
+
+    pub fn given(options: &Options) -> &Options {
+        options
+    }
+}
+mod runtime {
+    pub use crate::stand_ins::engine::Runtime;
+}
+mod session {
+    pub use crate::stand_ins::engine::{Response, Session};
+}
+mod statement {
+    pub use crate::stand_ins::engine::{Prepared, RequestOptions};
+}
+mod ending {
+    pub use crate::stand_ins::python::Inside;
+}
+mod exceptions {
+    pub use crate::stand_ins::python::PyRuntimeError;
+}
+mod prelude {
+    pub use crate::stand_ins::python::{Py, PyAny, PyResult, Python};
+}
+
+/// Includes a source of the driver, as `build.rs` has changed it.
+macro_rules! source {
+    ($name:literal) => {
+        include!(concat!(env!("OUT_DIR"), "/", $name, ".rs"));
+        #[allow(unused_imports)]
+        use crate::sync::LocalRefCell as _;
+    };
+}
+
+#[allow(clippy::all, unused, unused_parens)]
+mod gate {
+    source!("gate");
+}
+#[allow(clippy::all, unused)]
+mod lanes {
+    source!("lanes");
+}
+#[allow(clippy::all, unused)]
+mod queue {
+    source!("queue");
+}
+#[allow(clippy::all, unused)]
+mod op {
+    source!("op");
+
+    pub use crate::stand_ins::{awaiting, ready};
+    pub mod bridge;
+
+    /// `Op.wait`.
+    pub fn wait(op: &Arc<OpState>) -> PyResult<Py<PyAny>> {
+        Op(op.clone()).wait(Python::attached())
+    }
+}
+
+/// How many preemptions loom tries. Switches of a thread that blocks are not counted.
+const PREEMPTIONS: usize = 3;
+
+/// Runs a model under every interleaving. LOOM_MAX_PREEMPTIONS chooses another bound.
+fn interleaved(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(PREEMPTIONS);
+    builder.max_branches = 20_000;
+    let tried = Arc::new(AtomicUsize::new(0));
+    let counted = tried.clone();
+    builder.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    println!("{} interleavings", tried.load(Ordering::Relaxed));
+}
+
+/// The environment variable that chooses a mutant.
+const CHOSEN: &str = "MODELS_LEFT_OUT";
+
+fn left_out(name: &str) -> bool {
+    static MUTANT: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    MUTANT.get_or_init(|| std::env::var(CHOSEN).ok()).as_deref() == Some(name)
+}
+
+/// Every mutant is found by its model. Each runs in a process of its own: a panic of loom may abort
+/// it, because the futures that are dropped then use loom's locks.
+#[test]
+fn every_mutant_is_found() {
+    let missed: Vec<_> = mutants::MUTANTS.iter().filter_map(missed).collect();
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+/// What is wrong, if the mutant is not found.
+fn missed(mutant: &mutants::Mutant) -> Option<String> {
+    let (model, said) = mutant.found;
+    let test = format!("models::{model}");
+    let program = std::env::current_exe().expect("the tests' own program");
+    let run = std::process::Command::new(program)
+        .args(["--exact", &test, "--nocapture"])
+        .env(CHOSEN, mutant.name)
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .expect("the tests' own program runs");
+    let output = [run.stdout, run.stderr].concat();
+    let output = String::from_utf8_lossy(&output);
+    if !output.contains("running 1 test\n") {
+        return Some(format!("there is no model {test}"));
+    }
+    if run.status.success() {
+        return Some(format!("{test} does not find the mutant: {}", mutant.name));
+    }
+    let found = output.contains(said);
+    (!found).then(|| format!("{test} does not say {said:?} of: {}\n{output}", mutant.name))
+}

@@ -1,0 +1,343 @@
+//! Changes that break the driver's code. A model must find each. `build.rs` makes them in the copies
+//! of the sources. There `LEFT_OUT` becomes a call that returns whether the mutant is chosen.
+
+/// `build.rs` reads the source and the changes, the tests the rest.
+pub struct Mutant {
+    /// The step that the mutant leaves out, or makes in the wrong order.
+    pub name: &'static str,
+    #[cfg_attr(test, allow(dead_code))]
+    pub source: &'static str,
+    #[cfg_attr(test, allow(dead_code))]
+    pub changes: &'static [(&'static str, &'static str)],
+    /// The model that finds it, and a part of the message with which the model fails.
+    #[cfg_attr(not(test), allow(dead_code))]
+    pub found: (&'static str, &'static str),
+}
+
+const DEADLOCK: &str = "deadlock";
+
+pub const MUTANTS: &[Mutant] = &[
+    // queue.rs
+    Mutant {
+        name: "look before parking",
+        source: "queue",
+        changes: &[(
+            "        self.asleep.store(true, Ordering::SeqCst);\n        self.look();",
+            "        self.asleep.store(true, Ordering::SeqCst);
+             if !LEFT_OUT { self.look(); }",
+        )],
+        found: ("queue::a_submission_is_begun", DEADLOCK),
+    },
+    Mutant {
+        name: "asleep before the look",
+        source: "queue",
+        changes: &[(
+            "    pub(crate) fn lie_down(&self) {",
+            "    pub(crate) fn lie_down(&self) {
+                 if LEFT_OUT { self.look(); self.asleep.store(true, Ordering::SeqCst); return; }",
+        )],
+        found: ("queue::a_submission_is_begun", DEADLOCK),
+    },
+    Mutant {
+        name: "one order of asleep and waiting",
+        source: "queue",
+        changes: &[(
+            "    fn look(&self) {",
+            "    fn look(&self) {
+                 if LEFT_OUT {
+                     if self.waiting.load(Ordering::Acquire) { self.bell.notify_one(); }
+                     return;
+                 }",
+        ), (
+            "    pub(crate) fn lie_down(&self) {",
+            "    pub(crate) fn lie_down(&self) {
+                 if LEFT_OUT { self.asleep.store(true, Ordering::Release); self.look(); return; }",
+        )],
+        found: ("queue::a_submission_is_begun", DEADLOCK),
+    },
+    Mutant {
+        name: "waiting is reset under the lock",
+        source: "queue",
+        changes: &[(
+            "            self.waiting.store(false, Ordering::SeqCst);
+            std::mem::swap(&mut *queue, &mut burst);
+            drop(queue);",
+            "            if !LEFT_OUT { self.waiting.store(false, Ordering::SeqCst); }
+            std::mem::swap(&mut *queue, &mut burst);
+            drop(queue);
+            if LEFT_OUT { self.waiting.store(false, Ordering::SeqCst); }",
+        )],
+        found: ("queue::submissions_of_two_threads_are_begun", DEADLOCK),
+    },
+    Mutant {
+        name: "closed is read under the lock",
+        source: "queue",
+        changes: &[(
+            "        let mut queue = shared.queue();\n",
+            "        let early = LEFT_OUT && shared.closed.load(Ordering::Acquire);
+             let mut queue = shared.queue();\n",
+        ), (
+            "        if shared.closed.load(Ordering::Acquire) {",
+            "        if if LEFT_OUT { early } else { shared.closed.load(Ordering::Acquire) } {",
+        )],
+        found: ("queue::a_submission_at_the_close_is_answered_once", "neither begun nor refused"),
+    },
+    Mutant {
+        name: "a refused request is not in flight",
+        source: "queue",
+        changes: &[("        if request {", "        if request && !LEFT_OUT {")],
+        found: ("queue::a_submission_at_the_close_is_answered_once", "in flight"),
+    },
+    Mutant {
+        name: "a timer for held submissions",
+        source: "queue",
+        changes: &[(
+            "                    if !armed {\n",
+            "                    if !armed && !LEFT_OUT {\n",
+        )],
+        found: ("queue::a_held_submission_is_begun_without_release", DEADLOCK),
+    },
+    Mutant {
+        name: "the look is put off while submissions may be held",
+        source: "queue",
+        changes: &[(
+            "armed = shared.may_hold();",
+            "armed = shared.may_hold() && !LEFT_OUT;",
+        )],
+        found: ("queue::the_look_is_put_off_by_a_later_answer", DEADLOCK),
+    },
+    Mutant {
+        name: "release rings",
+        source: "queue",
+        changes: &[(
+            "= HELD.take() {\n            shared.ring();",
+            "= HELD.take() {\n            if !LEFT_OUT { shared.ring(); }",
+        )],
+        found: ("queue::a_release_wakes_the_thread", DEADLOCK),
+    },
+    Mutant {
+        name: "wakes that the end cuts off are made",
+        source: "queue",
+        changes: &[(
+            "            unspread.iter().for_each(|one| one.wake());",
+            "            if !LEFT_OUT { unspread.iter().for_each(|one| one.wake()); }",
+        )],
+        found: ("queue::a_wake_at_the_close_is_made", "wakes"),
+    },
+    // lanes.rs
+    Mutant {
+        name: "the seat is looked at again",
+        source: "lanes",
+        changes: &[(
+            "                seat.job().take().map_or(Poll::Pending, Poll::Ready)",
+            "                if LEFT_OUT { return Poll::Pending; }
+                 seat.job().take().map_or(Poll::Pending, Poll::Ready)",
+        )],
+        found: ("lanes::a_handed_request_is_answered", DEADLOCK),
+    },
+    Mutant {
+        name: "the lane of a seat is woken",
+        source: "lanes",
+        changes: &[("        seat.lane.wake();", "        if !LEFT_OUT { seat.lane.wake(); }")],
+        found: ("lanes::a_handed_request_is_answered", DEADLOCK),
+    },
+    Mutant {
+        name: "a seat is taken by one",
+        source: "lanes",
+        changes: &[(
+            "        let Some(seat) = self.idle().pop() else { return Some(job) };",
+            "        let seat = if LEFT_OUT { self.idle().last().cloned() } else { self.idle().pop() };
+             let Some(seat) = seat else { return Some(job) };",
+        )],
+        found: ("lanes::two_requests_are_handed_at_once", "without an answer"),
+    },
+    Mutant {
+        name: "the ticket is looked at again",
+        source: "lanes",
+        changes: &[(
+            "                if ticket.is_cancelled() { Poll::Ready(None) } else { Poll::Pending }",
+            "                if !LEFT_OUT && ticket.is_cancelled() { Poll::Ready(None) }
+                 else { Poll::Pending }",
+        )],
+        found: ("lanes::a_cancelled_request_frees_its_lane", DEADLOCK),
+    },
+    Mutant {
+        name: "a cancel wakes the lane",
+        source: "lanes",
+        changes: &[("        self.lane.wake();", "        if !LEFT_OUT { self.lane.wake(); }")],
+        found: ("lanes::a_cancelled_request_frees_its_lane", DEADLOCK),
+    },
+    Mutant {
+        name: "an answered request is taken",
+        source: "lanes",
+        changes: &[(
+            "(self.0.take(), answer) {",
+            "(if LEFT_OUT { self.0.clone() } else { self.0.take() }, answer) {",
+        )],
+        found: ("lanes::a_cancel_and_an_answer", "has no receiver"),
+    },
+    // gate.rs
+    Mutant {
+        name: "waiting requests are admitted first",
+        source: "gate",
+        changes: &[(
+            "!state.waiting.is_empty() || !self.has_room(&state)",
+            "!LEFT_OUT && !state.waiting.is_empty() || !self.has_room(&state)",
+        )],
+        found: ("gate::no_request_overtakes", "overtaken"),
+    },
+    Mutant {
+        name: "a request waits under the lock",
+        source: "gate",
+        changes: &[(
+            "                state.waiting.push_back(sender);",
+            "                if LEFT_OUT { drop(state); state = self.state(); }
+                 state.waiting.push_back(sender);",
+        )],
+        found: ("gate::the_bound_holds", DEADLOCK),
+    },
+    Mutant {
+        name: "room is taken under the lock",
+        source: "gate",
+        changes: &[(
+            "-> Option<Permit> {\n        let mut state = self.state();",
+            "-> Option<Permit> {\n        let mut state = self.state();
+             if LEFT_OUT && state.waiting.is_empty() && self.has_room(&state) {
+                 drop(state);
+                 self.state().admitted += 1;
+                 return Some(Permit { gate: Some(Arc::clone(self)), bytes: 0 });
+             }",
+        )],
+        found: ("gate::the_bound_holds_without_waiting", "bound"),
+    },
+    Mutant {
+        name: "a refused permit is given back",
+        source: "gate",
+        changes: &[(
+            "                state.admitted -= 1;\n                permit.gate = None;",
+            "                if !LEFT_OUT { state.admitted -= 1; }
+                 permit.gate = None;",
+        )],
+        found: ("gate::a_waiter_gives_up", "(1, 0)"),
+    },
+    // op/mod.rs
+    Mutant {
+        name: "a waiting thread is notified",
+        source: "op",
+        changes: &[(
+            "            None => self.arrived.notify_all(),",
+            "            None => if !LEFT_OUT { self.arrived.notify_all(); },",
+        )],
+        found: ("op::a_thread_waits", DEADLOCK),
+    },
+    Mutant {
+        name: "a thread waits only while nothing has arrived",
+        source: "op",
+        changes: &[(
+            "                if matches!(inner.phase, Phase::Running) {",
+            "                if LEFT_OUT || matches!(inner.phase, Phase::Running) {",
+        )],
+        found: ("op::a_thread_waits", DEADLOCK),
+    },
+    Mutant {
+        name: "await_by looks for a completion",
+        source: "op",
+        changes: &[(
+            "        let arrived = matches!(inner.phase, Phase::Arrived(_));",
+            "        let arrived = !LEFT_OUT && matches!(inner.phase, Phase::Arrived(_));",
+        )],
+        found: ("op::an_event_loop_waits", DEADLOCK),
+    },
+    Mutant {
+        name: "await_by looks under the lock",
+        source: "op",
+        changes: &[(
+            "        let replaced = inner.awaiting.replace(",
+            "        if LEFT_OUT {
+                 let arrived = matches!(inner.phase, Phase::Arrived(_));
+                 drop(inner);
+                 self.lock().awaiting = Some((queue.downgrade(), awaiting));
+                 if arrived { queue.push(self.clone()); }
+                 return;
+             }
+             let replaced = inner.awaiting.replace(",
+        )],
+        found: ("op::an_event_loop_waits", DEADLOCK),
+    },
+    Mutant {
+        // The end of the operation gives it up too, if the answer has not.
+        name: "an answer gives up the permit",
+        source: "op",
+        changes: &[
+            (
+                "            _ => inner.permit.take(),",
+                "            _ => if LEFT_OUT { None } else { inner.permit.take() },",
+            ),
+            (
+                "        let permit = inner.permit.take();\n        drop(inner);",
+                "        let permit = if LEFT_OUT { None } else { inner.permit.take() };
+                 drop(inner);",
+            ),
+        ],
+        found: ("op::a_thread_waits", "permit"),
+    },
+    Mutant {
+        name: "an abandoned operation gives up its permit",
+        source: "op",
+        changes: &[(
+            "(inner.awaiting.take(), inner.permit.take())",
+            "(inner.awaiting.take(), if LEFT_OUT { None } else { inner.permit.take() })",
+        )],
+        found: ("op::an_operation_is_abandoned", "permit"),
+    },
+    Mutant {
+        name: "an abandoned operation cancels its request",
+        source: "op",
+        changes: &[("        self.ticket.cancel();", "        if !LEFT_OUT { self.ticket.cancel(); }")],
+        found: ("op::an_abandoned_request_ends", DEADLOCK),
+    },
+    // op/bridge.rs
+    Mutant {
+        name: "the descriptor is read before the queue",
+        source: "bridge",
+        changes: &[(
+            "        if let Waker::EventFd(fd) = &self.waker {\n",
+            "        let early = LEFT_OUT.then(|| self.take());
+             if let Waker::EventFd(fd) = &self.waker {\n",
+        ), (
+            "        let mut burst = self.take().into_iter();",
+            "        let mut burst = early.unwrap_or_else(|| self.take()).into_iter();",
+        )],
+        found: ("op::an_event_loop_waits_for_two", DEADLOCK),
+    },
+    Mutant {
+        name: "a notifier that is asked already does not wait",
+        source: "bridge",
+        changes: &[(
+            "        while *current == NotifierState::Idle {",
+            "        let mut waits = LEFT_OUT;
+             while std::mem::take(&mut waits) || *current == NotifierState::Idle {",
+        )],
+        found: ("op::a_notifier_is_asked_twice", DEADLOCK),
+    },
+    Mutant {
+        name: "a queue that goes abandons its operations",
+        source: "bridge",
+        changes: &[(
+            "        self.take().iter().for_each(|op| op.abandon());
+        if let Waker",
+            "        self.take().iter().for_each(|op| if !LEFT_OUT { op.abandon() });
+        if let Waker",
+        )],
+        found: ("op::an_event_loop_goes", "never abandoned"),
+    },
+    Mutant {
+        name: "a completion for a loop that is gone abandons",
+        source: "op",
+        changes: &[(
+            "            Some(None) => self.abandon(),",
+            "            Some(None) => if !LEFT_OUT { self.abandon() },",
+        )],
+        found: ("op::an_event_loop_goes", "never abandoned"),
+    },
+];

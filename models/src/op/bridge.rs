@@ -1,0 +1,75 @@
+//! Completion queues, without how they are connected to event loops of Python.
+
+use crate::io::OwnedFd;
+use crate::op::OpState;
+use crate::op::ready::{Burst, Fast, call_release_soon};
+use crate::stand_ins::python::{PyException, PyResult, Python};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use turbocql_engine::{Runtime, Wake};
+
+source!("bridge");
+
+impl LoopQueue {
+    /// The queue of an event loop that watches an eventfd.
+    pub fn watched() -> Arc<LoopQueue> {
+        let waker = Waker::EventFd(OwnedFd::default());
+        Arc::new(LoopQueue { completed: Mutex::default(), waker, fast: None })
+    }
+
+    pub fn downgrade(self: &Arc<Self>) -> WeakQueue {
+        WeakQueue(Arc::downgrade(self))
+    }
+
+    /// A round of the event loop: it blocks until it is woken, and handles what has completed.
+    pub fn round(&self) {
+        if let Waker::EventFd(fd) = &self.waker {
+            fd.select();
+        }
+        self.handle();
+    }
+
+    /// Handles what has completed.
+    pub fn handle(&self) {
+        self.drain(Python::attached()).unwrap();
+        Runtime::release();
+    }
+}
+
+/// `Weak<LoopQueue>`, of which loom sees when it is upgraded.
+pub struct WeakQueue(Weak<LoopQueue>);
+
+impl WeakQueue {
+    pub fn upgrade(&self) -> Option<Arc<LoopQueue>> {
+        counts_change();
+        self.0.upgrade()
+    }
+}
+
+loom::lazy_static! {
+    static ref COUNTS: AtomicBool = AtomicBool::new(false);
+}
+
+/// Called when the count of references to the queue is about to change, or has changed. loom tries
+/// every order of these calls.
+pub fn counts_change() {
+    COUNTS.swap(true, Ordering::AcqRel);
+}
+
+/// What asks a thread of Python to wake an event loop.
+#[derive(Clone, Default)]
+pub struct Asking(Arc<Notifier>);
+
+impl Asking {
+    pub fn ask(&self) {
+        self.0.ask();
+    }
+
+    pub fn end(&self) {
+        self.0.end();
+    }
+
+    pub fn next(&self) -> bool {
+        self.0.next()
+    }
+}

@@ -1,0 +1,273 @@
+//! Stand-ins for the modules of the driver, and for the parts of pyo3, that the sources use.
+
+pub mod engine {
+    //! The modules of the engine that `lanes.rs` and `queue.rs` name.
+
+    use crate::executor::block_on;
+    use crate::queue::Shared;
+    use crate::sync::{Arc, Mutex, Notify};
+
+    #[derive(Clone, Debug)]
+    pub struct EngineError;
+
+    #[derive(Clone, Debug, Default)]
+    pub struct RowBuffer;
+
+    impl RowBuffer {
+        pub fn byte_len(&self) -> usize {
+            1
+        }
+    }
+
+    pub struct Prepared;
+
+    #[derive(Clone, Default)]
+    pub struct RequestOptions;
+
+    #[derive(Debug)]
+    pub struct Response;
+
+    pub struct Attempts;
+
+    impl Attempts {
+        pub fn idle() -> Arc<Attempts> {
+            Arc::new(Attempts)
+        }
+    }
+
+    pub struct BulkOutcome;
+
+    pub struct Trace;
+
+    #[allow(dead_code)]
+    pub enum PageSource {
+        Prepared(Arc<Prepared>, Arc<RowBuffer>),
+    }
+
+    /// A session whose server answers a request for each [`Session::answer`].
+    #[derive(Default)]
+    pub struct Session {
+        answers: Notify,
+    }
+
+    impl Session {
+        pub fn answer(&self) {
+            self.answers.notify_one();
+        }
+
+        pub async fn execute_noting(
+            &self,
+            _: &crate::lanes::Request<'_>,
+            _: Option<()>,
+            _: &mut Arc<Attempts>,
+        ) -> Result<Response, EngineError> {
+            self.answers.notified().await;
+            Ok(Response)
+        }
+    }
+
+    /// `runtime.rs`: the I/O thread of `Runtime::start`, and `Inner::shutdown`.
+    #[derive(Clone)]
+    pub struct Runtime(Arc<Inner>);
+
+    struct Inner {
+        shared: Arc<Shared>,
+        thread: Mutex<Option<loom::thread::JoinHandle<()>>>,
+    }
+
+    impl Runtime {
+        /// `time_passes`: timers fire when nothing else is to do. Without, they never do.
+        pub fn start(several: bool, time_passes: bool) -> Runtime {
+            let shared = Arc::new(Shared::new(several));
+            let thread = loom::thread::spawn({
+                let shared = Arc::clone(&shared);
+                move || {
+                    let (parks, unparks) = (Arc::clone(&shared), Arc::clone(&shared));
+                    let before = move || {
+                        if !several {
+                            parks.lie_down()
+                        }
+                    };
+                    let after = move || {
+                        if !several {
+                            unparks.get_up()
+                        }
+                    };
+                    block_on(Arc::clone(&shared).live(), time_passes, before, after);
+                    shared.end();
+                }
+            });
+            Runtime(Arc::new(Inner { shared, thread: Mutex::new(Some(thread)) }))
+        }
+
+        pub(crate) fn shared(&self) -> &Arc<Shared> {
+            &self.0.shared
+        }
+
+        pub fn in_flight(&self) -> usize {
+            self.0.shared.in_flight()
+        }
+
+        pub fn shutdown(&self) {
+            self.0.shared.close();
+            self.0.shared.wake();
+            let thread = self.0.thread.lock().unwrap().take();
+            thread.into_iter().for_each(|thread| thread.join().unwrap());
+        }
+    }
+}
+
+pub mod python {
+    //! pyo3, without an interpreter: the GIL is not modelled, so more interleavings are tried than
+    //! there are with it.
+
+    use std::marker::PhantomData;
+
+    use crate::sync::Arc;
+
+    #[derive(Clone, Copy)]
+    pub struct Python<'py>(PhantomData<&'py ()>);
+
+    impl Python<'_> {
+        pub fn attached() -> Python<'static> {
+            Python(PhantomData)
+        }
+
+        pub fn detach<T>(self, run: impl FnOnce() -> T) -> T {
+            run()
+        }
+
+        pub fn check_signals(self) -> PyResult<()> {
+            Ok(())
+        }
+    }
+
+    pub struct PyAny;
+
+    pub struct Py<T>(pub Arc<T>);
+
+    impl<T> Py<T> {
+        pub fn bind(&self, _: Python<'_>) -> &Arc<T> {
+            &self.0
+        }
+    }
+
+    #[derive(Debug)]
+    pub struct PyErr;
+
+    pub type PyResult<T> = Result<T, PyErr>;
+
+    impl PyErr {
+        #[allow(clippy::extra_unused_type_parameters)]
+        pub fn is_instance_of<T>(&self, _: Python<'_>) -> bool {
+            true
+        }
+    }
+
+    /// `ending::Inside`.
+    pub struct Inside;
+
+    impl Inside {
+        pub fn enter(_: Python<'_>) -> Inside {
+            Inside
+        }
+    }
+
+    pub struct PyException;
+
+    pub struct PyRuntimeError;
+
+    impl PyRuntimeError {
+        pub fn new_err(_: &str) -> PyErr {
+            PyErr
+        }
+    }
+}
+
+pub mod awaiting {
+    //! `OpAwait`, as far as `OpState::resolve` uses it.
+
+    use super::python::PyResult;
+    use super::ready::Burst;
+    use crate::op::OpState;
+    use crate::sync::Arc;
+    use crate::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A coroutine that counts the calls of `finish`.
+    #[derive(Default)]
+    pub struct OpAwait(AtomicUsize);
+
+    impl OpAwait {
+        pub fn of(_: Arc<OpState>) -> OpAwait {
+            OpAwait::default()
+        }
+
+        pub fn finish(this: &Arc<OpAwait>, _: &mut Burst<'_, '_>) -> PyResult<bool> {
+            this.0.fetch_add(1, Ordering::AcqRel);
+            Ok(true)
+        }
+
+        pub fn finished(&self) -> usize {
+            self.0.load(Ordering::Acquire)
+        }
+    }
+}
+
+pub mod ready {
+    //! The batch of tasks that are woken in one round of an event loop.
+
+    use std::marker::PhantomData;
+
+    use super::python::{PyResult, Python};
+
+    pub struct Fast;
+
+    pub struct Burst<'a, 'py>(PhantomData<(&'a (), &'py ())>);
+
+    impl Burst<'_, '_> {
+        pub fn new(_: Option<&Fast>) -> Burst<'_, '_> {
+            Burst(PhantomData)
+        }
+
+        pub fn tell(self, _: Python<'_>) -> PyResult<()> {
+            Ok(())
+        }
+    }
+
+    pub fn call_release_soon(_: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+}
+
+pub mod io {
+    //! `rustix::io` of an eventfd that an event loop watches.
+
+    use crate::sync::{Condvar, Mutex};
+
+    #[derive(Default)]
+    pub struct OwnedFd {
+        count: Mutex<u64>,
+        readable: Condvar,
+    }
+
+    impl OwnedFd {
+        /// Blocks until the descriptor is readable, as an event loop does between two rounds.
+        pub fn select(&self) {
+            let mut count = self.count.lock().unwrap();
+            while *count == 0 {
+                count = self.readable.wait(count).unwrap();
+            }
+        }
+    }
+
+    pub fn read(fd: &OwnedFd, _: &mut [u8; 8]) -> Result<(), ()> {
+        *fd.count.lock().unwrap() = 0;
+        Ok(())
+    }
+
+    pub fn write(fd: &OwnedFd, _: &[u8; 8]) -> Result<(), ()> {
+        *fd.count.lock().unwrap() += 1;
+        fd.readable.notify_one();
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! loom's types under the names that they have in `std::sync`.
+
+use std::cell::RefCell;
+
+pub use loom::sync::{Condvar, Mutex, MutexGuard};
+// loom's `Arc` cannot hold a trait object and has no `Weak`. So reference counts are not modelled.
+pub use std::sync::{Arc, OnceLock, PoisonError, Weak};
+
+pub mod atomic {
+    //! Atomics whose `SeqCst` is as strong as Rust's. loom treats `SeqCst` as `AcqRel`, except in a
+    //! fence. So there is a fence before and after each `SeqCst` access. This is a little stronger
+    //! than the access alone: it also orders accesses to other atomics.
+    //!
+    //! A `SeqCst` store is a swap here. After a plain store by one thread, loom lets the swap of a
+    //! second thread read the value of an earlier swap by a third thread. Rust does not allow this,
+    //! because the earlier swap read the value that the store then replaced. All `SeqCst` accesses
+    //! to an atomic are in one order, so the swap adds no order.
+
+    use loom::sync::atomic::fence;
+    pub use std::sync::atomic::Ordering;
+
+    fn fenced<T>(order: Ordering, access: impl FnOnce() -> T) -> T {
+        if order != Ordering::SeqCst {
+            return access();
+        }
+        fence(Ordering::SeqCst);
+        let value = access();
+        fence(Ordering::SeqCst);
+        value
+    }
+
+    macro_rules! atomic {
+        ($name:ident, $value:ty $(, $change:ident)*) => {
+            #[derive(Debug, Default)]
+            pub struct $name(loom::sync::atomic::$name);
+
+            #[allow(dead_code)]
+            impl $name {
+                pub fn new(value: $value) -> $name {
+                    $name(loom::sync::atomic::$name::new(value))
+                }
+
+                pub fn load(&self, order: Ordering) -> $value {
+                    fenced(order, || self.0.load(order))
+                }
+
+                pub fn store(&self, value: $value, order: Ordering) {
+                    if order == Ordering::SeqCst {
+                        self.swap(value, order);
+                    } else {
+                        self.0.store(value, order);
+                    }
+                }
+
+                pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                    fenced(order, || self.0.swap(value, order))
+                }
+
+                $(pub fn $change(&self, value: $value, order: Ordering) -> $value {
+                    fenced(order, || self.0.$change(value, order))
+                })*
+            }
+        };
+    }
+
+    atomic!(AtomicBool, bool);
+    atomic!(AtomicUsize, usize, fetch_add, fetch_sub);
+    atomic!(AtomicU64, u64, fetch_add, fetch_max);
+}
+
+/// The methods of `std::thread::LocalKey` that loom's does not have.
+pub trait LocalRefCell<T> {
+    fn with_borrow<R>(&'static self, read: impl FnOnce(&T) -> R) -> R;
+    fn with_borrow_mut<R>(&'static self, change: impl FnOnce(&mut T) -> R) -> R;
+
+    fn set(&'static self, value: T) {
+        drop(self.with_borrow_mut(|old| std::mem::replace(old, value)));
+    }
+
+    fn take(&'static self) -> T
+    where
+        T: Default,
+    {
+        self.with_borrow_mut(std::mem::take)
+    }
+}
+
+impl<T: 'static> LocalRefCell<T> for loom::thread::LocalKey<RefCell<T>> {
+    fn with_borrow<R>(&'static self, read: impl FnOnce(&T) -> R) -> R {
+        self.with(|cell| read(&cell.borrow()))
+    }
+
+    fn with_borrow_mut<R>(&'static self, change: impl FnOnce(&mut T) -> R) -> R {
+        self.with(|cell| change(&mut cell.borrow_mut()))
+    }
+}

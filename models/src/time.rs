@@ -1,0 +1,76 @@
+//! A clock that stands still except when a model or a timer moves it, and tokio's `sleep`.
+
+use std::future::Future;
+use std::ops::Add;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+pub use std::time::Duration;
+
+use crate::executor::at;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+loom::lazy_static! {
+    static ref CLOCK: AtomicU64 = AtomicU64::new(0);
+}
+
+/// Nanoseconds since the model began. An addition of zero reads the newest value. A plain load could
+/// return an earlier time than another thread has already read.
+fn now() -> u64 {
+    CLOCK.fetch_add(0, Ordering::AcqRel)
+}
+
+/// Moves the clock forward to `then`.
+pub fn pass(then: u64) {
+    CLOCK.fetch_max(then, Ordering::AcqRel);
+}
+
+/// Moves the clock forward by `time`.
+pub fn pass_by(time: Duration) {
+    CLOCK.fetch_add(time.as_nanos() as u64, Ordering::AcqRel);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(u64);
+
+impl Instant {
+    pub fn now() -> Instant {
+        Instant(now())
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(now() - self.0)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+
+    fn add(self, time: Duration) -> Instant {
+        Instant(self.0 + time.as_nanos() as u64)
+    }
+}
+
+/// `tokio::time::sleep`.
+pub fn sleep(time: Duration) -> Sleep {
+    Sleep(Instant::now() + time)
+}
+
+pub struct Sleep(Instant);
+
+impl Sleep {
+    pub fn reset(mut self: Pin<&mut Self>, then: Instant) {
+        self.0 = then;
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if now() >= self.0.0 {
+            return Poll::Ready(());
+        }
+        at(self.0.0, context.waker().clone());
+        Poll::Pending
+    }
+}

@@ -1,0 +1,380 @@
+"""Time limits of whole calls beside a node that hangs, and errors that tell the truth."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, Literal
+
+import pytest
+from tests.support.liar import BATCH, ERROR, EXECUTE, PREPARE, QUERY, Answer, Liar
+from tests.support.nodes import eventually, paused
+
+import turbocql
+from turbocql import Batch, errors
+from turbocql.policies import Balancing, ExecutionProfile
+from turbocql.testing import Cassandra
+
+KEYSPACE = "deadlines"
+SLACK_S = 2.0
+"""A generous bound: what must not happen takes 10 s and more."""
+
+
+@pytest.fixture(scope="module")
+def keyspace(cassandra_three: Cassandra) -> str:
+    with turbocql.connect(cassandra_three.contact_points) as session:
+        session.execute(
+            f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication ="
+            " {'class': 'NetworkTopologyStrategy', 'replication_factor': 3}"
+        )
+        session.execute(f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.t (k int PRIMARY KEY, v text)")
+        session.await_schema_agreement()
+    return KEYSPACE
+
+
+def took(call: Callable[[], object]) -> tuple[float, errors.Error | None]:
+    """The seconds of a call, and its error."""
+    began = time.monotonic()
+    try:
+        call()
+    except errors.Error as error:
+        return time.monotonic() - began, error
+    return time.monotonic() - began, None
+
+
+def test_a_call_keeps_its_time_limit_beside_a_hung_node(
+    cassandra_three: Cassandra, keyspace: str
+) -> None:
+    """A change of the schema waits for all nodes to agree, a `USE` for all connections."""
+    calls: dict[str, Callable[[turbocql.Session], object]] = {
+        "create": lambda s: s.execute(
+            f"CREATE TABLE {keyspace}.u (k int PRIMARY KEY)", timeout_s=3
+        ),
+        "alter": lambda s: s.execute(f"ALTER TABLE {keyspace}.t ADD w int", timeout_s=3),
+        "use": lambda s: s.execute(f"USE {keyspace}", timeout_s=3),
+        "prepared": lambda s: s.execute(f"DROP TABLE IF EXISTS {keyspace}.u", (), timeout_s=3),
+        "schema": lambda s: s.schema(refresh=True, timeout_s=3),
+        "agreement": lambda s: s.await_schema_agreement(timeout_s=3),
+    }
+    with turbocql.connect(cassandra_three.contact_points) as session:
+        with paused(cassandra_three.nodes[2]):
+            for name, call in calls.items():
+                seconds, error = took(lambda call=call: call(session))  # type: ignore[misc]
+                assert seconds < 3 + SLACK_S, (name, seconds)
+                assert error is None or isinstance(error, errors.RequestError), (name, error)
+                if isinstance(error, errors.RequestTimeout) and name in {"create", "alter"}:
+                    assert error.may_have_applied
+        session.await_schema_agreement()
+        session.execute(f"DROP TABLE IF EXISTS {keyspace}.u")
+
+
+def test_the_first_use_of_a_text_has_one_time_limit(cassandra: Cassandra) -> None:
+    """Preparing takes 0.7 s, and the answer to the statement never comes."""
+    lies = threading.Event()
+
+    def change(answer: Answer) -> bytes:
+        if lies.is_set() and answer.request_opcode == PREPARE:
+            time.sleep(0.7)
+        if lies.is_set() and answer.request_opcode == EXECUTE:
+            return b""
+        return answer.frame()
+
+    text = "SELECT schema_version FROM system.local WHERE key = ?"
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point) as session,
+    ):
+        lies.set()
+        # A second limit after the preparation would end at 1.7 s.
+        seconds, error = took(lambda: session.execute(text, ("local",), timeout_s=1))
+        assert seconds < 1.5, seconds
+        assert isinstance(error, errors.RequestTimeout)
+        assert "within 1s" in str(error)
+        assert text in str(error)
+
+
+def test_a_prepare_that_times_out_names_the_nodes(cassandra: Cassandra) -> None:
+    lies = threading.Event()
+
+    def change(answer: Answer) -> bytes:
+        silent = lies.is_set() and answer.request_opcode == PREPARE
+        return b"" if silent else answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point, timeout_s=0.5) as session,
+    ):
+        lies.set()
+        with pytest.raises(errors.RequestTimeout) as raised:
+            session.prepare("SELECT key FROM system.local WHERE key = 'a'")
+        assert f"; asked {liar.contact_point}" in str(raised.value)
+        assert "statement: SELECT key FROM system.local WHERE key = …" in str(raised.value)
+
+
+def test_reading_the_schema_ends_although_pages_do_not(cassandra: Cassandra) -> None:
+    """A server that has always one more page."""
+    number = 0
+
+    def change(answer: Answer) -> bytes:
+        nonlocal number
+        if not answer.answers(QUERY, "system_schema.columns"):
+            return answer.frame()
+        number += 1
+        body = answer.body
+        flags = int.from_bytes(body[4:8], "big") | 2
+        state = number.to_bytes(8, "big")
+        return answer.with_body(
+            body[:4] + flags.to_bytes(4, "big") + body[8:12] + b"\0\0\0\x08" + state + body[12:]
+        ).frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point) as session,
+    ):
+        seconds, error = took(lambda: session.schema(timeout_s=2))
+        assert isinstance(error, errors.RequestError)
+        assert seconds < 2 + SLACK_S
+
+
+def test_the_error_that_says_most_is_raised(cassandra_three: Cassandra, keyspace: str) -> None:
+    """Two of three nodes are down: the third knows how many are missing."""
+    nodes = cassandra_three.nodes
+    with turbocql.connect(cassandra_three.contact_points, consistency="QUORUM") as session:
+        insert = session.prepare(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, ?)")
+        with ExitStack() as down:
+            for node in nodes[1:]:
+                node.kill()
+                down.callback(node.start)
+
+            def unavailable() -> bool:
+                seconds, error = took(lambda: session.execute(insert, (1, "a"), timeout_s=5))
+                assert isinstance(error, errors.RequestError), error
+                assert seconds < 5 + SLACK_S
+                return isinstance(error, errors.Unavailable)
+
+            assert eventually(unavailable, 60)
+            # From here on it is the answer to every request, whatever the retry finds.
+            seen: list[errors.RequestError] = []
+            for key in range(100):
+                with pytest.raises(errors.RequestError) as raised:
+                    session.execute(insert, (key, "a"), timeout_s=5)
+                seen.append(raised.value)
+            assert {type(error) for error in seen} == {errors.Unavailable}
+            error = seen[-1]
+            assert (error.details["required"], error.details["alive"]) == (2, 1)
+            assert not error.may_have_applied
+            assert error.history
+            assert error.history[0].node == error.coordinator
+            assert "not enough replicas alive" in (error.history[0].answer or "")
+            assert error.history[0].ended_s is not None
+            assert "statement: INSERT INTO" in str(error)
+        assert eventually(lambda: took(lambda: session.execute(insert, (1, "a")))[1] is None, 60)
+
+
+def test_all_nodes_down_names_each_with_its_reason(cassandra: Cassandra) -> None:
+    with Liar(cassandra.contact_points[0], Answer.frame) as liar:
+        session = turbocql.connect(liar.contact_point, timeout_s=3)
+        point = liar.contact_point
+    with session:
+
+        def named() -> bool:
+            error = took(lambda: session.execute("SELECT key FROM system.local"))[1]
+            return isinstance(error, errors.NoHostAvailable) and f"{point}: " in str(error)
+
+        assert eventually(named, 20)
+
+
+def test_a_datacenter_that_does_not_exist_is_named(cassandra: Cassandra) -> None:
+    elsewhere = ExecutionProfile(balancing=Balancing(datacenter="elsewhere"))
+    with turbocql.connect(cassandra.contact_points, profiles={"elsewhere": elsewhere}) as session:
+        with pytest.raises(errors.NoHostAvailable) as raised:
+            session.execute("SELECT key FROM system.local", profile="elsewhere")
+        known = {node.datacenter for node in session.nodes}
+    assert 'datacenter is "elsewhere"' in str(raised.value)
+    assert all(str(datacenter) in str(raised.value) for datacenter in known)
+
+
+def test_a_refused_batch_says_what_is_known(cassandra: Cassandra) -> None:
+    """A server that refuses every batch as `Unavailable`."""
+    unavailable = b"\0\0\x10\0" + b"\0\x02no" + b"\0\x04" + b"\0\0\0\x02" + b"\0\0\0\x01"
+
+    def change(answer: Answer) -> bytes:
+        if answer.request_opcode == BATCH:
+            return answer.with_body(unavailable, opcode=ERROR).frame()
+        return answer.frame()
+
+    with turbocql.connect(cassandra.contact_points) as session:
+        session.execute(
+            "CREATE KEYSPACE IF NOT EXISTS refused WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.execute(
+            "CREATE TABLE IF NOT EXISTS refused.t (k int, c int, v int, PRIMARY KEY (k, c))"
+        )
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point, keyspace="refused") as session,
+    ):
+        insert = session.prepare("INSERT INTO t (k, c, v) VALUES (?, ?, ?)")
+        condition = session.prepare("INSERT INTO t (k, c, v) VALUES (?, ?, ?) IF NOT EXISTS")
+
+        def applied(kind: Literal["logged", "unlogged"], *entries: Any) -> bool:
+            batch = Batch(kind)
+            for entry in entries:
+                batch.add(*entry)
+            with pytest.raises(errors.Unavailable) as raised:
+                session.execute(batch)
+            return raised.value.may_have_applied
+
+        first, same, other = (insert, (1, 1, 1)), (insert, (1, 2, 1)), (insert, (2, 1, 1))
+        assert not applied("unlogged", first, same)
+        assert not applied("unlogged", first)
+        assert applied("unlogged", first, other)
+        assert applied("unlogged", ("DELETE FROM t WHERE k IN (1, 2)",))
+        assert not applied("logged", first, other)
+        assert applied("logged", (condition, (1, 1, 1)))
+
+
+def test_passwords_are_not_in_errors(cassandra: Cassandra) -> None:
+    with turbocql.connect(cassandra.contact_points) as session:
+        with pytest.raises(errors.CqlSyntaxError) as raised:
+            session.execute("CREATE ROLE r WITH PASSWORD = 'hunter2' AND AND")
+        assert "hunter2" not in str(raised.value)
+        assert str(raised.value).endswith("statement: CREATE ROLE r WITH PASSWORD")
+        with pytest.raises(errors.CqlSyntaxError) as raised:
+            session.execute("SELECT key FROM system.local WHERE key 'hunter2'")
+        assert "'hunter2'" in str(raised.value)
+    with turbocql.connect(cassandra.contact_points, values_in_errors=False) as session:
+        with pytest.raises(errors.CqlSyntaxError) as raised:
+            session.execute("SELECT key FROM system.local WHERE key 'hunter2'")
+        assert "hunter2" not in str(raised.value)
+
+
+def test_further_calls_wait_in_their_order(cassandra: Cassandra) -> None:
+    """And their wait is part of their time limit."""
+    hold = threading.Event()
+    hold.set()
+    queue: list[int] = []
+
+    def change(answer: Answer) -> bytes:
+        if answer.request_opcode == EXECUTE:
+            hold.wait(20)
+        return answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point, max_in_flight=2) as session,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        select = session.prepare("SELECT key FROM system.local WHERE key = ?")
+        session.execute(select, ("local",))
+        hold.clear()
+
+        def read(number: int) -> None:
+            session.execute(select, ("local",), timeout_s=20)
+            queue.append(number)
+
+        busy = []
+        for number in range(6):
+            busy.append(pool.submit(read, number))
+            assert eventually(lambda number=number: session.in_flight == number + 1)  # type: ignore[misc]
+        seconds, error = took(lambda: session.execute(select, ("local",), timeout_s=0.3))
+        assert isinstance(error, errors.RequestTimeout)
+        assert seconds < 0.3 + SLACK_S
+        assert not error.may_have_applied
+        assert "2 requests of at most 2 (max_in_flight) are in flight" in str(error)
+        hold.set()
+        for one in busy:
+            one.result(20)
+        assert sorted(queue) == list(range(6))
+        assert queue[-1] in (4, 5)
+        assert session.execute(select, ("local",)).one() == ("local",)
+
+
+def test_a_full_session_may_raise(cassandra: Cassandra) -> None:
+    hold = threading.Event()
+    hold.set()
+
+    def change(answer: Answer) -> bytes:
+        if answer.request_opcode == EXECUTE:
+            hold.wait(20)
+        return answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point, max_in_flight_bytes=10, when_full="raise") as session,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        select = session.prepare("SELECT key FROM system.local WHERE key = ?")
+        session.execute(select, ("local",))
+        hold.clear()
+        busy = pool.submit(session.execute, select, ("a key of many bytes",))
+        assert eventually(lambda: session.in_flight == 1)
+        with pytest.raises(errors.SessionFull) as raised:
+            session.execute(select, ("local",))
+        assert not raised.value.may_have_applied
+        # The rows of an `execute_many` wait.
+        many = pool.submit(session.execute_many, select, [("local",)] * 5)
+        hold.set()
+        busy.result(20)
+        assert many.result(20).succeeded == 5
+        assert session.execute(select, ("local",)).one() == ("local",)
+
+
+def test_values_are_not_in_errors_if_not_wanted(cassandra: Cassandra) -> None:
+    text = "SELECT * FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?"
+    with turbocql.connect(cassandra.contact_points, values_in_errors=False) as session:
+        estimates = session.prepare(text)
+        for failing in (
+            lambda: session.execute(text, ("a", 7_777)),
+            lambda: session.execute(estimates, ("a", 7_777)),
+            lambda: estimates.bind(("a", 7_777)),
+            lambda: session.execute_many(estimates, [("a", 7_777)]),
+        ):
+            with pytest.raises(errors.Error) as raised:
+                failing()
+            error = raised.value.__cause__ if isinstance(raised.value, errors.BulkError) else None
+            error = error or raised.value
+            assert isinstance(error, errors.EncodeError)
+            assert 'column "table_name": expected a value of text' in str(error)
+            assert "7777" not in str(raised.value)
+    with (
+        turbocql.connect(cassandra.contact_points) as session,
+        pytest.raises(errors.EncodeError, match="7777"),
+    ):
+        session.execute(text, ("a", 7_777))
+
+
+def test_a_call_that_fails_before_it_is_sent_keeps_no_place(cassandra: Cassandra) -> None:
+    """Although its exception is kept."""
+    text = "SELECT * FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?"
+    kept: list[errors.Error] = []
+    with turbocql.connect(cassandra.contact_points, max_in_flight=1, timeout_s=3) as session:
+        for _ in range(3):
+            session._core.forget_prepared()
+            with pytest.raises(errors.EncodeError) as raised:
+                session.execute(text, ("a", 7))
+            kept.append(raised.value)
+        assert session.execute(text, ("a", "b")).all() == []
+    assert len(kept) == 3
+
+
+def test_a_short_connect_timeout_leaves_the_watch_alive(
+    cassandra_three: Cassandra, keyspace: str
+) -> None:
+    """Its limit for a sign of life is longer than a third of the connect timeout."""
+    with turbocql.connect(
+        cassandra_three.contact_points, connect_timeout_s=1.2, consistency="QUORUM"
+    ) as session:
+        insert = session.prepare(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, 'a')")
+        for key in range(30):
+            session.execute(insert, (key,))
+        with paused(cassandra_three.nodes[2]):
+            time.sleep(9)
+            began = time.monotonic()
+            for key in range(30):
+                session.execute(insert, (key,))
+            assert time.monotonic() - began < 8

@@ -1,0 +1,200 @@
+"""Nodes that fall silent are left out, and tried again when they answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+from tests.support.liar import EXECUTE, Answer, Liar
+from tests.support.nodes import eventually, paused
+
+import turbocql
+from turbocql import errors
+from turbocql.policies import Balancing
+from turbocql.testing import Cassandra
+
+KEYSPACE = "silent_nodes"
+SLOW_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def keyspace(cassandra_three: Cassandra) -> str:
+    with turbocql.connect(cassandra_three.contact_points) as session:
+        session.execute(
+            f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication ="
+            " {'class': 'NetworkTopologyStrategy', 'replication_factor': 3}"
+        )
+        session.execute(f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.t (k int PRIMARY KEY, v text)")
+        session.await_schema_agreement()
+    return KEYSPACE
+
+
+class Load:
+    """Writes at a steady rate while the `with` block runs, each in a thread of its own."""
+
+    def __init__(self, session: turbocql.Session, rate: int = 40) -> None:
+        self.session = session
+        self.insert = session.prepare(f"INSERT INTO {KEYSPACE}.t (k, v) VALUES (?, 'a')")
+        self.rate = rate
+        self.calls: list[tuple[float, float, str | None, errors.Error | None]] = []
+        """When each call began, how long it took, who answered, and its error."""
+        self._ends = threading.Event()
+
+    def _call(self, key: int) -> None:
+        began, node, failed = time.monotonic(), None, None
+        try:
+            node = self.session.execute(self.insert, (key,)).coordinator
+        except errors.Error as error:
+            failed = error
+        self.calls.append((began, time.monotonic() - began, node, failed))
+
+    def _run(self) -> None:
+        with ThreadPoolExecutor(256) as pool:
+            for key in range(100_000):
+                if self._ends.wait(1 / self.rate):
+                    return
+                pool.submit(self._call, key)
+
+    def __enter__(self) -> Load:
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def nodes_since(self, since: float) -> set[str | None]:
+        """The nodes that answered calls begun since then."""
+        return {node for began, _, node, _ in self.calls.copy() if began > since}
+
+
+def test_a_silent_node_is_left_out_and_comes_back(
+    cassandra_three: Cassandra, keyspace: str
+) -> None:
+    hung = cassandra_three.nodes[2]
+    with turbocql.connect(
+        cassandra_three.contact_points, consistency="QUORUM", timeout_s=20
+    ) as session:
+        with Load(session) as load:
+            began = time.monotonic()
+            assert eventually(lambda: len(load.nodes_since(began)) == 3, 30)
+            with paused(hung):
+                # It is noticed within a second on a quiet machine.
+                time.sleep(4)
+                left_out = time.monotonic()
+                time.sleep(4)
+                end = time.monotonic()
+            resumed = time.monotonic()
+            assert eventually(lambda: len(load.nodes_since(resumed)) == 3, 30)
+        beside = [call for call in load.calls if left_out < call[0] < end]
+        assert len(beside) > 50
+        assert not [call for call in beside if call[3] is not None]
+        # Those that are sent to the hung node wait until it goes on.
+        slow = [call for call in beside if call[2] is not None and call[2].startswith(hung.address)]
+        assert len(slow) <= 2
+        # Nothing that was sent to the node was lost: it answered when it went on.
+        assert not [call for call in load.calls if call[3] is not None]
+
+
+def test_a_node_that_falls_silent_while_the_session_is_idle(
+    cassandra_three: Cassandra, keyspace: str
+) -> None:
+    hung = cassandra_three.nodes[1]
+    with turbocql.connect(cassandra_three.contact_points, consistency="QUORUM") as session:
+        insert = session.prepare(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, 'a')")
+        for key in range(30):
+            session.execute(insert, (key,))
+        before = session.metrics().requests
+        with paused(hung):
+            time.sleep(13)
+            # The watch's own requests are not counted.
+            assert session.metrics().requests == before
+            began = time.monotonic()
+            for key in range(60):
+                answer = session.execute(insert, (key,), timeout_s=10)
+                assert not (answer.coordinator or "").startswith(f"{hung.address}:")
+            assert time.monotonic() - began < 8
+
+
+class Slow(Liar):
+    """Sends the answers to EXECUTE with a mark 5 s late, and all others at once."""
+
+    def __init__(self, contact_point: str) -> None:
+        super().__init__(contact_point, self._change)
+        self._late: set[bytes] = set()
+
+    def _change(self, answer: Answer) -> bytes:
+        frame = answer.frame()
+        if answer.request_opcode == EXECUTE and b"a slow statement" in answer.request_body:
+            self._late.add(frame)
+        return frame
+
+    def _send(self, target: socket.socket, data: bytes) -> None:
+        if data in self._late:
+            self._late.discard(data)
+            threading.Timer(SLOW_S, self._send_late, (target, data)).start()
+            return
+        super()._send(target, data)
+
+    def _send_late(self, target: socket.socket, data: bytes) -> None:
+        with suppress(OSError):
+            super()._send(target, data)
+
+
+@pytest.fixture
+def behind_slow(cassandra_three: Cassandra) -> Iterator[dict[str, str]]:
+    """The addresses of proxies before all nodes."""
+    liars = [Slow(point) for point in cassandra_three.contact_points]
+    for liar in liars:
+        liar.__enter__()
+    yield {
+        node.address: liar.contact_point
+        for node, liar in zip(cassandra_three.nodes, liars, strict=True)
+    }
+    for liar in liars:
+        liar.__exit__(None, None, None)
+
+
+def test_a_slow_statement_leaves_out_nobody(
+    cassandra_three: Cassandra, keyspace: str, behind_slow: dict[str, str]
+) -> None:
+    """Alone on its node, and beside fast ones."""
+    with turbocql.connect(
+        list(behind_slow.values()), addresses=behind_slow, consistency="ONE"
+    ) as session:
+        insert = session.prepare(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, ?)")
+        slow = (1, "a slow statement")
+        began = time.monotonic()
+        session.execute(insert, slow)
+        assert time.monotonic() - began >= SLOW_S
+        with Load(session) as load, ThreadPoolExecutor(8) as pool:
+            late = [pool.submit(session.execute, insert, slow) for _ in range(8)]
+            time.sleep(SLOW_S / 2)
+            middle = time.monotonic()
+            assert eventually(lambda: len(load.nodes_since(middle)) == 3, 10)
+            for one in late:
+                one.result(30)
+        assert not [call for call in load.calls if call[3] is not None]
+
+
+def test_it_can_be_turned_off(cassandra_three: Cassandra, keyspace: str) -> None:
+    with turbocql.connect(
+        cassandra_three.contact_points, balancing=Balancing(avoid_silent=False), timeout_s=1
+    ) as session:
+        insert = session.prepare(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, 'a')")
+        for key in range(30):
+            session.execute(insert, (key,))
+        with paused(cassandra_three.nodes[2]):
+            failed = 0
+            for key in range(24):
+                with suppress(errors.RequestTimeout):
+                    session.execute(insert, (key,))
+                    continue
+                failed += 1
+        assert failed >= 4

@@ -1,0 +1,59 @@
+"""Many threads on one session."""
+
+from __future__ import annotations
+
+import threading
+from random import Random
+
+import turbocql
+from turbocql import errors
+from turbocql.testing import Cassandra
+
+THREADS, CALLS = 200, 60
+
+
+def test_two_hundred_threads_on_one_session(cassandra: Cassandra) -> None:
+    """Each reads what it has written; some calls are given up, and none gets another's answer."""
+    with turbocql.connect(cassandra.contact_points) as session:
+        session.execute(
+            "CREATE KEYSPACE IF NOT EXISTS stress WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.execute("CREATE TABLE IF NOT EXISTS stress.t (k int PRIMARY KEY, v text)")
+    faults: list[object] = []
+    given_up = 0
+    lock = threading.Lock()
+    # The bound is below the number of threads, so some calls wait.
+    with turbocql.connect(cassandra.contact_points, max_in_flight=150) as session:
+        insert = session.prepare("INSERT INTO stress.t (k, v) VALUES (?, ?)")
+        select = session.prepare("SELECT v FROM stress.t WHERE k = ?")
+
+        def work(thread: int) -> None:
+            nonlocal given_up
+            random = Random(thread)
+            try:
+                for call in range(CALLS):
+                    text = f"{thread}:{call}"
+                    session.execute(insert, (thread, text))
+                    if random.random() < 0.1:
+                        try:
+                            session.execute(select, (thread,), timeout_s=1e-4)
+                        except errors.RequestTimeout:
+                            with lock:
+                                given_up += 1
+                    row = session.execute(select, (thread,)).one()
+                    if row is None or row.v != text:
+                        faults.append((thread, call, row))
+            except BaseException as error:
+                faults.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        assert not any(thread.is_alive() for thread in threads), "a call did not return"
+        assert faults == []
+        assert given_up > THREADS
+        assert session.in_flight == 0
+        assert session.metrics().requests >= 2 * THREADS * CALLS
