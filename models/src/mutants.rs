@@ -190,9 +190,9 @@ pub const MUTANTS: &[Mutant] = &[
         name: "a request waits under the lock",
         source: "gate",
         changes: &[(
-            "                state.waiting.push_back(sender);",
-            "                if LEFT_OUT { drop(state); state = self.state(); }
-                 state.waiting.push_back(sender);",
+            "        state.waiting.push_back(sender);",
+            "        if LEFT_OUT { drop(state); state = self.state(); }
+         state.waiting.push_back(sender);",
         )],
         found: ("gate::the_bound_holds", DEADLOCK),
     },

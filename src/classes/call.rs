@@ -80,7 +80,7 @@ impl Call for Execute {
                 self.send(py, how, &op)?
             }
             None if session.raises_when_full => {
-                return Err(raise_engine(py, &session.engine.session_full()));
+                return Err(raise_engine(py, &session.engine.session_full(&self.text(py)?)));
             }
             None => self.wait(py, how, &op)?,
         };
@@ -124,8 +124,10 @@ impl Execute {
         let session = &self.session.get().0;
         let (engine, options, began) =
             (session.engine.clone(), self.options_to_wait(py, &how)?, Instant::now());
+        let text = self.text(py)?;
+        let place = engine.gate().line_up();
         op.run(&session.runtime, async move {
-            engine.admitted(given(&options), began).await.map(Arrival::Admitted)
+            engine.admitted(place, &text, given(&options), began).await.map(Arrival::Admitted)
         });
         let execute = Execute {
             session: self.session.clone_ref(py),
@@ -135,6 +137,22 @@ impl Execute {
         };
         let how = How { began: Some(began), ..how };
         Ok(Next::Again(Box::new(AdmitStep { execute, how })))
+    }
+
+    /// The text of the statement, for errors. That of a batch is empty.
+    fn text(&self, py: Python<'_>) -> PyResult<String> {
+        let statement = self.statement.bind(py);
+        Ok(if let Ok(prepared) = statement.cast::<Prepared>() {
+            prepared.get().engine.text().to_owned()
+        } else if let Ok(bound) = statement.cast::<Bound_>() {
+            bound.get().prepared.get().engine.text().to_owned()
+        } else if let Ok(query) = statement.cast::<Query>() {
+            query.get().text.clone()
+        } else if statement.is_instance(python::batch(py)?)? {
+            String::new()
+        } else {
+            text_of(statement)?
+        })
     }
 
     /// The options of the call with those of its statement, which may have a time limit.
@@ -214,7 +232,7 @@ impl Execute {
         };
         let engine = session.engine.clone();
         op.run(&session.runtime, async move {
-            Box::pin(engine.query(&text, given(&options), None)).await.map(Arrival::Response)
+            Box::pin(engine.query(&text, given(&options), None, began)).await.map(Arrival::Response)
         });
         Ok(Next::Again(Box::new(step)))
     }

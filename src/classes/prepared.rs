@@ -6,7 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use turbocql_codec::{Column, RowBuffer, token};
-use turbocql_engine::{EngineError, ErrorKind};
+use turbocql_engine::{EngineError, ErrorKind, shown};
 
 use crate::error::raise_engine;
 use crate::options::{self, Options, Place, under};
@@ -53,7 +53,8 @@ impl Prepared {
     /// The exception for values that cannot be encoded.
     pub fn unfit(&self, py: Python<'_>, failure: Box<Failure>) -> PyErr {
         let failure = if self.hides { failure.without_values() } else { failure };
-        error::raise(py, *failure, Direction::Encode)
+        let about = format!("; statement: {}", shown(self.engine.text()));
+        error::raise_about(py, *failure, Direction::Encode, &about)
     }
 }
 

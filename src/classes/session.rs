@@ -164,7 +164,9 @@ impl SessionState {
 
     /// The prepared statement of this text, if it is cached.
     pub fn cached(&self, py: Python<'_>, text: &str) -> Option<Py<Prepared>> {
-        self.cache().get(text).map(|prepared| prepared.clone_ref(py))
+        let mut cache = self.cache();
+        let prepared = cache.get(text).filter(|prepared| !prepared.get().engine.is_stale())?;
+        Some(prepared.clone_ref(py))
     }
 
     /// How often the cache was emptied, for [`SessionState::remember`].

@@ -286,12 +286,54 @@ def test_further_calls_wait_in_their_order(cassandra: Cassandra) -> None:
         assert seconds < 0.3 + SLACK_S
         assert not error.may_have_applied
         assert "2 requests of at most 2 (max_in_flight) are in flight" in str(error)
+        assert "; statement: SELECT key FROM system.local" in str(error)
         hold.set()
         for one in busy:
             one.result(20)
         assert sorted(queue) == list(range(6))
         assert queue[-1] in (4, 5)
         assert session.execute(select, ("local",)).one() == ("local",)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_call_that_has_waited_has_the_rest_of_its_limit(cassandra: Cassandra, many: bool) -> None:
+    """It waits 3.5 of 4 s, and then no answer comes."""
+    hold, silent = threading.Event(), threading.Event()
+    hold.set()
+
+    def change(answer: Answer) -> bytes:
+        if answer.request_opcode in (QUERY, EXECUTE) and silent.is_set():
+            return b""
+        if answer.request_opcode == EXECUTE:
+            hold.wait(20)
+        return answer.frame()
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point, max_in_flight=1) as session,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        select = session.prepare("SELECT key FROM system.local WHERE key = ?")
+        session.execute(select, ("local",))
+        hold.clear()
+        busy = pool.submit(session.execute, select, ("local",))
+        assert eventually(lambda: session.in_flight == 1)
+
+        def call() -> object:
+            if many:
+                return session.execute_many(select, [("local",)], timeout_s=4)
+            return session.execute("SELECT key FROM system.local", timeout_s=4)
+
+        waiting = pool.submit(took, call)
+        assert eventually(lambda: session.in_flight == 2)
+        time.sleep(3.5)
+        silent.set()
+        hold.set()
+        busy.result(20)
+        seconds, error = waiting.result(20)
+        assert 3.5 < seconds < 4 + SLACK_S
+        assert error is not None
+        assert "no response within 4s" in str(error)
 
 
 def test_a_full_session_may_raise(cassandra: Cassandra) -> None:
@@ -316,6 +358,7 @@ def test_a_full_session_may_raise(cassandra: Cassandra) -> None:
         with pytest.raises(errors.SessionFull) as raised:
             session.execute(select, ("local",))
         assert not raised.value.may_have_applied
+        assert "; statement: SELECT key FROM system.local" in str(raised.value)
         # The rows of an `execute_many` wait.
         many = pool.submit(session.execute_many, select, [("local",)] * 5)
         hold.set()

@@ -15,7 +15,7 @@ from tests.support.nodes import eventually, paused
 
 import turbocql
 import turbocql.aio
-from turbocql import errors
+from turbocql import Batch, errors
 from turbocql.testing import Cassandra
 
 MB = 1_000_000
@@ -150,6 +150,49 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
         time.sleep(ended + 7.5 - time.monotonic())
         down.clear()
         assert eventually(works, 3)
+
+
+def test_a_table_made_again_with_other_types_takes_no_old_bytes(
+    cassandra: Cassandra, table: str
+) -> None:
+    """Another session makes the table again, so this one does not forget its statements."""
+    insert = "INSERT INTO engine_edits.again (k, v, u) VALUES (?, ?, ?)"
+    with (
+        turbocql.connect(cassandra.contact_points) as session,
+        turbocql.connect(cassandra.contact_points) as other,
+    ):
+
+        def make_again(kind: str) -> None:
+            other.execute("DROP TABLE IF EXISTS engine_edits.again")
+            other.execute(f"CREATE TABLE engine_edits.again (k int PRIMARY KEY, v {kind}, u udt)")
+
+        other.execute("CREATE TYPE engine_edits.udt (a int)")
+        make_again("int")
+        kept = session.prepare(insert)
+        session.execute(kept, (1, 1_633_771_873, {"a": 1}))
+        other.execute("ALTER TYPE engine_edits.udt ADD b int")
+        # A field more is no other type.
+        session.execute(kept, (2, 1_633_771_873, {"a": 1}))
+        make_again("text")
+        # Its bytes are also those of the text "aaaa".
+        row = (3, 1_633_771_873, None)
+        for _ in range(2):
+            with pytest.raises(errors.ServerError, match="other types") as raised:
+                session.execute(kept, row)
+            assert not raised.value.may_have_applied
+        # The text is prepared anew, after which the server knows the statement.
+        with pytest.raises(errors.EncodeError, match="expected text"):
+            session.execute(insert, row)
+        with pytest.raises(errors.ServerError, match="other types"):
+            session.execute(kept, row)
+        with pytest.raises(errors.BulkError, match="other types"):
+            session.execute_many(kept, [row])
+        batch = Batch()
+        batch.add(kept, row)
+        with pytest.raises(errors.ServerError, match="other types"):
+            session.execute(batch)
+        session.execute(insert, (4, "text", None))
+        assert session.execute("SELECT k, v FROM engine_edits.again").all() == [(4, "text")]
 
 
 def test_the_diagnosis_names_the_edits() -> None:

@@ -1,5 +1,7 @@
 //! Converts the ScyllaDB driver's answer to a request, or its error.
 
+use std::borrow::Cow;
+
 use scylla::errors::ExecutionError;
 use scylla::response::PagingStateResponse;
 
@@ -10,17 +12,49 @@ use crate::error::{EngineError, ErrorKind, executing};
 use crate::limit::Rest;
 use crate::seam;
 use crate::session::{Response, Session};
-use crate::statement::{PagingState, RequestOptions};
+use crate::statement::{BatchEntry, PagingState, RequestOptions};
 
 pub(crate) type Answer = (scylla::response::query_result::QueryResult, PagingStateResponse);
 
 /// What is said in the error of a request.
 pub(crate) struct Said<'a> {
     pub(crate) doing: &'a str,
-    /// The text of the statement, or of the first of a batch.
-    pub(crate) text: &'a str,
+    pub(crate) text: Text<'a>,
     pub(crate) rest: Option<Rest>,
     pub(crate) options: &'a RequestOptions,
+}
+
+/// The text of a request.
+#[derive(Clone, Copy)]
+pub(crate) enum Text<'a> {
+    One(&'a str),
+    Batch(&'a [BatchEntry]),
+}
+
+impl<'a> Text<'a> {
+    /// The text, or the first of a batch, for messages.
+    pub(crate) fn first(self) -> &'a str {
+        match self {
+            Text::One(text) => text,
+            Text::Batch(statements) => statements.first().map_or("", BatchEntry::text),
+        }
+    }
+
+    /// The text, with all statements of a batch.
+    fn all(self) -> Cow<'a, str> {
+        match self {
+            Text::One(text) => Cow::Borrowed(text),
+            Text::Batch(statements) => {
+                let texts: Vec<_> = statements.iter().map(BatchEntry::text).collect();
+                Cow::Owned(texts.join("; "))
+            }
+        }
+    }
+
+    /// Adds the text to an error. Literals of all statements are removed.
+    pub(crate) fn of(self, error: EngineError, hides: bool) -> EngineError {
+        error.without(&self.all(), hides).naming(self.first())
+    }
 }
 
 impl Session {
@@ -56,7 +90,7 @@ impl Session {
             history: attempts.history(),
             ..error
         };
-        told.about(said.text, self.hides())
+        said.text.of(told, self.hides())
     }
 
     pub(crate) fn failed(
@@ -84,7 +118,7 @@ impl Session {
             }
             _ => {}
         }
-        told.about(text, self.hides())
+        text.of(told, self.hides())
     }
 
     /// The nodes without a connection, with what was found when they were last greeted. For a node

@@ -214,7 +214,7 @@ mod tests {
         let attempts = Attempts::new(Effect::Writes);
         assert!(!attempts.may_have_applied());
         fail(&attempts, DbError::ServerError);
-        fail(&attempts, DbError::Overloaded);
+        fail(&attempts, DbError::IsBootstrapping);
         assert!(attempts.may_have_applied());
         assert_eq!(attempts.count(), 2);
     }

@@ -6,7 +6,7 @@ use scylla::response::PagingStateResponse;
 use scylla::statement::batch::{Batch, BatchStatement};
 use turbocql_codec::RowBuffer;
 
-use crate::answer::Said;
+use crate::answer::{Said, Text};
 use crate::attempts::Attempts;
 use crate::effect::Effect;
 use crate::error::{EngineError, ErrorKind};
@@ -27,22 +27,23 @@ impl Session {
         began: Option<Instant>,
     ) -> Result<Response, EngineError> {
         check_batch(&statements, &values)?;
+        for statement in &statements {
+            if let BatchEntry::Prepared(prepared) = statement {
+                prepared.check()?;
+            }
+        }
         let effect = batch_effect(kind, &statements, &values);
         let doing = format!(
             "executing a batch of {} statements with {} bytes of values",
             statements.len(),
             values.byte_len()
         );
-        let text = statements.first().map_or_else(String::new, |first| match first {
-            BatchEntry::Prepared(prepared) => prepared.text().to_owned(),
-            BatchEntry::Text(text) => text.clone(),
-        });
         let rest = began.map(|began| self.rest(&doing, options, began)).transpose()?.flatten();
-        let statements = statements.into_iter().map(|statement| match statement {
+        let of_theirs = statements.iter().map(|statement| match statement {
             BatchEntry::Prepared(prepared) => BatchStatement::from(prepared.handle()),
             BatchEntry::Text(text) => BatchStatement::from(text.as_str()),
         });
-        let mut batch = Batch::new_with_statements(kind.into_engine(), statements.collect());
+        let mut batch = Batch::new_with_statements(kind.into_engine(), of_theirs.collect());
         let attempts = Attempts::new(effect);
         batch.set_retry_policy(Some(self.profiles().default.retry.careful(effect)));
         options.apply(&mut batch, &attempts, self.profiles())?;
@@ -51,7 +52,12 @@ impl Session {
         }
         let answer = self.engine().batch(&batch, ArenaRows(values)).await;
         let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
-        let said = Said { doing: &doing, text: &text, rest, options };
+        for statement in &statements {
+            if let BatchEntry::Prepared(prepared) = statement {
+                prepared.note(&answer);
+            }
+        }
+        let said = Said { doing: &doing, text: Text::Batch(&statements), rest, options };
         self.answered(&said, answer, &attempts, self.recent())
     }
 }

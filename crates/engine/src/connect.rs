@@ -46,11 +46,12 @@ pub(crate) async fn connect(
     let deadline = began + config.connect_timeout;
     let tls = config.tls.as_ref().map(|tls| tls.client(&config.contact_points)).transpose()?;
     let tls = tls.map(Arc::new);
-    let Knocked { open, silent } = knock(&config.contact_points, tls.as_ref(), deadline).await;
+    let Knocked { open, silent, took } =
+        knock(&config.contact_points, tls.as_ref(), deadline).await;
     if open.is_empty() {
         return Err(unreachable(&silent, began.elapsed()));
     }
-    let doors = Arc::new(Doors::new(config, tls.clone()));
+    let doors = Arc::new(Doors::new(config, tls.clone(), took));
     let builder = builder(config, tls.as_ref(), profile)
         .known_nodes(&open)
         .address_translator(Arc::clone(&doors) as Arc<dyn AddressTranslator>);
@@ -74,6 +75,8 @@ struct Knocked {
     open: Vec<String>,
     /// The contact points that did not answer, with the reasons.
     silent: Vec<(String, String)>,
+    /// How long the slowest of the others took.
+    took: Duration,
 }
 
 /// Finds the contact points that answer. All are asked at the same time.
@@ -85,7 +88,8 @@ async fn knock(
     tls: Option<&Arc<ClientConfig>>,
     deadline: Instant,
 ) -> Knocked {
-    let mut knocked = Knocked { open: Vec::new(), silent: Vec::new() };
+    let mut knocked = Knocked { open: Vec::new(), silent: Vec::new(), took: Duration::ZERO };
+    let began = Instant::now();
     let mut answers: FuturesUnordered<_> =
         contact_points.iter().map(|at| async move { (at, reach(at, tls).await) }).collect();
     let mut until = deadline;
@@ -96,6 +100,7 @@ async fn knock(
             Ok(()) => {
                 until = until.min(Instant::now() + LATECOMERS);
                 knocked.open.push(at.clone());
+                knocked.took = began.elapsed();
             }
             Err(why) => knocked.silent.push((at.clone(), why)),
         }
@@ -270,6 +275,8 @@ pub(crate) struct Doors {
     tls: Option<Arc<ClientConfig>>,
     /// The time limit of an answer.
     limit: Duration,
+    /// How long the slowest contact point took to answer.
+    took: Duration,
     known: Mutex<HashMap<SocketAddr, Known>>,
 }
 
@@ -293,9 +300,9 @@ const FRESH: Duration = Duration::from_secs(2);
 const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
 impl Doors {
-    fn new(config: &Config, tls: Option<Arc<ClientConfig>>) -> Doors {
+    fn new(config: &Config, tls: Option<Arc<ClientConfig>>, took: Duration) -> Doors {
         let limit = SILENCE.min(config.connect_timeout / 3);
-        Doors { rules: config.addresses.clone(), tls, limit, known: Mutex::default() }
+        Doors { rules: config.addresses.clone(), tls, limit, took, known: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<SocketAddr, Known>> {
@@ -331,15 +338,20 @@ impl Doors {
 
     /// How long to wait for a node's answer to [`Doors::greet`]. A node far away has more time.
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
-        match self.known().get(&at) {
-            Some(Known::Answers(_, took)) => (*took * 4).min(self.limit).max(LEAST_PATIENCE),
-            _ => LEAST_PATIENCE,
-        }
+        let took = match self.known().get(&at) {
+            Some(Known::Answers(_, took)) => *took,
+            // The contact point with which the session began was not greeted by its doors.
+            _ => self.took,
+        };
+        (took * 4).min(self.limit).max(LEAST_PATIENCE)
     }
 
     /// Asks the node at an address for a sign of life, on a new connection.
     pub(crate) async fn greet(&self, at: SocketAddr) -> std::io::Result<()> {
-        greet(at, self.tls.as_ref(), false).await
+        let began = Instant::now();
+        greet(at, self.tls.as_ref(), false).await?;
+        self.known().insert(at, Known::Answers(Instant::now(), began.elapsed()));
+        Ok(())
     }
 
     /// The address at which a node is reached that announces the address `told`.
@@ -358,16 +370,15 @@ impl Doors {
         {
             return Ok(());
         }
-        let began = Instant::now();
-        let greeted = timeout(self.limit, self.greet(at)).await;
-        let known = match &greeted {
-            Ok(Ok(())) => Known::Answers(Instant::now(), began.elapsed()),
+        let failed = match timeout(self.limit, self.greet(at)).await {
+            Ok(Ok(())) => return Ok(()),
             // The ScyllaDB driver finds any other failure by itself.
             Ok(Err(error)) => Known::Fails(error.to_string()),
             Err(_) => Known::Silent,
         };
-        self.known().insert(at, known);
-        if greeted.is_ok() {
+        let is_silent = matches!(failed, Known::Silent);
+        self.known().insert(at, failed);
+        if !is_silent {
             return Ok(());
         }
         let reason = format!("{at}: no answer within {:?}", self.limit);

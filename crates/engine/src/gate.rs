@@ -29,6 +29,12 @@ pub struct Permit {
     bytes: usize,
 }
 
+/// A request's place in the queue.
+pub enum Place {
+    First(Permit),
+    Queued(Arc<Gate>, oneshot::Receiver<Permit>),
+}
+
 impl Gate {
     pub fn new(most: usize, most_bytes: usize) -> Arc<Gate> {
         Arc::new(Gate { most, most_bytes, state: Mutex::default() })
@@ -53,26 +59,23 @@ impl Gate {
         Some(Permit { gate: Some(Arc::clone(self)), bytes: 0 })
     }
 
+    /// Joins the queue at once. If the place is dropped, the request gives it up.
+    pub fn line_up(self: &Arc<Self>) -> Place {
+        let mut state = self.state();
+        if state.waiting.is_empty() && self.has_room(&state) {
+            state.admitted += 1;
+            drop(state);
+            return Place::First(Permit { gate: Some(Arc::clone(self)), bytes: 0 });
+        }
+        let (sender, receiver) = oneshot::channel();
+        state.waiting.push_back(sender);
+        Place::Queued(Arc::clone(self), receiver)
+    }
+
     /// Waits until the request is admitted. If the future is dropped, the request gives up its
     /// place in the queue.
     pub async fn enter(self: &Arc<Self>) -> Permit {
-        loop {
-            let receiver = {
-                let mut state = self.state();
-                if state.waiting.is_empty() && self.has_room(&state) {
-                    state.admitted += 1;
-                    drop(state);
-                    return Permit { gate: Some(Arc::clone(self)), bytes: 0 };
-                }
-                let (sender, receiver) = oneshot::channel();
-                state.waiting.push_back(sender);
-                receiver
-            };
-            // The sender is dropped only with the gate, which this call refers to.
-            if let Ok(permit) = receiver.await {
-                return permit;
-            }
-        }
+        self.line_up().admitted().await
     }
 
     /// The limits: requests, and bytes.
@@ -107,6 +110,22 @@ impl Gate {
             if let Some(mut permit) = refused {
                 state.admitted -= 1;
                 permit.gate = None;
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Waits until the request is admitted.
+    pub async fn admitted(mut self) -> Permit {
+        loop {
+            match self {
+                Place::First(permit) => return permit,
+                // The sender is dropped only with the gate, to which the place refers.
+                Place::Queued(gate, receiver) => match receiver.await {
+                    Ok(permit) => return permit,
+                    Err(_) => self = gate.line_up(),
+                },
             }
         }
     }

@@ -3,8 +3,10 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use crate::answer::Said;
 use crate::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind, deadline};
+use crate::statement::RequestOptions;
 
 /// The part of a call's time limit that is left after an earlier part of the call, such as the
 /// preparation of its statement.
@@ -27,44 +29,51 @@ impl Rest {
     }
 }
 
+/// The bound of the steps after the server's answer to a change of the schema: the rest of the
+/// limit that the caller gave. Without one, the ScyllaDB driver's own limit of an agreement applies.
+pub(crate) fn of_steps(options: &RequestOptions, rest: Option<Rest>) -> Option<Duration> {
+    let given = options.timeout.flatten()?;
+    Some(rest.map_or(given, |rest| rest.left))
+}
+
 /// Runs a request that has further steps after the server's answer: after a change of the schema,
 /// the nodes are to agree on it; after a `USE`, all connections are to use the keyspace. The
 /// ScyllaDB driver applies the time limit of a request only up to the answer.
 pub(crate) async fn to_the_end<T>(
-    doing: &str,
+    said: &Said<'_>,
     limit: Option<Duration>,
+    hides: bool,
     attempts: &Attempts,
     work: impl Future<Output = Result<T, EngineError>>,
 ) -> Result<T, EngineError> {
     let Some(limit) = limit else { return work.await };
-    match tokio::time::timeout(limit, work).await {
-        Ok(done) => done,
-        Err(_) if attempts.succeeded() => {
-            let message = format!(
-                "{doing}: done, but not all nodes have followed within {limit:?}, the client's own \
-                 deadline (timeout_s)"
-            );
-            Err(EngineError {
-                attempts: Some(attempts.count()),
-                coordinator: attempts.node().map(|node| node.to_string()),
-                may_have_applied: attempts.may_have_applied(),
-                history: attempts.history(),
-                ..EngineError::new(ErrorKind::Timeout, message)
-            })
-        }
-        Err(_) => Err(EngineError {
-            attempts: Some(attempts.count()),
-            coordinator: attempts.node().map(|node| node.to_string()),
-            may_have_applied: attempts.may_have_applied(),
-            history: attempts.history(),
-            ..deadline(doing, limit, Some(attempts))
-        }),
+    if let Ok(done) = tokio::time::timeout(limit, work).await {
+        return done;
     }
+    let (doing, whole) = (said.doing, said.rest.map_or(limit, |rest| rest.whole));
+    let error = if attempts.succeeded() {
+        let message = format!(
+            "{doing}: done, but not all nodes have followed within {whole:?}, the client's own \
+             deadline (timeout_s)"
+        );
+        EngineError::new(ErrorKind::Timeout, message)
+    } else {
+        deadline(doing, whole, Some(attempts))
+    };
+    let error = EngineError {
+        attempts: Some(attempts.count()),
+        coordinator: attempts.node().map(|node| node.to_string()),
+        may_have_applied: attempts.may_have_applied(),
+        history: attempts.history(),
+        ..error
+    };
+    Err(said.text.of(error, hides))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answer::Text;
     use crate::effect::Effect;
     use scylla::observability::history::{HistoryListener, RequestId};
 
@@ -74,7 +83,10 @@ mod tests {
             Ok(())
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(to_the_end("executing", Some(limit), attempts, work))
+        let options = RequestOptions::default();
+        let said =
+            Said { doing: "executing", text: Text::One("USE ks"), rest: None, options: &options };
+        runtime.block_on(to_the_end(&said, Some(limit), false, attempts, work))
     }
 
     #[test]
@@ -86,6 +98,7 @@ mod tests {
         let id = attempts.log_attempt_start(RequestId(0), None, node);
         let error = run(&attempts, short, long).unwrap_err();
         assert!(error.message.contains("no response within 20ms"), "{error}");
+        assert!(error.message.ends_with("; statement: USE ks"), "{error}");
         attempts.log_attempt_success(id);
         let error = run(&attempts, short, long).unwrap_err();
         assert!(error.message.contains("done, but not all nodes have followed"), "{error}");

@@ -80,7 +80,7 @@ impl Pager {
                     }
                     PageSource::Text(text, keyspace) => {
                         same_keyspace(keyspace.as_deref(), &session)?;
-                        session.query(text, &options, Some(at)).await
+                        session.query(text, &options, Some(at), None).await
                     }
                 }
             })

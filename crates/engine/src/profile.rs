@@ -284,6 +284,12 @@ impl Profiles {
         Profiles { default, named: named.collect() }
     }
 
+    /// Whether any of the profiles avoids silent nodes.
+    pub(crate) fn watches(&self) -> bool {
+        let named = self.named.values().map(|named| &named.profile);
+        named.chain([&self.default]).any(|profile| profile.balancing.avoid_silent)
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&Named> {
         self.named.get(name)
     }

@@ -77,6 +77,7 @@ impl Prepared {
         profiles: &Profiles,
         attempts: &mut Arc<Attempts>,
     ) -> Result<BoundStatement, EngineError> {
+        self.check()?;
         let bound = self.inner.clone().bind(&EncodedRow(row));
         let mut bound = bound.map_err(|error| encoding("executing", &error))?;
         Attempts::again(attempts, self.effect);

@@ -9,16 +9,16 @@ use scylla::response::PagingStateResponse;
 use scylla::statement::unprepared::Statement;
 use turbocql_codec::{Page, RowBuffer};
 
-use crate::answer::{Said, few};
+use crate::answer::{Said, Text, few};
 use crate::attempts::Attempts;
 use crate::config::Config;
 use crate::connect::{self, Doors};
 use crate::descriptions::RecentColumns;
 use crate::effect::{Effect, is_one_of};
 use crate::error::{EngineError, ErrorKind, deadline, preparing};
-use crate::gate::{Gate, Permit};
+use crate::gate::{Gate, Permit, Place};
 use crate::lanes::Request;
-use crate::limit::{Rest, to_the_end};
+use crate::limit::{Rest, of_steps, to_the_end};
 use crate::prepare::Merge;
 use crate::profile::Profiles;
 use crate::statement::{PagingState, Prepared, RequestOptions, has_steps};
@@ -78,7 +78,9 @@ impl Session {
             preparing: Merge::new(),
             recent: RecentColumns::new(16),
         }));
-        tokio::spawn(watch.keep(Arc::downgrade(&session.0), doors));
+        if session.0.profiles.watches() {
+            tokio::spawn(watch.keep(Arc::downgrade(&session.0), doors));
+        }
         if let Some(keyspace) = &config.keyspace {
             session.use_keyspace(keyspace, true).await?;
         }
@@ -156,7 +158,7 @@ impl Session {
         if let Some(rest) = rest {
             bound.set_request_timeout(Some(rest.left));
         }
-        let said = Said { doing: "executing", text: prepared.text(), rest, options };
+        let said = Said { doing: "executing", text: Text::One(prepared.text()), rest, options };
         let engine = &self.0.engine;
         // A statement without a result needs no page size: one field less to send and to read.
         let paged = paging.is_some() || prepared.has_result();
@@ -169,8 +171,8 @@ impl Session {
                 let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
                 self.answered(&said, answer, &attempts, &prepared.recent)
             };
-            let limit = rest.map(|rest| rest.left).or(options.timeout.flatten());
-            return Box::pin(to_the_end("executing", limit, &attempts, work)).await;
+            let limit = of_steps(options, rest);
+            return Box::pin(to_the_end(&said, limit, self.hides(), &attempts, work)).await;
         }
         let answer = match page_size {
             Some(page_size) => {
@@ -182,6 +184,7 @@ impl Session {
                 .await
                 .map(|result| (result, PagingStateResponse::NoMorePages)),
         };
+        prepared.note(&answer);
         self.answered(&said, answer, attempts, &prepared.recent)
     }
 
@@ -202,14 +205,16 @@ impl Session {
         options.timeout.unwrap_or(profile.timeout)
     }
 
-    /// Executes a CQL text unprepared and without values.
+    /// Executes a CQL text unprepared and without values. `began` is when the call began, if it has
+    /// waited.
     pub async fn query(
         &self,
         text: &str,
         options: &RequestOptions,
         paging: Option<PagingState>,
+        began: Option<Instant>,
     ) -> Result<Response, EngineError> {
-        self.run_text("executing", text, options, paging).await
+        self.run_text("executing", text, options, paging, began).await
     }
 
     async fn run_text(
@@ -218,6 +223,7 @@ impl Session {
         text: &str,
         options: &RequestOptions,
         paging: Option<PagingState>,
+        began: Option<Instant>,
     ) -> Result<Response, EngineError> {
         let attempts = Attempts::new(Effect::of(text));
         let mut statement = Statement::new(text);
@@ -229,9 +235,13 @@ impl Session {
             statement.set_serial_consistency(None);
         }
         options.apply(&mut statement, &attempts, &self.0.profiles)?;
+        let rest = began.map(|began| self.rest(doing, options, began)).transpose()?.flatten();
+        if let Some(rest) = rest {
+            statement.set_request_timeout(Some(rest.left));
+        }
         let engine = &self.0.engine;
         let page_size = self.page_size(options, &paging)?;
-        let said = Said { doing, text, rest: None, options };
+        let said = Said { doing, text: Text::One(text), rest, options };
         let work = async {
             let answer = match page_size {
                 Some(page_size) => {
@@ -246,10 +256,10 @@ impl Session {
             self.answered(&said, answer, &attempts, &self.0.recent)
         };
         let response = if is_one_of(text, &["USE"]) {
-            to_the_end(doing, self.limit(options), &attempts, work).await
+            let limit = rest.map(|rest| rest.left).or_else(|| self.limit(options));
+            to_the_end(&said, limit, self.hides(), &attempts, work).await
         } else if has_steps(text) {
-            // Without a limit of the caller's own, the agreement has the session's.
-            to_the_end(doing, options.timeout.flatten(), &attempts, work).await
+            to_the_end(&said, of_steps(options, rest), self.hides(), &attempts, work).await
         } else {
             work.await
         };
@@ -270,7 +280,7 @@ impl Session {
         // Sent as a statement, because the ScyllaDB driver's own method stores the name before the
         // server has accepted it. If no keyspace had this name, every later connection would fail.
         let (doing, text) = (format!("using keyspace \"{name}\""), format!("USE \"{name}\""));
-        self.run_text(&doing, &text, &RequestOptions::default(), None).await.map(drop)
+        self.run_text(&doing, &text, &RequestOptions::default(), None, None).await.map(drop)
     }
 
     /// The keyspace in use.
@@ -284,27 +294,31 @@ impl Session {
         &self.0.gate
     }
 
-    /// Waits until a request is admitted, within the time limit of its call, which began at
-    /// `began`.
+    /// Waits until the request with this place in the queue is admitted, within the time limit of
+    /// its call, which began at `began`.
     pub async fn admitted(
         &self,
+        place: Place,
+        text: &str,
         options: &RequestOptions,
         began: Instant,
     ) -> Result<Permit, EngineError> {
         let doing = "waiting for other requests of the session";
-        let entering = self.0.gate.enter();
+        let entering = place.admitted();
         match self.rest(doing, options, began)? {
             None => Ok(entering.await),
             Some(rest) => tokio::time::timeout(rest.left, entering).await.map_err(|_| {
                 let error = deadline(doing, rest.whole, Some(&Attempts::idle()));
-                EngineError { message: format!("{}; {}", error.message, self.full()), ..error }
+                let message = format!("{}; {}", error.message, self.full());
+                EngineError { message, ..error }.about(text, self.hides())
             }),
         }
     }
 
     /// The error for a request that is not to wait.
-    pub fn session_full(&self) -> EngineError {
-        EngineError::new(ErrorKind::Full, format!("executing: {}", self.full()))
+    pub fn session_full(&self, text: &str) -> EngineError {
+        let error = EngineError::new(ErrorKind::Full, format!("executing: {}", self.full()));
+        error.about(text, self.hides())
     }
 
     fn full(&self) -> String {

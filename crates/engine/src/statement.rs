@@ -1,9 +1,11 @@
 //! The parts of a request: a statement, options, and a paging state.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use scylla::client::execution_profile::ExecutionProfileHandle;
+use scylla::errors::{ExecutionError, RequestAttemptError};
 use scylla::policies::retry::RetryPolicy;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::bound::BoundStatement;
@@ -15,7 +17,7 @@ use crate::attempts::Attempts;
 use crate::config::{Consistency, SerialConsistency};
 use crate::descriptions::{RecentColumns, columns};
 use crate::effect::{Effect, is_one_of};
-use crate::error::{EngineError, ErrorKind};
+use crate::error::{EngineError, ErrorKind, MEANS_OTHERWISE};
 use crate::profile::Profiles;
 use crate::seam::EncodedRow;
 
@@ -33,6 +35,7 @@ pub struct Prepared {
     pub(crate) effect: Effect,
     /// Whether the ScyllaDB driver has further steps after the server's answer.
     pub(crate) has_steps: bool,
+    stale: AtomicBool,
 }
 
 /// Whether the ScyllaDB driver has further steps after the server's answer to this text.
@@ -65,6 +68,7 @@ impl Prepared {
             recent,
             effect,
             has_steps: has_steps(inner.get_statement()),
+            stale: AtomicBool::new(false),
             inner,
         })
     }
@@ -110,6 +114,34 @@ impl Prepared {
 
     fn any_column(&self) -> Option<&Column> {
         self.markers.first().or(self.result_columns.first())
+    }
+
+    /// Whether the statement has lost its meaning: when it was prepared again, its values had other
+    /// types.
+    pub fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::Relaxed)
+    }
+
+    /// Notes it if the error says that the statement has lost its meaning.
+    pub(crate) fn note<T>(&self, answer: &Result<T, ExecutionError>) {
+        if let Err(ExecutionError::LastAttemptError(RequestAttemptError::RepreparedIdChanged {
+            expected_id,
+            ..
+        })) = answer
+            && **expected_id == **self.inner.get_id()
+        {
+            self.stale.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Fails if the statement has lost its meaning. The server may know its id again, and would
+    /// take its values.
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        if self.is_stale() {
+            let message = format!("executing: {MEANS_OTHERWISE}");
+            return Err(EngineError::new(ErrorKind::Server, message).about(self.text(), false));
+        }
+        Ok(())
     }
 
     /// The ScyllaDB driver's prepared statement, for a batch.
@@ -302,4 +334,13 @@ pub enum BatchEntry {
     Prepared(Arc<Prepared>),
     /// A CQL text without values.
     Text(String),
+}
+
+impl BatchEntry {
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            BatchEntry::Prepared(prepared) => prepared.text(),
+            BatchEntry::Text(text) => text,
+        }
+    }
 }

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -61,6 +61,8 @@ pub(crate) struct Watch {
     /// Whether ticks are counted.
     active: AtomicBool,
     wake: Notify,
+    /// Held while it is decided whether one more node may be silent.
+    deciding: Mutex<()>,
     /// The requests that the watch has sent, and those that have failed.
     pub(crate) probes: AtomicU64,
     pub(crate) failed_probes: AtomicU64,
@@ -89,6 +91,21 @@ impl Watched {
     }
 }
 
+/// The right to ask a node for a sign of life. Only one task has it.
+struct Asking(Arc<Watched>);
+
+impl Asking {
+    fn begin(watched: Arc<Watched>) -> Option<Asking> {
+        if watched.asking.swap(true, Ordering::AcqRel) { None } else { Some(Asking(watched)) }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.asking.store(false, Ordering::Release);
+    }
+}
+
 impl Watch {
     /// Calls `work` for the node with this host id.
     fn with<T>(&self, host_id: Uuid, work: impl FnOnce(&Watched) -> T) -> T {
@@ -114,6 +131,9 @@ impl Watch {
         if watched.waiting.load(Ordering::Relaxed) == 0 {
             let now = self.tick.load(Ordering::Relaxed).max(1);
             watched.waiting.store(now, Ordering::Relaxed);
+            // With the fence in `count_ticks`: either this request finds that no ticks are counted,
+            // or it is found before they are no longer counted.
+            fence(Ordering::SeqCst);
             if !self.active.load(Ordering::Relaxed) && !self.active.swap(true, Ordering::AcqRel) {
                 self.wake.notify_one();
             }
@@ -124,9 +144,13 @@ impl Watch {
         self.with(node.host_id, Watched::answered);
     }
 
-    /// Whether one more of these nodes may be silent: at most half of those of its datacenter.
+    /// Whether one more of these nodes may be silent: at most half of those of its datacenter that
+    /// requests may go to.
     fn may_be_silent(&self, node: &Node, nodes: &[Arc<Node>]) -> bool {
-        let peers = || nodes.iter().filter(|peer| peer.datacenter == node.datacenter);
+        let peers = || {
+            let peers = nodes.iter().filter(|peer| peer.is_enabled());
+            peers.filter(|peer| peer.datacenter == node.datacenter)
+        };
         let silent = peers().filter(|peer| self.is_silent(peer)).count();
         (silent + 1) * 2 <= peers().count()
     }
@@ -160,6 +184,11 @@ impl Watch {
             quiet = if self.check(now, &session, doors) { 0 } else { quiet + 1 };
         }
         self.active.store(false, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        if nodes.values().any(|watched| watched.waiting.load(Ordering::Relaxed) != 0) {
+            self.wake.notify_one();
+        }
         true
     }
 
@@ -182,13 +211,13 @@ impl Watch {
             waits |= since != 0;
             let unanswered = since != 0 && now.saturating_sub(since) >= PATIENCE;
             let due = now >= watched.ask_at.load(Ordering::Relaxed);
+            // A node that is alone cannot be left out, but one that was left out may be alone since.
             if due
-                && several
-                && (is_silent || unanswered)
-                && !watched.asking.swap(true, Ordering::AcqRel)
+                && (is_silent || (several && unanswered))
+                && let Some(asking) = Asking::begin(watched)
             {
                 let (this, session) = (Arc::clone(self), Arc::clone(session));
-                tokio::spawn(this.ask(Arc::clone(node), watched, session, Arc::clone(doors)));
+                tokio::spawn(this.ask(Arc::clone(node), asking, session, Arc::clone(doors)));
             }
         }
         self.silent.store(silent, Ordering::Relaxed);
@@ -209,10 +238,11 @@ impl Watch {
     async fn ask(
         self: Arc<Self>,
         node: Arc<Node>,
-        watched: Arc<Watched>,
+        asking: Asking,
         session: Arc<Inner>,
         doors: Arc<Doors>,
     ) {
+        let watched = &asking.0;
         let at = doors.reached_at(SocketAddr::new(node.address.ip(), node.address.port()));
         let limit = doors.patience(at);
         let began = Instant::now();
@@ -233,6 +263,7 @@ impl Watch {
             watched.ask_at.store(now + ASKED, Ordering::Relaxed);
         } else {
             let cluster = session.engine.get_cluster_state();
+            let _deciding = self.deciding.lock().unwrap_or_else(PoisonError::into_inner);
             if was_silent || self.may_be_silent(&node, cluster.get_nodes_info()) {
                 watched.silent.store(true, Ordering::Relaxed);
                 self.silent.fetch_add(usize::from(!was_silent), Ordering::Relaxed);
@@ -241,7 +272,6 @@ impl Watch {
             let pause = (2 << missed.min(8)).min(SLOWEST);
             watched.ask_at.store(now + pause, Ordering::Relaxed);
         }
-        watched.asking.store(false, Ordering::Release);
     }
 
     /// Sends a request to a node. Returns whether an answer comes in time.
@@ -273,16 +303,11 @@ impl Watch {
         }
         let connected = nodes.iter().filter(|node| node.is_connected());
         join_all(connected.map(|node| async {
-            let watched = self.watched(node.host_id);
-            if watched.asking.swap(true, Ordering::AcqRel) {
-                return;
+            let Some(asking) = Asking::begin(self.watched(node.host_id)) else { return };
+            if !self.probe(node, session).await {
+                let (node, session) = (Arc::clone(node), Arc::clone(session));
+                Arc::clone(self).ask(node, asking, session, Arc::clone(doors)).await;
             }
-            if self.probe(node, session).await {
-                watched.asking.store(false, Ordering::Release);
-                return;
-            }
-            let (node, session) = (Arc::clone(node), Arc::clone(session));
-            Arc::clone(self).ask(node, watched, session, Arc::clone(doors)).await;
         }))
         .await;
     }

@@ -34,6 +34,11 @@ const OUT_OF_MEMORY: [&str; 2] = ["PyObject pointer is null", "Python API call f
 /// The exception for a failure: an `EncodeError`, `RangeError` or `DecodeError` for a value that
 /// does not fit its type, or the exception that Python code raised.
 pub fn raise(py: Python<'_>, failure: Failure, direction: Direction) -> PyErr {
+    raise_about(py, failure, direction, "")
+}
+
+/// Like [`raise`], with `about` at the end of the message.
+pub fn raise_about(py: Python<'_>, failure: Failure, direction: Direction, about: &str) -> PyErr {
     let (error, cause) = match failure {
         Failure::Raised(error) => return error,
         Failure::Refused(error, cause) => (error, cause),
@@ -43,7 +48,8 @@ pub fn raise(py: Python<'_>, failure: Failure, direction: Direction) -> PyErr {
         Direction::Encode => "encode",
         Direction::Decode => "decode",
     };
-    let arguments = (kind, error.to_string(), error.path.to_string(), error.cql_type.as_str());
+    let arguments =
+        (kind, format!("{error}{about}"), error.path.to_string(), error.cql_type.as_str());
     let made = python::error_from_codec(py).and_then(|make| make.call1(arguments));
     let raised = made.map_or_else(|error| error, PyErr::from_value);
     raised.set_cause(py, cause);

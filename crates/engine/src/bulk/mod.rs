@@ -10,7 +10,7 @@ use std::time::Instant;
 use turbocql_codec::RowBuffer;
 
 use self::intake::{Intake, Taken};
-use crate::answer::Said;
+use crate::answer::{Said, Text};
 use crate::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind};
 use crate::queue::TaskHandle;
@@ -141,16 +141,23 @@ struct Request {
 impl Request {
     async fn send(self: Arc<Self>, row: Taken) -> Result<Option<Response>, EngineError> {
         let (session, options) = (&self.session, &self.options);
-        let mut permit = session.admitted(options, Instant::now()).await?;
+        let began = Instant::now();
+        let (place, text) = (session.gate().line_up(), self.prepared.text());
+        let mut permit = session.admitted(place, text, options, began).await?;
         let mut attempts = Attempts::idle();
         let Some(values) = row.row() else {
             return Err(EngineError::new(ErrorKind::Internal, "executing: the row is gone"));
         };
         permit.weigh(values.bytes().len());
-        let bound = self.prepared.bind(values, options, session.profiles(), &mut attempts)?;
+        let mut bound = self.prepared.bind(values, options, session.profiles(), &mut attempts)?;
         drop(row);
+        let rest = session.rest("executing", options, began)?;
+        if let Some(rest) = rest {
+            bound.set_request_timeout(Some(rest.left));
+        }
         let answer = session.engine().execute_bound_unpaged(&bound).await;
-        let said = Said { doing: "executing", text: self.prepared.text(), rest: None, options };
+        self.prepared.note(&answer);
+        let said = Said { doing: "executing", text: Text::One(text), rest, options };
         let result = answer.map_err(|error| session.failed(&said, error, &attempts))?;
         if !self.keep_results {
             return Ok(None);

@@ -12,7 +12,9 @@ pub(crate) use request::{
     attempt_failure, attempt_may_have_applied, deadline, encoding, executing, is_answer, preparing,
 };
 
-pub(crate) use shown::{has_secrets, shown, without_literals};
+pub(crate) use request::MEANS_OTHERWISE;
+pub use shown::shown;
+pub(crate) use shown::{has_secrets, without_literals};
 
 use crate::attempts::Tried;
 
@@ -90,15 +92,28 @@ impl EngineError {
 
     /// Adds the statement to the message, without its literals. They are also removed from the
     /// server's words if `hide`, or if the statement has a password.
-    pub(crate) fn about(mut self, text: &str, hide: bool) -> EngineError {
+    pub(crate) fn about(self, text: &str, hide: bool) -> EngineError {
+        self.without(text, hide).naming(text)
+    }
+
+    /// Removes the literals of a statement from the server's words, if `hide`, or if the statement
+    /// has a password.
+    pub(crate) fn without(mut self, text: &str, hide: bool) -> EngineError {
         if hide || has_secrets(text) {
             self.message = without_literals(&self.message, text);
             for tried in &mut self.history {
                 tried.answer = tried.answer.take().map(|it| without_literals(&it, text));
             }
         }
-        self.message.push_str("; statement: ");
-        self.message.push_str(&shown(text));
+        self
+    }
+
+    /// Adds the statement to the message, without its literals.
+    pub(crate) fn naming(mut self, text: &str) -> EngineError {
+        if !text.is_empty() {
+            self.message.push_str("; statement: ");
+            self.message.push_str(&shown(text));
+        }
         self
     }
 

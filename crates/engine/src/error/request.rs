@@ -15,6 +15,10 @@ use super::{EngineError, ErrorKind};
 use crate::attempts::Attempts;
 use crate::effect::Effect;
 
+/// What is said of a statement whose meaning has changed since it was prepared.
+pub(crate) const MEANS_OTHERWISE: &str = "the statement had to be prepared again, and its meaning \
+    has changed: it has another id, or its values have other types; prepare it anew";
+
 /// Whether an attempt that failed with `error` may still have been applied.
 pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effect) -> bool {
     match error {
@@ -25,7 +29,7 @@ pub(crate) fn attempt_may_have_applied(error: &RequestAttemptError, effect: Effe
         | RequestAttemptError::UnableToAllocStreamId
         | RequestAttemptError::RepreparedIdChanged { .. }
         | RequestAttemptError::RepreparedIdMissingInBatch => false,
-        RequestAttemptError::DbError(error, _) => may_have_applied(error, effect),
+        RequestAttemptError::DbError(error, reason) => may_have_applied(error, reason, effect),
         // Sent, but the answer was lost or could not be decoded.
         RequestAttemptError::BrokenConnectionError(_)
         | RequestAttemptError::BodyExtensionsParseError(_)
@@ -55,18 +59,25 @@ pub(crate) fn attempt_failure(error: &RequestAttemptError) -> String {
 /// A request that the ScyllaDB driver gave up.
 ///
 /// The driver reports its last failure. If that is about a connection, and a server has answered
-/// an earlier attempt with an error, the server's error says more: it is reported instead.
+/// an earlier attempt with an error, the server's error says more: it is reported instead. It is not
+/// if the last attempt may have been applied, which the server's error could deny.
 pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
     let told = given_up(doing, error, attempts);
     let about_connections = matches!(told.kind, ErrorKind::Unavailable | ErrorKind::Broken);
+    let doubtful = match error {
+        ExecutionError::LastAttemptError(error) => {
+            attempt_may_have_applied(error, attempts.effect())
+        }
+        _ => false,
+    };
     let (node, told) = match attempts.answer() {
-        Some((node, answer)) if about_connections && !attempts.succeeded() => {
+        Some((node, answer)) if about_connections && !doubtful && !attempts.succeeded() => {
             let last = told.message.strip_prefix(doing).unwrap_or(&told.message);
             let mut better = attempt_error(doing, &answer, None);
             better.message.push_str(&format!("; and then{last}"));
             (Some(node), better)
         }
-        Some((node, answer)) if told.kind == ErrorKind::Timeout => {
+        Some((node, answer)) if about_connections || told.kind == ErrorKind::Timeout => {
             let before = attempt_failure(&answer);
             let message = format!("{}; before, {node} answered: {before}", told.message);
             (attempts.node(), EngineError { message, ..told })
@@ -223,12 +234,9 @@ pub(super) fn attempt_error(
         RequestAttemptError::UnexpectedResponse(kind) => {
             (ErrorKind::Decode, format!("the server sent an unexpected answer, {kind}"))
         }
-        RequestAttemptError::RepreparedIdChanged { .. } => (
-            ErrorKind::Server,
-            "the statement had to be prepared again and got another id: its meaning has changed; \
-             prepare it anew"
-                .to_owned(),
-        ),
+        RequestAttemptError::RepreparedIdChanged { .. } => {
+            (ErrorKind::Server, MEANS_OTHERWISE.to_owned())
+        }
         RequestAttemptError::RepreparedIdMissingInBatch => {
             (ErrorKind::Internal, "a statement prepared again is not part of the batch".to_owned())
         }
@@ -294,6 +302,9 @@ fn agreement_error(doing: &str, error: &SchemaAgreementError) -> EngineError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scylla::observability::history::{HistoryListener, RequestId};
+    use scylla::policies::retry::RetryDecision;
+    use scylla::statement::Consistency;
 
     #[test]
     fn a_deadline_says_whose_it_is_and_whether_anything_was_sent() {
@@ -321,6 +332,34 @@ mod tests {
         let told = attempt_error("executing", &error(), None);
         assert_eq!(told.kind, ErrorKind::Broken);
         assert_eq!(told.message, "executing: the connection broke: closed by the other side");
+    }
+
+    #[test]
+    fn a_refusal_is_raised_unless_the_last_attempt_may_have_applied() {
+        let broken = || {
+            RequestAttemptError::BrokenConnectionError(
+                BrokenConnectionErrorKind::ChannelError.into(),
+            )
+        };
+        let refused = || {
+            let refusal =
+                DbError::Unavailable { consistency: Consistency::One, required: 1, alive: 0 };
+            RequestAttemptError::DbError(refusal, "none alive".into())
+        };
+        for (effect, kind) in
+            [(Effect::Reads, ErrorKind::Server), (Effect::Writes, ErrorKind::Broken)]
+        {
+            let attempts = Attempts::new(effect);
+            for error in [refused(), broken()] {
+                let node = "127.0.0.1:9042".parse().unwrap();
+                let id = attempts.log_attempt_start(RequestId(0), None, node);
+                attempts.log_attempt_error(id, &error, &RetryDecision::DontRetry);
+            }
+            let told = executing("executing", &broken().into(), &attempts);
+            assert_eq!((told.kind, told.may_have_applied), (kind, effect == Effect::Writes));
+            assert!(told.message.contains("the connection"), "{told}");
+            assert!(told.message.contains("not enough replicas alive: none alive"), "{told}");
+        }
     }
 
     #[test]

@@ -131,8 +131,17 @@ fn describe(error: &DbError) -> (Option<i32>, &'static str, Vec<(&'static str, D
     (Some(code), name, details)
 }
 
-/// Whether a server that answers with `error` may still have carried out the request.
-pub(super) fn may_have_applied(error: &DbError, effect: Effect) -> bool {
+/// Beginnings of the words with which Cassandra and ScyllaDB refuse a request before they look at it,
+/// because they have too many.
+const NOT_ADMITTED: [&str; 3] = [
+    "Request breached ",
+    "Server is in overloaded state. Cannot accept more requests",
+    "too many in-flight requests",
+];
+
+/// Whether a server that answers with `error` and the message `reason` may still have carried out
+/// the request.
+pub(super) fn may_have_applied(error: &DbError, reason: &str, effect: Effect) -> bool {
     match error {
         _ if effect == Effect::Reads => false,
         // Refused before anything was done.
@@ -144,13 +153,16 @@ pub(super) fn may_have_applied(error: &DbError, effect: Effect) -> bool {
         | DbError::ConfigError
         | DbError::ProtocolError
         | DbError::Unprepared { .. }
-        | DbError::IsBootstrapping
-        | DbError::RateLimitReached { .. } => false,
+        | DbError::IsBootstrapping => false,
+        // A replica that has had enough says nothing about the other replicas.
+        DbError::RateLimitReached { rejected_by_coordinator, .. } => !rejected_by_coordinator,
         // The functions of a write are evaluated while the write is built, before it is applied.
         DbError::FunctionFailure { .. } => false,
         // Refused before this stage began. An earlier stage may have been applied.
         DbError::Unavailable { .. } => effect == Effect::Staged,
-        DbError::Overloaded => matches!(effect, Effect::Logged | Effect::Staged),
+        // Otherwise the coordinator has too many hints. A write to a table with views is a logged
+        // batch for it, which may be refused after the batch has been logged.
+        DbError::Overloaded => !NOT_ADMITTED.iter().any(|words| reason.starts_with(words)),
         DbError::WriteTimeout { .. }
         | DbError::WriteFailure { .. }
         // The next two may come from the read in a conditional update.
@@ -190,15 +202,27 @@ mod tests {
     fn certainty_depends_on_what_the_statement_does() {
         let unavailable =
             DbError::Unavailable { consistency: TheirConsistency::One, required: 1, alive: 0 };
+        let limited = |rejected_by_coordinator| DbError::RateLimitReached {
+            op_type: OperationType::Write,
+            rejected_by_coordinator,
+        };
         for (error, by_effect) in [
             (&unavailable, [false, false, false, true]),
-            (&DbError::Overloaded, [false, false, true, true]),
+            (&DbError::Overloaded, [false, true, true, true]),
+            (&limited(true), [false, false, false, false]),
+            (&limited(false), [false, true, true, true]),
             (&DbError::ServerError, [false, true, true, true]),
             (&DbError::Other(0x1700), [false, true, true, true]),
             (&DbError::Invalid, [false, false, false, false]),
         ] {
             let effects = [Effect::Reads, Effect::Writes, Effect::Logged, Effect::Staged];
-            assert_eq!(effects.map(|effect| may_have_applied(error, effect)), by_effect, "{error}");
+            let found = effects.map(|effect| may_have_applied(error, "Too many", effect));
+            assert_eq!(found, by_effect, "{error}");
+        }
+        for (reason, doubt) in
+            [("Too many in flight hints: 9", true), ("Request breached a", false)]
+        {
+            assert_eq!(may_have_applied(&DbError::Overloaded, reason, Effect::Logged), doubt);
         }
     }
 }

@@ -9,7 +9,7 @@ const SHOWN: usize = 160;
 const HIDDEN: &str = "…";
 
 /// A statement in one line, with its literals replaced.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     // A statement may have megabytes, of which a message shows the beginning.
     let text = match text.char_indices().nth(50 * SHOWN) {
         Some((at, _)) => &text[..at],
