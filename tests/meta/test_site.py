@@ -27,16 +27,19 @@ def api_page(module: str) -> Path:
     return DOCS / "api" / f"{module.removeprefix('turbocql.')}.md"
 
 
+def without_fences(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
 def without_code(page: Path) -> str:
     """A page without its blocks and spans of code."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
-    return re.sub(r"(?<!`)(`+)(?!`)[^\n]+?(?<!`)\1(?!`)", "``", text)
+    return re.sub(r"(?<!`)(`+)(?!`)[^\n]+?(?<!`)\1(?!`)", "``", without_fences(page))
 
 
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as code hosts make them."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
-    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)", without_fences(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -95,3 +98,18 @@ def test_pages_read_the_same_on_the_site(page: Path) -> None:
             inside = re.match(r"([-*]|\d+\.) | {2,}", before)
             assert inside, f"an empty line belongs before the list: {line}"
         before = line
+
+
+def test_the_tests_that_pages_name_exist() -> None:
+    """A promise names the test that keeps it."""
+    found = 0
+    every = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("*.py"))
+    for page in PAGES:
+        for line in without_fences(page).splitlines():
+            files = [ROOT / name for name in re.findall(r"`(tests/[\w/]+\.py)`", line)]
+            assert all(file.is_file() for file in files), (page.name, line)
+            sources = "".join(file.read_text(encoding="utf-8") for file in files) or every
+            for name in re.findall(r"`(test_\w+)`", line):
+                assert f"def {name}(" in sources, (page.name, name)
+                found += 1
+    assert found > 10
