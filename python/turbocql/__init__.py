@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit as _atexit
 import importlib as _importlib
 import os as _os
+from collections.abc import Iterable as _Iterable
 from typing import Any as _Any
 
 # The native core looks up `_cassandra`, `_records` and `_row_classes` when it first needs them. By
@@ -88,10 +89,13 @@ __all__ = [
 __version__: str = _core.VERSION
 
 
-def accelerate() -> None:
-    """Makes cassandra-driver and scylla-driver use turbocql's codec: see `turbocql.accel`."""
+def accelerate(*, without: _Iterable[str] = ()) -> None:
+    """Makes cassandra-driver and scylla-driver use turbocql's codec: see `turbocql.accel`.
+
+    `without` names parts of the accelerator to leave out.
+    """
     # Imported only on request: most programs do not use it.
-    _importlib.import_module(".accel", __name__).accelerate()
+    _importlib.import_module(".accel", __name__).accelerate(without=without)
 
 
 def __getattr__(name: str) -> _Any:

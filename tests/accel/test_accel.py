@@ -75,7 +75,9 @@ PARTS = (
     "hostile",
     "mended",
     "overrides",
+    "parts",
     "readings",
+    "serializers",
 )
 
 

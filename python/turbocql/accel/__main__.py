@@ -1,8 +1,12 @@
-"""Runs a program accelerated: `python -m turbocql.accel [--status] [-m] program args...`."""
+"""Runs a program accelerated: `python -m turbocql.accel [--status] [-m] program args...`.
+
+The processes that it starts are accelerated too: they inherit `TURBOCQL_ACCELERATE`.
+"""
 
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import io
 import os
 import runpy
@@ -10,18 +14,28 @@ import sys
 import types
 
 from . import accelerate, status
+from ._variable import VARIABLE, parts_of
 
 _USAGE = """\
-usage: python -m turbocql.accel [--status] (program.py | -m module) [argument...]
+usage: python -m turbocql.accel [--status] [--without=PART,...]
+                               (program.py | -m module) [argument...]
 
---status: when the program ends, print to standard error what was accelerated"""
+--status: when the program ends, print to standard error what was accelerated
+--without=PART,...: leave out parts, such as segments,timers; --status names the parts"""
 
 
 def main() -> None:
     """Runs the program that the command line names."""
-    arguments = sys.argv[1:]
-    tell = arguments[:1] == ["--status"]
-    arguments = arguments[tell:]
+    arguments, tell, without = sys.argv[1:], False, _without_of_variable()
+    while arguments and arguments[0].startswith(("--status", "--without=")):
+        option = arguments.pop(0)
+        if option == "--status":
+            tell = True
+        elif option.startswith("--without="):
+            without = option.removeprefix("--")
+        else:
+            arguments.insert(0, option)
+            break
     if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
         asked = bool(arguments) and arguments[0] in ("-h", "--help")
         print(_USAGE, file=sys.stdout if asked else sys.stderr)
@@ -32,7 +46,15 @@ def main() -> None:
     if arguments[0] != "-m" and not os.path.exists(arguments[0]):
         print(f"can't open {arguments[0]!r}: there is no such file", file=sys.stderr)
         raise SystemExit(2)
-    accelerate()
+    if arguments[0] == "-m" and not _is_module(arguments[1]):
+        print(f"turbocql.accel: no module named {arguments[1]}", file=sys.stderr)
+        raise SystemExit(1)
+    try:
+        accelerate(without=parts_of(without) or ())
+    except ValueError as error:
+        print(f"turbocql.accel: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    os.environ[VARIABLE] = without
     if tell:
         atexit.register(lambda: print(status(), file=sys.stderr))
     if arguments[0] == "-m":
@@ -53,6 +75,30 @@ def main() -> None:
     # Pickling, and imports of `__main__`, must find the program's module.
     sys.modules["__main__"] = program
     exec(code, vars(program))
+
+
+def _without_of_variable() -> str:
+    """The value of the variable, if it leaves out parts; else that for all parts."""
+    value = os.environ.get(VARIABLE, "")
+    return value if value.startswith("without=") else "1"
+
+
+def _is_module(name: str) -> bool:
+    """Whether there is a module of this name that can be run."""
+    if not name or name.startswith("."):
+        return False
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except ModuleNotFoundError as error:
+        # That of a package that is imported on the way is the program's own error.
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        return False
+    except ValueError:
+        return False
+    return spec is not None
 
 
 if __name__ == "__main__":

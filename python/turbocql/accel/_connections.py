@@ -37,6 +37,7 @@ _CALLED = {
 class Segments(Group):
     """The codec of segments. In protocol version 5, frames are sent in segments with checksums."""
 
+    part = "segments"
     needs = CONNECTION
     names = tuple(f"segment.SegmentCodec.{name}" for name in _CALLED)
     _INSIDE = ("_encode_segment", "encode_header", "compress", "decompress", "compression")
@@ -103,6 +104,7 @@ class Timers(Group):
     the GC can free.
     """
 
+    part = "timers"
     needs = CONNECTION
     names = ("connection.Timer.cancel",)
 

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import ModuleType
@@ -20,6 +20,7 @@ from ._connections import CONNECTION, connection_groups
 from ._origin import Left, expect_helpers
 from ._patch import Driver, Group, Patch, driver_name
 from ._seams import Watch, groups
+from ._serializers import SERIALIZERS, serializer_groups
 from ._statements import CLUSTER, statement_groups
 from ._status import Seam, Status
 
@@ -50,6 +51,8 @@ class _State:
         """The counts of the last time that the driver was accelerated."""
         self.left: dict[str, str] = {}
         """The reasons why functions are not replaced, by the functions' names."""
+        self.without: frozenset[str] = frozenset()
+        """The parts that are left out."""
 
     @property
     def wanted(self) -> bool:
@@ -60,16 +63,47 @@ class _State:
 _state = _State()
 
 
-def accelerate() -> None:
+def accelerate(*, without: Iterable[str] = ()) -> None:
     """Replaces functions of cassandra-driver or scylla-driver by native ones.
 
     If the driver is not imported yet, its functions are replaced when it is imported. Functions
     that cannot be replaced stay the driver's; `status()` lists them with the reasons. May be called
-    at any time and from any thread. A second call does nothing.
+    at any time and from any thread. A second call does nothing, unless `without` is another: then
+    it applies from now on, and the counts begin again.
+
+    `without` names parts of the accelerator to leave out, to find out which one is to blame for
+    something: `types`, `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`,
+    `simple_statements`, `serializers`. `status()` names the part of each function.
+
+    Raises: ValueError, for a part that there is not; TypeError, if `without` is no list of names.
     """
+    parts = _parts(without)
     with _state.lock:
+        if parts != _state.without:
+            if _state.patches:
+                _switch_off()
+            _state.without = parts
         _state.asked = True
         _switch_on()
+
+
+def _parts(without: Iterable[str]) -> frozenset[str]:
+    if isinstance(without, str):
+        raise TypeError(f"without must be a list of names, got the str {without!r}")
+    parts = frozenset(without)
+    known = sorted({group.part for group in _every_group() if group.part})
+    for part in parts:
+        if part not in known:
+            raise ValueError(f"there is no part {part!r}; the parts are {', '.join(known)}")
+    return parts
+
+
+def _every_group() -> list[Group]:
+    return [*groups(), *connection_groups(), *statement_groups(), *serializer_groups()]
+
+
+_PART_OF = {name: group.part for group in _every_group() for name in group.names}
+"""The part of each function."""
 
 
 def uninstall() -> None:
@@ -121,7 +155,9 @@ def status() -> Status:
         if _state.wanted:
             _switch_on()
         seams = _state.last if _state.driver is None else _seams()
-        left = [Seam(name, False, why, 0, 0) for name, why in _state.left.items()]
+        left = [
+            Seam(name, False, why, 0, 0, part=_PART_OF[name]) for name, why in _state.left.items()
+        ]
         kept = {seam.name for seam in left}
         return Status(
             _state.wanted, _said(), (*(seam for seam in seams if seam.name not in kept), *left)
@@ -130,7 +166,7 @@ def status() -> Status:
 
 def _seams() -> list[Seam]:
     return [
-        Seam(patch.said, not patch.why, patch.why, *patch.counted())
+        Seam(patch.said, not patch.why, patch.why, *patch.counted(), part=_PART_OF[patch.said])
         for patch in _state.patches
         if patch.is_told
     ]
@@ -218,7 +254,7 @@ def _install(loading: str = "") -> None:
 
 def _begin() -> bool:
     _state.left.clear()
-    every = [*groups(), *connection_groups(), *statement_groups()]
+    every = _every_group()
     try:
         driver = Driver(*(importlib.import_module(name) for name in _MODULES))
         values = driver.plans.readers.collections()
@@ -227,7 +263,11 @@ def _begin() -> bool:
         for group in every:
             _state.left.update(dict.fromkeys(group.names, why))
         return False
-    _state.driver, _state.waiting = driver, every
+    for group in every:
+        if group.part in _state.without:
+            _state.left.update(dict.fromkeys(group.names, f"left out: without={group.part!r}"))
+    _state.driver = driver
+    _state.waiting = [group for group in every if group.part not in _state.without]
     _core.accel_values(*values)
     _core.accel_enable(True)
     # Plans from an earlier acceleration may be out of date.
@@ -322,7 +362,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in _MODULES + _LATER:
+        if fullname not in (*_MODULES, *_LATER, SERIALIZERS):
             self._look_again()
             return None
         for finder in sys.meta_path:
@@ -330,10 +370,16 @@ class _Finder(importlib.abc.MetaPathFinder):
                 continue
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
-                if spec.loader is not None:
+                if spec.loader is not None and fullname != SERIALIZERS:
                     spec.loader = _Loader(spec.loader)
                 return spec
-        return None
+        return self._serializers() if fullname == SERIALIZERS else None
+
+    def _serializers(self) -> importlib.machinery.ModuleSpec | None:
+        """The module that drivers lack, imported before those that it waits for."""
+        for name in _MODULES:
+            importlib.import_module(name)
+        return getattr(sys.modules.get(SERIALIZERS), "__spec__", None)
 
     def _look_again(self) -> None:
         """Patches modules whose import was under way when the finder was added.

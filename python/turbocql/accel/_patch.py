@@ -132,6 +132,9 @@ class Group(ABC):
 
     names: tuple[str, ...]
     """The functions that the group patches, as `status()` shows them."""
+    part: str = ""
+    """The part of the accelerator that `accelerate(without=...)` names; empty for a group that is
+    never left out."""
     needs: str | None = None
     """A module whose import the group waits for, besides the modules that all groups wait for."""
 

@@ -24,6 +24,8 @@ __all__ = ["NamedRows", "Results"]
 class Results(Group):
     """Pages of rows, as one of the driver's protocol handlers reads them."""
 
+    part = "rows"
+
     _PARAMETERS = (
         "self",
         "f",
@@ -103,6 +105,7 @@ class NamedRows(Group):
     class for all results with the same column names.
     """
 
+    part = "named_rows"
     names = ("query.namedtuple",)
     _MOST = 512
 

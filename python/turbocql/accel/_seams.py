@@ -62,6 +62,8 @@ class Watch(Group):
 class ClassSerialize(Group):
     """The class method `serialize` of types with parameters."""
 
+    part = "types"
+
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self.names = (f"cqltypes.{owner}.serialize",)
@@ -99,6 +101,8 @@ _SAMPLES: dict[str, tuple[str, list[Any]]] = {
 class StaticSerialize(Group):
     """The static method `serialize` of a scalar type."""
 
+    part = "types"
+
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self.names = (f"cqltypes.{owner}.serialize",)
@@ -134,6 +138,8 @@ class StaticSerialize(Group):
 class ClassDeserialize(Group):
     """The class method `deserialize` of types with parameters."""
 
+    part = "types"
+
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self.names = (f"cqltypes.{owner}.deserialize",)
@@ -166,6 +172,8 @@ _READ = {
 class StaticDeserialize(Group):
     """The static method `deserialize` of a scalar type."""
 
+    part = "types"
+
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self.names = (f"cqltypes.{owner}.deserialize",)
@@ -195,6 +203,7 @@ class StaticDeserialize(Group):
 class Bind(Group):
     """`BoundStatement.bind`."""
 
+    part = "bind"
     names = ("query.BoundStatement.bind",)
 
     def patches(self, driver: Driver) -> list[Patch]:
@@ -212,6 +221,7 @@ class Bind(Group):
 class RoutingKey(Group):
     """`BoundStatement.routing_key`."""
 
+    part = "routing_key"
     names = ("query.BoundStatement.routing_key",)
 
     def patches(self, driver: Driver) -> list[Patch]:
@@ -228,6 +238,7 @@ class RoutingKey(Group):
 class Bodies(Group):
     """The bodies of requests."""
 
+    part = "bodies"
     names = (
         "protocol.QueryMessage.send_body",
         "protocol.ExecuteMessage.send_body",

@@ -29,6 +29,7 @@ class SimpleStatements(Group):
     which the program does not ask for.
     """
 
+    part = "simple_statements"
     needs = CLUSTER
     names = ("query.bind_params",)
 

@@ -27,6 +27,9 @@ class Seam:
     """Calls that fell back to the driver's own function."""
     learned: int = 0
     """Calls of the driver's own function from which the columns of a page were learned."""
+    part: str = ""
+    """The part of the accelerator, as `accelerate(without=...)` names it. Empty for what is never
+    left out."""
 
     @property
     def is_counted(self) -> bool:
@@ -65,6 +68,7 @@ class Status:
         state = "on" if self.on else "off"
         lines = [f"turbocql.accel is {state}: {self.driver} (process {self.pid})"]
         width = max((len(seam.name) for seam in self.seams), default=0)
+        parts = max((len(seam.part) for seam in self.seams), default=0)
         idle = [seam for seam in self.seams if seam.is_idle]
         for seam in self.seams:
             if seam.is_idle:
@@ -72,8 +76,16 @@ class Status:
             said = f"native {seam.native:,}, by the driver {seam.fallback:,}"
             said += f", learned from {seam.learned:,}" if seam.learned else ""
             said += f"; {seam.why}" if seam.why == ONLY_COUNTED else ""
-            lines.append(f"  {seam.name:{width}}  {said if seam.is_counted else seam.why}")
+            said = said if seam.is_counted else seam.why
+            lines.append(f"  {seam.name:{width}}  {seam.part:{parts}}  {said}")
         if idle:
             said = f"  not called so far: {', '.join(seam.name for seam in idle)}"
-            lines += textwrap.wrap(said, 96, subsequent_indent="    ", break_on_hyphens=False)
+            lines += _wrapped(said)
+        parts_there = sorted({seam.part for seam in self.seams if seam.part})
+        if parts_there:
+            lines += _wrapped(f"  parts, for accelerate(without=[...]): {', '.join(parts_there)}")
         return "\n".join(lines)
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, 96, subsequent_indent="    ", break_on_hyphens=False)

@@ -1,0 +1,32 @@
+"""Waits for the import of the package `cassandra`, and then accelerates it.
+
+Python imports this at its start if the environment has `TURBOCQL_ACCELERATE`: see
+`turbocql_accelerate.pth`. turbocql itself is imported only together with the driver.
+"""
+
+import os
+import sys
+
+
+class _Finder:
+    """Sees the imports of the process, until `cassandra` is one of them."""
+
+    @staticmethod
+    def find_spec(fullname, path=None, target=None):
+        """Finds nothing; the finders after it do."""
+        if fullname == "cassandra":
+            sys.meta_path.remove(_Finder)
+            try:
+                from turbocql.accel._start import start
+            except ImportError as error:
+                # It must not stop a program that runs without it.
+                print(f"turbocql: {error}; the driver is not accelerated", file=sys.stderr)
+            else:
+                start()
+
+
+def watch():
+    """Begins to wait, unless the variable says not to."""
+    off = os.environ["TURBOCQL_ACCELERATE"].lower() in ("0", "off", "false", "no")
+    if not off and _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)

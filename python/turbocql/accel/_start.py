@@ -1,0 +1,23 @@
+"""Accelerates a process whose environment asks for it, when it imports the driver."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ._install import accelerate
+from ._variable import VARIABLE, parts_of
+
+__all__ = ["start"]
+
+
+def start() -> None:
+    """Accelerates the driver that is being imported. What is wrong with the variable is told on
+    standard error: the program runs without the accelerator.
+    """
+    try:
+        parts = parts_of(os.environ.get(VARIABLE, ""))
+        if parts is not None:
+            accelerate(without=parts)
+    except ValueError as error:
+        print(f"turbocql: {error}; the driver is not accelerated", file=sys.stderr)

@@ -1,0 +1,24 @@
+"""The environment variable that accelerates every process."""
+
+from __future__ import annotations
+
+__all__ = ["VARIABLE", "parts_of"]
+
+VARIABLE = "TURBOCQL_ACCELERATE"
+_ON = ("1", "on", "true", "yes")
+_OFF = ("", "0", "off", "false", "no")
+
+
+def parts_of(value: str) -> list[str] | None:
+    """The parts to leave out, by the variable's value. None if it is to do nothing.
+
+    Raises: ValueError, for a value that means nothing.
+    """
+    if value.lower() in _ON:
+        return []
+    if value.lower() in _OFF:
+        return None
+    name, equals, parts = value.partition("=")
+    if name != "without" or not equals:
+        raise ValueError(f"{VARIABLE}: expected 1, 0 or without=PART,..., got {value!r}")
+    return [part.strip() for part in parts.split(",") if part.strip()]
