@@ -204,8 +204,8 @@ pub const MUTANTS: &[Mutant] = &[
             "-> Option<Permit> {\n        let mut state = self.state();
              if LEFT_OUT && state.waiting.is_empty() && self.has_room(&state) {
                  drop(state);
-                 self.state().admitted += 1;
-                 return Some(Permit { gate: Some(Arc::clone(self)), bytes: 0 });
+                 self.state().admit();
+                 return Some(self.permit());
              }",
         )],
         found: ("gate::the_bound_holds_without_waiting", "bound"),
@@ -214,9 +214,9 @@ pub const MUTANTS: &[Mutant] = &[
         name: "a refused permit is given back",
         source: "gate",
         changes: &[(
-            "                state.admitted -= 1;\n                permit.gate = None;",
+            "                state.admitted -= 1;\n                state.unweighed -= 1;",
             "                if !LEFT_OUT { state.admitted -= 1; }
-                 permit.gate = None;",
+                 state.unweighed -= 1;",
         )],
         found: ("gate::a_waiter_gives_up", "(1, 0)"),
     },

@@ -159,7 +159,8 @@ class Face:
             rows="dict",
             timeout_s=timeout_s if own is None else min(own, timeout_s),
         )
-        return _core.execute(self._core, query, None, options)
+        # A schema takes many queries at once; none of them is the program's own.
+        return _core.execute(self._core, query, None, options, waits=True)
 
 
 @_unseen

@@ -235,16 +235,21 @@ class AsyncSession(Face):
     async def _ask(self, queries: Sequence[str], deadline: Deadline) -> list[Answer]:
         """Returns for each query its rows, or the `InvalidQuery` if the server refused it."""
         answers: list[Answer] = []
-        for op in [self._look(query, deadline.left_s()) for query in queries]:
-            try:
-                rows = await op
-                found: list[Row] = []
-                async for page in rows.pages():
-                    found += page
-                    deadline.left_s()
-                answers.append(found)
-            except InvalidQuery as error:
-                answers.append(error)
+        ops = [self._look(query, deadline.left_s()) for query in queries]
+        try:
+            for op in ops:
+                try:
+                    rows = await op
+                    found: list[Row] = []
+                    async for page in rows.pages():
+                        found += page
+                        deadline.left_s()
+                    answers.append(found)
+                except InvalidQuery as error:
+                    answers.append(error)
+        finally:
+            for op in ops:
+                op.abandon()
         return answers
 
     async def close(self, *, timeout_s: float = 10.0) -> None:

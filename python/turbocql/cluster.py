@@ -26,6 +26,8 @@ class Node:
     rack: str | None
     connected: bool
     """Whether a connection to the node is open. The driver considers such a node to be up."""
+    silent: bool
+    """Whether requests go to other nodes because this one has stopped to answer."""
     enabled: bool
     """Whether the driver connects to the node; `False` for nodes outside an allow-list."""
     shards: int | None

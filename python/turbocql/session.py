@@ -225,16 +225,21 @@ class Session(Face):
     def _ask(self, queries: Sequence[str], deadline: Deadline) -> list[Answer]:
         """Returns for each query its rows, or the `InvalidQuery` if the server refused it."""
         answers: list[Answer] = []
-        for op in [self._look(query, deadline.left_s()) for query in queries]:
-            try:
-                rows = op.wait()
-                found: list[Row] = []
-                for page in rows.pages():
-                    found += page
-                    deadline.left_s()
-                answers.append(found)
-            except InvalidQuery as error:
-                answers.append(error)
+        ops = [self._look(query, deadline.left_s()) for query in queries]
+        try:
+            for op in ops:
+                try:
+                    rows = op.wait()
+                    found: list[Row] = []
+                    for page in rows.pages():
+                        found += page
+                        deadline.left_s()
+                    answers.append(found)
+                except InvalidQuery as error:
+                    answers.append(error)
+        finally:
+            for op in ops:
+                op.abandon()
         return answers
 
     def close(self, *, timeout_s: float = 10.0) -> None:

@@ -69,7 +69,9 @@ class Batch:
     ) -> None:
         known = kind.lower() if isinstance(kind, str) else kind
         if known not in get_args(BatchKind):
-            raise ConfigError(f"a batch is 'logged', 'unlogged' or 'counter', got {kind!r}")
+            # Not its text: statements with their values may be passed by mistake.
+            got = repr(kind) if isinstance(kind, str) else type(kind).__name__
+            raise ConfigError(f"a batch is 'logged', 'unlogged' or 'counter', got {got}")
         self._kind = cast(BatchKind, known)
         # Checked now, and not only when the batch is sent.
         check_batch_options(options)

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use turbocql_codec::RowBuffer;
-use turbocql_engine::{BatchKind, EngineError, PageSource, Response};
+use turbocql_engine::{BatchKind, EngineError, ErrorKind, PageSource, Response};
 
 use super::cursor::{Cursor, Following};
 use super::prepared::{Bound_, Prepared, Query, text_of};
@@ -28,17 +28,20 @@ use turbocql_values::row::{RowKind, RowsAs};
 use turbocql_values::value::describe::describe;
 
 /// Executes a statement or a batch. The request is sent at once, unless the statement must be
-/// prepared first. `options` are keyword arguments.
+/// prepared first. `options` are keyword arguments. If `waits`, the call waits in a full session,
+/// whatever the session's setting is.
 #[pyfunction]
+#[pyo3(signature = (session, statement, values, options, waits=false))]
 pub fn execute(
     py: Python<'_>,
     session: Py<Session>,
     statement: Py<PyAny>,
     values: Option<Py<PyAny>>,
     options: &Bound<'_, PyDict>,
+    waits: bool,
 ) -> PyResult<Op> {
     let options = options::named(options, Place::Execute)?;
-    Execute { session, statement, values, options }.begin(py).map(Op)
+    Execute { session, statement, values, options, waits }.begin(py).map(Op)
 }
 
 /// Returns a coroutine that makes the call of [`execute`]. The call begins when the coroutine is
@@ -51,7 +54,7 @@ pub fn execute_when_awaited(
     options: &Bound<'_, PyDict>,
 ) -> PyResult<OpAwait> {
     let options = options::named(options, Place::Execute)?;
-    Ok(OpAwait::call(Execute { session, statement, values, options }))
+    Ok(OpAwait::call(Execute { session, statement, values, options, waits: false }))
 }
 
 /// The arguments of a call of [`execute`].
@@ -61,6 +64,8 @@ struct Execute {
     values: Option<Py<PyAny>>,
     /// Keyword arguments, whose names were checked.
     options: Option<Py<PyDict>>,
+    /// Whether it waits in a full session, whatever the session's setting is.
+    waits: bool,
 }
 
 impl Call for Execute {
@@ -79,7 +84,7 @@ impl Call for Execute {
                 op.hold(permit);
                 self.send(py, how, &op)?
             }
-            None if session.raises_when_full => {
+            None if session.raises_when_full && !self.waits => {
                 return Err(raise_engine(py, &session.engine.session_full(&self.text(py)?)));
             }
             None => self.wait(py, how, &op)?,
@@ -109,7 +114,12 @@ impl Step for AdmitStep {
         arrival: Result<Arrival, EngineError>,
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
-        let Arrival::Admitted(permit) = arrival.map_err(|error| raise_engine(py, &error))? else {
+        let arrival = arrival.map_err(|error| match error.kind {
+            // Nothing was in flight yet.
+            ErrorKind::Closed => raise_engine(py, &EngineError::closed()),
+            _ => raise_engine(py, &error),
+        })?;
+        let Arrival::Admitted(permit) = arrival else {
             return Err(out_of_turn());
         };
         op.hold(permit);
@@ -134,6 +144,7 @@ impl Execute {
             statement: self.statement.clone_ref(py),
             values: self.values.as_ref().map(|values| values.clone_ref(py)),
             options: None,
+            waits: self.waits,
         };
         let how = How { began: Some(began), ..how };
         Ok(Next::Again(Box::new(AdmitStep { execute, how })))
@@ -218,6 +229,7 @@ impl Execute {
             let then = Then::Execute { values: Some(values.clone_ref(py)), options, rows };
             return session.with_prepared(py, text, then, began, op);
         }
+        op.weigh(text.len());
         let text: Arc<str> = text.into();
         let plain = Plain {
             text: text.clone(),

@@ -192,6 +192,20 @@ def test_a_table_made_again_with_other_types_takes_no_old_bytes(
         with pytest.raises(errors.ServerError, match="other types"):
             session.execute(batch)
         session.execute(insert, (4, "text", None))
+        # The fields of a type have changed places.
+        other.execute("CREATE TYPE engine_edits.pair (a int, b int)")
+        other.execute("CREATE TABLE engine_edits.pairs (k int PRIMARY KEY, v frozen<pair>)")
+        pairs = session.prepare("INSERT INTO engine_edits.pairs (k, v) VALUES (?, ?)")
+        session.execute(pairs, (1, {"a": 1, "b": 2}))
+        other.execute("DROP TABLE engine_edits.pairs")
+        other.execute("DROP TYPE engine_edits.pair")
+        other.execute("CREATE TYPE engine_edits.pair (b int, a int)")
+        other.execute("CREATE TABLE engine_edits.pairs (k int PRIMARY KEY, v frozen<pair>)")
+        with pytest.raises(errors.ServerError, match="other types"):
+            session.execute(pairs, (1, {"a": 1, "b": 2}))
+        session.execute(pairs.text, (1, {"a": 1, "b": 2}))
+        (found,) = session.execute("SELECT v FROM engine_edits.pairs").all()
+        assert (found.v.a, found.v.b) == (1, 2)
         assert session.execute("SELECT k, v FROM engine_edits.again").all() == [(4, "text")]
 
 

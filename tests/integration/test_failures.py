@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.support.children import run_python
-from tests.support.liar import ERROR, EXECUTE, Answer, Liar
+from tests.support.liar import ERROR, EXECUTE, QUERY, Answer, Liar
 from tests.support.nodes import eventually, paused
 from tests.support.tables import KEYSPACE
 
@@ -149,6 +149,25 @@ def node_hangs(cluster: Cassandra) -> None:
         insert = session.prepare(INSERT)
         with paused(cluster.nodes[0]):
             session.execute(insert, (1, "Ada"), timeout_s=0.5)
+
+
+@failure("A node does not answer in time")
+def schema_change_is_done(cluster: Cassandra) -> None:
+    """The node answers the change, and nothing after it."""
+    silent = threading.Event()
+
+    def change(answer: Answer) -> bytes:
+        if answer.answers(QUERY, "gift_cards"):
+            silent.set()
+        elif silent.is_set():
+            return b""
+        return answer.frame()
+
+    with (
+        Liar(cluster.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point) as session,
+    ):
+        session.execute("CREATE TABLE shop.gift_cards (id int PRIMARY KEY)", timeout_s=1)
 
 
 def lied_to(
@@ -284,6 +303,22 @@ def dropped_table(cluster: Cassandra) -> None:
 
 
 @failure("What a statement names was dropped")
+def other_types(cluster: Cassandra) -> None:
+    """Another session makes the table again."""
+    baskets = "shop.baskets (id int PRIMARY KEY, customer"
+    with (
+        turbocql.connect(cluster.contact_points) as admin,
+        turbocql.connect(cluster.contact_points) as session,
+    ):
+        admin.execute("DROP TABLE IF EXISTS shop.baskets")
+        admin.execute(f"CREATE TABLE {baskets} int)")
+        insert = session.prepare("INSERT INTO shop.baskets (id, customer) VALUES (?, ?)")
+        admin.execute("DROP TABLE shop.baskets")
+        admin.execute(f"CREATE TABLE {baskets} text)")
+        session.execute(insert, (1, 7))
+
+
+@failure("What a statement names was dropped")
 def dropped_keyspace(cluster: Cassandra) -> None:
     """The connections of the session end, and new ones cannot use its keyspace."""
     down = threading.Event()
@@ -378,6 +413,24 @@ def full(cluster: Cassandra) -> None:
         try:
             assert eventually(lambda: slow.writes == 2)
             session.execute(insert, (3, "Ada"))
+        finally:
+            slow.go_on.set()
+
+
+@failure("The session is full")
+def waited(cluster: Cassandra) -> None:
+    slow = Slow(cluster.contact_points[0])
+    with (
+        slow,
+        turbocql.connect(slow.contact_point, max_in_flight=2) as session,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        insert = session.prepare(INSERT)
+        for number in range(2):
+            pool.submit(session.execute, insert, (number, "Ada"))
+        try:
+            assert eventually(lambda: slow.writes == 2)
+            session.execute(insert, (3, "Ada"), timeout_s=0.5)
         finally:
             slow.go_on.set()
 

@@ -87,11 +87,14 @@ def test_a_silent_node_is_left_out_and_comes_back(
             with paused(hung):
                 # It is noticed within a second on a quiet machine.
                 time.sleep(4)
+                silent = [str(node.address) for node in session.nodes if node.silent]
+                assert silent == [hung.address]
                 left_out = time.monotonic()
                 time.sleep(4)
                 end = time.monotonic()
             resumed = time.monotonic()
             assert eventually(lambda: len(load.nodes_since(resumed)) == 3, 30)
+            assert not any(node.silent for node in session.nodes)
         beside = [call for call in load.calls if left_out < call[0] < end]
         assert len(beside) > 50
         assert not [call for call in beside if call[3] is not None]

@@ -9,7 +9,7 @@ use crate::attempts::Attempts;
 use crate::descriptions::RecentColumns;
 use crate::effect::Effect;
 use crate::error::{EngineError, ErrorKind, executing};
-use crate::limit::Rest;
+use crate::limit::{Knows, Rest};
 use crate::seam;
 use crate::session::{Response, Session};
 use crate::statement::{BatchEntry, PagingState, RequestOptions};
@@ -86,7 +86,7 @@ impl Session {
         let told = EngineError {
             may_have_applied: attempts.effect() != Effect::Reads,
             attempts: Some(attempts.count()),
-            coordinator: attempts.node().map(|node| node.to_string()),
+            coordinator: attempts.node().map(|node| node.to_string().into()),
             history: attempts.history(),
             ..error
         };
@@ -107,18 +107,24 @@ impl Session {
             _ => executing(doing, &error, attempts),
         };
         match (&error, told.kind) {
+            (ExecutionError::SchemaAgreementError(_), _) => told.message += &self.not_answering(),
             (ExecutionError::EmptyPlan, _) => told.message = self.excluded(doing, options),
             (ExecutionError::ConnectionPoolError(_), ErrorKind::Unavailable) => {
-                let asked = told.message.split_once("any node asked: ");
-                let reasons = self.unconnected(asked.map_or("", |(_, why)| why));
-                if !reasons.is_empty() {
-                    let reasons = few(&reasons, "; ");
-                    told.message = format!("{doing}: no working connection to any node: {reasons}");
-                }
+                self.name_unconnected(doing, &mut told);
             }
             _ => {}
         }
         text.of(told, self.hides())
+    }
+
+    /// Names all nodes without a connection in an error that names the last one that was asked.
+    pub(crate) fn name_unconnected(&self, doing: &str, told: &mut EngineError) {
+        let asked = told.message.split_once("any node asked: ");
+        let reasons = self.unconnected(asked.map_or("", |(_, why)| why));
+        if !reasons.is_empty() {
+            let reasons = few(&reasons, "; ");
+            told.message = format!("{doing}: no working connection to any node: {reasons}");
+        }
     }
 
     /// The nodes without a connection, with what was found when they were last greeted. For a node

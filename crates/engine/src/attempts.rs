@@ -115,7 +115,7 @@ impl Attempts {
     }
 
     /// The attempts that have failed or have not ended, in the order of their beginning.
-    pub(crate) fn history(&self) -> Vec<Tried> {
+    pub(crate) fn history(&self) -> Box<[Tried]> {
         let seen = self.seen();
         let open = seen.open.iter().chain(&seen.others).map(|begun| Tried {
             node: begun.node,
@@ -125,7 +125,7 @@ impl Attempts {
         });
         let mut history: Vec<Tried> = seen.failed.iter().cloned().chain(open).collect();
         history.sort_by_key(|tried| tried.began);
-        history
+        history.into()
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {

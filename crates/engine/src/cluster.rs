@@ -5,10 +5,12 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use scylla::errors::TracingError;
+use scylla::errors::{SchemaAgreementError, TracingError};
 use scylla::routing::Token;
 
+use crate::answer::few;
 use crate::error::{EngineError, ErrorKind, deadline, metadata};
+use crate::limit::Knows;
 use crate::session::Session;
 
 /// A node of the cluster.
@@ -21,6 +23,8 @@ pub struct Node {
     pub rack: Option<String>,
     /// Whether a connection to the node is open.
     pub connected: bool,
+    /// Whether the node is left out because it has fallen silent.
+    pub silent: bool,
     /// Whether connections to the node are allowed.
     pub enabled: bool,
     /// The number of ScyllaDB's shards. `None` for a node without shards, or one that was not
@@ -88,6 +92,7 @@ impl Session {
                 datacenter: node.datacenter.clone(),
                 rack: node.rack.clone(),
                 connected: node.is_connected(),
+                silent: self.watch().is_silent(node),
                 enabled: node.is_enabled(),
                 shards: node.sharder().map(|sharder| sharder.nr_shards.get()),
                 tokens: tokens.remove(&host_id).unwrap_or_default(),
@@ -138,18 +143,38 @@ impl Session {
         let agreed = self.engine().await_schema_agreement();
         let agreed = match limit {
             None => agreed.await,
-            Some(limit) => tokio::time::timeout(limit, agreed)
-                .await
-                .map_err(|_| deadline(doing, limit, None))?,
+            Some(limit) => tokio::time::timeout(limit, agreed).await.map_err(|_| {
+                let error = deadline(doing, limit, None);
+                EngineError { message: error.message + &self.not_answering(), ..error }
+            })?,
         };
-        match agreed {
-            Ok(version) => Ok(version.into_bytes()),
-            Err(error) => {
-                Err(EngineError::new(ErrorKind::Unavailable, format!("{doing}: {error}")))
-            }
-        }
+        agreed.map(uuid::Uuid::into_bytes).map_err(|error| {
+            let kind = match error {
+                SchemaAgreementError::Timeout(_) => ErrorKind::Timeout,
+                _ => ErrorKind::Unavailable,
+            };
+            EngineError::new(kind, format!("{doing}: {error}{}", self.not_answering()))
+        })
+    }
+}
+
+impl Knows for Session {
+    fn hides(&self) -> bool {
+        Session::hides(self)
     }
 
+    fn not_answering(&self) -> String {
+        let nodes = self.nodes().into_iter();
+        let nodes = nodes.filter(|node| node.enabled && (node.silent || !node.connected));
+        let nodes: Vec<String> = nodes.map(|node| node.address.to_string()).collect();
+        if nodes.is_empty() {
+            return String::new();
+        }
+        format!("; not answering: {}", few(&nodes, ", "))
+    }
+}
+
+impl Session {
     /// The trace of a request, read within the timeout of the default profile. `None` if the server
     /// has no trace with this id.
     pub async fn trace(&self, id: [u8; 16]) -> Result<Option<Trace>, EngineError> {

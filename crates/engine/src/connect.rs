@@ -42,6 +42,11 @@ pub(crate) async fn connect(
     profile: ExecutionProfileHandle,
 ) -> Result<(Session, Arc<Doors>), EngineError> {
     config.check()?;
+    #[cfg(edited_crates)]
+    {
+        // Once in a process.
+        let _ = scylla::statement::prepared::STILL_FIT.set(crate::fits::still_fit);
+    }
     let began = Instant::now();
     let deadline = began + config.connect_timeout;
     let tls = config.tls.as_ref().map(|tls| tls.client(&config.contact_points)).transpose()?;

@@ -18,6 +18,10 @@ pub struct Gate {
 struct State {
     admitted: usize,
     bytes: usize,
+    /// The admitted requests whose bytes are not known yet.
+    unweighed: usize,
+    /// What such a request is expected to have: the most of late.
+    expected: usize,
     waiting: VecDeque<oneshot::Sender<Permit>>,
 }
 
@@ -27,6 +31,14 @@ pub struct Permit {
     /// `None` if the place was given back.
     gate: Option<Arc<Gate>>,
     bytes: usize,
+    is_weighed: bool,
+}
+
+impl State {
+    fn admit(&mut self) {
+        self.admitted += 1;
+        self.unweighed += 1;
+    }
 }
 
 /// A request's place in the queue.
@@ -44,8 +56,15 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether one more request may be admitted. Requests are weighed only when they have been
+    /// encoded: without an expectation, all that wait would be admitted at once.
     fn has_room(&self, state: &State) -> bool {
-        state.admitted < self.most && state.bytes < self.most_bytes
+        let unweighed = state.unweighed.saturating_mul(state.expected);
+        state.admitted < self.most && state.bytes.saturating_add(unweighed) < self.most_bytes
+    }
+
+    fn permit(self: &Arc<Self>) -> Permit {
+        Permit { gate: Some(Arc::clone(self)), bytes: 0, is_weighed: false }
     }
 
     /// Admits a request if there is room, and no earlier one waits.
@@ -54,18 +73,18 @@ impl Gate {
         if !state.waiting.is_empty() || !self.has_room(&state) {
             return None;
         }
-        state.admitted += 1;
+        state.admit();
         drop(state);
-        Some(Permit { gate: Some(Arc::clone(self)), bytes: 0 })
+        Some(self.permit())
     }
 
     /// Joins the queue at once. If the place is dropped, the request gives it up.
     pub fn line_up(self: &Arc<Self>) -> Place {
         let mut state = self.state();
         if state.waiting.is_empty() && self.has_room(&state) {
-            state.admitted += 1;
+            state.admit();
             drop(state);
-            return Place::First(Permit { gate: Some(Arc::clone(self)), bytes: 0 });
+            return Place::First(self.permit());
         }
         let (sender, receiver) = oneshot::channel();
         state.waiting.push_back(sender);
@@ -89,10 +108,26 @@ impl Gate {
         (state.admitted, state.bytes)
     }
 
-    fn leave(self: &Arc<Self>, bytes: usize) {
+    fn leave(self: &Arc<Self>, bytes: usize, is_weighed: bool) {
         let mut state = self.state();
         state.admitted -= 1;
         state.bytes -= bytes;
+        state.unweighed -= usize::from(!is_weighed);
+        self.admit_waiting(state);
+    }
+
+    /// Adds the bytes of an admitted request, and may have room for more requests then.
+    fn weigh(self: &Arc<Self>, bytes: usize, is_weighed: bool) {
+        let mut state = self.state();
+        state.bytes += bytes;
+        if !is_weighed {
+            state.unweighed -= 1;
+            state.expected = bytes.max(state.expected - state.expected / 8);
+        }
+        self.admit_waiting(state);
+    }
+
+    fn admit_waiting<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
         while self.has_room(&state)
             && let Some(next) = state.waiting.pop_front()
         {
@@ -100,8 +135,8 @@ impl Gate {
             if next.is_closed() {
                 continue;
             }
-            state.admitted += 1;
-            let permit = Permit { gate: Some(Arc::clone(self)), bytes: 0 };
+            state.admit();
+            let permit = self.permit();
             drop(state);
             // It may give up at this moment. Its permit must not admit the next one from here: in a
             // long queue of such requests, the calls would nest too deeply.
@@ -109,6 +144,7 @@ impl Gate {
             state = self.state();
             if let Some(mut permit) = refused {
                 state.admitted -= 1;
+                state.unweighed -= 1;
                 permit.gate = None;
             }
         }
@@ -136,7 +172,7 @@ impl Permit {
     pub fn weigh(&mut self, bytes: usize) {
         if let Some(gate) = &self.gate {
             self.bytes += bytes;
-            gate.state().bytes += bytes;
+            gate.weigh(bytes, std::mem::replace(&mut self.is_weighed, true));
         }
     }
 }
@@ -144,7 +180,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(gate) = self.gate.take() {
-            gate.leave(self.bytes);
+            gate.leave(self.bytes, self.is_weighed);
         }
     }
 }
@@ -190,6 +226,41 @@ mod tests {
         drop(large);
         assert_eq!(gate.admitted(), (1, 60));
         assert!(gate.try_enter().is_some());
+    }
+
+    #[test]
+    fn one_answer_does_not_admit_all_that_wait() {
+        let gate = Gate::new(100, 100);
+        let mut first = gate.try_enter().unwrap();
+        first.weigh(100);
+        let mut waiting: Vec<_> = (0..50).map(|_| Box::pin(gate.enter())).collect();
+        assert!(waiting.iter_mut().all(|one| poll(one.as_mut()).is_none()));
+        drop(first);
+        let mut last: Option<Permit> = None;
+        for one in &mut waiting {
+            // The next is admitted when the one before has ended, or has fewer bytes than expected.
+            drop(last.take());
+            assert_eq!(gate.admitted().0, 1);
+            let mut permit = poll(one.as_mut()).unwrap();
+            permit.weigh(100);
+            assert_eq!(gate.admitted(), (1, 100));
+            last = Some(permit);
+        }
+        drop(last);
+        assert_eq!(gate.admitted(), (0, 0));
+        // Small ones do not wait for long after large ones.
+        let mut large = gate.try_enter().unwrap();
+        large.weigh(100);
+        let mut waiting: Vec<_> = (0..50).map(|_| Box::pin(gate.enter())).collect();
+        assert!(waiting.iter_mut().all(|one| poll(one.as_mut()).is_none()));
+        drop(large);
+        let mut small = Vec::new();
+        for one in &mut waiting {
+            let mut permit = poll(one.as_mut()).unwrap();
+            permit.weigh(1);
+            small.push(permit);
+        }
+        assert_eq!(gate.admitted(), (50, 50));
     }
 
     #[test]

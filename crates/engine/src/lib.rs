@@ -17,6 +17,7 @@ mod connect;
 mod descriptions;
 mod effect;
 pub mod error;
+mod fits;
 pub mod gate;
 pub mod lanes;
 mod limit;

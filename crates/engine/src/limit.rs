@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::answer::Said;
 use crate::attempts::Attempts;
-use crate::error::{EngineError, ErrorKind, deadline};
+use crate::error::{EngineError, ErrorKind, deadline, rounded};
 use crate::statement::RequestOptions;
 
 /// The part of a call's time limit that is left after an earlier part of the call, such as the
@@ -36,13 +36,22 @@ pub(crate) fn of_steps(options: &RequestOptions, rest: Option<Rest>) -> Option<D
     Some(rest.map_or(given, |rest| rest.left))
 }
 
+/// What a session knows for its errors.
+pub(crate) trait Knows {
+    /// Whether errors quote no values.
+    fn hides(&self) -> bool;
+
+    /// The nodes that do not answer, as the end of a message.
+    fn not_answering(&self) -> String;
+}
+
 /// Runs a request that has further steps after the server's answer: after a change of the schema,
 /// the nodes are to agree on it; after a `USE`, all connections are to use the keyspace. The
 /// ScyllaDB driver applies the time limit of a request only up to the answer.
 pub(crate) async fn to_the_end<T>(
     said: &Said<'_>,
     limit: Option<Duration>,
-    hides: bool,
+    session: &impl Knows,
     attempts: &Attempts,
     work: impl Future<Output = Result<T, EngineError>>,
 ) -> Result<T, EngineError> {
@@ -50,7 +59,7 @@ pub(crate) async fn to_the_end<T>(
     if let Ok(done) = tokio::time::timeout(limit, work).await {
         return done;
     }
-    let (doing, whole) = (said.doing, said.rest.map_or(limit, |rest| rest.whole));
+    let (doing, whole) = (said.doing, rounded(said.rest.map_or(limit, |rest| rest.whole)));
     let error = if attempts.succeeded() {
         let message = format!(
             "{doing}: done, but not all nodes have followed within {whole:?}, the client's own \
@@ -61,13 +70,14 @@ pub(crate) async fn to_the_end<T>(
         deadline(doing, whole, Some(attempts))
     };
     let error = EngineError {
+        message: error.message + &session.not_answering(),
         attempts: Some(attempts.count()),
-        coordinator: attempts.node().map(|node| node.to_string()),
-        may_have_applied: attempts.may_have_applied(),
+        coordinator: attempts.node().map(|node| node.to_string().into()),
+        may_have_applied: attempts.succeeded() || attempts.may_have_applied(),
         history: attempts.history(),
         ..error
     };
-    Err(said.text.of(error, hides))
+    Err(said.text.of(error, session.hides()))
 }
 
 #[cfg(test)]
@@ -76,6 +86,18 @@ mod tests {
     use crate::answer::Text;
     use crate::effect::Effect;
     use scylla::observability::history::{HistoryListener, RequestId};
+
+    struct Two;
+
+    impl Knows for Two {
+        fn hides(&self) -> bool {
+            false
+        }
+
+        fn not_answering(&self) -> String {
+            "; not answering: the second".to_owned()
+        }
+    }
 
     fn run(attempts: &Attempts, limit: Duration, work: Duration) -> Result<(), EngineError> {
         let work = async {
@@ -86,7 +108,7 @@ mod tests {
         let options = RequestOptions::default();
         let said =
             Said { doing: "executing", text: Text::One("USE ks"), rest: None, options: &options };
-        runtime.block_on(to_the_end(&said, Some(limit), false, attempts, work))
+        runtime.block_on(to_the_end(&said, Some(limit), &Two, attempts, work))
     }
 
     #[test]
@@ -98,7 +120,10 @@ mod tests {
         let id = attempts.log_attempt_start(RequestId(0), None, node);
         let error = run(&attempts, short, long).unwrap_err();
         assert!(error.message.contains("no response within 20ms"), "{error}");
-        assert!(error.message.ends_with("; statement: USE ks"), "{error}");
+        assert!(
+            error.message.ends_with("; not answering: the second; statement: USE ks"),
+            "{error}"
+        );
         attempts.log_attempt_success(id);
         let error = run(&attempts, short, long).unwrap_err();
         assert!(error.message.contains("done, but not all nodes have followed"), "{error}");

@@ -98,8 +98,13 @@ impl Session {
         let inner = &self.0;
         let work = || async {
             let prepared = inner.engine.prepare(text).await;
-            let refused = |error| self.asked(preparing(&error)).about(text, inner.hides);
-            let prepared = prepared.map_err(refused)?;
+            let prepared = prepared.map_err(|error| {
+                let mut told = preparing(&error);
+                if told.kind == ErrorKind::Unavailable {
+                    self.name_unconnected("preparing", &mut told);
+                }
+                self.asked(told).about(text, inner.hides)
+            })?;
             Ok(Arc::new(Prepared::new(prepared, &inner.profiles)?))
         };
         let prepared = inner.preparing.run(text, work);
@@ -172,7 +177,7 @@ impl Session {
                 self.answered(&said, answer, &attempts, &prepared.recent)
             };
             let limit = of_steps(options, rest);
-            return Box::pin(to_the_end(&said, limit, self.hides(), &attempts, work)).await;
+            return Box::pin(to_the_end(&said, limit, self, &attempts, work)).await;
         }
         let answer = match page_size {
             Some(page_size) => {
@@ -257,9 +262,9 @@ impl Session {
         };
         let response = if is_one_of(text, &["USE"]) {
             let limit = rest.map(|rest| rest.left).or_else(|| self.limit(options));
-            to_the_end(&said, limit, self.hides(), &attempts, work).await
+            to_the_end(&said, limit, self, &attempts, work).await
         } else if has_steps(text) {
-            to_the_end(&said, of_steps(options, rest), self.hides(), &attempts, work).await
+            to_the_end(&said, of_steps(options, rest), self, &attempts, work).await
         } else {
             work.await
         };
@@ -305,7 +310,8 @@ impl Session {
     ) -> Result<Permit, EngineError> {
         let doing = "waiting for other requests of the session";
         let entering = place.admitted();
-        match self.rest(doing, options, began)? {
+        let rest = self.rest(doing, options, began);
+        match rest.map_err(|error| error.about(text, self.hides()))? {
             None => Ok(entering.await),
             Some(rest) => tokio::time::timeout(rest.left, entering).await.map_err(|_| {
                 let error = deadline(doing, rest.whole, Some(&Attempts::idle()));
@@ -369,6 +375,10 @@ impl Session {
     /// Whether errors quote no values ([`Config::values_in_errors`]).
     pub fn hides(&self) -> bool {
         self.0.hides
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.0.watch
     }
 
     pub(crate) fn doors(&self) -> &Doors {

@@ -122,7 +122,7 @@ impl Watch {
         Arc::clone(nodes.entry(host_id).or_default())
     }
 
-    fn is_silent(&self, node: NodeRef<'_>) -> bool {
+    pub(crate) fn is_silent(&self, node: NodeRef<'_>) -> bool {
         self.with(node.host_id, |watched| watched.silent.load(Ordering::Relaxed))
     }
 

@@ -243,7 +243,7 @@ impl RowPlan {
             let reason = format!(
                 "values must be a list, tuple, other sequence, mapping, dataclass or object of a \
                  class of attrs, msgspec or pydantic, got {}",
-                describe(values)
+                values.get_type().name()?
             );
             return Err(Failure::refused("row", reason));
         }

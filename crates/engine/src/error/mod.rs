@@ -6,15 +6,17 @@ mod server;
 mod shown;
 
 use std::fmt;
+use std::sync::Arc;
 
 pub(crate) use self::connect::{connecting, metadata_error as metadata, unreachable};
 pub(crate) use request::{
     attempt_failure, attempt_may_have_applied, deadline, encoding, executing, is_answer, preparing,
+    rounded,
 };
 
 pub(crate) use request::MEANS_OTHERWISE;
 pub use shown::shown;
-pub(crate) use shown::{has_secrets, without_literals};
+pub(crate) use shown::{has_secrets, without_literals, without_values};
 
 use crate::attempts::Tried;
 
@@ -27,7 +29,7 @@ pub struct EngineError {
     /// The CQL error code, when the server answered with an error.
     pub code: Option<i32>,
     /// `ip:port` of the node of the last attempt.
-    pub coordinator: Option<String>,
+    pub coordinator: Option<Box<str>>,
     /// The number of attempts that were begun.
     pub attempts: Option<u32>,
     /// Whether the server may have carried out the failed request, in whole or in part.
@@ -35,7 +37,9 @@ pub struct EngineError {
     /// The fields of the server's error, by the protocol's names.
     pub details: Vec<(&'static str, Detail)>,
     /// The attempts that failed or did not end, in the order of their beginning.
-    pub history: Vec<Tried>,
+    pub history: Box<[Tried]>,
+    /// The server's own words, which are part of the message.
+    pub(crate) reason: Option<Arc<str>>,
 }
 
 /// The kinds of failures. They are divided by who can do something about the failure.
@@ -86,7 +90,8 @@ impl EngineError {
             attempts: None,
             may_have_applied: false,
             details: Vec::new(),
-            history: Vec::new(),
+            history: Box::default(),
+            reason: None,
         }
     }
 
@@ -99,9 +104,16 @@ impl EngineError {
     /// Removes the literals of a statement from the server's words, if `hide`, or if the statement
     /// has a password.
     pub(crate) fn without(mut self, text: &str, hide: bool) -> EngineError {
+        if let Some(reason) = self.reason.take_if(|_| hide || has_secrets(text)) {
+            let masked = without_values(&reason, self.code, text);
+            self.message = self.message.replace(&*reason, &masked);
+            for tried in self.history.iter_mut() {
+                tried.answer = tried.answer.take().map(|it| it.replace(&*reason, &masked));
+            }
+        }
         if hide || has_secrets(text) {
             self.message = without_literals(&self.message, text);
-            for tried in &mut self.history {
+            for tried in self.history.iter_mut() {
                 tried.answer = tried.answer.take().map(|it| without_literals(&it, text));
             }
         }

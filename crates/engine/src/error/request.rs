@@ -86,7 +86,7 @@ pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts
     };
     EngineError {
         attempts: Some(attempts.count()),
-        coordinator: node.map(|node| node.to_string()),
+        coordinator: node.map(|node| node.to_string().into()),
         may_have_applied: told.may_have_applied || attempts.may_have_applied(),
         history: attempts.history(),
         ..told
@@ -136,6 +136,7 @@ pub(crate) fn encoding(doing: &str, error: &SerializationError) -> EngineError {
 
 /// The client's own deadline passed.
 pub(crate) fn deadline(doing: &str, limit: Duration, attempts: Option<&Attempts>) -> EngineError {
+    let limit = rounded(limit);
     let mut message =
         format!("{doing}: no response within {limit:?}, the client's own deadline (timeout_s)");
     match attempts.and_then(|a| a.node().map(|node| (a.count(), node))) {
@@ -145,6 +146,15 @@ pub(crate) fn deadline(doing: &str, limit: Duration, attempts: Option<&Attempts>
         None => {}
     }
     EngineError::new(ErrorKind::Timeout, message)
+}
+
+/// A limit as it was given: what is left of one has fractions that say nothing.
+pub(crate) fn rounded(limit: Duration) -> Duration {
+    const MILLI: u128 = 1_000_000;
+    match u64::try_from((limit.as_nanos() + MILLI / 2) / MILLI) {
+        Ok(millis) if millis > 0 => Duration::from_millis(millis),
+        _ => limit,
+    }
 }
 
 fn no_nodes(doing: &str, why: &str) -> EngineError {

@@ -26,7 +26,8 @@ pub(super) fn server_error(doing: &str, error: &DbError, reason: &str) -> Engine
     if !fields.is_empty() {
         message.push_str(&format!(" ({})", fields.join(", ")));
     }
-    EngineError { code, details, ..EngineError::new(kind, message) }
+    let reason = Some(reason.into());
+    EngineError { code, details, reason, ..EngineError::new(kind, message) }
 }
 
 /// Code, name and fields.

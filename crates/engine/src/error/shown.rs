@@ -47,6 +47,38 @@ pub(crate) fn without_literals(message: &str, text: &str) -> String {
     literals.into_iter().fold(message.to_owned(), |message, one| message.replace(one, HIDDEN))
 }
 
+/// The codes of errors in which servers quote bound values, or what stands for a value.
+const QUOTING: [i32; 2] = [0x1400, 0x2200];
+const SYNTAX: i32 = 0x2000;
+
+/// The server's words about a statement, without what may be a value. Of a syntax error, only the
+/// place is left. In an error about the statement's meaning, a text in quotes is left if it is a
+/// name in the statement; a JSON document may be quoted in any form, so nothing is left there.
+pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> String {
+    if code == Some(SYNTAX) {
+        let place = reason.strip_prefix("line ").and_then(|rest| rest.split(' ').next());
+        return place.map_or_else(|| HIDDEN.to_owned(), |place| format!("line {place} {HIDDEN}"));
+    }
+    if !code.is_some_and(|code| QUOTING.contains(&code)) {
+        return reason.to_owned();
+    }
+    if text.to_ascii_lowercase().contains("json") {
+        return HIDDEN.to_owned();
+    }
+    let (mut out, mut rest) = (String::new(), reason);
+    let names = shown(text);
+    while let Some((before, behind)) = rest.split_once('\'') {
+        let (quoted, end) = behind.split_once('\'').unwrap_or((behind, ""));
+        let is_name = !quoted.is_empty() && names.contains(quoted);
+        out.push_str(before);
+        out.push('\'');
+        out.push_str(if is_name { quoted } else { HIDDEN });
+        out.push('\'');
+        rest = end;
+    }
+    out + rest
+}
+
 /// Whether a statement has secrets, whatever the settings are.
 pub(crate) fn has_secrets(text: &str) -> bool {
     secret(text).is_some()
@@ -170,6 +202,22 @@ mod tests {
         }
         let long = format!("SELECT {} FROM t", "column, ".repeat(100));
         assert_eq!(shown(&long).chars().count(), SHOWN + 1);
+    }
+
+    #[test]
+    fn the_server_s_words_lose_values() {
+        let text = "INSERT INTO t (k, v) VALUES (?, 4711)";
+        for (code, text, reason, expected) in [
+            (0x2000, text, "line 1:38 mismatched input 'geheim' (...[geheim]", "line 1:38 …"),
+            (0x2000, text, "what else", "…"),
+            (0x2200, text, "Unable to make int from 'geheim'", "Unable to make int from '…'"),
+            (0x2200, text, "Undefined column 'v' in 't', 'x", "Undefined column 'v' in 't', '…'"),
+            (0x2200, "INSERT INTO t JSON ?", "geheim", "…"),
+            (0x1400, "INSERT INTO t (k) VALUES (fromJson(?))", "geheim", "…"),
+            (0x1000, text, "Cannot achieve 'it'", "Cannot achieve 'it'"),
+        ] {
+            assert_eq!(without_values(reason, Some(code), text), expected);
+        }
     }
 
     #[test]
