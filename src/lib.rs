@@ -53,11 +53,11 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::body::BodyStandIn;
     #[pymodule_export]
-    use turbocql_accel::stand_ins::counted::CountedStandIn;
-    #[pymodule_export]
     use turbocql_accel::stand_ins::deserialize::DeserializeStandIn;
     #[pymodule_export]
     use turbocql_accel::stand_ins::lazy::LazyRows;
+    #[pymodule_export]
+    use turbocql_accel::stand_ins::literals::LiteralsStandIn;
     #[pymodule_export]
     use turbocql_accel::stand_ins::named::NamedStandIn;
     #[pymodule_export]

@@ -9,6 +9,7 @@ again accelerated: bytes, cells, bodies and errors must be the same. Prints JSON
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import json
 import logging
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from cassandra import ConsistencyLevel, cqltypes, protocol, query
+from cassandra.encoder import Encoder
 from cassandra.protocol import ColumnMetadata
 from cassandra.query import UNSET_VALUE, BatchType, BoundStatement, PreparedStatement
 from tests.accel.answers import answer
@@ -424,6 +426,16 @@ def row_tasks() -> Iterator[Task]:
             yield f"{factory.__name__} {names}", task
 
 
+def literal_tasks() -> Iterator[Task]:
+    """Some literals of simple statements; literals.py has many."""
+    for value in (None, 1, 1.5, "it's", b"b", [1, ["a"]], {"a": (1,)}, {2}, {"a": object}):
+
+        def task(value: Any = value) -> Any:
+            return answer(lambda: query.bind_params("%s", (value,), Encoder()))
+
+        yield f"literal of {value!r}", task
+
+
 def differing(one: Any, other: Any) -> tuple[Any, Any]:
     """The first parts that differ."""
     both = (one, other)
@@ -455,12 +467,16 @@ def main() -> None:
         *special_page_tasks(shapes, options.count),
         *(array_tasks(shapes, options.count) if "arrays" in READERS else ()),
         *row_tasks(),
+        *literal_tasks(),
         *segment_tasks(options.count),
         *timer_tasks(),
     ]
     plain = [task() for _, task in tasks]
     turbocql.accelerate()
     accelerated = [task() for _, task in tasks]
+    # What the driver lacks has nothing to be compared with here: serializers.py does it.
+    find = importlib.import_module("cassandra.serializers").find_serializer
+    assert find(cqltypes.FloatType).serialize(1.5, 4) == cqltypes.FloatType.serialize(1.5, 4)
     status = turbocql.accel.status()
     turbocql.accel.uninstall()
     again = [task() for _, task in tasks[:: max(1, len(tasks) // 2000)]]

@@ -24,14 +24,13 @@ _HANDLERS = {
     name: f"protocol.{name}: recv_results_rows"
     for name in ("_ProtocolHandler", "LazyProtocolHandler", "NumpyProtocolHandler")
 }
-COUNTED = "query.bind_params"
 LEFT: dict[str, set[str]] = {
-    "scylla-driver": {COUNTED},
-    "scylla-driver-earlier": {COUNTED},
+    "scylla-driver": set(),
+    "scylla-driver-earlier": set(),
     # With NumPy 2, its parser gives no rows.
-    "cassandra-driver": {COUNTED, _HANDLERS["NumpyProtocolHandler"]},
+    "cassandra-driver": {_HANDLERS["NumpyProtocolHandler"]},
     # It has one way of reading pages.
-    "cassandra-driver-earlier": {COUNTED, *_HANDLERS.values()},
+    "cassandra-driver-earlier": {*_HANDLERS.values()},
 }
 """What is left alone."""
 
@@ -73,6 +72,7 @@ PARTS = (
     "connections",
     "counts",
     "hostile",
+    "literals",
     "mended",
     "overrides",
     "parts",

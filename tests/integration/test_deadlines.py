@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, Literal
@@ -361,6 +361,46 @@ def test_a_call_that_has_waited_has_the_rest_of_its_limit(cassandra: Cassandra, 
         assert 3.5 < seconds < 4 + SLACK_S
         assert error is not None
         assert "no response within 4s" in str(error)
+
+
+def test_rows_that_wait_are_not_all_encoded(cassandra: Cassandra) -> None:
+    """60 rows of 2 MB, of which two may be in flight."""
+    hold, large, rows = threading.Event(), 2_000_000, 60
+    hold.set()
+    begun = 0
+
+    def change(answer: Answer) -> bytes:
+        if answer.request_opcode == EXECUTE:
+            hold.wait(60)
+        return answer.frame()
+
+    def values() -> Iterator[tuple[int, bytes]]:
+        nonlocal begun
+        for key in range(rows):
+            begun += 1
+            yield key, b"x" * large
+
+    with (
+        Liar(cassandra.contact_points[0], change) as liar,
+        turbocql.connect(liar.contact_point, max_in_flight_bytes=2 * large) as session,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        session.execute(
+            "CREATE KEYSPACE IF NOT EXISTS large WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.execute("CREATE TABLE IF NOT EXISTS large.t (k int PRIMARY KEY, v blob)")
+        insert = session.prepare("INSERT INTO large.t (k, v) VALUES (?, ?)")
+        session.execute(insert, (0, b"x" * large))
+        hold.clear()
+        many = pool.submit(session.execute_many, insert, values(), concurrency=100, timeout_s=60)
+        assert eventually(lambda: begun > 2)
+        time.sleep(2)
+        # 4 MB in flight, 32 MB that wait, and what is handed in meanwhile.
+        assert begun * large < 64_000_000
+        hold.set()
+        assert many.result(60).succeeded == rows
+        assert begun == rows
 
 
 def test_a_full_session_may_raise(cassandra: Cassandra) -> None:

@@ -33,7 +33,7 @@ class Patch:
     learned: Callable[[], int] = int
     original: Any = _ABSENT
     why: str = ""
-    """The reason why calls are only counted; empty if the function is replaced."""
+    """The reason why the function is not replaced; empty if it is."""
     is_told: bool = True
     """Whether `status()` lists the patch."""
     start: tuple[int, int, int] = (0, 0, 0)

@@ -1,22 +1,42 @@
-"""Counts simple statements with parameters.
-
-The driver still formats the parameters: the stand-in only counts each call and hands it to the
-original.
-"""
+"""Simple statements with parameters: their literals."""
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import sys
+import types
+import uuid
+from typing import Any
 
 from .. import _core
-from ._origin import Left, documented, expect_parameters, is_function_of
+from ._origin import Left, documented, expect_own, expect_parameters, is_function_of
 from ._patch import Driver, Group, Patch
-from ._status import ONLY_COUNTED
 
 __all__ = ["CLUSTER", "statement_groups"]
 
 CLUSTER = "cassandra.cluster"
 """`SimpleStatements` is applied only after this module is imported."""
+
+_FUNCTIONS = tuple(
+    f"cql_encode_{name}"
+    for name in (
+        *("none", "str", "object", "float", "bytes", "datetime", "date", "decimal"),
+        *("map_collection", "list_collection", "set_collection"),
+    )
+)
+_CALLED = ("cql_encode_all_types", "cql_encode_object", "cql_encode_float")
+"""What the encoder's functions call."""
+_BEFORE = datetime.datetime(1969, 12, 31, 23, 59, 58, 1)
+_SAMPLES: list[Any] = [
+    *(None, True, 0, -(10**40), 0.1, -0.0, 1e300, float("inf"), float("-inf"), float("nan")),
+    *("", "it's", "''", "\u20ac\U0001f600", b"", b"\x00\xff", bytearray(b"a"), memoryview(b"b")),
+    *(uuid.UUID(int=0), uuid.UUID(int=2**128 - 1), decimal.Decimal("1.50"), decimal.Decimal("NaN")),
+    *(datetime.date(2026, 11, 23), datetime.date(999, 1, 1), datetime.time(1, 2, 3, 4), _BEFORE),
+    *(datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)),
+    datetime.datetime(2026, 11, 23, 1, 2, 3, 456_789, datetime.timezone.utc),
+    *([], [1, "a", [None]], (1, (2.5,)), {1}, frozenset({"a"}), {}, {"a": [1], 2: {"b": b"c"}}),
+]
 
 
 class SimpleStatements(Group):
@@ -24,9 +44,9 @@ class SimpleStatements(Group):
 
     The group waits until `cassandra.cluster` is imported. It patches the function in
     `cassandra.query`, and also the reference to it in `cassandra.cluster`. Other modules that
-    imported the function before keep the driver's function, and their calls are not counted. One of
-    these modules is `cassandra.metadata`. Its calls are for the driver's own queries of the schema,
-    which the program does not ask for.
+    imported the function before keep the driver's function. One of these modules is
+    `cassandra.metadata`. Its calls are for the driver's own queries of the schema, which the
+    program does not ask for.
     """
 
     part = "simple_statements"
@@ -40,18 +60,43 @@ class SimpleStatements(Group):
         if not is_function_of(driver.query, original):
             raise Left("it has been replaced")
         expect_parameters(original, ("query", "params", "encoder"))
-        stand_in = _core.CountedStandIn(original)
+        module = sys.modules["cassandra.encoder"]
+        owner = module.Encoder
+        for name in _CALLED:
+            expect_own(module, owner, name)
+        called = {name: vars(owner)[name] for name in _CALLED}
+        functions = {
+            name: expect_own(module, owner, name) for name in _FUNCTIONS if name in vars(owner)
+        }
+
+        def is_usual() -> bool:
+            return all(vars(owner).get(name) is function for name, function in called.items())
+
+        stand_in = _core.LiteralsStandIn(
+            original,
+            owner,
+            is_usual,
+            functions,
+            (uuid.UUID, decimal.Decimal, types.MethodType),
+            owner().cql_encode_datetime(_BEFORE) == "-1999",
+        )
         ours = stand_in.function(documented(original))
+        for sample in _SAMPLES:
+            for parameters in ((sample,), [sample], {"a": sample}):
+                text = "%(a)s" if isinstance(parameters, dict) else "%s"
+                if ours(text, parameters, owner()) != original(text, parameters, owner()):
+                    raise Left(f"it writes {sample!r} differently from turbocql")
         found = [Patch(driver.query, "bind_params", self.names[0], ours, stand_in.counts)]
         cluster = sys.modules[self.needs]
         if vars(cluster).get("bind_params") is original:
             found.append(
                 Patch(cluster, "bind_params", self.names[0], ours, stand_in.counts, is_told=False)
             )
-        found[0].why = ONLY_COUNTED
+        for patch in found:
+            patch.count_from_here()
         return found
 
 
 def statement_groups() -> list[Group]:
-    """All groups that only count statements."""
+    """The group of simple statements."""
     return [SimpleStatements()]

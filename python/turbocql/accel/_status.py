@@ -6,10 +6,7 @@ import os
 import textwrap
 from dataclasses import dataclass, field
 
-__all__ = ["ONLY_COUNTED", "Seam", "Status"]
-
-ONLY_COUNTED = "left to the driver: parameters of simple statements; prepared ones are native"
-"""The reason that `status()` shows for a function whose calls are only counted."""
+__all__ = ["Seam", "Status"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +30,8 @@ class Seam:
 
     @property
     def is_counted(self) -> bool:
-        """Whether calls are or were counted: the function is or was patched, or is only counted."""
-        return self.patched or self.why in ("over", ONLY_COUNTED)
+        """Whether calls are or were counted: the function is or was patched."""
+        return self.patched or self.why == "over"
 
     @property
     def is_idle(self) -> bool:
@@ -75,7 +72,6 @@ class Status:
                 continue
             said = f"native {seam.native:,}, by the driver {seam.fallback:,}"
             said += f", learned from {seam.learned:,}" if seam.learned else ""
-            said += f"; {seam.why}" if seam.why == ONLY_COUNTED else ""
             said = said if seam.is_counted else seam.why
             lines.append(f"  {seam.name:{width}}  {seam.part:{parts}}  {said}")
         if idle:

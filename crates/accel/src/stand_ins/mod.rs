@@ -2,12 +2,12 @@
 
 pub mod bind;
 pub mod body;
-pub mod counted;
 mod counts;
 mod dependence;
 pub mod deserialize;
 mod entries;
 pub mod lazy;
+pub mod literals;
 mod method;
 pub mod named;
 pub mod result;

@@ -1,6 +1,7 @@
 //! Keeps the arenas that are handed in and not yet sent, and decides when to ask for more.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
@@ -12,9 +13,16 @@ use super::RowNumbers;
 /// it.
 const BACKLOG: usize = 2;
 
+/// The bytes of rows that may have been taken and wait for other requests of the session. The rows
+/// of a bulk are encoded before they wait, unlike those of single calls.
+const MOST_HELD: usize = 32 << 20;
+
 pub(super) struct Intake {
     waiting: Mutex<Waiting>,
-    /// Notified when an arena is handed in or must be asked for, and when the end is announced.
+    /// The bytes of the rows that were taken and are not admitted yet.
+    held: AtomicUsize,
+    /// Notified when an arena is handed in or must be asked for, when the end is announced, and when
+    /// rows can be taken again.
     pub(super) bell: Notify,
 }
 
@@ -39,6 +47,22 @@ pub(super) struct Arena {
 pub(super) struct Taken {
     arena: Arc<Arena>,
     index: usize,
+    held: Option<Held>,
+}
+
+/// The bytes of a row that was taken and is not admitted yet.
+struct Held {
+    intake: Arc<Intake>,
+    bytes: usize,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let before = self.intake.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        if before >= MOST_HELD {
+            self.intake.bell.notify_one();
+        }
+    }
 }
 
 pub(super) enum Next {
@@ -50,7 +74,7 @@ pub(super) enum Next {
 
 impl Intake {
     pub(super) fn new() -> Intake {
-        Intake { waiting: Mutex::default(), bell: Notify::new() }
+        Intake { waiting: Mutex::default(), held: AtomicUsize::new(0), bell: Notify::new() }
     }
 
     pub(super) fn push(&self, rows: RowBuffer, numbers: RowNumbers) {
@@ -75,9 +99,17 @@ impl Intake {
     }
 
     /// The next row, in the order in which rows were handed in.
-    pub(super) fn take(&self) -> Next {
+    pub(super) fn take(self: &Arc<Self>) -> Next {
+        if self.held.load(Ordering::Relaxed) >= MOST_HELD {
+            return Next::Nothing;
+        }
         let mut waiting = self.waiting();
-        let next = waiting.take();
+        let mut next = waiting.take();
+        if let Next::Row(taken) = &mut next {
+            let bytes = taken.row().map_or(0, |row| row.bytes().len());
+            self.held.fetch_add(bytes, Ordering::Relaxed);
+            taken.held = Some(Held { intake: Arc::clone(self), bytes });
+        }
         let tell = waiting.to_tell > 0;
         drop(waiting);
         if tell {
@@ -107,7 +139,8 @@ impl Waiting {
                 && self.next_row < arena.rows.len()
             {
                 self.next_row += 1;
-                return Next::Row(Taken { arena: Arc::clone(arena), index: self.next_row - 1 });
+                let (arena, index) = (Arc::clone(arena), self.next_row - 1);
+                return Next::Row(Taken { arena, index, held: None });
             }
             let ended = self.current.take().is_some();
             self.current = self.arenas.pop_front().map(Arc::new);
@@ -127,6 +160,11 @@ impl Waiting {
 }
 
 impl Taken {
+    /// Called when the row is admitted. More rows may be taken then.
+    pub(super) fn admitted(&mut self) {
+        self.held = None;
+    }
+
     pub(super) fn row(&self) -> Option<RowRef<'_>> {
         self.arena.rows.row(self.index)
     }
@@ -156,7 +194,7 @@ mod tests {
 
     #[test]
     fn rows_come_in_order_with_their_numbers() {
-        let intake = Intake::new();
+        let intake = Arc::new(Intake::new());
         intake.push(arena(2), RowNumbers::From(10));
         intake.push(arena(0), RowNumbers::Each(vec![]));
         intake.push(arena(2), RowNumbers::Each(vec![20, 22]));
@@ -173,8 +211,35 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_wait_hold_few_bytes() {
+        let intake = Arc::new(Intake::new());
+        let mut rows = RowBuffer::new();
+        for _ in 0..10 {
+            rows.push_value(&vec![0; 10 << 20]);
+            rows.finish_row();
+        }
+        intake.push(rows, RowNumbers::From(0));
+        intake.finish();
+        let mut taken = Vec::new();
+        while let Next::Row(row) = intake.take() {
+            taken.push(row);
+        }
+        assert_eq!(taken.len(), 4);
+        taken[0].admitted();
+        assert!(matches!(intake.take(), Next::Row(_)));
+        drop(taken);
+        let mut more = 0;
+        while let Next::Row(mut row) = intake.take() {
+            row.admitted();
+            more += 1;
+        }
+        assert_eq!((more, intake.held.load(Ordering::Relaxed)), (5, 0));
+        assert!(matches!(intake.take(), Next::End));
+    }
+
+    #[test]
     fn two_arenas_are_asked_for_and_no_more() {
-        let intake = Intake::new();
+        let intake = Arc::new(Intake::new());
         assert!(matches!(intake.take(), Next::Nothing));
         assert_eq!(intake.asks(), 0);
         // A caller that begins with one arena is asked for a second one.

@@ -139,11 +139,12 @@ struct Request {
 }
 
 impl Request {
-    async fn send(self: Arc<Self>, row: Taken) -> Result<Option<Response>, EngineError> {
+    async fn send(self: Arc<Self>, mut row: Taken) -> Result<Option<Response>, EngineError> {
         let (session, options) = (&self.session, &self.options);
         let began = Instant::now();
         let (place, text) = (session.gate().line_up(), self.prepared.text());
         let mut permit = session.admitted(place, text, options, began).await?;
+        row.admitted();
         let mut attempts = Attempts::idle();
         let Some(values) = row.row() else {
             return Err(EngineError::new(ErrorKind::Internal, "executing: the row is gone"));
