@@ -505,7 +505,7 @@ def test_a_use_that_is_done_says_so(cassandra_three: Cassandra, keyspace: str) -
         for _ in range(30):
             session.execute("SELECT key FROM system.local")
         with paused(cassandra_three.nodes[2]):
-            time.sleep(8)
+            assert eventually(lambda: any(node.silent for node in session.nodes), 30)
             with pytest.raises(errors.RequestTimeout, match="done, but not all nodes") as raised:
                 session.execute(f"USE {keyspace}", timeout_s=2)
             assert raised.value.may_have_applied
