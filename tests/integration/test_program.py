@@ -8,6 +8,8 @@ from pathlib import Path
 
 PROGRAM = Path(__file__).parents[1] / "typing" / "program.py"
 
+INSERT = "statement: INSERT INTO users (id, name, box) VALUES (?, ?, ?)"
+
 
 def test_the_typed_program_runs(points: list[str]) -> None:
     done = subprocess.run(
@@ -20,8 +22,8 @@ def test_the_typed_program_runs(points: list[str]) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "port must be an int from 1 to 65535, got 0",
-        'column "id": expected int (int or an object with __index__), got str "one"',
-        'column "id": int 2147483648 is out of the range of int',
+        f'column "id": expected int (int or an object with __index__), got str "one"; {INSERT}',
+        f'column "id": int 2147483648 is out of the range of int; {INSERT}',
         "['one', 'number 2000']",
         "('one',)",
     ]
