@@ -37,7 +37,7 @@ class Serializer:
         Raises: OverflowError or struct.error, for a number out of range; TypeError, for a value of
             another kind; ValueError, for a vector of another size.
         """
-        raise NotImplementedError
+        raise NotImplementedError("each type has a serializer of its own class")
 
 
 class GenericSerializer(Serializer):
