@@ -59,6 +59,8 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::literals::LiteralsStandIn;
     #[pymodule_export]
+    use turbocql_accel::stand_ins::mapper::{Mapper, MapperStandIn};
+    #[pymodule_export]
     use turbocql_accel::stand_ins::named::NamedStandIn;
     #[pymodule_export]
     use turbocql_accel::stand_ins::result::ResultStandIn;

@@ -178,6 +178,23 @@ class LiteralsStandIn:
     def function(self, doc: str) -> Any: ...
     def counts(self) -> tuple[int, int]: ...
 
+class Mapper:
+    def __init__(
+        self,
+        planner: Callable[[type[Any]], Any],
+        values: tuple[Any, Any, Any],
+        classes: tuple[type[Any], type[Any], type[Any], type[Any]],
+        defaults: tuple[Any, Any],
+        connection: Any,
+        functions: tuple[Callable[[Any, Any], Any], Callable[[str], str]],
+        depends: tuple[list[type[Any]], Callable[[], bool]],
+    ) -> None: ...
+
+class MapperStandIn:
+    def __init__(self, original: Any, mapper: Mapper, name: str) -> None: ...
+    def function(self, doc: str) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
+
 class SegmentStandIn:
     def __init__(
         self,

@@ -262,7 +262,7 @@ def statements_and_batches(own: Callable[..., Any], _: int) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--count", type=int, default=4_000)
+    options.add_argument("--count", type=int, default=100_000)
     count = options.parse_args().count
     own = query.bind_params
     accel.accelerate()

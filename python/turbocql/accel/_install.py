@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import _core
 from ._connections import CONNECTION, connection_groups
+from ._mapper import MODELS, mapper_groups
 from ._origin import Left, expect_helpers
 from ._patch import Driver, Group, Patch, driver_name
 from ._seams import Watch, groups
@@ -27,7 +28,7 @@ from ._status import Seam, Status
 __all__ = ["accelerate", "accelerated", "status", "uninstall"]
 
 _MODULES = ("cassandra.cqltypes", "cassandra.protocol", "cassandra.query")
-_LATER = (CONNECTION, CLUSTER)
+_LATER = (CONNECTION, CLUSTER, MODELS)
 """Modules that single groups wait for, in addition to `_MODULES`."""
 
 
@@ -73,7 +74,7 @@ def accelerate(*, without: Iterable[str] = ()) -> None:
 
     `without` names parts of the accelerator to leave out, to find out which one is to blame for
     something: `types`, `bind`, `routing_key`, `bodies`, `rows`, `named_rows`, `segments`, `timers`,
-    `simple_statements`, `serializers`. `status()` names the part of each function.
+    `simple_statements`, `cqlengine`, `serializers`. `status()` names the part of each function.
 
     Raises: ValueError, for a part that there is not; TypeError, if `without` is no list of names.
     """
@@ -99,7 +100,13 @@ def _parts(without: Iterable[str]) -> frozenset[str]:
 
 
 def _every_group() -> list[Group]:
-    return [*groups(), *connection_groups(), *statement_groups(), *serializer_groups()]
+    return [
+        *groups(),
+        *connection_groups(),
+        *statement_groups(),
+        *mapper_groups(),
+        *serializer_groups(),
+    ]
 
 
 _PART_OF = {name: group.part for group in _every_group() for name in group.names}
@@ -275,6 +282,13 @@ def _begin() -> bool:
     return True
 
 
+def _may_go_on() -> bool:
+    """Whether the driver can be patched now, or a group that waits."""
+    return _state.driver is None or any(
+        group.needs is None or _is_loaded(group.needs) for group in _state.waiting
+    )
+
+
 def _put_in(loading: str) -> None:
     driver, unwatched = _state.driver, None
     if driver is None or not _state.waiting:
@@ -389,7 +403,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if all(_is_loaded(name) for name in _MODULES) and _state.lock.acquire(blocking=False):
             try:
                 # Patching imports modules too. These imports must not start the patching again.
-                if _state.wanted and not _state.installing:
+                if _state.wanted and not _state.installing and _may_go_on():
                     _switch_on()
             finally:
                 _state.lock.release()

@@ -10,6 +10,7 @@ use pyo3::PyClass;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::switch::is_on;
 
@@ -20,6 +21,17 @@ pub trait StandIn: PyClass {
         this: &Bound<'py, Self>,
         arguments: &[Borrowed<'_, 'py, PyAny>],
     ) -> PyResult<Option<Bound<'py, PyAny>>>;
+
+    /// The same for a call with arguments by name: the last values of `arguments` are those of
+    /// `names`.
+    fn call_named<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+        names: &Bound<'py, PyTuple>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let _ = (this, arguments, names);
+        Ok(None)
+    }
 
     /// Returns the original. This method is called only directly before the original is called, so
     /// that it can count the fallback.
@@ -92,24 +104,28 @@ unsafe extern "C" fn call<T: StandIn>(
     let done = catch_unwind(AssertUnwindSafe(|| {
         Python::attach(|py| {
             // SAFETY: `this` is a live `T`, since `function` bound this code to one. By CPython's
-            // documentation of METH_FASTCALL, `arguments` has `count` live objects, which the
-            // caller of the function owns until it returns. A `Borrowed` is `repr(transparent)`
-            // over a non-null object pointer, so the array can be read as `Borrowed`s. With `count`
-            // 0 the pointer may be null and is not used. Tests: all of tests/accel.
-            let (this, given) = unsafe {
+            // documentation of METH_FASTCALL, `names` is null or a tuple, and `arguments` has
+            // `count` live objects and one more per name, which the caller of the function owns
+            // until it returns. A `Borrowed` is `repr(transparent)` over a non-null object pointer,
+            // so the array can be read as `Borrowed`s. Without arguments the pointer may be null
+            // and is not used. Tests: all of tests/accel; of names: accel/mapper.py.
+            let (this, named, given) = unsafe {
                 let this = Borrowed::from_ptr(py, this).cast_unchecked::<T>();
-                let given = if count == 0 {
+                let named = Bound::from_borrowed_ptr_or_opt(py, names)
+                    .map(|names| names.cast_into_unchecked::<PyTuple>());
+                let all = count as usize + named.as_ref().map_or(0, |names| names.len());
+                let given = if all == 0 {
                     &[]
                 } else {
-                    std::slice::from_raw_parts(
-                        arguments.cast::<Borrowed<'_, '_, PyAny>>(),
-                        count as usize,
-                    )
+                    std::slice::from_raw_parts(arguments.cast::<Borrowed<'_, '_, PyAny>>(), all)
                 };
-                (this, given)
+                (this, named, given)
             };
-            let usual = names.is_null() && is_on();
-            let done = if usual { T::call(&this, given) } else { Ok(None) };
+            let done = match named {
+                _ if !is_on() => Ok(None),
+                Some(names) => T::call_named(&this, given, &names),
+                None => T::call(&this, given),
+            };
             match done {
                 Ok(Some(value)) => value.into_ptr(),
                 Ok(None) => {

@@ -8,6 +8,7 @@ pub mod deserialize;
 mod entries;
 pub mod lazy;
 pub mod literals;
+pub mod mapper;
 mod method;
 pub mod named;
 pub mod result;

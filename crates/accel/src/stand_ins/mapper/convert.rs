@@ -1,0 +1,251 @@
+//! Values through the methods of columns, and their copies.
+
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyFloat, PyInt, PyList, PySet, PyString, PyTime,
+    PyTimeAccess, PyTuple, PyTzInfoAccess,
+};
+
+use super::plan::{Column, Null, Way};
+use turbocql_values::calendar::days_of;
+
+/// The classes and functions that values are compared with and copied by.
+pub struct Values {
+    pub uuid: Py<PyAny>,
+    pub decimal: Py<PyAny>,
+    pub deepcopy: Py<PyAny>,
+}
+
+/// A method of a column.
+#[derive(Clone, Copy)]
+pub enum Method {
+    Validate,
+    ToPython,
+    ToDatabase,
+}
+
+/// More elements than this, and validation raises an error.
+const MOST: usize = 65_535;
+
+impl Values {
+    /// What a method of a column returns for a value.
+    pub fn convert<'py>(
+        &self,
+        column: &Column,
+        method: Method,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = value.py();
+        if let Some(converted) = self.natively(column, method, value)? {
+            return Ok(converted);
+        }
+        let name = match method {
+            Method::Validate => pyo3::intern!(py, "validate"),
+            Method::ToPython => pyo3::intern!(py, "to_python"),
+            Method::ToDatabase => pyo3::intern!(py, "to_database"),
+        };
+        column.column.bind(py).call_method1(name, (value,))
+    }
+
+    /// The same, or `None` if the method must be called. Runs no code of the program.
+    fn natively<'py>(
+        &self,
+        column: &Column,
+        method: Method,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = value.py();
+        let way = match method {
+            Method::Validate => column.validate,
+            Method::ToPython => column.to_python,
+            Method::ToDatabase => column.to_database,
+        };
+        let may_be_none = || -> PyResult<bool> {
+            let required = column.own(pyo3::intern!(py, "required"))?;
+            Ok(required
+                .is_some_and(|it| it.is_exact_instance_of::<PyBool>() && !it.is(is_true(py))))
+        };
+        let is_as_it_is = match way {
+            Way::Call => false,
+            Way::Same => true,
+            Way::Checked => !value.is_none() || may_be_none()?,
+            Way::Set(null) | Way::List(null) | Way::Map(null) => {
+                if !value.is_none() {
+                    return self.collection(column, method, way, value);
+                }
+                match (null, way) {
+                    (Null::None, _) => true,
+                    (Null::Checked, _) => may_be_none()?,
+                    (Null::Empty, Way::Set(_)) => return Ok(Some(PySet::empty(py)?.into_any())),
+                    (Null::Empty, Way::List(_)) => return Ok(Some(PyList::empty(py).into_any())),
+                    (Null::Empty, _) => return Ok(Some(PyDict::new(py).into_any())),
+                }
+            }
+            Way::DateTime => value.is_none() || value.is_exact_instance_of::<PyDateTime>(),
+            Way::Millis => return Ok(millis(value)),
+            Way::Text => {
+                let least = column.own(pyo3::intern!(py, "min_length"))?;
+                let most = column.own(pyo3::intern!(py, "max_length"))?;
+                let text = value.cast_exact::<PyString>();
+                match (least, most, text) {
+                    (Some(least), Some(most), _) if value.is_none() => {
+                        (least.is_none() || least.eq(0)?) && most.is_none() && may_be_none()?
+                    }
+                    (Some(least), Some(most), Ok(text)) => {
+                        let length = text.len()?;
+                        let bound = |limit: &Bound<'py, PyAny>| -> Option<usize> {
+                            limit.cast_exact::<PyInt>().ok()?.extract().ok()
+                        };
+                        (least.is_none() || bound(&least).is_some_and(|least| length >= least))
+                            && (most.is_none() || bound(&most).is_some_and(|most| length <= most))
+                    }
+                    _ => false,
+                }
+            }
+            _ if value.is_none() => may_be_none()?,
+            Way::Int => value.is_exact_instance_of::<PyInt>(),
+            Way::Uuid => value.get_type().is(&self.uuid),
+            Way::Bool => value.is_exact_instance_of::<PyBool>(),
+            Way::Float => value.is_exact_instance_of::<PyFloat>(),
+            Way::Decimal => value.get_type().is(&self.decimal),
+        };
+        Ok(is_as_it_is.then(|| value.clone()))
+    }
+
+    fn collection<'py>(
+        &self,
+        column: &Column,
+        method: Method,
+        way: Way,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = value.py();
+        let is_validated = matches!(method, Method::Validate);
+        let one = |column: &Column, value: &Bound<'py, PyAny>| {
+            // Validation refuses it, if only by what the element's class says of equality.
+            if is_validated && value.is_none() {
+                return Ok(None);
+            }
+            self.natively(column, method, value)
+        };
+        match (way, &column.inner[..]) {
+            (Way::Set(_), [element]) => {
+                let Ok(given) = value.cast_exact::<PySet>() else { return Ok(None) };
+                if is_validated && given.len() > MOST {
+                    return Ok(None);
+                }
+                let made = PySet::empty(py)?;
+                for value in given.iter() {
+                    let Some(value) = one(element, &value)? else { return Ok(None) };
+                    made.add(value)?;
+                }
+                Ok(Some(made.into_any()))
+            }
+            (Way::List(_), [element]) => {
+                let Ok(given) = value.cast_exact::<PyList>() else { return Ok(None) };
+                if is_validated && given.len() > MOST {
+                    return Ok(None);
+                }
+                let made = PyList::empty(py);
+                for value in given.iter() {
+                    let Some(value) = one(element, &value)? else { return Ok(None) };
+                    made.append(value)?;
+                }
+                Ok(Some(made.into_any()))
+            }
+            (Way::Map(_), [key, element]) => {
+                let Ok(given) = value.cast_exact::<PyDict>() else { return Ok(None) };
+                if is_validated && given.len() > MOST {
+                    return Ok(None);
+                }
+                let made = PyDict::new(py);
+                for (name, value) in given.iter() {
+                    let Some(name) = one(key, &name)? else { return Ok(None) };
+                    // A null value of a map passes the driver's validation.
+                    let Some(value) = self.natively(element, method, &value)? else {
+                        return Ok(None);
+                    };
+                    made.set_item(name, value)?;
+                }
+                Ok(Some(made.into_any()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What `copy.deepcopy` makes of a value. A value that cannot change is not copied.
+    pub fn copied<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = value.py();
+        if self.is_immutable(value) {
+            return Ok(value.clone());
+        }
+        if let Ok(set) = value.cast_exact::<PySet>() {
+            let made = PySet::empty(py)?;
+            let mut all = true;
+            for item in set.iter() {
+                all = all && self.is_immutable(&item);
+                made.add(item)?;
+            }
+            if all {
+                return Ok(made.into_any());
+            }
+        } else if let Ok(list) = value.cast_exact::<PyList>() {
+            if list.iter().all(|item| self.is_immutable(&item)) {
+                return Ok(list.get_slice(0, list.len()).into_any());
+            }
+        } else if let Ok(dict) = value.cast_exact::<PyDict>()
+            && dict.iter().all(|(key, value)| self.is_immutable(&key) && self.is_immutable(&value))
+        {
+            return Ok(dict.copy()?.into_any());
+        } else if let Ok(tuple) = value.cast_exact::<PyTuple>()
+            && tuple.iter().all(|item| self.is_immutable(&item))
+        {
+            return Ok(value.clone());
+        }
+        self.deepcopy.bind(py).call1((value,))
+    }
+
+    pub fn is_immutable(&self, value: &Bound<'_, PyAny>) -> bool {
+        let class = value.get_type();
+        value.is_none()
+            || value.is_exact_instance_of::<PyString>()
+            || value.is_exact_instance_of::<PyInt>()
+            || value.is_exact_instance_of::<PyFloat>()
+            || value.is_exact_instance_of::<PyBool>()
+            || value.is_exact_instance_of::<PyBytes>()
+            || class.is(&self.uuid)
+            || class.is(&self.decimal)
+            || value.cast_exact::<PyDateTime>().is_ok_and(|it| it.get_tzinfo().is_none())
+            || value.is_exact_instance_of::<PyDate>()
+            || value.cast_exact::<PyTime>().is_ok_and(|it| it.get_tzinfo().is_none())
+    }
+}
+
+fn is_true(py: Python<'_>) -> Bound<'_, PyAny> {
+    PyBool::new(py, true).to_owned().into_any()
+}
+
+/// Milliseconds since the epoch as the driver computes them, in binary64.
+fn millis<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    /// All smaller integers are binary64 numbers; of larger ones the quotient would be rounded
+    /// twice.
+    const EXACT: i64 = 1 << 53;
+    if value.is_none() {
+        return Some(value.clone());
+    }
+    let moment = value.cast_exact::<PyDateTime>().ok()?;
+    if moment.get_tzinfo().is_some() {
+        return None;
+    }
+    let (hour, minute) = (i64::from(moment.get_hour()), i64::from(moment.get_minute()));
+    let seconds = i64::from(days_of(moment)) * 86_400
+        + hour * 3600
+        + minute * 60
+        + i64::from(moment.get_second());
+    let micros = seconds * 1_000_000 + i64::from(moment.get_microsecond());
+    if micros.abs() >= EXACT {
+        return None;
+    }
+    let millis = (micros as f64 / 1e6 * 1000.0) as i64;
+    Some(millis.into_pyobject(value.py()).ok()?.into_any())
+}

@@ -1,0 +1,320 @@
+//! The object mapper: instances of models, their values, and the statements that save them.
+
+mod convert;
+mod instances;
+mod plan;
+mod queries;
+mod statements;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple, PyType};
+
+use super::counts::Counts;
+use super::dependence::Dependence;
+use super::method::StandInMethod;
+use crate::ffi::call::{self, StandIn};
+use crate::ffi::version;
+use convert::Values;
+use plan::Plan;
+
+/// Models with more columns than this are the driver's.
+const WIDEST: usize = 4_096;
+/// The most models whose plans are kept.
+const MOST: usize = 256;
+/// A model is planned when it is seen so often: a class made for a single query is not worth it.
+const OFTEN: u32 = 3;
+
+/// What the stand-ins of the mapper share.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Mapper {
+    values: Values,
+    /// `BaseValueManager`.
+    manager: Py<PyType>,
+    /// `InsertStatement`.
+    insert: Py<PyType>,
+    /// `AssignmentClause`.
+    clause: Py<PyType>,
+    /// `SimpleStatement`.
+    simple: Py<PyType>,
+    /// The default of a timeout.
+    not_set: Py<PyAny>,
+    /// The default size of a page.
+    no_size: Py<PyAny>,
+    /// The module `connection`.
+    connection: Py<PyAny>,
+    /// Tells an instance what a query set was told, and saves it.
+    told: Py<PyAny>,
+    /// The driver's `protect_name`.
+    protect: Py<PyAny>,
+    /// Classes whose methods are not called any more.
+    depends: Vec<Dependence>,
+    planner: Py<PyAny>,
+    known: Mutex<HashMap<usize, Known>>,
+}
+
+#[derive(Clone)]
+enum Known {
+    Seen(u32),
+    Planned(Arc<Plan>),
+    /// The model, and its version, if it cannot be planned.
+    Unfit(Arc<Py<PyType>>, u32),
+}
+
+#[pymethods]
+impl Mapper {
+    /// `planner` returns what is known of a model, or `None`. `values` are the classes of UUIDs and
+    /// decimals, and the function that copies; `classes` those of managers, inserts, assignments and
+    /// simple statements; `defaults` those of timeouts and page sizes; `functions` tell an instance what a query set was told, and protect names.
+    /// `depends` are classes, and a function that says whether they are as the driver has defined
+    /// them.
+    #[new]
+    fn new(
+        planner: Py<PyAny>,
+        values: (Py<PyAny>, Py<PyAny>, Py<PyAny>),
+        classes: (Py<PyType>, Py<PyType>, Py<PyType>, Py<PyType>),
+        defaults: (Py<PyAny>, Py<PyAny>),
+        connection: Py<PyAny>,
+        functions: (Py<PyAny>, Py<PyAny>),
+        depends: (Vec<Py<PyType>>, Py<PyAny>),
+    ) -> Mapper {
+        let (uuid, decimal, deepcopy) = values;
+        let (not_set, no_size) = defaults;
+        let (manager, insert, clause, simple) = classes;
+        let ((told, protect), (depends, is_usual)) = (functions, depends);
+        let depends = Python::attach(|py| {
+            let depend = |class| Dependence::new(class, is_usual.clone_ref(py));
+            depends.into_iter().map(depend).collect()
+        });
+        Mapper {
+            values: Values { uuid, decimal, deepcopy },
+            manager,
+            insert,
+            clause,
+            simple,
+            not_set,
+            no_size,
+            connection,
+            told,
+            protect,
+            depends,
+            planner,
+            known: Mutex::default(),
+        }
+    }
+}
+
+impl Mapper {
+    /// Whether the driver's classes are as they were.
+    fn is_usual(&self, py: Python<'_>) -> PyResult<bool> {
+        for class in &self.depends {
+            if !class.is_as_usual(py)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The plan of a model; `None` if the driver must do the work.
+    fn plan(&self, class: &Bound<'_, PyType>) -> PyResult<Option<Arc<Plan>>> {
+        let key = class.as_ptr() as usize;
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let seen = match known {
+            Some(Known::Planned(plan)) if plan.is_current(class) => return Ok(Some(plan)),
+            Some(Known::Unfit(same, version)) if version == version::of(class) => {
+                // The entry keeps the class alive, so no other class has its address.
+                let _ = same;
+                return Ok(None);
+            }
+            Some(Known::Planned(_) | Known::Unfit(..)) => OFTEN,
+            Some(Known::Seen(seen)) => seen + 1,
+            None => 1,
+        };
+        let entry = if seen < OFTEN { Some(Known::Seen(seen)) } else { self.made(class)? };
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // Dropped after the lock: a class may have a finalizer.
+        let dropped = if all.len() >= MOST { std::mem::take(&mut *all) } else { HashMap::new() };
+        let plan = match &entry {
+            Some(Known::Planned(plan)) => Some(Arc::clone(plan)),
+            Some(Known::Seen(_) | Known::Unfit(..)) | None => None,
+        };
+        let replaced = entry.and_then(|entry| all.insert(key, entry));
+        drop(all);
+        drop((dropped, replaced));
+        Ok(plan)
+    }
+
+    #[cold]
+    fn made(&self, class: &Bound<'_, PyType>) -> PyResult<Option<Known>> {
+        let py = class.py();
+        let found = self.planner.bind(py).call1((class,))?;
+        let unfit = || Known::Unfit(Arc::new(class.clone().unbind()), version::of(class));
+        if found.is_none() {
+            return Ok(Some(unfit()));
+        }
+        let plan = Plan::new(class, &found)?;
+        let fits = plan.is_usual && plan.columns.len() <= WIDEST && plan.is_current(class);
+        Ok(Some(if fits { Known::Planned(Arc::new(plan)) } else { unfit() }))
+    }
+}
+
+/// The driver's function that a stand-in replaces.
+#[derive(Clone, Copy)]
+enum Work {
+    Init,
+    SetPersisted,
+    Validate,
+    Save,
+    DeleteNulls,
+    Text,
+    Context,
+    KeyValues,
+    Execute,
+    Copy,
+    /// `BaseModel.create`.
+    Create,
+    /// `AbstractQuerySet.create`.
+    CreateIn,
+    TableName,
+}
+
+/// Stands in for a function of the mapper.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct MapperStandIn {
+    original: Py<PyAny>,
+    mapper: Py<Mapper>,
+    work: Work,
+    counts: Counts,
+}
+
+const NAMES: [(&std::ffi::CStr, &str, Work); 13] = [
+    (c"__init__", "models.BaseModel.__init__", Work::Init),
+    (c"_set_persisted", "models.BaseModel._set_persisted", Work::SetPersisted),
+    (c"validate", "models.BaseModel.validate", Work::Validate),
+    (c"save", "query.DMLQuery.save", Work::Save),
+    (c"_delete_null_columns", "query.DMLQuery._delete_null_columns", Work::DeleteNulls),
+    (c"__unicode__", "statements.InsertStatement.__unicode__", Work::Text),
+    (c"get_context", "statements.AssignmentStatement.get_context", Work::Context),
+    (
+        c"partition_key_values",
+        "statements.AssignmentStatement.partition_key_values",
+        Work::KeyValues,
+    ),
+    (c"execute", "connection.execute", Work::Execute),
+    (c"__deepcopy__", "query.AbstractQuerySet.__deepcopy__", Work::Copy),
+    (c"create", "models.BaseModel.create", Work::Create),
+    (c"create", "query.AbstractQuerySet.create", Work::CreateIn),
+    (c"column_family_name", "models.BaseModel.column_family_name", Work::TableName),
+];
+
+#[pymethods]
+impl MapperStandIn {
+    /// `name` is the dotted name of the original in the mapper's package.
+    #[new]
+    fn new(original: Py<PyAny>, mapper: Py<Mapper>, name: &str) -> PyResult<MapperStandIn> {
+        let Some((_, _, work)) = NAMES.iter().find(|(_, known, _)| *known == name) else {
+            return Err(PyValueError::new_err(format!("no stand-in for {name}")));
+        };
+        Ok(MapperStandIn { original, mapper, work: *work, counts: Counts::default() })
+    }
+
+    /// The built-in function or method that replaces the original.
+    fn function<'py>(this: &Bound<'py, Self>, doc: &str) -> PyResult<Bound<'py, PyAny>> {
+        let stand_in = this.get();
+        let name = NAMES[stand_in.work as usize].0;
+        let function = call::function(this, name, doc)?;
+        match stand_in.work {
+            // Class methods are made of these in Python.
+            Work::Execute | Work::Create | Work::TableName => Ok(function),
+            Work::Init
+            | Work::SetPersisted
+            | Work::Validate
+            | Work::Save
+            | Work::DeleteNulls
+            | Work::Text
+            | Work::Context
+            | Work::KeyValues
+            | Work::Copy
+            | Work::CreateIn => StandInMethod::make(&function, &stand_in.original),
+        }
+    }
+
+    /// Calls done natively, and calls handed to the original.
+    fn counts(&self) -> (u64, u64) {
+        self.counts.get()
+    }
+}
+
+impl MapperStandIn {
+    fn work<'py>(
+        &self,
+        positional: &[Borrowed<'_, 'py, PyAny>],
+        named: Option<&Bound<'py, PyDict>>,
+        py: Python<'py>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let mapper = self.mapper.get();
+        if !mapper.is_usual(py)? {
+            return Ok(None);
+        }
+        let done = match (self.work, positional, named) {
+            (Work::Init, [instance], _) => mapper.init(instance, named)?,
+            (Work::SetPersisted, [instance], None) => mapper.set_persisted(instance, false)?,
+            (Work::SetPersisted, [instance], Some(named)) => {
+                let force = named.get_item(pyo3::intern!(py, "force"))?;
+                match force.filter(|_| named.len() == 1) {
+                    Some(force) => mapper.set_persisted(instance, force.is_truthy()?)?,
+                    None => None,
+                }
+            }
+            (Work::Validate, [instance], None) => mapper.validate(instance)?,
+            (Work::Save, [query], None) => mapper.save(query)?,
+            (Work::DeleteNulls, [query] | [query, _], None) => mapper.delete_nulls(query)?,
+            (Work::Text, [statement], None) => mapper.text(statement)?,
+            (Work::Context, [statement], None) => mapper.context(statement)?,
+            (Work::KeyValues, [statement, places], None) => mapper.key_values(statement, places)?,
+            (Work::Execute, [statement, parameters], Some(named)) => {
+                mapper.execute(statement, parameters, named)?
+            }
+            (Work::Copy, [set, memo], None) => mapper.copy_of_set(set, memo)?,
+            (Work::Create, [model], Some(named)) => mapper.create(model, named)?,
+            (Work::CreateIn, [set], Some(named)) => mapper.create_in(set, named)?,
+            (Work::TableName, [model], None) => mapper.table_name(model)?,
+            _ => None,
+        };
+        if done.is_some() {
+            self.counts.native();
+        }
+        Ok(done)
+    }
+}
+
+impl StandIn for MapperStandIn {
+    fn call<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        this.get().work(arguments, None, this.py())
+    }
+
+    fn call_named<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+        names: &Bound<'py, PyTuple>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (positional, values) = arguments.split_at(arguments.len() - names.len());
+        let named = PyDict::new(this.py());
+        for (name, value) in names.iter().zip(values) {
+            named.set_item(name, value)?;
+        }
+        this.get().work(positional, Some(&named), this.py())
+    }
+
+    fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {
+        let stand_in = this.get();
+        stand_in.counts.fallback();
+        &stand_in.original
+    }
+}

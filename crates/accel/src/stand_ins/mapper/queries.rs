@@ -1,0 +1,194 @@
+//! Query sets, and statements on their way to a session.
+
+use std::sync::PoisonError;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PySet, PyString, PyType};
+
+use super::Mapper;
+use super::plan::TableName;
+
+/// The level of messages for debugging.
+const DEBUG: u8 = 10;
+/// Attributes that belong to one execution: a copy begins without them.
+const OF_ONE_EXECUTION: [&str; 6] =
+    ["_con", "_cur", "_result_cache", "_result_idx", "_result_generator", "_construct_result"];
+
+impl Mapper {
+    /// `BaseModel.create`.
+    pub fn create<'py>(
+        &self,
+        model: &Bound<'py, PyAny>,
+        named: &Bound<'py, PyDict>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = model.py();
+        let Ok(class) = model.cast::<PyType>() else { return Ok(None) };
+        let Some(plan) = self.plan(class)? else { return Ok(None) };
+        for name in named.keys().iter() {
+            if !plan.has(&name)? {
+                return Ok(None);
+            }
+        }
+        let objects = model.getattr(pyo3::intern!(py, "objects"))?;
+        objects.getattr(pyo3::intern!(py, "create"))?.call((), Some(named)).map(Some)
+    }
+
+    /// `AbstractQuerySet.create`: the instance gets what the query set was told, and is saved.
+    pub fn create_in<'py>(
+        &self,
+        set: &Bound<'py, PyAny>,
+        named: &Bound<'py, PyDict>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = set.py();
+        let model = set.getattr(pyo3::intern!(py, "model"))?;
+        let Ok(class) = model.cast::<PyType>() else { return Ok(None) };
+        let is_planned = self.plan(class)?.is_some();
+        if !is_planned || set.getattr(pyo3::intern!(py, "_connection"))?.is_truthy()? {
+            return Ok(None);
+        }
+        let instance = model.call((), Some(named))?;
+        // What follows is what the model's descriptors do; an `__init__` may have decided otherwise.
+        let timeout = instance.getattr(pyo3::intern!(py, "_timeout"))?;
+        let connection = instance.getattr(pyo3::intern!(py, "_connection"))?;
+        if !instance.get_type().is(class) || !timeout.is(&self.not_set) || connection.is_truthy()? {
+            let told = self.told.bind(py);
+            return told.call1((set, instance)).map(Some);
+        }
+        for (from, to) in [
+            (pyo3::intern!(py, "_batch"), pyo3::intern!(py, "_batch")),
+            (pyo3::intern!(py, "_ttl"), pyo3::intern!(py, "_ttl")),
+            (pyo3::intern!(py, "_consistency"), pyo3::intern!(py, "__consistency__")),
+            (pyo3::intern!(py, "_if_not_exists"), pyo3::intern!(py, "_if_not_exists")),
+            (pyo3::intern!(py, "_timestamp"), pyo3::intern!(py, "_timestamp")),
+            (pyo3::intern!(py, "_if_exists"), pyo3::intern!(py, "_if_exists")),
+        ] {
+            instance.setattr(to, set.getattr(from)?)?;
+        }
+        instance.call_method0(pyo3::intern!(py, "save")).map(Some)
+    }
+
+    /// `BaseModel.column_family_name`, with the keyspace.
+    pub fn table_name<'py>(
+        &self,
+        model: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = model.py();
+        let Ok(class) = model.cast::<PyType>() else { return Ok(None) };
+        let Some(plan) = self.plan(class)? else { return Ok(None) };
+        let keyspace = model.call_method0(pyo3::intern!(py, "_get_keyspace"))?;
+        let table = model.call_method0(pyo3::intern!(py, "_raw_column_family_name"))?;
+        let (Ok(keyspace), Ok(table)) =
+            (keyspace.cast_exact::<PyString>(), table.cast_exact::<PyString>())
+        else {
+            return Ok(None);
+        };
+        if keyspace.is_empty()? {
+            return Ok(None);
+        }
+        let known = || plan.table.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*known()
+            && known.keyspace.bind(py).as_any().eq(keyspace)?
+            && known.table.bind(py).as_any().eq(table)?
+        {
+            return Ok(Some(known.written.bind(py).clone().into_any()));
+        }
+        let protect = |name: &Bound<'py, PyString>| self.protect.bind(py).call1((name,));
+        let written = PyString::new(py, &format!("{}.{}", protect(keyspace)?, protect(table)?));
+        *known() = Some(TableName {
+            keyspace: keyspace.clone().unbind(),
+            table: table.clone().unbind(),
+            written: written.clone().unbind(),
+        });
+        Ok(Some(written.into_any()))
+    }
+
+    /// `connection.execute`, without a text for a log that nobody keeps.
+    pub fn execute<'py>(
+        &self,
+        statement: &Bound<'py, PyAny>,
+        parameters: &Bound<'py, PyAny>,
+        named: &Bound<'py, PyDict>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = statement.py();
+        let module = self.connection.bind(py);
+        let timeout = named.get_item(pyo3::intern!(py, "timeout"))?;
+        let connection = named.get_item(pyo3::intern!(py, "connection"))?;
+        let (Some(timeout), Some(connection), 2) = (timeout, connection, named.len()) else {
+            return Ok(None);
+        };
+        if !statement.get_type().is(&self.simple) {
+            return Ok(None);
+        }
+        let log = module.getattr(pyo3::intern!(py, "log"))?;
+        if log.call_method1(pyo3::intern!(py, "isEnabledFor"), (DEBUG,))?.is_truthy()? {
+            return Ok(None);
+        }
+        let connection = module.call_method1(pyo3::intern!(py, "get_connection"), (connection,))?;
+        let session = connection.getattr(pyo3::intern!(py, "session"))?;
+        if !session.is_truthy()? {
+            return Ok(None);
+        }
+        let given = PyDict::new(py);
+        given.set_item(pyo3::intern!(py, "timeout"), timeout)?;
+        let execute = session.getattr(pyo3::intern!(py, "execute"))?;
+        execute.call((statement, parameters), Some(&given)).map(Some)
+    }
+
+    /// `AbstractQuerySet.__deepcopy__`.
+    pub fn copy_of_set<'py>(
+        &self,
+        set: &Bound<'py, PyAny>,
+        memo: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = set.py();
+        let name = pyo3::intern!(py, "__dict__");
+        let (own, memo) = (set.getattr(name)?, memo.cast_exact::<PyDict>());
+        let (Ok(own), Ok(memo)) = (own.cast_exact::<PyDict>(), memo) else { return Ok(None) };
+        let clone = set.get_type().call1((set.getattr(pyo3::intern!(py, "model"))?,))?;
+        let copies = clone.getattr(name)?.cast_into_exact::<PyDict>()?;
+        // A copy, because a `__deepcopy__` of the program may change it.
+        for (name, value) in own.copy()?.iter() {
+            let text = name.cast::<PyString>()?.to_str()?;
+            let copy = if OF_ONE_EXECUTION.contains(&text) {
+                py.None().into_bound(py)
+            } else if text == "_batch" || text == "_timeout" {
+                value
+            } else {
+                self.part(value, memo)?
+            };
+            copies.set_item(name, copy)?;
+        }
+        Ok(Some(clone))
+    }
+
+    /// A copy of a query set's attribute.
+    fn part<'py>(
+        &self,
+        value: Bound<'py, PyAny>,
+        memo: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = value.py();
+        // A class is not copied, even if its metaclass says otherwise: the driver's has no such
+        // method.
+        if self.values.is_immutable(&value) || value.is_instance_of::<PyType>() {
+            return Ok(value);
+        }
+        // An empty collection is copied here. Another object may share it, which only the driver's
+        // memo would show.
+        let key = value.as_ptr() as usize;
+        let made = if value.cast_exact::<PyList>().is_ok_and(|it| it.is_empty()) {
+            PyList::empty(py).into_any()
+        } else if value.cast_exact::<PySet>().is_ok_and(|it| it.is_empty()) {
+            PySet::empty(py)?.into_any()
+        } else if value.cast_exact::<PyDict>().is_ok_and(|it| it.is_empty()) {
+            PyDict::new(py).into_any()
+        } else {
+            return self.values.deepcopy.bind(py).call1((value, memo));
+        };
+        if let Some(known) = memo.get_item(key)? {
+            return Ok(known);
+        }
+        memo.set_item(key, &made)?;
+        Ok(made)
+    }
+}

@@ -1,0 +1,226 @@
+//! The statements that save an instance.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+
+use super::Mapper;
+use super::convert::Method;
+use super::instances::is_null;
+use super::plan::Column;
+use turbocql_values::ffi::make;
+
+impl Mapper {
+    /// `DMLQuery.save`.
+    pub fn save<'py>(&self, query: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = query.py();
+        let instance = query.getattr(pyo3::intern!(py, "instance"))?;
+        let class = instance.get_type();
+        if instance.is_none() || !query.getattr(pyo3::intern!(py, "model"))?.is(&class) {
+            return Ok(None);
+        }
+        let Some(plan) = self.plan(&class)? else { return Ok(None) };
+        let Some(managers) = self.managers(&plan, &instance)? else { return Ok(None) };
+        if instance.getattr(pyo3::intern!(py, "_has_counter"))?.is_truthy()? {
+            return Ok(None);
+        }
+        if instance.getattr(pyo3::intern!(py, "_is_persisted"))?.is_truthy()? {
+            let mut is_same_key = true;
+            for &number in &plan.primary {
+                is_same_key &= !managers[number].is_changed(&self.values, &plan.columns[number])?;
+            }
+            if is_same_key {
+                return query.call_method0(pyo3::intern!(py, "update")).map(Some);
+            }
+        }
+        let mut is_static_only = !plan.clustering.is_empty();
+        for &number in &plan.clustering {
+            is_static_only =
+                is_static_only && is_null(&plan.columns[number], &managers[number].value()?)?;
+        }
+        let (insert, assignments) = self.empty_insert(query)?;
+        for (manager, column) in managers.iter().zip(&plan.columns) {
+            if is_static_only && !is_set(column, pyo3::intern!(py, "static"))? {
+                let key = pyo3::intern!(py, "partition_key");
+                if !is_set(column, key)? {
+                    continue;
+                }
+            }
+            let value = manager.value()?;
+            if is_null(column, &value)? {
+                continue;
+            }
+            let default = column.own(pyo3::intern!(py, "default"))?;
+            // A default that is saved counts as set by the program.
+            if default.is_some_and(|it| !it.is_none())
+                && !manager.is_changed(&self.values, column)?
+            {
+                manager.set_explicit(true)?;
+            }
+            let value = self.values.convert(column, Method::ToDatabase, &manager.value()?)?;
+            let clause = make::instance(self.clause.bind(py).as_any())?;
+            clause.setattr(pyo3::intern!(py, "field"), field(column, py)?)?;
+            clause.setattr(pyo3::intern!(py, "value"), value)?;
+            clause.setattr(pyo3::intern!(py, "context_id"), assignments.len())?;
+            assignments.append(clause)?;
+        }
+        insert.setattr(pyo3::intern!(py, "context_counter"), assignments.len())?;
+        if !assignments.is_empty() {
+            query.call_method1(pyo3::intern!(py, "_execute"), (insert,))?;
+        }
+        if !is_static_only {
+            query.call_method0(pyo3::intern!(py, "_delete_null_columns"))?;
+        }
+        Ok(Some(py.None().into_bound(py)))
+    }
+
+    /// An `InsertStatement` as its class makes it from what the query was told, and the list of its
+    /// assignments.
+    fn empty_insert<'py>(
+        &self,
+        query: &Bound<'py, PyAny>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
+        let py = query.py();
+        let insert = make::instance(self.insert.bind(py).as_any())?;
+        let table = query.getattr(pyo3::intern!(py, "column_family_name"))?;
+        insert.setattr(pyo3::intern!(py, "table"), table)?;
+        insert.setattr(pyo3::intern!(py, "context_id"), 0)?;
+        insert.setattr(pyo3::intern!(py, "context_counter"), 0)?;
+        let timestamp = query.getattr(pyo3::intern!(py, "_timestamp"))?;
+        insert.setattr(pyo3::intern!(py, "timestamp"), timestamp)?;
+        insert.setattr(pyo3::intern!(py, "fetch_size"), &self.no_size)?;
+        insert.setattr(pyo3::intern!(py, "where_clauses"), PyList::empty(py))?;
+        insert.setattr(pyo3::intern!(py, "conditionals"), PyList::empty(py))?;
+        insert.setattr(pyo3::intern!(py, "ttl"), query.getattr(pyo3::intern!(py, "_ttl"))?)?;
+        let assignments = PyList::empty(py);
+        insert.setattr(pyo3::intern!(py, "assignments"), &assignments)?;
+        let if_not_exists = pyo3::intern!(py, "if_not_exists");
+        insert.setattr(if_not_exists, query.getattr(pyo3::intern!(py, "_if_not_exists"))?)?;
+        Ok((insert, assignments))
+    }
+
+    /// `DMLQuery._delete_null_columns`, if there is nothing to delete.
+    pub fn delete_nulls<'py>(
+        &self,
+        query: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = query.py();
+        let instance = query.getattr(pyo3::intern!(py, "instance"))?;
+        if instance.is_none() {
+            return Ok(None);
+        }
+        let Some(plan) = self.plan(&instance.get_type())? else { return Ok(None) };
+        let Some(managers) = self.managers(&plan, &instance)? else { return Ok(None) };
+        for (manager, column) in managers.iter().zip(&plan.columns) {
+            let is_null_now = is_null(column, &manager.value()?)?;
+            let needs_work = if is_null_now {
+                manager.is_explicit()? || !is_null(column, &manager.previous()?)?
+            } else {
+                column.is_map && manager.previous()?.is_truthy()?
+            };
+            if needs_work {
+                return Ok(None);
+            }
+        }
+        Ok(Some(py.None().into_bound(py)))
+    }
+
+    /// The assignments of an insert that has nothing else; `None` for any other statement.
+    fn assignments<'py>(
+        &self,
+        statement: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+        let py = statement.py();
+        if !statement.get_type().is(&self.insert) {
+            return Ok(None);
+        }
+        let wheres = statement.getattr(pyo3::intern!(py, "where_clauses"))?;
+        let found = statement.getattr(pyo3::intern!(py, "assignments"))?;
+        let (Ok(wheres), Ok(found)) = (wheres.cast_exact::<PyList>(), found.cast_exact::<PyList>())
+        else {
+            return Ok(None);
+        };
+        let found: Vec<_> = found.iter().collect();
+        let is_plain =
+            wheres.is_empty() && found.iter().all(|clause| clause.get_type().is(&self.clause));
+        Ok(is_plain.then_some(found))
+    }
+
+    /// `InsertStatement.__unicode__`.
+    pub fn text<'py>(&self, statement: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = statement.py();
+        let Some(assignments) = self.assignments(statement)? else { return Ok(None) };
+        for name in [
+            pyo3::intern!(py, "if_not_exists"),
+            pyo3::intern!(py, "ttl"),
+            pyo3::intern!(py, "timestamp"),
+        ] {
+            if statement.getattr(name)?.is_truthy()? {
+                return Ok(None);
+            }
+        }
+        let table = statement.getattr(pyo3::intern!(py, "table"))?;
+        let (Ok(table), false) = (table.cast_exact::<PyString>(), assignments.is_empty()) else {
+            return Ok(None);
+        };
+        let (mut names, mut values) = (String::new(), String::new());
+        for (number, clause) in assignments.iter().enumerate() {
+            let field = clause.getattr(pyo3::intern!(py, "field"))?;
+            let id = clause.getattr(pyo3::intern!(py, "context_id"))?;
+            let (Ok(field), id) = (field.cast_exact::<PyString>(), id.str()?) else {
+                return Ok(None);
+            };
+            let between = if number == 0 { "" } else { ", " };
+            names.extend([between, "\"", field.to_str()?, "\""]);
+            values.extend([between, "%(", id.to_str()?, ")s"]);
+        }
+        let text = format!("INSERT INTO {} ({names}) VALUES ({values})", table.to_str()?);
+        Ok(Some(PyString::new(py, &text).into_any()))
+    }
+
+    /// `AssignmentStatement.get_context`, of inserts.
+    pub fn context<'py>(
+        &self,
+        statement: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = statement.py();
+        let Some(assignments) = self.assignments(statement)? else { return Ok(None) };
+        let context = PyDict::new(py);
+        for clause in assignments {
+            let id = clause.getattr(pyo3::intern!(py, "context_id"))?.str()?;
+            context.set_item(id, clause.getattr(pyo3::intern!(py, "value"))?)?;
+        }
+        Ok(Some(context.into_any()))
+    }
+
+    /// `AssignmentStatement.partition_key_values`, of inserts.
+    pub fn key_values<'py>(
+        &self,
+        statement: &Bound<'py, PyAny>,
+        places: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = statement.py();
+        let Some(assignments) = self.assignments(statement)? else { return Ok(None) };
+        let Ok(places) = places.cast_exact::<PyDict>() else { return Ok(None) };
+        let parts = PyList::new(py, (0..places.len()).map(|_| py.None()).collect::<Vec<_>>())?;
+        for clause in assignments {
+            let place = places.get_item(clause.getattr(pyo3::intern!(py, "field"))?)?;
+            if let Some(place) = place {
+                parts.as_any().set_item(place, clause.getattr(pyo3::intern!(py, "value"))?)?;
+            }
+        }
+        Ok(Some(parts.into_any()))
+    }
+}
+
+/// The name of a column in the database.
+fn field<'py>(column: &Column, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let own = column.own(pyo3::intern!(py, "db_field"))?;
+    match own.filter(|it| !it.is_none()) {
+        Some(name) => Ok(name),
+        None => column.column.bind(py).getattr(pyo3::intern!(py, "column_name")),
+    }
+}
+
+fn is_set(column: &Column, name: &Bound<'_, PyString>) -> PyResult<bool> {
+    column.column.bind(name.py()).getattr(name)?.is_truthy()
+}

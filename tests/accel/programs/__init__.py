@@ -1,0 +1,1 @@
+"""Programs on cassandra-driver and scylla-driver as people write them, to be run accelerated."""
