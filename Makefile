@@ -107,13 +107,13 @@ loom: prerequisites ## the queues, lanes, wakes and cancels of requests under ev
 	cargo test --locked --manifest-path models/Cargo.toml --target-dir target/models --lib
 
 rust-test: loom build/edits | prerequisites
-	cargo test --locked --package turbocql-codec --package turbocql-engine
+	cargo test --locked --package turbocql-codec --package turbocql-columns --package turbocql-engine
 
-python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars
+python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
 
-python-test-all: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars
+python-test-all: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars
 	$(BIN)/python -m pytest --all -m exhaustive $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest --all tests/accel tests/integration
 

@@ -10,6 +10,17 @@ from uuid import UUID
 from . import _core, errors
 from ._row_classes import APPLIED
 from .cluster import Trace
+from .columns import (
+    Arrays,
+    AsyncBatches,
+    Batches,
+    ColumnTypes,
+    consumed,
+    gatherer,
+    pandas_frame,
+    polars_frame,
+    pyarrow_table,
+)
 
 __all__ = ["AsyncRows", "Column", "Rows"]
 
@@ -107,6 +118,24 @@ class _Result(_core.Cursor, Generic[T]):
         names = ", ".join(column[2] for column in self._columns)
         return f"<{type(self).__name__} ({names})>"
 
+    def _gatherer(
+        self, types: ColumnTypes | None, rows_per_batch: int | None = None
+    ) -> _core.Gatherer:
+        self._check_first()
+        return gatherer(self._raw(), types, rows_per_batch)
+
+    def _arrays(self) -> Arrays:
+        self._check_first()
+        return Arrays(self._columns)
+
+    def _add_to(self, arrays: Arrays, page: list[_core.RawPage]) -> None:
+        """Appends the current page, which `page` holds undecoded, to arrays."""
+        for raw in page:
+            gathered = gatherer(raw, None, max(len(raw), 1))
+            rows = self._tuples() if arrays.needs_objects else []
+            for batch in gathered.append(raw):
+                arrays.add(batch, rows)
+
 
 class Rows(_Result[T]):
     """The rows of a result. Iteration with `for` covers all pages.
@@ -148,6 +177,60 @@ class Rows(_Result[T]):
             rows += self._decode()
             page += 1
         return rows
+
+    def __arrow_c_schema__(self) -> object:
+        """The Arrow schema, for consumers of the Arrow PyCapsule interface."""
+        return gatherer(self._raw(), None, None).__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as a stream of Arrow record batches, for consumers of the PyCapsule interface.
+
+        The stream reads page after page, the next one fetched ahead. `requested_schema` is ignored,
+        as the protocol allows.
+
+        Raises: `Error` when an iteration of a longer result has begun.
+        """
+        return self.batches().__arrow_c_stream__()
+
+    def batches(
+        self, *, rows_per_batch: int | None = None, types: ColumnTypes | None = None
+    ) -> Batches:
+        """Iterates over the rows as Arrow record batches. Is itself an Arrow stream.
+
+        Pages are gathered into batches of about 65,536 rows or 16 MiB. `rows_per_batch` is the
+        number of rows of each batch but the last.
+
+        Raises: `Error` when an iteration of a longer result has begun.
+        """
+        return Batches(_SyncColumnPages(self), self._gatherer(types, rows_per_batch))
+
+    def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
+        """All rows as a `pyarrow.Table`. Needs pyarrow."""
+        return consumed(self.batches(types=types), pyarrow_table)
+
+    def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
+        """All rows as a `pandas.DataFrame`. Needs pandas and pyarrow.
+
+        Decimals are `Decimal`, varints `int` and UUIDs `UUID` objects, unless `types` says
+        otherwise.
+        """
+        return pandas_frame(self.to_arrow(types=types), types)
+
+    def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
+        """All rows as a `polars.DataFrame`. Needs polars."""
+        return consumed(self.batches(types=types), polars_frame)
+
+    def to_numpy(self) -> dict[str, Any]:
+        """All rows as NumPy arrays, by column. Needs NumPy.
+
+        Shapes: one array for a column of numbers, timestamps, dates or times, one 2-D array for a
+        vector of numbers, an array of objects for any other column.
+        Nulls: a masked array for numbers, `None` among objects.
+        """
+        arrays, pages = self._arrays(), _SyncColumnPages(self)
+        while (page := pages.next_page()) is not None:
+            self._add_to(arrays, page)
+        return arrays.made()
 
 
 class AsyncRows(_Result[T]):
@@ -191,6 +274,48 @@ class AsyncRows(_Result[T]):
             page += 1
         return rows
 
+    def batches(
+        self, *, rows_per_batch: int | None = None, types: ColumnTypes | None = None
+    ) -> AsyncBatches:
+        """Iterates over the rows as Arrow record batches.
+
+        Pages are gathered into batches of about 65,536 rows or 16 MiB. `rows_per_batch` is the
+        number of rows of each batch but the last.
+
+        Raises: `Error` when an iteration of a longer result has begun.
+        """
+        return AsyncBatches(_AsyncColumnPages(self), self._gatherer(types, rows_per_batch))
+
+    async def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
+        """All rows as a `pyarrow.Table`. Needs pyarrow."""
+        batches = self.batches(types=types)
+        return pyarrow_table(([batch async for batch in batches], batches._gatherer))
+
+    async def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
+        """All rows as a `pandas.DataFrame`. Needs pandas and pyarrow.
+
+        Decimals are `Decimal`, varints `int` and UUIDs `UUID` objects, unless `types` says
+        otherwise.
+        """
+        return pandas_frame(await self.to_arrow(types=types), types)
+
+    async def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
+        """All rows as a `polars.DataFrame`. Needs polars."""
+        batches = self.batches(types=types)
+        return polars_frame(([batch async for batch in batches], batches._gatherer))
+
+    async def to_numpy(self) -> dict[str, Any]:
+        """All rows as NumPy arrays, by column. Needs NumPy.
+
+        Shapes: one array for a column of numbers, timestamps, dates or times, one 2-D array for a
+        vector of numbers, an array of objects for any other column.
+        Nulls: a masked array for numbers, `None` among objects.
+        """
+        arrays, pages = self._arrays(), _AsyncColumnPages(self)
+        while (page := await pages.next_page()) is not None:
+            self._add_to(arrays, page)
+        return arrays.made()
+
 
 class _Pages:
     """The position of an iteration. Not a generator: a generator ends at its first error."""
@@ -211,7 +336,10 @@ class _Pages:
         self._page = None
         self._rows._check_page(self._number)
         self._rows._prefetch()
-        self._page = self._rows._decode()
+        self._page = self._read()
+
+    def _read(self) -> list[Any]:
+        return self._rows._decode()
 
     def _has_more(self) -> bool:
         """Whether there is a page to fetch. Called after the last row of the current page."""
@@ -310,3 +438,21 @@ class _AsyncPages(_Pages):
         if page is None:
             raise StopAsyncIteration
         return page
+
+
+class _SyncColumnPages(_SyncPages):
+    """The same, of pages that are not decoded: a list with one of them."""
+
+    __slots__ = ()
+
+    def _read(self) -> list[Any]:
+        return [self._rows._raw()]
+
+
+class _AsyncColumnPages(_AsyncPages):
+    """The same, of pages that are not decoded: a list with one of them."""
+
+    __slots__ = ()
+
+    def _read(self) -> list[Any]:
+        return [self._rows._raw()]

@@ -11,6 +11,7 @@ use turbocql_codec::Page;
 use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response};
 
 use super::cluster;
+use super::columns::RawPage;
 use super::prepared::describe_columns;
 use super::session::SessionState;
 use crate::error::raise_engine;
@@ -108,6 +109,17 @@ impl Cursor {
         let shape = session.shape(py, &page.columns)?;
         error::guarded(|| shape.decode(py, (&page).into(), limit, &rows, session.choices))
     }
+
+    /// At most `limit` rows of the current page as tuples, whatever rows the program asked for.
+    fn tuples<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
+        let _inside = Inside::nested(py)?;
+        let (page, session) =
+            self.with(|current| (current.page.clone(), current.session.clone()))?;
+        let Some(page) = page else { return Ok(PyList::empty(py)) };
+        let (shape, block) = (session.shape(py, &page.columns)?, (&page).into());
+        let choices = session.choices;
+        error::guarded(|| shape.decode_as(py, block, limit, RowKind::Tuple, choices))
+    }
 }
 
 fn misused(py: Python<'_>, reason: &str) -> PyErr {
@@ -179,6 +191,11 @@ impl Cursor {
     /// Decodes and returns the rows of the current page.
     fn _decode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.decode(py, usize::MAX)
+    }
+
+    /// The current page, not decoded.
+    fn _raw(&self) -> PyResult<RawPage> {
+        self.with(|current| RawPage(current.page.clone()))
     }
 
     /// The first row of the first page. Decodes no other row. None if there is no row.
@@ -260,14 +277,13 @@ impl Cursor {
 
     /// The first row of the current page as a tuple; None if there is no row.
     fn _plain_first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let _inside = Inside::nested(py)?;
-        let (page, session) =
-            self.with(|current| (current.page.clone(), current.session.clone()))?;
-        let Some(page) = page else { return Ok(None) };
-        let (shape, block) = (session.shape(py, &page.columns)?, (&page).into());
-        let choices = session.choices;
-        let rows = error::guarded(|| shape.decode_as(py, block, 1, RowKind::Tuple, choices))?;
+        let rows = self.tuples(py, 1)?;
         if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
+    }
+
+    /// The rows of the current page as tuples.
+    fn _tuples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.tuples(py, usize::MAX)
     }
 
     /// Begins to fetch the next page, unless the fetch has begun or there is no next page.

@@ -2,6 +2,7 @@
 
 pub mod call;
 pub mod cluster;
+pub mod columns;
 pub mod connecting;
 pub mod cursor;
 pub mod execute_many;

@@ -77,6 +77,7 @@ PARTS = (
     "hostile",
     "literals",
     "mapper",
+    "mapper_odd",
     "mended",
     "overrides",
     "parts",

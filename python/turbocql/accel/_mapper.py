@@ -7,6 +7,7 @@ import decimal
 import hashlib
 import inspect
 import io
+import logging
 import sys
 import tokenize
 import uuid
@@ -93,12 +94,13 @@ class _Functions:
         module, *path = name.split(".")
         return vars(self.modules[module])[path[0]] if len(path) == 2 else self.modules[module]
 
-    def are_usual(self, ours: dict[str, Any]) -> bool:
-        """Whether all are still in their places, or what has replaced them is in `ours`."""
-        return all(
-            vars(self.owner(name)).get(name.rsplit(".", 1)[1]) in (attribute, ours.get(name))
-            for name, attribute in self.found.items()
-        )
+    def are_usual(self, ours: dict[str, int]) -> bool:
+        """Whether all are still in their places, or what has replaced them has its id in `ours`."""
+        for name, attribute in self.found.items():
+            now = vars(self.owner(name)).get(name.rsplit(".", 1)[1])
+            if now is not attribute and id(now) != ours.get(name):
+                return False
+        return True
 
 
 _METHODS = ("validate", "to_python", "to_database")
@@ -280,7 +282,8 @@ class ObjectMapper(Group):
         is_batch = all(kinds) and own["batch"].instmethod is own["_inst_batch"]
         if not is_batch or any(found is not expected for found, expected in usual):
             raise Left("a name in its modules has been replaced")
-        ours: dict[str, Any] = {}
+        # Their ids: a reference to the stand-ins would be a cycle that the GC does not see.
+        ours: dict[str, int] = {}
         mapper = _core.Mapper(
             _Planner(modules),
             (uuid.UUID, decimal.Decimal, copy.deepcopy),
@@ -289,6 +292,7 @@ class ObjectMapper(Group):
                 statements.InsertStatement,
                 statements.AssignmentClause,
                 driver.query.SimpleStatement,
+                logging.Logger,
             ),
             (modules["connection"].NOT_SET, statements.FETCH_SIZE_UNSET),
             modules["connection"],
@@ -308,7 +312,7 @@ class ObjectMapper(Group):
         return list(self._made(functions, mapper, ours))
 
     def _made(
-        self, functions: _Functions, mapper: _core.Mapper, ours: dict[str, Any]
+        self, functions: _Functions, mapper: _core.Mapper, ours: dict[str, int]
     ) -> Iterator[Patch]:
         for name in _REPLACED:
             original = functions.found[name]
@@ -316,13 +320,14 @@ class ObjectMapper(Group):
             bare = function(original)
             stand_in = _core.MapperStandIn(bare, mapper, name)
             made = stand_in.function(documented(bare))
-            ours[name] = classmethod(made) if is_of_class else made
+            put_in = classmethod(made) if is_of_class else made
+            ours[name] = id(put_in)
             attribute = name.rsplit(".", 1)[1]
             yield Patch(
                 functions.owner(name),
                 attribute,
                 f"cqlengine.{name}",
-                ours[name],
+                put_in,
                 stand_in.counts,
             )
 

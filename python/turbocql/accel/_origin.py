@@ -182,7 +182,23 @@ def expect_parameters(attribute: Any, *shapes: tuple[str, ...]) -> tuple[str, ..
     return names
 
 
+class _Dots:
+    def __repr__(self) -> str:
+        return "..."
+
+
+def _is_odd(default: Any) -> bool:
+    known = (int, float, str, bytes, bool, type(None))
+    return default is not inspect.Parameter.empty and not isinstance(default, known)
+
+
 def documented(original: Any) -> str:
     """The signature and docstring of a function, in the form that built-in functions have."""
     parameters = inspect.signature(original)
+    shown = [
+        # Only constants can be read back.
+        one.replace(default=_Dots()) if _is_odd(one.default) else one
+        for one in parameters.parameters.values()
+    ]
+    parameters = parameters.replace(parameters=shown)
     return f"{original.__name__}{parameters}\n--\n\n{original.__doc__ or ''}"

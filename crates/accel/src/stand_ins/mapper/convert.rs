@@ -47,7 +47,8 @@ impl Values {
         column.column.bind(py).call_method1(name, (value,))
     }
 
-    /// The same, or `None` if the method must be called. Runs no code of the program.
+    /// The same, or `None` if the method must be called. Of the program's code, only hashes and
+    /// comparisons of elements may run, so a collection is taken apart first.
     fn natively<'py>(
         &self,
         column: &Column,
@@ -135,7 +136,7 @@ impl Values {
                     return Ok(None);
                 }
                 let made = PySet::empty(py)?;
-                for value in given.iter() {
+                for value in given.iter().collect::<Vec<_>>() {
                     let Some(value) = one(element, &value)? else { return Ok(None) };
                     made.add(value)?;
                 }
@@ -159,7 +160,7 @@ impl Values {
                     return Ok(None);
                 }
                 let made = PyDict::new(py);
-                for (name, value) in given.iter() {
+                for (name, value) in given.iter().collect::<Vec<_>>() {
                     let Some(name) = one(key, &name)? else { return Ok(None) };
                     // A null value of a map passes the driver's validation.
                     let Some(value) = self.natively(element, method, &value)? else {
@@ -180,13 +181,14 @@ impl Values {
             return Ok(value.clone());
         }
         if let Ok(set) = value.cast_exact::<PySet>() {
-            let made = PySet::empty(py)?;
-            let mut all = true;
-            for item in set.iter() {
-                all = all && self.is_immutable(&item);
-                made.add(item)?;
-            }
-            if all {
+            // Taken before anything is added: an element's hash may be code of Python, and another
+            // thread may change the set meanwhile.
+            let items: Vec<_> = set.iter().collect();
+            if items.iter().all(|item| self.is_immutable(item)) {
+                let made = PySet::empty(py)?;
+                for item in items {
+                    made.add(item)?;
+                }
                 return Ok(made.into_any());
             }
         } else if let Ok(list) = value.cast_exact::<PyList>() {

@@ -46,7 +46,11 @@ impl<'py> Manager<'py> {
             return Ok(false);
         }
         let default = default_of(column, py)?;
-        match default.filter(|it| it.is_truthy().unwrap_or(true)) {
+        let default = match default {
+            Some(default) if default.is_truthy()? => Some(default),
+            _ => None,
+        };
+        match default {
             None => Ok(self.value()?.is_truthy()? && differs(&self.previous()?)?),
             Some(default) => {
                 let previous = self.previous()?;
@@ -79,6 +83,10 @@ impl Mapper {
         instance: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Vec<Manager<'py>>>> {
         let py = instance.py();
+        let columns = instance.getattr(pyo3::intern!(py, "_columns"))?;
+        if !columns.is(plan.columns_of_class(py)) {
+            return Ok(None);
+        }
         let all = instance.getattr(pyo3::intern!(py, "_values"))?;
         let Ok(all) = all.cast_exact::<PyDict>() else { return Ok(None) };
         if all.len() != plan.columns.len() {
@@ -119,6 +127,10 @@ impl Mapper {
         instance.setattr(pyo3::intern!(py, "_connection"), &none)?;
         let values = PyDict::new(py);
         instance.setattr(pyo3::intern!(py, "_values"), &values)?;
+        // A model may keep them elsewhere.
+        if !instance.getattr(pyo3::intern!(py, "_values"))?.is(&values) {
+            return Ok(None);
+        }
         for column in &plan.columns {
             // The function behind a default is called even if it is not needed, as in the driver.
             let default = default_of(column, py)?;

@@ -9,7 +9,7 @@ mod statements;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
@@ -50,32 +50,38 @@ pub struct Mapper {
     told: Py<PyAny>,
     /// The driver's `protect_name`.
     protect: Py<PyAny>,
+    /// `logging.Logger`.
+    logger: Py<PyType>,
     /// Classes whose methods are not called any more.
     depends: Vec<Dependence>,
     planner: Py<PyAny>,
     known: Mutex<HashMap<usize, Known>>,
 }
 
+/// Of managers, inserts, assignments, simple statements and loggers.
+type Classes = (Py<PyType>, Py<PyType>, Py<PyType>, Py<PyType>, Py<PyType>);
+
 #[derive(Clone)]
 enum Known {
     Seen(u32),
+    /// The model's class is not kept alive. Another class at its address has another version.
     Planned(Arc<Plan>),
-    /// The model, and its version, if it cannot be planned.
-    Unfit(Arc<Py<PyType>>, u32),
+    /// The version of a model that cannot be planned.
+    Unfit(u32),
 }
 
 #[pymethods]
 impl Mapper {
     /// `planner` returns what is known of a model, or `None`. `values` are the classes of UUIDs and
-    /// decimals, and the function that copies; `classes` those of managers, inserts, assignments and
-    /// simple statements; `defaults` those of timeouts and page sizes; `functions` tell an instance what a query set was told, and protect names.
+    /// decimals, and the function that copies; `classes` those of managers, inserts, assignments,
+    /// simple statements and loggers; `defaults` those of timeouts and page sizes; `functions` tell an instance what a query set was told, and protect names.
     /// `depends` are classes, and a function that says whether they are as the driver has defined
     /// them.
     #[new]
     fn new(
         planner: Py<PyAny>,
         values: (Py<PyAny>, Py<PyAny>, Py<PyAny>),
-        classes: (Py<PyType>, Py<PyType>, Py<PyType>, Py<PyType>),
+        classes: Classes,
         defaults: (Py<PyAny>, Py<PyAny>),
         connection: Py<PyAny>,
         functions: (Py<PyAny>, Py<PyAny>),
@@ -83,7 +89,7 @@ impl Mapper {
     ) -> Mapper {
         let (uuid, decimal, deepcopy) = values;
         let (not_set, no_size) = defaults;
-        let (manager, insert, clause, simple) = classes;
+        let (manager, insert, clause, simple, logger) = classes;
         let ((told, protect), (depends, is_usual)) = (functions, depends);
         let depends = Python::attach(|py| {
             let depend = |class| Dependence::new(class, is_usual.clone_ref(py));
@@ -100,6 +106,7 @@ impl Mapper {
             connection,
             told,
             protect,
+            logger,
             depends,
             planner,
             known: Mutex::default(),
@@ -124,12 +131,8 @@ impl Mapper {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let seen = match known {
             Some(Known::Planned(plan)) if plan.is_current(class) => return Ok(Some(plan)),
-            Some(Known::Unfit(same, version)) if version == version::of(class) => {
-                // The entry keeps the class alive, so no other class has its address.
-                let _ = same;
-                return Ok(None);
-            }
-            Some(Known::Planned(_) | Known::Unfit(..)) => OFTEN,
+            Some(Known::Unfit(version)) if version == version::of(class) => return Ok(None),
+            Some(Known::Planned(_) | Known::Unfit(_)) => OFTEN,
             Some(Known::Seen(seen)) => seen + 1,
             None => 1,
         };
@@ -139,7 +142,7 @@ impl Mapper {
         let dropped = if all.len() >= MOST { std::mem::take(&mut *all) } else { HashMap::new() };
         let plan = match &entry {
             Some(Known::Planned(plan)) => Some(Arc::clone(plan)),
-            Some(Known::Seen(_) | Known::Unfit(..)) | None => None,
+            Some(Known::Seen(_) | Known::Unfit(_)) | None => None,
         };
         let replaced = entry.and_then(|entry| all.insert(key, entry));
         drop(all);
@@ -150,11 +153,14 @@ impl Mapper {
     #[cold]
     fn made(&self, class: &Bound<'_, PyType>) -> PyResult<Option<Known>> {
         let py = class.py();
-        let found = self.planner.bind(py).call1((class,))?;
-        let unfit = || Known::Unfit(Arc::new(class.clone().unbind()), version::of(class));
-        if found.is_none() {
-            return Ok(Some(unfit()));
-        }
+        let unfit = || Known::Unfit(version::of(class));
+        let found = match self.planner.bind(py).call1((class,)) {
+            Ok(found) if !found.is_none() => found,
+            Ok(_) => return Ok(Some(unfit())),
+            // Such as types that are nested very deep.
+            Err(error) if error.is_instance_of::<PyException>(py) => return Ok(Some(unfit())),
+            Err(interrupt) => return Err(interrupt),
+        };
         let plan = Plan::new(class, &found)?;
         let fits = plan.is_usual && plan.columns.len() <= WIDEST && plan.is_current(class);
         Ok(Some(if fits { Known::Planned(Arc::new(plan)) } else { unfit() }))
@@ -257,6 +263,13 @@ impl MapperStandIn {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let mapper = self.mapper.get();
         if !mapper.is_usual(py)? {
+            return Ok(None);
+        }
+        // Names of parameters of the driver's own functions: it raises an error.
+        if let Some(named) = named
+            && (named.contains(pyo3::intern!(py, "self"))?
+                || named.contains(pyo3::intern!(py, "cls"))?)
+        {
             return Ok(None);
         }
         let done = match (self.work, positional, named) {

@@ -127,6 +127,7 @@ impl Column {
 
     fn is_current(&self, py: Python<'_>) -> bool {
         self.version != 0
+            && self.column.bind(py).get_type().is(&self.class)
             && version::of(self.class.bind(py)) == self.version
             && self.own.bind(py).len() == self.own_len
             && self.inner.iter().all(|column| column.is_current(py))
@@ -147,7 +148,6 @@ pub struct TableName {
 
 /// A model's columns, in their order.
 pub struct Plan {
-    pub class: Py<PyType>,
     version: u32,
     columns_of_class: Py<PyDict>,
     pub columns: Vec<Column>,
@@ -169,7 +169,6 @@ impl Plan {
             given.extract()?;
         let columns = columns.iter().map(Column::new).collect::<PyResult<Vec<_>>>()?;
         Ok(Plan {
-            class: class.clone().unbind(),
             version: version::of(class),
             columns_of_class: columns_of_class.unbind(),
             table: Mutex::default(),
@@ -180,6 +179,11 @@ impl Plan {
         })
     }
 
+    /// The model's columns, in the driver's dict.
+    pub fn columns_of_class<'py>(&self, py: Python<'py>) -> &Bound<'py, PyDict> {
+        self.columns_of_class.bind(py)
+    }
+
     /// Whether the model has a column of this name.
     pub fn has(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.columns_of_class.bind(name.py()).contains(name)
@@ -188,9 +192,14 @@ impl Plan {
     /// Whether the model and its columns are as they were when the plan was made.
     pub fn is_current(&self, class: &Bound<'_, PyType>) -> bool {
         let py = class.py();
+        let of_class = self.columns_of_class.bind(py);
+        // No other class ever has this version.
         self.version != 0
             && version::of(class) == self.version
-            && self.columns_of_class.bind(py).len() == self.columns.len()
-            && self.columns.iter().all(|column| column.is_current(py))
+            && of_class.len() == self.columns.len()
+            && self.columns.iter().all(|column| {
+                let found = of_class.get_item(&column.name).ok().flatten();
+                found.is_some_and(|found| found.is(&column.column)) && column.is_current(py)
+            })
     }
 }

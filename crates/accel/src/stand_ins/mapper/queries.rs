@@ -75,14 +75,15 @@ impl Mapper {
         let py = model.py();
         let Ok(class) = model.cast::<PyType>() else { return Ok(None) };
         let Some(plan) = self.plan(class)? else { return Ok(None) };
-        let keyspace = model.call_method0(pyo3::intern!(py, "_get_keyspace"))?;
         let table = model.call_method0(pyo3::intern!(py, "_raw_column_family_name"))?;
+        let keyspace = model.call_method0(pyo3::intern!(py, "_get_keyspace"))?;
         let (Ok(keyspace), Ok(table)) =
             (keyspace.cast_exact::<PyString>(), table.cast_exact::<PyString>())
         else {
             return Ok(None);
         };
-        if keyspace.is_empty()? {
+        // Lone surrogates are for the driver.
+        if keyspace.is_empty()? || keyspace.to_str().is_err() || table.to_str().is_err() {
             return Ok(None);
         }
         let known = || plan.table.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +121,13 @@ impl Mapper {
             return Ok(None);
         }
         let log = module.getattr(pyo3::intern!(py, "log"))?;
-        if log.call_method1(pyo3::intern!(py, "isEnabledFor"), (DEBUG,))?.is_truthy()? {
+        let own = log.getattr_opt(pyo3::intern!(py, "__dict__"))?;
+        let own = own.and_then(|own| own.cast_into_exact::<PyDict>().ok());
+        let is_usual = log.get_type().is(&self.logger)
+            && own.is_some_and(|own| !own.contains(pyo3::intern!(py, "debug")).unwrap_or(true));
+        if !is_usual
+            || log.call_method1(pyo3::intern!(py, "isEnabledFor"), (DEBUG,))?.is_truthy()?
+        {
             return Ok(None);
         }
         let connection = module.call_method1(pyo3::intern!(py, "get_connection"), (connection,))?;

@@ -169,11 +169,14 @@ impl Mapper {
             let (Ok(field), id) = (field.cast_exact::<PyString>(), id.str()?) else {
                 return Ok(None);
             };
+            // Lone surrogates are for the driver.
+            let Ok(field) = field.to_str() else { return Ok(None) };
             let between = if number == 0 { "" } else { ", " };
-            names.extend([between, "\"", field.to_str()?, "\""]);
+            names.extend([between, "\"", field, "\""]);
             values.extend([between, "%(", id.to_str()?, ")s"]);
         }
-        let text = format!("INSERT INTO {} ({names}) VALUES ({values})", table.to_str()?);
+        let Ok(table) = table.to_str() else { return Ok(None) };
+        let text = format!("INSERT INTO {table} ({names}) VALUES ({values})");
         Ok(Some(PyString::new(py, &text).into_any()))
     }
 

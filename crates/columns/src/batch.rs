@@ -1,0 +1,327 @@
+//! Pages gathered into record batches.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use turbocql_codec::{CodecError, Column, Malformed, Page, Segment};
+
+use crate::column::{Cells, Filling, Outcome};
+use crate::schema::{self, Profile};
+
+/// So many rows are looked through before their cells are appended column by column: their places
+/// fit the cache.
+const BLOCK: usize = 512;
+/// A batch ends before it has more bytes than this, so that offsets of 32 bits suffice.
+const MOST_BYTES: usize = 1 << 30;
+
+/// The columns of a batch that is being filled.
+pub struct Batches {
+    schema: SchemaRef,
+    names: Arc<[Column]>,
+    columns: Vec<Filling>,
+    rows: usize,
+    bytes: usize,
+    places: Vec<(u32, i32)>,
+}
+
+/// How much of a page went into the batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Rows of the page that are read.
+    pub rows: usize,
+    /// Bytes of the page that are read.
+    pub bytes: usize,
+}
+
+impl Batches {
+    pub fn new(columns: &Arc<[Column]>, profile: Profile) -> Batches {
+        Batches {
+            schema: Arc::new(schema::schema(columns, profile)),
+            names: Arc::clone(columns),
+            columns: columns.iter().map(|it| Filling::new(&it.cql_type, profile)).collect(),
+            rows: 0,
+            bytes: 0,
+            places: Vec::new(),
+        }
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The number of rows in the batch that is being filled.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The bytes on the wire of these rows.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Appends rows of a page from where `read` stands, up to `limit` rows of the batch. `read`
+    /// moves on. Returns whether the page is read to its end.
+    ///
+    /// # Errors
+    /// If the page cannot be read. The batch is of no use then.
+    pub fn append(&mut self, page: &Page, read: &mut Read, limit: usize) -> Outcome<bool> {
+        let width = self.columns.len();
+        // Checks the count against the bytes.
+        page.cells().map_err(broken)?;
+        while read.rows < page.row_count {
+            let room = limit.saturating_sub(self.rows).min(page.row_count - read.rows).min(BLOCK);
+            if room == 0 || (self.rows > 0 && self.bytes >= MOST_BYTES) {
+                return Ok(false);
+            }
+            let block = &page.rows[read.bytes..];
+            let bytes = self.find(block, room, width)?;
+            for (number, column) in self.columns.iter_mut().enumerate() {
+                let places = &self.places[number * room..(number + 1) * room];
+                column.extend(&Cells { block, places }).map_err(|(row, error)| {
+                    let column = Segment::Column(self.names[number].name.clone());
+                    error.at(column).at(Segment::Row(read.rows + row))
+                })?;
+            }
+            read.rows += room;
+            read.bytes += bytes;
+            self.rows += room;
+            self.bytes += bytes;
+        }
+        if read.bytes != page.rows.len() {
+            return Err(broken(Malformed::Trailing(page.rows.len() - read.bytes)));
+        }
+        Ok(true)
+    }
+
+    /// Notes where the cells of so many rows are, column by column. Returns the bytes that they take.
+    fn find(&mut self, block: &[u8], rows: usize, width: usize) -> Outcome<usize> {
+        self.places.resize(rows * width, (0, -1));
+        let mut at = 0;
+        for row in 0..rows {
+            for column in 0..width {
+                let Some(length) = block.get(at..at + 4) else {
+                    return Err(broken(Malformed::Short(4, block.len() - at)));
+                };
+                let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
+                at += 4;
+                let size = usize::try_from(length).unwrap_or(0);
+                if size > block.len() - at {
+                    return Err(broken(Malformed::Short(size, block.len() - at)));
+                }
+                let Ok(start) = u32::try_from(at) else {
+                    let reason = "a block of rows of more than 4 GiB";
+                    return Err(broken(Malformed::Invalid(reason)));
+                };
+                self.places[column * rows + row] = (start, length);
+                at += size;
+            }
+        }
+        Ok(at)
+    }
+
+    /// The batch that was filled; the next one begins empty.
+    ///
+    /// # Errors
+    /// If a text is not UTF-8.
+    pub fn finish(&mut self) -> Outcome<RecordBatch> {
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes = 0;
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for (column, name) in self.columns.iter_mut().zip(self.names.iter()) {
+            let named = |it: Box<CodecError>| it.at(Segment::Column(name.name.clone()));
+            arrays.push(column.finish().map_err(named)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
+            .map_err(|error| CodecError::new("rows", format!("the columns do not fit: {error}")))
+    }
+}
+
+fn broken(malformed: Malformed) -> Box<CodecError> {
+    CodecError::new("rows", malformed.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Float32Type, Int32Type};
+    use bytes::Bytes;
+    use proptest::prelude::*;
+    use turbocql_codec::{CqlType, UdtType, wire};
+
+    use super::*;
+    use crate::schema::{Decimal, Duration, Varint};
+
+    fn page(types: &[CqlType], rows: &[Vec<Option<Vec<u8>>>]) -> Page {
+        let columns: Vec<Column> = types
+            .iter()
+            .enumerate()
+            .map(|(number, cql_type)| Column {
+                keyspace: "ks".into(),
+                table: "t".into(),
+                name: format!("c{number}"),
+                cql_type: cql_type.clone(),
+            })
+            .collect();
+        let mut out = Vec::new();
+        for cell in rows.iter().flatten() {
+            match cell {
+                Some(bytes) => wire::put_value(&mut out, bytes),
+                None => wire::put_i32(&mut out, wire::NULL),
+            }
+        }
+        Page { columns: columns.into(), rows: Bytes::from(out), row_count: rows.len() }
+    }
+
+    fn gathered(page: &Page, profile: Profile) -> Outcome<RecordBatch> {
+        let mut batches = Batches::new(&page.columns, profile);
+        assert!(batches.append(page, &mut Read::default(), usize::MAX)?);
+        batches.finish()
+    }
+
+    #[test]
+    fn nulls_and_numbers() {
+        let rows: Vec<_> = (0..1300i32)
+            .map(|n| vec![(n % 3 > 0).then(|| n.to_be_bytes().to_vec()), Some(Vec::new())])
+            .collect();
+        let batch = gathered(&page(&[CqlType::Int, CqlType::Int], &rows), Profile::LOSSLESS);
+        let batch = batch.unwrap();
+        let numbers = batch.column(0).as_primitive::<Int32Type>();
+        assert_eq!(numbers.null_count(), 434);
+        assert_eq!(numbers.value(1299 - 1), 1298);
+        assert!(numbers.is_null(1299));
+        // A cell without bytes is a null.
+        assert_eq!(batch.column(1).null_count(), 1300);
+    }
+
+    #[test]
+    fn a_page_is_split_where_the_batch_is_full() {
+        let rows: Vec<_> = (0..1300i32).map(|n| vec![Some(n.to_be_bytes().to_vec())]).collect();
+        let page = page(&[CqlType::Int], &rows);
+        let mut batches = Batches::new(&page.columns, Profile::LOSSLESS);
+        let (mut read, mut found) = (Read::default(), Vec::new());
+        while !batches.append(&page, &mut read, 700).unwrap() {
+            found.push(batches.finish().unwrap().num_rows());
+        }
+        found.push(batches.finish().unwrap().num_rows());
+        assert_eq!(found, [700, 600]);
+    }
+
+    #[test]
+    fn errors_name_row_column_and_place() {
+        let lists = CqlType::List(Box::new(CqlType::Int));
+        let wrong = b"\0\0\0\x01\0\0\0\x03abc".to_vec();
+        let rows = vec![vec![None], vec![Some(wrong)]];
+        let error = gathered(&page(&[lists], &rows), Profile::LOSSLESS).unwrap_err();
+        let expected = "row 1, column \"c0\"[0]: malformed int: expected 4 bytes, got 3";
+        assert_eq!(error.to_string(), expected);
+        let rows = vec![vec![Some(b"\xff".to_vec())]];
+        let error = gathered(&page(&[CqlType::Text], &rows), Profile::LOSSLESS).unwrap_err();
+        assert!(error.to_string().starts_with("column \"c0\": malformed text"), "{error}");
+    }
+
+    #[test]
+    fn vectors_of_numbers_stand_bare() {
+        let vector = CqlType::Vector(Box::new(CqlType::Float), 2);
+        let cell: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|n| n.to_be_bytes()).collect();
+        let rows = vec![vec![Some(cell)], vec![None]];
+        let batch = gathered(&page(&[vector], &rows), Profile::LOSSLESS).unwrap();
+        let column = batch.column(0).as_fixed_size_list();
+        assert!(column.is_null(1));
+        assert_eq!(column.value(0).as_primitive::<Float32Type>().values(), &[1.5, -2.0]);
+    }
+
+    fn types() -> impl Strategy<Value = CqlType> {
+        let scalars = prop::sample::select(vec![
+            CqlType::Ascii,
+            CqlType::Text,
+            CqlType::TinyInt,
+            CqlType::SmallInt,
+            CqlType::Int,
+            CqlType::BigInt,
+            CqlType::Counter,
+            CqlType::VarInt,
+            CqlType::Float,
+            CqlType::Double,
+            CqlType::Decimal,
+            CqlType::Boolean,
+            CqlType::Blob,
+            CqlType::Uuid,
+            CqlType::TimeUuid,
+            CqlType::Inet,
+            CqlType::Date,
+            CqlType::Time,
+            CqlType::Timestamp,
+            CqlType::Duration,
+            CqlType::Custom("org.example.Type".to_owned()),
+            CqlType::Composite(vec![CqlType::Int]),
+        ]);
+        scalars.prop_recursive(3, 12, 3, |inner| {
+            let udt = |fields: Vec<CqlType>| {
+                let named = fields.into_iter().enumerate().map(|(n, it)| (format!("f{n}"), it));
+                let (keyspace, name) = ("ks".to_owned(), "u".to_owned());
+                CqlType::Udt(Arc::new(UdtType { keyspace, name, fields: named.collect() }))
+            };
+            prop_oneof![
+                inner.clone().prop_map(|it| CqlType::List(Box::new(it))),
+                inner.clone().prop_map(|it| CqlType::Set(Box::new(it))),
+                inner.clone().prop_map(|it| CqlType::Frozen(Box::new(it))),
+                (inner.clone(), inner.clone())
+                    .prop_map(|(k, v)| CqlType::Map(Box::new(k), Box::new(v))),
+                prop::collection::vec(inner.clone(), 0..3).prop_map(CqlType::Tuple),
+                prop::collection::vec(inner.clone(), 0..3).prop_map(udt),
+                (inner, 0..4u32).prop_map(|(it, n)| CqlType::Vector(Box::new(it), n)),
+            ]
+        })
+    }
+
+    fn profiles() -> impl Strategy<Value = Profile> {
+        prop::sample::select(vec![
+            Profile::LOSSLESS,
+            Profile {
+                decimal: Decimal::Decimal128(10, 2),
+                varint: Varint::Int64,
+                duration: Duration::Interval,
+                tensors: true,
+                ..Profile::LOSSLESS
+            },
+        ])
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        #[test]
+        fn no_bytes_are_a_panic(
+            cql_type in types(),
+            profile in profiles(),
+            cells in prop::collection::vec(prop::option::of(prop::collection::vec(
+                prop_oneof![0..5u8, any::<u8>()], 0..40)), 0..6),
+        ) {
+            prop_assume!(cql_type.check().is_ok());
+            let rows: Vec<_> = cells.into_iter().map(|cell| vec![cell]).collect();
+            let count = rows.len();
+            if let Ok(batch) = gathered(&page(&[cql_type], &rows), profile) {
+                prop_assert_eq!(batch.num_rows(), count);
+                prop_assert!(batch.column(0).to_data().validate_full().is_ok());
+            }
+        }
+
+        #[test]
+        fn no_page_is_a_panic(cql_type in types(), rows: Vec<u8>, row_count in 0..50usize) {
+            prop_assume!(cql_type.check().is_ok());
+            let mut page = page(&[cql_type], &[]);
+            page.rows = Bytes::from(rows);
+            page.row_count = row_count;
+            let _ = gathered_or_not(&page);
+        }
+    }
+
+    fn gathered_or_not(page: &Page) -> Outcome<()> {
+        let mut batches = Batches::new(&page.columns, Profile::LOSSLESS);
+        batches.append(page, &mut Read::default(), usize::MAX)?;
+        batches.finish().map(|_| ())
+    }
+}

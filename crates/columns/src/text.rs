@@ -1,0 +1,151 @@
+//! Numbers and addresses as text.
+
+use turbocql_codec::types::{decimal, inet, uuid, varint};
+use turbocql_codec::{Malformed, types};
+
+/// The digits of a `varint`.
+pub fn varint(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    match varint::decode_i128(bytes)? {
+        Some(value) => out.extend_from_slice(value.to_string().as_bytes()),
+        None => out.extend_from_slice(varint::decode(bytes)?.to_string().as_bytes()),
+    }
+    Ok(())
+}
+
+/// A `decimal` as Python's `Decimal` prints it: with an exponent where plain digits would have zeros
+/// that the value does not have.
+pub fn decimal(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let decimal::Parts { negative, digits, scale } = decimal::decode(bytes)?;
+    if negative {
+        out.push(b'-');
+    }
+    let exponent = -i64::from(scale);
+    let count = digits.len() as i64;
+    // Where the point stands among the digits: after so many of them.
+    let point = count + exponent;
+    if exponent <= 0 && point > -6 {
+        let digits = digits.as_bytes();
+        if exponent == 0 {
+            out.extend_from_slice(digits);
+        } else if point <= 0 {
+            out.extend_from_slice(b"0.");
+            out.extend(std::iter::repeat_n(b'0', (-point) as usize));
+            out.extend_from_slice(digits);
+        } else {
+            let (whole, fraction) = digits.split_at(point as usize);
+            out.extend_from_slice(whole);
+            out.push(b'.');
+            out.extend_from_slice(fraction);
+        }
+        return Ok(());
+    }
+    let (first, rest) = digits.split_at(1);
+    out.extend_from_slice(first.as_bytes());
+    if !rest.is_empty() {
+        out.push(b'.');
+        out.extend_from_slice(rest.as_bytes());
+    }
+    out.extend_from_slice(format!("E{:+}", point - 1).as_bytes());
+    Ok(())
+}
+
+pub fn inet(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    out.extend_from_slice(inet::decode(bytes)?.to_string().as_bytes());
+    Ok(())
+}
+
+pub fn uuid(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (number, byte) in uuid::decode(bytes)?.iter().enumerate() {
+        if matches!(number, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    Ok(())
+}
+
+/// The unscaled value of a `decimal` at another scale.
+pub fn rescaled(bytes: &[u8], precision: u8, scale: i8) -> Result<i128, Malformed> {
+    const BEYOND: Malformed = Malformed::Range("more digits than the precision of decimal128");
+    let mut reader = turbocql_codec::wire::Reader::new(bytes);
+    let own = i64::from(reader.i32()?);
+    let unscaled = match reader.rest() {
+        [] => Some(0),
+        rest => types::varint::decode_i128(rest)?,
+    };
+    let mut value = unscaled.ok_or(BEYOND)?;
+    if value == 0 {
+        return Ok(0);
+    }
+    let mut more = i64::from(scale) - own;
+    while more > 0 {
+        value = value.checked_mul(10).ok_or(BEYOND)?;
+        more -= 1;
+    }
+    while more < 0 {
+        if value % 10 != 0 {
+            return Err(Malformed::Range(
+                "more digits after the point than the scale of decimal128",
+            ));
+        }
+        value /= 10;
+        more += 1;
+    }
+    let limit = 10i128.checked_pow(u32::from(precision)).unwrap_or(i128::MAX);
+    if value.unsigned_abs() < limit.unsigned_abs() { Ok(value) } else { Err(BEYOND) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(unscaled: i128, scale: i32) -> String {
+        let mut bytes = scale.to_be_bytes().to_vec();
+        varint_bytes(unscaled, &mut bytes);
+        let mut out = Vec::new();
+        decimal(&bytes, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn varint_bytes(value: i128, out: &mut Vec<u8>) {
+        types::varint::encode_i128(value, out);
+    }
+
+    #[test]
+    fn decimals_as_python_prints_them() {
+        for (unscaled, scale, expected) in [
+            (0, 0, "0"),
+            (0, 2, "0.00"),
+            (0, -2, "0E+2"),
+            (0, 8, "0E-8"),
+            (150, 2, "1.50"),
+            (-150, 2, "-1.50"),
+            (15, -3, "1.5E+4"),
+            (1, -1, "1E+1"),
+            (123, 3, "0.123"),
+            (123, 8, "0.00000123"),
+            (123, 9, "1.23E-7"),
+            (1, i32::MAX, "1E-2147483647"),
+            (1, i32::MIN, "1E+2147483648"),
+        ] {
+            assert_eq!(text(unscaled, scale), expected, "{unscaled} {scale}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_not_rounded() {
+        let bytes = |unscaled: i128, scale: i32| {
+            let mut bytes = scale.to_be_bytes().to_vec();
+            varint_bytes(unscaled, &mut bytes);
+            bytes
+        };
+        assert_eq!(rescaled(&bytes(150, 2), 38, 10), Ok(15_000_000_000));
+        assert_eq!(rescaled(&bytes(1500, 3), 5, 1), Ok(15));
+        assert!(rescaled(&bytes(1501, 3), 5, 1).is_err());
+        assert!(rescaled(&bytes(10, 0), 1, 0).is_err());
+        assert_eq!(rescaled(&bytes(0, i32::MIN), 1, 0), Ok(0));
+        assert!(rescaled(&bytes(1, i32::MIN), 38, 0).is_err());
+        assert!(rescaled(&bytes(10, i32::MAX), 38, 0).is_err());
+    }
+}

@@ -1,0 +1,354 @@
+//! Results as Arrow: pages gathered into record batches, and the capsules in which they are given.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray, ffi};
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{ArrowError, SchemaRef};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyList, PyString, PyTuple};
+use turbocql_codec::{CodecError, Column, Page};
+use turbocql_columns::batch::Read;
+use turbocql_columns::schema::{Decimal, Duration, Time, Uuids, Varint};
+use turbocql_columns::{Batches, Profile};
+use turbocql_values::ending::Inside;
+use turbocql_values::error::{Direction, raise};
+use turbocql_values::failure::Failure;
+
+/// A batch is given at the end of the page with which it has so many rows, if the program names no
+/// number.
+const USUAL_ROWS: usize = 65_536;
+/// Or so many bytes on the wire.
+const USUAL_BYTES: usize = 16 << 20;
+
+/// A page, not decoded.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct RawPage(pub Option<Page>);
+
+#[pymethods]
+impl RawPage {
+    fn __len__(&self) -> usize {
+        self.0.as_ref().map_or(0, |page| page.row_count)
+    }
+}
+
+fn failed(py: Python<'_>, error: Box<CodecError>) -> PyErr {
+    raise(py, Failure::Refused(error, None), Direction::Decode)
+}
+
+fn mismatched(error: &ArrowError) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
+}
+
+/// A record batch.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Batch(RecordBatch);
+
+#[pymethods]
+impl Batch {
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    #[getter]
+    fn column_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let schema = self.0.schema();
+        PyList::new(py, schema.fields().iter().map(|field| PyString::new(py, field.name())))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.0.schema())
+    }
+
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        // Best effort, as the protocol says: the batch is given as it is.
+        let _ = requested_schema;
+        let array = StructArray::from(self.0.clone());
+        let given = ffi::FFI_ArrowArray::new(&array.to_data());
+        let array = PyCapsule::new_with_value(py, given, c"arrow_array")?;
+        PyTuple::new(py, [schema_capsule(py, &self.0.schema())?, array])
+    }
+
+    /// The numbers of a column, little-endian, and which of them are valid: a byte of 0 or 1 each,
+    /// or `None` if all are. `None` for columns that are not numbers of fixed width.
+    fn numbers<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Numbers<'py>>> {
+        let Some(array) = self.0.columns().get(column) else {
+            return Err(PyValueError::new_err("there is no such column"));
+        };
+        Ok(numbers::of(py, array))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Batch of {} rows>", self.0.num_rows())
+    }
+}
+
+type Numbers<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
+
+mod numbers {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{
+        Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+        Time64NanosecondType, TimestampMillisecondType,
+    };
+    use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
+    use arrow_schema::{DataType, TimeUnit};
+    use pyo3::prelude::*;
+    use pyo3::types::PyByteArray;
+
+    pub fn of<'py>(py: Python<'py>, array: &ArrayRef) -> Option<super::Numbers<'py>> {
+        let valid = || {
+            array.nulls().filter(|nulls| nulls.null_count() > 0).map(|nulls| {
+                let flags: Vec<u8> = nulls.iter().map(u8::from).collect();
+                PyByteArray::new(py, &flags).into_any()
+            })
+        };
+        let numbers = values(py, array)?;
+        Some((numbers, valid()))
+    }
+
+    fn values<'py>(py: Python<'py>, array: &ArrayRef) -> Option<Bound<'py, PyAny>> {
+        let made = match array.data_type() {
+            DataType::Int8 => bytes::<Int8Type>(py, array),
+            DataType::Int16 => bytes::<Int16Type>(py, array),
+            DataType::Int32 => bytes::<Int32Type>(py, array),
+            DataType::Int64 => bytes::<Int64Type>(py, array),
+            DataType::Float32 => bytes::<Float32Type>(py, array),
+            DataType::Float64 => bytes::<Float64Type>(py, array),
+            DataType::Date32 => bytes::<Date32Type>(py, array),
+            DataType::Time64(_) => bytes::<Time64NanosecondType>(py, array),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                bytes::<TimestampMillisecondType>(py, array)
+            }
+            DataType::Boolean => {
+                let flags: Vec<u8> = array.as_boolean().values().iter().map(u8::from).collect();
+                PyByteArray::new(py, &flags)
+            }
+            DataType::FixedSizeList(_, _) => {
+                // A null element is not told apart here.
+                let elements = array.as_fixed_size_list().values();
+                if elements.null_count() > 0 && array.null_count() == 0 {
+                    return None;
+                }
+                if !elements.data_type().is_numeric() {
+                    return None;
+                }
+                return values(py, elements);
+            }
+            _ => return None,
+        };
+        Some(made.into_any())
+    }
+
+    fn bytes<'py, T: ArrowPrimitiveType>(
+        py: Python<'py>,
+        array: &ArrayRef,
+    ) -> Bound<'py, PyByteArray> {
+        let array = array.as_primitive::<T>();
+        PyByteArray::new(py, array.values().inner().as_slice())
+    }
+}
+
+fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'py, PyCapsule>> {
+    let given = FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|error| mismatched(&error))?;
+    PyCapsule::new_with_value(py, given, c"arrow_schema")
+}
+
+/// Gathers pages into batches.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Gatherer {
+    schema: SchemaRef,
+    rows_per_batch: Option<usize>,
+    filling: Mutex<Batches>,
+    /// What a page's request raised while a consumer asked for a batch: it sees a text only.
+    raised: Arc<Mutex<Option<PyErr>>>,
+}
+
+impl Gatherer {
+    fn filling(&self) -> MutexGuard<'_, Batches> {
+        self.filling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends a page; the batches that it has completed.
+    fn take(&self, page: &Page) -> Result<Vec<RecordBatch>, Box<CodecError>> {
+        let mut filling = self.filling();
+        let (mut read, mut ready) = (Read::default(), Vec::new());
+        let limit = self.rows_per_batch.unwrap_or(usize::MAX);
+        loop {
+            let is_over = filling.append(page, &mut read, limit)?;
+            let is_enough = match self.rows_per_batch {
+                Some(rows) => filling.rows() >= rows,
+                None => filling.rows() >= USUAL_ROWS || filling.bytes() >= USUAL_BYTES,
+            };
+            if is_enough || !is_over {
+                ready.push(filling.finish()?);
+            }
+            if is_over {
+                return Ok(ready);
+            }
+        }
+    }
+
+    fn rest(&self) -> Result<Option<RecordBatch>, Box<CodecError>> {
+        let mut filling = self.filling();
+        if filling.rows() == 0 { Ok(None) } else { filling.finish().map(Some) }
+    }
+
+    fn empty_again(&self, columns: &Arc<[Column]>, profile: Profile) {
+        *self.filling() = Batches::new(columns, profile);
+    }
+}
+
+#[pymethods]
+impl Gatherer {
+    /// `page` has the columns. `profile`: decimals as text or `(precision, scale)`; whether varints
+    /// are `int64`, durations intervals, UUIDs and times texts and numbers; whether vectors are
+    /// tensors. `rows_per_batch` is the number of rows of all batches but the last.
+    #[new]
+    fn new(
+        page: &RawPage,
+        profile: (Option<(u8, i8)>, bool, bool, bool, bool, bool),
+        rows_per_batch: Option<usize>,
+    ) -> Gatherer {
+        let (decimal, int64, interval, plain_uuid, plain_time, tensors) = profile;
+        let profile = Profile {
+            decimal: decimal.map_or(Decimal::Text, |(p, s)| Decimal::Decimal128(p, s)),
+            varint: if int64 { Varint::Int64 } else { Varint::Text },
+            duration: if interval { Duration::Interval } else { Duration::Struct },
+            uuid: if plain_uuid { Uuids::Text } else { Uuids::Uuid },
+            time: if plain_time { Time::Int64 } else { Time::Time64 },
+            tensors,
+        };
+        let none: Arc<[Column]> = Arc::new([]);
+        let columns = page.0.as_ref().map_or(&none, |page| &page.columns);
+        let filling = Batches::new(columns, profile);
+        let schema = Arc::clone(filling.schema());
+        let made = Gatherer {
+            schema,
+            rows_per_batch,
+            filling: Mutex::new(filling),
+            raised: Arc::default(),
+        };
+        made.empty_again(columns, profile);
+        made
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.schema)
+    }
+
+    /// Appends a page. Returns the batches that it has completed.
+    fn append(&self, py: Python<'_>, page: &RawPage) -> PyResult<Vec<Batch>> {
+        let Some(page) = &page.0 else { return Ok(Vec::new()) };
+        let ready = py.detach(|| self.take(page)).map_err(|error| failed(py, error))?;
+        Ok(ready.into_iter().map(Batch).collect())
+    }
+
+    /// The rows that are left; None if there are none.
+    fn finish(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        let rest = py.detach(|| self.rest()).map_err(|error| failed(py, error))?;
+        Ok(rest.map(Batch))
+    }
+
+    /// A stream of the batches of the pages that `pages.next_page()` returns, `None` at the end.
+    fn stream<'py>(this: &Bound<'py, Self>, pages: Py<PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
+        let reader =
+            Reader { gatherer: this.clone().unbind(), pages: Some(pages), ready: VecDeque::new() };
+        let stream = FFI_ArrowArrayStream::new(Box::new(reader));
+        PyCapsule::new_with_value(this.py(), stream, c"arrow_array_stream")
+    }
+
+    /// The exception for which a stream has ended, once.
+    fn take_raised(&self) -> Option<PyErr> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let _ = visit;
+        Ok(())
+    }
+}
+
+/// Reads the pages of a result for a consumer of a stream, which may hold the interpreter's lock.
+struct Reader {
+    gatherer: Py<Gatherer>,
+    /// `None` after the last page.
+    pages: Option<Py<PyAny>>,
+    ready: VecDeque<RecordBatch>,
+}
+
+impl Reader {
+    fn next_batch(&mut self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
+        let _inside = Inside::nested(py)?;
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Ok(Some(batch));
+            }
+            let Some(pages) = &self.pages else { return Ok(None) };
+            let page = pages.bind(py).call_method0(pyo3::intern!(py, "next_page"))?;
+            let gatherer = self.gatherer.get();
+            if page.is_none() {
+                self.pages = None;
+                return py.detach(|| gatherer.rest()).map_err(|error| failed(py, error));
+            }
+            for page in page.try_iter()? {
+                let page = page?.cast_into::<RawPage>()?;
+                let Some(page) = &page.get().0 else { continue };
+                let ready = py.detach(|| gatherer.take(page));
+                self.ready.extend(ready.map_err(|error| failed(py, error))?);
+            }
+        }
+    }
+
+    /// The text for the consumer; the exception is kept, and a Ctrl-C is raised again later.
+    fn told(&self, py: Python<'_>, error: PyErr) -> ArrowError {
+        let text = format!("{}: {}", error.get_type(py), error.value(py));
+        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            let again = py.import("_thread").and_then(|it| it.call_method0("interrupt_main"));
+            drop(again);
+        }
+        let gatherer = self.gatherer.get();
+        *gatherer.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        ArrowError::ExternalError(text.into())
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // C calls this, so a panic must end here.
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            Python::try_attach(|py| match self.next_batch(py) {
+                Ok(batch) => batch.map(Ok),
+                Err(error) => Some(Err(self.told(py, error))),
+            })
+        }));
+        match done {
+            Ok(Some(found)) => found,
+            Ok(None) => Some(Err(ArrowError::ExternalError("the interpreter has ended".into()))),
+            Err(_) => Some(Err(ArrowError::ExternalError("turbocql panicked".into()))),
+        }
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.gatherer.get().schema)
+    }
+}

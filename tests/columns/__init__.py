@@ -1,0 +1,1 @@
+"""Results as columns, in an environment that has their consumers."""

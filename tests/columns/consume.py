@@ -1,0 +1,409 @@
+"""Each type through each consumer of Arrow streams, and through NumPy, compared with `all()`.
+
+    PYTHONPATH=python:. .venv-columns/bin/python -m tests.columns.consume CONTACT_POINT
+
+Prints the names of what passed; the first that fails is an AssertionError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import sys
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import datafusion
+import duckdb
+import nanoarrow
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+import turbocql
+from turbocql import Date, Duration, Time
+from turbocql.columns import ColumnTypes
+
+KEYSPACE = "columns_out"
+UTC = datetime.timezone.utc
+KEY = uuid.UUID("9f1c5b9e-2a5c-4d5c-8d8f-0a1b2c3d4e5f")
+WHEN = datetime.datetime(2026, 11, 23, 10, 30, 15, 250_000, UTC)
+VALUES: dict[str, list[Any]] = {
+    "ascii": ["a", ""],
+    "text": ["\u20ac\U0001f600", "", "it's"],
+    "tinyint": [-128, 127],
+    "smallint": [-32768, 32767],
+    "int": [-(2**31), 2**31 - 1],
+    "bigint": [-(2**63), 2**63 - 1],
+    "varint": [0, -1, 2**200, -(2**130)],
+    "float": [1.5, float("inf"), -0.0],
+    "double": [0.1, float("-inf")],
+    "decimal": [Decimal("1.50"), Decimal("-1E+30"), Decimal("0E-8"), Decimal(10) ** 60],
+    "boolean": [True, False],
+    "blob": [b"\0\xff", b""],
+    "uuid": [KEY],
+    "timeuuid": [uuid.UUID("d2177dd0-eaa2-11de-a572-001b779c76e3")],
+    "inet": [ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")],
+    "date": [datetime.date(2026, 11, 23), datetime.date(1, 1, 1)],
+    "time": [Time(0), Time(86_399_999_999_999)],
+    "timestamp": [WHEN, datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)],
+    "duration": [Duration(1, 2, 3), Duration(-1, 0, -5)],
+    "list<int>": [[1, 2, 3], [2**31 - 1]],
+    "set<text>": [{"a", "b"}, {""}],
+    "map<text, double>": [{"a": 0.5, "b": -1.0}, {"": 0.0}],
+    "frozen<list<text>>": [[], ["a"]],
+    "frozen<map<uuid, frozen<list<int>>>>": [{KEY: [1]}, {}],
+    "list<frozen<set<decimal>>>": [[{Decimal("1.5")}, set()]],
+    "tuple<int, text>": [(1, "a"), (None, None), (5, None)],
+    "frozen<place>": [{"x": 1, "name": "a", "tags": {"t"}}, {"x": None, "name": "", "tags": None}],
+    "vector<float, 3>": [[0.5, 1.0, -2.0]],
+    "vector<text, 2>": [["a", "\u20ac"], ["", ""]],
+    "vector<vector<double, 2>, 2>": [[[1.0, 2.0], [3.0, 4.0]]],
+    "vector<uuid, 1>": [[KEY]],
+    "vector<varint, 2>": [[1, -(2**100)]],
+}
+NAMES = {cql_type: f"c{number}" for number, cql_type in enumerate(VALUES)}
+
+
+def make(session: Any) -> None:
+    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+    session.execute(f"DROP KEYSPACE IF EXISTS {KEYSPACE}")
+    session.execute(f"CREATE KEYSPACE {KEYSPACE} WITH replication = {replication}")
+    session.execute(f"USE {KEYSPACE}")
+    session.execute("CREATE TYPE place (x int, name text, tags frozen<set<text>>)")
+    columns = ", ".join(f"{name} {cql_type}" for cql_type, name in NAMES.items())
+    session.execute(f"CREATE TABLE every (p int, n int, {columns}, PRIMARY KEY (p, n))")
+    insert = session.prepare(
+        f"INSERT INTO every (p, n, {', '.join(NAMES.values())})"
+        f" VALUES (?, ?, {', '.join('?' for _ in NAMES)})"
+    )
+    rows = [
+        (0, n, *(None if n % 5 == 4 else values[n % len(values)] for values in VALUES.values()))
+        for n in range(23)
+    ]
+    session.execute_many(insert, rows).raise_for_failures()
+    session.execute(
+        "CREATE TABLE many (p int, n int, score double, name text, v vector<float, 4>,"
+        " PRIMARY KEY (p, n))"
+    )
+    insert = session.prepare("INSERT INTO many (p, n, score, name, v) VALUES (?, ?, ?, ?, ?)")
+    session.execute_many(
+        insert, [(0, n, n / 4, f"name {n}", [n, 0.5, -n, 1.0]) for n in range(3000)]
+    ).raise_for_failures()
+
+
+def refused(expected: type[Exception], work: Callable[[], Any]) -> str:
+    """What the error says that some work raises."""
+    try:
+        work()
+    except expected as error:
+        return str(error)
+    raise AssertionError(f"no {expected.__name__}")
+
+
+def plain(value: Any) -> Any:
+    """A value of `all()` in the form in which Arrow's consumers give it."""
+    if isinstance(value, (Decimal, ipaddress.IPv4Address, ipaddress.IPv6Address)):
+        return str(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return str(value)
+    if isinstance(value, uuid.UUID):
+        return value
+    if isinstance(value, Duration):
+        return {"months": value.months, "days": value.days, "nanoseconds": value.nanoseconds}
+    if isinstance(value, Time):
+        return value.nanoseconds
+    if isinstance(value, Date):
+        return value.days
+    if hasattr(value, "_asdict"):
+        return {name: plain(part) for name, part in value._asdict().items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(plain, value), key=repr)
+    if isinstance(value, tuple):
+        return {str(number): plain(part) for number, part in enumerate(value)}
+    if hasattr(value, "items"):
+        return sorted(((plain(k), plain(v)) for k, v in value.items()), key=repr)
+    if isinstance(value, (list, np.ndarray)):
+        return [plain(part) for part in value]
+    return value
+
+
+def cell(value: Any, cql_type: str) -> Any:
+    """The same of a cell that pyarrow gives."""
+    if cql_type.startswith(("set<", "frozen<set", "frozen<map", "map<")):
+        return None if value is None else sorted(map(tidied, value), key=repr)
+    if cql_type == "list<frozen<set<decimal>>>":
+        return None if value is None else [sorted(one) for one in value]
+    return tidied(value)
+
+
+def tidied(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(tidied, value))
+    if isinstance(value, dict):
+        return {name: tidied(part) for name, part in value.items()}
+    return value
+
+
+SELECT = f"SELECT * FROM {KEYSPACE}.every"
+MANY = f"SELECT n, score, name, v FROM {KEYSPACE}.many"
+
+
+def every_type_is_what_all_gives(session: Any) -> None:
+    expected = session.execute(SELECT, rows="tuple").all()
+    for page_size in (5000, 4, 1):
+        rows = session.execute(SELECT, page_size=page_size)
+        table = rows.to_arrow()
+        assert table.num_rows == len(expected)
+        for cql_type, name in NAMES.items():
+            place = table.column_names.index(name)
+            field = table.schema.field(name)
+            assert field.metadata[b"cql_type"], name
+            column = table.column(name)
+            if cql_type == "time":
+                column = column.cast(pa.int64())
+            got = [cell(value, cql_type) for value in column.to_pylist()]
+            wanted = [plain(row[place]) for row in expected]
+            if cql_type == "varint":
+                wanted = [None if value is None else str(value) for value in wanted]
+            if cql_type == "vector<varint, 2>":
+                wanted = [None if one is None else list(map(str, one)) for one in wanted]
+            if cql_type == "frozen<place>":
+                wanted = [
+                    value and {**value, "tags": value["tags"] and list(value["tags"])}
+                    for value in wanted
+                ]
+            assert got == wanted, (cql_type, got, wanted)
+    one = session.execute(SELECT)
+    assert one.to_arrow().equals(one.to_arrow())
+
+
+def consumers_take_the_rows_directly(session: Any) -> None:
+    expected = session.execute(MANY, rows="tuple").all()
+    numbers = [row[0] for row in expected]
+
+    def rows() -> Any:
+        return session.execute(MANY, page_size=700)
+
+    assert pl.DataFrame(rows())["n"].to_list() == numbers
+    assert pa.table(rows()).column("n").to_pylist() == numbers
+    assert pa.RecordBatchReader.from_stream(rows()).read_all().num_rows == len(numbers)
+    frame = pd.DataFrame.from_arrow(rows())
+    assert frame["n"].tolist() == numbers
+    found = duckdb.from_arrow(rows()).aggregate("sum(n), count(*), max(name)").fetchall()[0]
+    assert found == (sum(numbers), len(numbers), max(row[2] for row in expected))
+    context = datafusion.SessionContext()
+    total = context.from_arrow(rows()).aggregate(
+        [], [datafusion.functions.sum(datafusion.col("n"))]
+    )
+    assert total.to_pydict() == {"sum(n)": [sum(numbers)]} or list(
+        next(iter(total.to_pydict().values()))
+    ) == [sum(numbers)]
+    assert len(list(nanoarrow.ArrayStream(rows()).read_all().iter_tuples())) == len(numbers)
+    schema = pa.schema(session.execute(MANY))
+    assert schema.names == ["n", "score", "name", "v"]
+
+
+def by_duckdb(live: Any) -> int:
+    return int(pa.table(duckdb.sql("SELECT * FROM live")).num_rows)
+
+
+CONSUMERS: dict[str, Callable[[Any], int]] = {
+    "polars": lambda rows: int(pl.DataFrame(rows).height),
+    "pyarrow": lambda rows: int(pa.table(rows).num_rows),
+    "pandas": lambda rows: len(pd.DataFrame.from_arrow(rows)),
+    "duckdb": by_duckdb,
+    "datafusion": lambda rows: int(datafusion.SessionContext().from_arrow(rows).count()),
+    "nanoarrow": lambda rows: len(nanoarrow.ArrayStream(rows).read_all()),
+}
+REFUSED = {("pandas", "time"), ("pandas", "vector<uuid, 1>")}
+"""What `DataFrame.from_arrow` refuses, and `to_pandas()` does not: times with nanoseconds, and
+UUIDs within other types."""
+
+
+def every_type_through_each_consumer(session: Any) -> None:
+    refused = set()
+    for cql_type, name in NAMES.items():
+        for consumer, read in CONSUMERS.items():
+            rows = session.execute(f"SELECT {name} FROM {KEYSPACE}.every")
+            try:
+                assert read(rows) == 23, (consumer, cql_type)
+            except Exception as error:
+                if isinstance(error, AssertionError):
+                    raise
+                refused.add((consumer, cql_type))
+                print(consumer, cql_type, str(error)[:100], file=sys.stderr)
+    assert refused == REFUSED, refused
+
+
+def frames_have_objects_of_python(session: Any) -> None:
+    expected = session.execute(SELECT, rows="dict").all()
+    frame = session.execute(SELECT).to_pandas()
+    for cql_type in ("decimal", "varint", "uuid", "timeuuid"):
+        name = NAMES[cql_type]
+        assert frame[name].tolist() == [row[name] for row in expected], cql_type
+    times = [row[NAMES["time"]] for row in expected]
+    assert frame[NAMES["time"]].tolist() == times
+    days = [row[NAMES["date"]] for row in expected]
+    assert frame[NAMES["date"]].tolist() == days
+    frame = session.execute(SELECT).to_polars()
+    assert frame.height == len(expected)
+    texts = [row[NAMES["text"]] for row in expected]
+    assert frame[NAMES["text"]].to_list() == texts
+
+
+def arrays_of_numpy(session: Any) -> None:
+    rows = session.execute(MANY, rows="tuple").all()
+    for page_size in (5000, 700):
+        arrays = session.execute(MANY, page_size=page_size).to_numpy()
+        assert list(arrays) == ["n", "score", "name", "v"]
+        assert arrays["v"].shape == (3000, 4)
+        assert arrays["v"].dtype == np.float32
+        assert not isinstance(arrays["v"], np.ma.MaskedArray)
+        assert arrays["n"].tolist() == [row[0] for row in rows]
+        assert arrays["name"].tolist() == [row[2] for row in rows]
+        assert arrays["v"].tolist() == [list(row[3]) for row in rows]
+    expected = session.execute(SELECT, rows="dict").all()
+    arrays = session.execute(SELECT, page_size=5).to_numpy()
+    for cql_type, name in NAMES.items():
+        got = arrays[name]
+        wanted = [row[name] for row in expected]
+        assert len(got) == len(wanted)
+        if isinstance(got, np.ma.MaskedArray):
+            nulls = [value is None for value in wanted]
+            mask = np.ma.getmaskarray(got)
+            mask = mask[:, 0] if mask.ndim == 2 else mask
+            assert mask.tolist() == nulls, cql_type
+        elif got.dtype == object:
+            assert [plain(one) for one in got] == [plain(one) for one in wanted], cql_type
+    masked = arrays[NAMES["timestamp"]]
+    assert masked.dtype == np.dtype("M8[ms]")
+    assert masked.compressed()[0] == np.datetime64(WHEN.replace(tzinfo=None), "ms")
+    days = arrays[NAMES["date"]]
+    assert days.compressed()[0] == np.datetime64("2026-11-23")
+    assert session.execute(f"{MANY} WHERE p = 9").to_numpy()["v"].shape == (0, 4)
+
+
+def batches_have_the_size_that_was_asked_for(session: Any) -> None:
+    rows = session.execute(MANY, page_size=700)
+    batches = list(rows.batches(rows_per_batch=1000))
+    assert [len(batch) for batch in batches] == [1000, 1000, 1000]
+    assert [batch.num_rows for batch in session.execute(MANY).batches(rows_per_batch=1700)] == [
+        *(1700, 1300)
+    ]
+    assert batches[0].column_names == ["n", "score", "name", "v"]
+    assert pa.record_batch(batches[1]).column("n").to_pylist() == list(range(1000, 2000))
+    (whole,) = session.execute(MANY, page_size=700).batches()
+    assert len(whole) == 3000
+    assert list(session.execute(f"{MANY} WHERE p = 9").batches()) == []
+    nothing = session.execute("SELECT n FROM columns_out.many WHERE p = 9").to_arrow()
+    assert (nothing.num_rows, nothing.column_names) == (0, ["n"])
+    written = session.execute("DELETE FROM columns_out.many WHERE p = 5")
+    assert written.to_arrow().num_columns == 0
+
+
+def narrower_types(session: Any) -> None:
+    name = NAMES["decimal"]
+    text = (
+        f"SELECT {name}, {NAMES['varint']}, {NAMES['duration']} FROM {KEYSPACE}.every WHERE n = 0"
+    )
+    types = ColumnTypes(decimal=(10, 2), varint="int64", duration="interval")
+    text = text.replace("WHERE n", "WHERE p = 0 AND n")
+    table = session.execute(text).to_arrow(types=types)
+    assert table.column(0).to_pylist() == [Decimal("1.50")]
+    assert table.column(1).to_pylist() == [0]
+    assert table.schema.field(2).type == pa.month_day_nano_interval()
+    for n, wrong in ((1, "decimal"), (2, "varint")):
+        narrow = ColumnTypes(decimal=(10, 2)) if wrong == "decimal" else ColumnTypes(varint="int64")
+        rows = session.execute(text.replace("n = 0", f"n = {n}"))
+        said = refused(turbocql.errors.DecodeError, partial(rows.to_arrow, types=narrow))
+        assert wrong in said, said
+        assert NAMES[wrong] in said, said
+    spark = session.execute(SELECT).to_arrow(types=ColumnTypes.spark())
+    assert spark.schema.field(NAMES["uuid"]).type == pa.string()
+    assert spark.schema.field(NAMES["time"]).type == pa.int64()
+    tensors = session.execute(MANY).to_arrow(types=ColumnTypes(tensors=True))
+    assert isinstance(tensors.column("v").chunk(0), pa.FixedShapeTensorArray)
+    for given in ({"decimal": (39, 0)}, {"varint": "float"}, {"decimal": [5, 1]}):
+        refused(turbocql.errors.ConfigError, partial(ColumnTypes, **given))
+
+
+def rows_of_several_pages_are_read_once(session: Any) -> None:
+    rows = session.execute(MANY, page_size=700)
+    assert rows.to_arrow().num_rows == 3000
+    for again in (rows.to_arrow, rows.to_polars, rows.to_numpy, rows.__arrow_c_stream__, rows.all):
+        assert "no longer kept" in refused(turbocql.Error, again)
+    rows = session.execute(MANY, page_size=700)
+    for number, _ in enumerate(rows):
+        if number == 1000:
+            break
+    refused(turbocql.Error, rows.__arrow_c_stream__)
+    one = session.execute(MANY)
+    assert one.to_arrow().num_rows == one.to_polars().height == len(one.all()) == 3000
+    batches = one.batches(rows_per_batch=10)
+    next(batches)
+    assert "have been read" in refused(turbocql.Error, partial(pa.table, batches))
+
+
+def errors_are_those_of_the_driver(session: Any) -> None:
+    with turbocql.connect(session_point(), timeout_s=20) as other:
+        rows = other.execute(MANY, page_size=700)
+        rows.one()
+    refused(turbocql.errors.ClosedError, rows.to_arrow)
+    with turbocql.connect(session_point()) as other:
+        rows = other.execute(MANY, page_size=700)
+    assert "ClosedError" in refused(Exception, partial(pl.DataFrame, rows))
+
+
+def the_asynchronous_twin(session: Any) -> None:
+    async def read() -> None:
+        async with turbocql.aio.connect(session_point()) as other:
+
+            async def rows() -> Any:
+                return await other.execute(MANY, page_size=700)
+
+            assert (await (await rows()).to_arrow()).num_rows == 3000
+            assert (await (await rows()).to_polars()).height == 3000
+            assert len(await (await rows()).to_pandas()) == 3000
+            assert (await (await rows()).to_numpy())["v"].shape == (3000, 4)
+            found = [len(batch) async for batch in (await rows()).batches(rows_per_batch=1300)]
+            assert found == [1300, 1300, 400]
+            empty = await other.execute(f"{MANY} WHERE p = 9")
+            assert (await empty.to_arrow()).num_rows == 0
+            assert (await empty.to_polars()).height == 0
+            assert not hasattr(await rows(), "__arrow_c_stream__")
+
+    asyncio.run(read())
+
+
+def session_point() -> str:
+    return sys.argv[1]
+
+
+def main() -> None:
+    checks: list[Callable[[Any], None]] = [
+        every_type_is_what_all_gives,
+        consumers_take_the_rows_directly,
+        every_type_through_each_consumer,
+        frames_have_objects_of_python,
+        arrays_of_numpy,
+        batches_have_the_size_that_was_asked_for,
+        narrower_types,
+        rows_of_several_pages_are_read_once,
+        errors_are_those_of_the_driver,
+        the_asynchronous_twin,
+    ]
+    with turbocql.connect(session_point(), timeout_s=60) as session:
+        make(session)
+        for check in checks:
+            check(session)
+            print(check.__name__, flush=True)
+
+
+if __name__ == "__main__":
+    main()
