@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
-from . import _core, errors
-from ._row_classes import APPLIED
-from .cluster import Trace
-from .columns import (
+from . import _core
+from ._columns import (
     Arrays,
-    AsyncBatches,
-    Batches,
-    ColumnTypes,
     consumed,
     gatherer,
     pandas_frame,
     polars_frame,
     pyarrow_table,
 )
+from ._pages import AsyncColumnPages, AsyncPages, SyncColumnPages, SyncPages
+from ._row_classes import APPLIED
+from .cluster import Trace
+from .columns import AsyncBatches, Batches, ColumnTypes
 
 __all__ = ["AsyncRows", "Column", "Rows"]
 
@@ -153,11 +152,11 @@ class Rows(_Result[T]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[T]:
-        return _core.RowIterator(_SyncPages(self))
+        return _core.RowIterator(SyncPages(self))
 
     def pages(self) -> Iterator[list[T]]:
         """Iterates over the pages as lists of rows. The next page is fetched in the background."""
-        return _SyncPages(self)
+        return SyncPages(self)
 
     def trace(self) -> Trace | None:
         """Reads the server's trace of the request; `None` without `tracing=True`.
@@ -195,14 +194,14 @@ class Rows(_Result[T]):
     def batches(
         self, *, rows_per_batch: int | None = None, types: ColumnTypes | None = None
     ) -> Batches:
-        """Iterates over the rows as Arrow record batches. Is itself an Arrow stream.
+        """Iterates over the rows as Arrow record batches.
 
         Pages are gathered into batches of about 65,536 rows or 16 MiB. `rows_per_batch` is the
         number of rows of each batch but the last.
 
         Raises: `Error` when an iteration of a longer result has begun.
         """
-        return Batches(_SyncColumnPages(self), self._gatherer(types, rows_per_batch))
+        return Batches(SyncColumnPages(self), self._gatherer(types, rows_per_batch))
 
     def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pyarrow.Table`. Needs pyarrow."""
@@ -227,7 +226,7 @@ class Rows(_Result[T]):
         vector of numbers, an array of objects for any other column.
         Nulls: a masked array for numbers, `None` among objects.
         """
-        arrays, pages = self._arrays(), _SyncColumnPages(self)
+        arrays, pages = self._arrays(), SyncColumnPages(self)
         while (page := pages.next_page()) is not None:
             self._add_to(arrays, page)
         return arrays.made()
@@ -249,11 +248,11 @@ class AsyncRows(_Result[T]):
     __slots__ = ()
 
     def __aiter__(self) -> AsyncIterator[T]:
-        return _core.AsyncRowIterator(_AsyncPages(self))
+        return _core.AsyncRowIterator(AsyncPages(self))
 
     def pages(self) -> AsyncIterator[list[T]]:
         """Iterates over the pages as lists of rows. The next page is fetched in the background."""
-        return _AsyncPages(self)
+        return AsyncPages(self)
 
     async def trace(self) -> Trace | None:
         """Reads the server's trace of the request; `None` without `tracing=True`.
@@ -284,7 +283,7 @@ class AsyncRows(_Result[T]):
 
         Raises: `Error` when an iteration of a longer result has begun.
         """
-        return AsyncBatches(_AsyncColumnPages(self), self._gatherer(types, rows_per_batch))
+        return AsyncBatches(AsyncColumnPages(self), self._gatherer(types, rows_per_batch))
 
     async def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pyarrow.Table`. Needs pyarrow."""
@@ -311,148 +310,7 @@ class AsyncRows(_Result[T]):
         vector of numbers, an array of objects for any other column.
         Nulls: a masked array for numbers, `None` among objects.
         """
-        arrays, pages = self._arrays(), _AsyncColumnPages(self)
+        arrays, pages = self._arrays(), AsyncColumnPages(self)
         while (page := await pages.next_page()) is not None:
             self._add_to(arrays, page)
         return arrays.made()
-
-
-class _Pages:
-    """The position of an iteration. Not a generator: a generator ends at its first error."""
-
-    __slots__ = ("_advancing", "_interrupted", "_number", "_page", "_rows")
-
-    def __init__(self, rows: _Result[Any]) -> None:
-        self._rows = rows
-        self._page: list[Any] | None = None
-        """The rows of the current page: `None` until it is decoded, empty after they were taken."""
-        self._number = 0
-        self._advancing = False
-        """Whether the iteration has left the current page and not yet fetched the next page."""
-        self._interrupted = False
-
-    def _begin(self) -> None:
-        """Decodes the current page and begins to fetch the one after it."""
-        self._page = None
-        self._rows._check_page(self._number)
-        self._rows._prefetch()
-        self._page = self._read()
-
-    def _read(self) -> list[Any]:
-        return self._rows._decode()
-
-    def _has_more(self) -> bool:
-        """Whether there is a page to fetch. Called after the last row of the current page."""
-        if not self._advancing:
-            if not self._rows._leave(self._number):
-                return False
-            self._number += 1
-            self._advancing = True
-        if self._interrupted:
-            raise errors.Error(
-                "waiting for the next page was interrupted, or another caller is waiting for it:"
-                " rows may be missing from here on; execute the statement again"
-            )
-        self._interrupted = True
-        return True
-
-    def _is_to_begin(self) -> bool:
-        """Whether the current page must be decoded: it is the first, or its decoding failed."""
-        return self._page is None and not self._advancing
-
-    def _take(self) -> list[Any]:
-        """The rows of the current page."""
-        if self._page is None:
-            self._begin()
-        taken, self._page = self._page or [], []
-        return taken
-
-    def _failed(self) -> None:
-        """Records that the fetch raised an error to the caller. The next step tries again."""
-        self._interrupted = False
-
-    def _fetched(self, more: bool) -> bool:
-        self._interrupted = self._advancing = False
-        if more:
-            self._begin()
-        else:
-            self._page = []
-        return more
-
-
-class _SyncPages(_Pages):
-    __slots__ = ()
-
-    def _turn(self) -> bool:
-        """Moves to the next page; `False` when there is none."""
-        if not self._has_more():
-            return False
-        try:
-            more = self._rows._advance().wait()
-        except Exception:
-            self._failed()
-            raise
-        return self._fetched(more)
-
-    def next_page(self) -> list[Any] | None:
-        """The rows of the next page; `None` at the end. The native core calls it."""
-        if not self._is_to_begin() and not self._turn():
-            return None
-        return self._take()
-
-    def __iter__(self) -> Iterator[list[Any]]:
-        return self
-
-    def __next__(self) -> list[Any]:
-        page = self.next_page()
-        if page is None:
-            raise StopIteration
-        return page
-
-
-class _AsyncPages(_Pages):
-    __slots__ = ()
-
-    async def _turn(self) -> bool:
-        """Moves to the next page; `False` when there is none."""
-        if not self._has_more():
-            return False
-        try:
-            more = await self._rows._advance()
-        except Exception:
-            self._failed()
-            raise
-        return self._fetched(more)
-
-    async def next_page(self) -> list[Any] | None:
-        """The rows of the next page; `None` at the end. The native core calls it."""
-        if not self._is_to_begin() and not await self._turn():
-            return None
-        return self._take()
-
-    def __aiter__(self) -> AsyncIterator[list[Any]]:
-        return self
-
-    async def __anext__(self) -> list[Any]:
-        page = await self.next_page()
-        if page is None:
-            raise StopAsyncIteration
-        return page
-
-
-class _SyncColumnPages(_SyncPages):
-    """The same, of pages that are not decoded: a list with one of them."""
-
-    __slots__ = ()
-
-    def _read(self) -> list[Any]:
-        return [self._rows._raw()]
-
-
-class _AsyncColumnPages(_AsyncPages):
-    """The same, of pages that are not decoded: a list with one of them."""
-
-    __slots__ = ()
-
-    def _read(self) -> list[Any]:
-        return [self._rows._raw()]

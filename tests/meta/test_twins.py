@@ -14,6 +14,8 @@ from turbocql import AsyncRows, Rows, Session
 from turbocql.aio import AsyncSession
 
 PAIRS = [(Session, AsyncSession), (Rows, AsyncRows)]
+ONLY_SYNCHRONOUS = {"__arrow_c_schema__", "__arrow_c_stream__"}
+"""A consumer of a stream waits, which would block an event loop."""
 DUNDERS = {"__enter__": "__aenter__", "__exit__": "__aexit__", "__iter__": "__aiter__"}
 
 
@@ -22,7 +24,7 @@ def own(cls: type[Any]) -> dict[str, Any]:
     return {
         name: member
         for name, member in vars(cls).items()
-        if callable(member) or isinstance(member, property)
+        if name not in ONLY_SYNCHRONOUS and (callable(member) or isinstance(member, property))
     }
 
 
@@ -42,6 +44,7 @@ def as_sync(text: str) -> str:
         ("turbocql.aio.connect", "turbocql.connect"),
         ("AsyncSession", "Session"),
         ("AsyncRows", "Rows"),
+        ("AsyncBatches", "Batches"),
         ("AsyncIterator", "Iterator"),
     ):
         text = text.replace(there, here)
@@ -78,7 +81,7 @@ def test_twins_take_and_say_the_same(here: Any, there: Any) -> None:
     awaited = (
         inspect.iscoroutinefunction(there)
         or inspect.isasyncgenfunction(there)
-        or theirs.return_annotation.startswith(("Coroutine[", "AsyncIterator["))
+        or theirs.return_annotation.startswith(("Coroutine[", "AsyncIterator[", "AsyncBatches"))
     )
     assert awaited, "what is the same on both faces belongs to what they have in common"
     assert not inspect.iscoroutinefunction(here)

@@ -6,7 +6,8 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use turbocql_codec::{CodecError, Column, Malformed, Page, Segment};
 
-use crate::column::{Cells, Filling, Outcome};
+use crate::cells::Cells;
+use crate::column::{Filling, Outcome};
 use crate::schema::{self, Profile};
 
 /// So many rows are looked through before their cells are appended column by column: their places

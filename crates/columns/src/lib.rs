@@ -6,6 +6,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod batch;
+mod cells;
 mod column;
 mod nested;
 pub mod schema;

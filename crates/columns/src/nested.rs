@@ -8,7 +8,8 @@ use arrow_schema::{DataType, Fields};
 use turbocql_codec::types::{list, map, tuple, vector};
 use turbocql_codec::{CodecError, CqlType, Malformed, Segment};
 
-use crate::column::{Filling, Nulls, Outcome, refused};
+use crate::cells::Nulls;
+use crate::column::{Filling, Outcome, refused};
 use crate::schema::Profile;
 
 /// The most elements of one column of a batch.

@@ -1,0 +1,163 @@
+//! Cells of one kind, appended to the buffers of an Arrow array.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArray};
+use arrow_buffer::{NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::DataType;
+use turbocql_codec::{CqlType, Malformed};
+
+use crate::column::{Outcome, refused};
+
+/// Which cells of a column are null; takes no memory as long as none is.
+pub struct Nulls(NullBufferBuilder);
+
+impl Nulls {
+    pub fn new() -> Nulls {
+        Nulls(NullBufferBuilder::new(0))
+    }
+
+    #[inline]
+    pub fn push(&mut self, is_valid: bool) {
+        self.0.append(is_valid);
+    }
+
+    pub fn finish(&mut self) -> Option<NullBuffer> {
+        self.0.finish()
+    }
+}
+
+/// The bytes of a page, and where the cells of a column are.
+pub struct Cells<'a> {
+    pub block: &'a [u8],
+    /// Start and length; a negative length is a null.
+    pub places: &'a [(u32, i32)],
+}
+
+impl<'a> Cells<'a> {
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
+        let block = self.block;
+        self.places.iter().map(move |&(start, length)| {
+            let length = usize::try_from(length).ok()?;
+            block.get(start as usize..start as usize + length)
+        })
+    }
+}
+
+/// Numbers of fixed width.
+pub struct Numbers<T: ArrowPrimitiveType> {
+    pub values: Vec<T::Native>,
+    pub nulls: Nulls,
+    decode: fn(&[u8]) -> Result<T::Native, Malformed>,
+}
+
+impl<T: ArrowPrimitiveType> Numbers<T> {
+    pub fn new(decode: fn(&[u8]) -> Result<T::Native, Malformed>) -> Numbers<T> {
+        Numbers { values: Vec::new(), nulls: Nulls::new(), decode }
+    }
+
+    /// Appends a cell. A cell without bytes is a null.
+    #[inline]
+    pub fn push(&mut self, cell: Option<&[u8]>) -> Result<(), Malformed> {
+        let cell = cell.filter(|bytes| !bytes.is_empty());
+        self.values.push(match cell {
+            Some(bytes) => (self.decode)(bytes)?,
+            None => T::Native::default(),
+        });
+        self.nulls.push(cell.is_some());
+        Ok(())
+    }
+
+    /// Appends cells of so many bytes each. `swap` makes a number of bytes in the machine's order.
+    #[inline(always)]
+    pub fn extend<const N: usize>(
+        &mut self,
+        cells: &Cells<'_>,
+        swap: fn([u8; N]) -> T::Native,
+    ) -> Result<(), (usize, Malformed)> {
+        self.values.reserve(cells.places.len());
+        for (number, cell) in cells.iter().enumerate() {
+            match cell {
+                Some(bytes) => match <[u8; N]>::try_from(bytes) {
+                    Ok(bytes) => {
+                        self.values.push(swap(bytes));
+                        self.nulls.push(true);
+                    }
+                    // Of another length, or of none.
+                    Err(_) => self.push(Some(bytes)).map_err(|error| (number, error))?,
+                },
+                None => {
+                    self.values.push(T::Native::default());
+                    self.nulls.push(false);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of a vector's elements, without lengths between them.
+    #[inline(always)]
+    pub fn extend_bare<const N: usize>(&mut self, bytes: &[u8], swap: fn([u8; N]) -> T::Native) {
+        let (numbers, _) = bytes.as_chunks::<N>();
+        self.values.extend(numbers.iter().map(|&number| swap(number)));
+        self.nulls.0.append_n_non_nulls(numbers.len());
+    }
+
+    pub fn finish(&mut self, data_type: &DataType) -> ArrayRef {
+        let values = ScalarBuffer::from(std::mem::take(&mut self.values));
+        let array = PrimitiveArray::<T>::new(values, self.nulls.finish());
+        Arc::new(array.with_data_type(data_type.clone()))
+    }
+}
+
+/// Appends a value in another form.
+pub type Write = fn(&[u8], &mut Vec<u8>) -> Result<(), Malformed>;
+
+/// Texts and bytes.
+pub struct Bytes {
+    pub offsets: Vec<i32>,
+    data: Vec<u8>,
+    nulls: Nulls,
+    /// Appends a value. `None` copies its bytes.
+    pub write: Option<Write>,
+    /// Whether a cell without bytes is a value.
+    empty_is_value: bool,
+}
+
+impl Bytes {
+    pub fn new(write: Option<Write>, empty_is_value: bool) -> Bytes {
+        Bytes { offsets: vec![0], data: Vec::new(), nulls: Nulls::new(), write, empty_is_value }
+    }
+
+    #[inline]
+    pub fn push(&mut self, cell: Option<&[u8]>) -> Result<(), Malformed> {
+        let cell = cell.filter(|bytes| self.empty_is_value || !bytes.is_empty());
+        if let Some(bytes) = cell {
+            match self.write {
+                None => self.data.extend_from_slice(bytes),
+                Some(write) => write(bytes, &mut self.data)?,
+            }
+        }
+        let end = i32::try_from(self.data.len());
+        self.offsets.push(end.map_err(|_| Malformed::Invalid("more than 2 GiB in one batch"))?);
+        self.nulls.push(cell.is_some());
+        Ok(())
+    }
+
+    pub fn take(&mut self) -> (OffsetBuffer<i32>, Vec<u8>, Option<NullBuffer>) {
+        let offsets = std::mem::replace(&mut self.offsets, vec![0]);
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        (offsets, std::mem::take(&mut self.data), self.nulls.finish())
+    }
+
+    pub fn finish_text(&mut self, cql_type: &CqlType) -> Outcome<ArrayRef> {
+        let (offsets, data, nulls) = self.take();
+        // Checks once that all is UTF-8, which is quicker than text by text.
+        let wrong = Malformed::Invalid("a text that is not valid UTF-8");
+        match StringArray::try_new(offsets, data.into(), nulls) {
+            Ok(array) => Ok(Arc::new(array)),
+            Err(_) => Err(refused(cql_type, wrong)),
+        }
+    }
+}
