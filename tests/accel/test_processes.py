@@ -100,6 +100,10 @@ def test_parts_are_left_out_on_the_command_line(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert all(told == [True, 1, True, ["timers"]] for told in found.values()), found
     assert "left out: without='timers'" in done.stderr
+    both = ("-m", "turbocql.accel", "--without=timers", "--without=bodies", "--status", path)
+    done = run(tmp_path, "scylla-driver", *both)
+    assert "left out: without='timers'" in done.stderr
+    assert "left out: without='bodies'" in done.stderr
     done = run(tmp_path, "scylla-driver", "-m", "turbocql.accel", "--without=nosuch", path)
     assert done.returncode == 2
     assert "there is no part 'nosuch'" in done.stderr

@@ -27,12 +27,14 @@ usage: python -m turbocql.accel [--status] [--without=PART,...]
 def main() -> None:
     """Runs the program that the command line names."""
     arguments, tell, without = sys.argv[1:], False, _without_of_variable()
+    given: list[str] = []
     while arguments and arguments[0].startswith(("--status", "--without=")):
         option = arguments.pop(0)
         if option == "--status":
             tell = True
         elif option.startswith("--without="):
-            without = option.removeprefix("--")
+            given.append(option.removeprefix("--without="))
+            without = f"without={','.join(given)}"
         else:
             arguments.insert(0, option)
             break
