@@ -70,6 +70,11 @@ impl Batches {
         let width = self.columns.len();
         // Checks the count against the bytes.
         page.cells().map_err(broken)?;
+        if read.rows == 0 {
+            for column in &mut self.columns {
+                column.reserve(page.row_count.min(limit), page.rows.len());
+            }
+        }
         while read.rows < page.row_count {
             let room = limit.saturating_sub(self.rows).min(page.row_count - read.rows).min(BLOCK);
             if room == 0 || (self.rows > 0 && self.bytes >= MOST_BYTES) {
@@ -232,6 +237,13 @@ mod tests {
         let column = batch.column(0).as_fixed_size_list();
         assert!(column.is_null(1));
         assert_eq!(column.value(0).as_primitive::<Float32Type>().values(), &[1.5, -2.0]);
+    }
+
+    #[test]
+    fn a_servers_word_alone_takes_no_memory() {
+        let vector = CqlType::Vector(Box::new(CqlType::Float), u32::MAX);
+        let error = gathered(&page(&[vector], &[vec![None]]), Profile::LOSSLESS).unwrap_err();
+        assert!(error.to_string().contains("65,536"), "{error}");
     }
 
     fn types() -> impl Strategy<Value = CqlType> {

@@ -124,6 +124,31 @@ impl Filling {
         Filling { data_type: data_type(&cql_type, profile), cql_type, builder }
     }
 
+    /// Makes room for so many cells, which take at most so many bytes.
+    pub fn reserve(&mut self, cells: usize, bytes: usize) {
+        match &mut self.builder {
+            Builder::Int8(numbers) => numbers.values.reserve(cells),
+            Builder::Int16(numbers) => numbers.values.reserve(cells),
+            Builder::Int32(numbers) => numbers.values.reserve(cells),
+            Builder::Int64(numbers) => numbers.values.reserve(cells),
+            Builder::Float32(numbers) => numbers.values.reserve(cells),
+            Builder::Float64(numbers) => numbers.values.reserve(cells),
+            Builder::Date(numbers) => numbers.values.reserve(cells),
+            Builder::Time(numbers) => numbers.values.reserve(cells),
+            Builder::Timestamp(numbers) => numbers.values.reserve(cells),
+            Builder::Interval(numbers) => numbers.values.reserve(cells),
+            Builder::Decimal128 { numbers, .. } => numbers.values.reserve(cells),
+            Builder::Text(texts) | Builder::Binary(texts) => texts.offsets.reserve(cells),
+            Builder::Uuid { values, .. } => values.reserve(cells.saturating_mul(16).min(bytes)),
+            Builder::Vector(vectors) => vectors.reserve(cells, bytes),
+            Builder::Boolean { .. }
+            | Builder::Duration { .. }
+            | Builder::List(_)
+            | Builder::Map(_)
+            | Builder::Struct(_) => {}
+        }
+    }
+
     /// Appends the cells of a page's column.
     ///
     /// # Errors

@@ -165,6 +165,9 @@ impl Structs {
     }
 }
 
+/// Servers have vectors of up to 16,000 elements.
+const LARGEST_NULL: usize = 65_536;
+
 pub struct Vectors {
     element: Filling,
     dimension: usize,
@@ -185,6 +188,14 @@ impl Vectors {
         }
     }
 
+    /// Makes room for so many vectors, which take at most so many bytes.
+    pub fn reserve(&mut self, cells: usize, bytes: usize) {
+        if let Some(width) = self.width {
+            let most = bytes / width.max(1);
+            self.element.reserve(cells.saturating_mul(self.dimension).min(most), bytes);
+        }
+    }
+
     pub fn push(&mut self, cell: Option<&[u8]>, cql_type: &CqlType) -> Outcome<()> {
         let malformed = |error| refused(cql_type, error);
         let cell = cell.filter(|bytes| self.dimension == 0 || !bytes.is_empty());
@@ -201,7 +212,12 @@ impl Vectors {
                     elements.finish().map_err(malformed)?;
                 }
             }
-            // Arrow keeps room for the elements of a null.
+            // Arrow keeps room for the elements of a null, which a server's word alone must not make
+            // large.
+            None if self.dimension > LARGEST_NULL => {
+                let large = "a null among vectors of more than 65,536 elements";
+                return Err(malformed(Malformed::Invalid(large)));
+            }
             None => {
                 for _ in 0..self.dimension {
                     self.element.push(None)?;
