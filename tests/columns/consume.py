@@ -360,6 +360,23 @@ def errors_are_those_of_the_driver(session: Any) -> None:
     assert "ClosedError" in refused(Exception, partial(pl.DataFrame, rows))
 
 
+def no_object_is_made_per_cell(session: Any) -> None:
+    def blocks(read: Callable[[], Any]) -> int:
+        kept = [read()]
+        del kept[:]
+        before = sys.getallocatedblocks()
+        kept.append(read())
+        return sys.getallocatedblocks() - before
+
+    rows = session.execute(MANY)
+    assert blocks(lambda: list(rows.batches())) < 300
+    assert blocks(rows.to_arrow) < 300
+    assert blocks(rows.to_polars) < 300
+    assert blocks(lambda: session.execute(f"SELECT n, v FROM {KEYSPACE}.many").to_numpy()) < 300
+    # Of what they are counted against.
+    assert blocks(rows.all) > 6000
+
+
 def the_asynchronous_twin(session: Any) -> None:
     async def read() -> None:
         async with turbocql.aio.connect(session_point()) as other:
@@ -396,6 +413,7 @@ def main() -> None:
         narrower_types,
         rows_of_several_pages_are_read_once,
         errors_are_those_of_the_driver,
+        no_object_is_made_per_cell,
         the_asynchronous_twin,
     ]
     with turbocql.connect(session_point(), timeout_s=60) as session:

@@ -306,11 +306,7 @@ impl<'py> Literals<'_, 'py> {
         if moment.get_tzinfo().is_some() {
             return false;
         }
-        let (hour, minute) = (i64::from(moment.get_hour()), i64::from(moment.get_minute()));
-        let seconds = i64::from(days_of(moment)) * 86_400
-            + hour * 3600
-            + minute * 60
-            + i64::from(moment.get_second());
+        let seconds = seconds(moment);
         let micros = moment.get_microsecond();
         let millis = if self.stand_in.float_time {
             // As the driver computes: the sum of two binary64 numbers, truncated.
@@ -385,6 +381,12 @@ impl<'py> Literals<'_, 'py> {
         out.push_str(literal);
         Ok(true)
     }
+}
+
+/// Seconds since the epoch, of a datetime without a time zone.
+pub fn seconds(moment: &Bound<'_, PyDateTime>) -> i64 {
+    let (hour, minute) = (i64::from(moment.get_hour()), i64::from(moment.get_minute()));
+    i64::from(days_of(moment)) * 86_400 + hour * 3600 + minute * 60 + i64::from(moment.get_second())
 }
 
 /// The keys and values of a dict, in turn.

@@ -6,8 +6,8 @@ use pyo3::types::{
     PyTimeAccess, PyTuple, PyTzInfoAccess,
 };
 
+use super::super::literals::seconds;
 use super::plan::{Column, Null, Way};
-use turbocql_values::calendar::days_of;
 
 /// The classes and functions that values are compared with and copied by.
 pub struct Values {
@@ -239,12 +239,7 @@ fn millis<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     if moment.get_tzinfo().is_some() {
         return None;
     }
-    let (hour, minute) = (i64::from(moment.get_hour()), i64::from(moment.get_minute()));
-    let seconds = i64::from(days_of(moment)) * 86_400
-        + hour * 3600
-        + minute * 60
-        + i64::from(moment.get_second());
-    let micros = seconds * 1_000_000 + i64::from(moment.get_microsecond());
+    let micros = seconds(moment) * 1_000_000 + i64::from(moment.get_microsecond());
     if micros.abs() >= EXACT {
         return None;
     }
