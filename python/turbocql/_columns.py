@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import importlib
 import re
-import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from . import _core, errors
 from .columns import Batch, Batches, ColumnTypes
-from .types import Date, Time
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -20,9 +16,9 @@ if TYPE_CHECKING:
 __all__ = [
     "LOSSLESS",
     "Arrays",
+    "Frame",
     "consumed",
     "gatherer",
-    "pandas_frame",
     "polars_frame",
     "pyarrow_table",
 ]
@@ -37,8 +33,13 @@ def gatherer(
     types = LOSSLESS if types is None else types
     if not isinstance(types, ColumnTypes):
         raise TypeError(f"types must be a ColumnTypes, got {type(types).__name__}")
-    if rows_per_batch is not None and (type(rows_per_batch) is not int or rows_per_batch < 1):
-        raise errors.ConfigError(f"rows_per_batch must be at least 1, got {rows_per_batch!r}")
+    most = 2**31 - 1
+    if rows_per_batch is not None and (
+        type(rows_per_batch) is not int or not 1 <= rows_per_batch <= most
+    ):
+        raise errors.ConfigError(
+            f"rows_per_batch must be from 1 to {most:,}, got {rows_per_batch!r}"
+        )
     return _core.Gatherer(first, types._profile(), rows_per_batch)
 
 
@@ -81,68 +82,14 @@ class _Empty:
         self._schema = schema
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._schema.stream(self)
+        return self._schema.stream(self, True)
 
     def next_page(self) -> None:
         """There is none."""
 
 
-def _day(days: int) -> Any:
-    """A date as rows have it."""
-    try:
-        return datetime.date.fromordinal(_EPOCH + days)
-    except (ValueError, OverflowError):
-        return Date(days)
-
-
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
-_OBJECTS: dict[str, Callable[[Any], Any]] = {
-    "decimal": decimal.Decimal,
-    "varint": int,
-    "uuid": lambda value: uuid.UUID(bytes=value),
-    "timeuuid": lambda value: uuid.UUID(bytes=value),
-    "time": Time,
-    "date": _day,
-}
-
-
-def pandas_frame(table: Any, types: ColumnTypes | None) -> Any:
-    """A `pandas.DataFrame`, with objects of Python where pandas has no type that loses nothing."""
-    types = LOSSLESS if types is None else types
-    usual = {
-        "decimal": types.decimal == "text",
-        "varint": types.varint == "text",
-        "uuid": types.uuid == "uuid",
-        "timeuuid": types.uuid == "uuid",
-        "time": types.time == "time64",
-        "date": True,
-    }
-    objects: dict[int, list[Any]] = {}
-    for place, field in enumerate(table.schema):
-        kind = (field.metadata or {}).get(b"cql_type", b"").decode()
-        column = table.column(place)
-        if not usual.get(kind):
-            # pandas refuses UUIDs within other types.
-            if "arrow.uuid" in str(field.type):
-                objects[place] = column.to_pylist()
-                table = table.set_column(place, field.name, column.is_null())
-            continue
-        if kind in ("time", "date"):
-            column = column.cast("int64" if kind == "time" else "int32")
-        chunks = [getattr(chunk, "storage", chunk).to_pylist() for chunk in column.chunks]
-        make = _OBJECTS[kind]
-        objects[place] = [None if one is None else make(one) for chunk in chunks for one in chunk]
-        # Objects take its place.
-        table = table.set_column(place, field.name, column.is_null())
-    frame = table.to_pandas()
-    for place, values in objects.items():
-        frame.isetitem(place, _object_array(values))
-    return frame
-
-
 def _object_array(values: list[Any]) -> Any:
-    np = _numpy()
-    made = np.empty(len(values), object)
+    made = _numpy().empty(len(values), object)
     made[:] = values
     return made
 
@@ -158,73 +105,180 @@ _DTYPES = {
     **{"float": "<f4", "double": "<f8", "boolean": "?"},
     **{"timestamp": "<M8[ms]", "time": "<m8[ns]", "date": "<i4"},
 }
-_VECTOR = re.compile(r"vector<(\w+), (\d+)>")
+_VECTOR = re.compile(r"vector<(tinyint|smallint|int|bigint|float|double|timestamp), (\d+)>")
+
+
+def _dtype(cql_type: str) -> tuple[str, int | None] | None:
+    """The type of a column's array, and the dimension of its vectors; None for objects."""
+    found = _VECTOR.fullmatch(cql_type)
+    if found:
+        return _DTYPES[found[1]], int(found[2])
+    return (_DTYPES[cql_type], None) if cql_type in _DTYPES else None
+
+
+class _Array:
+    """A column of a result as a NumPy array, batch by batch."""
+
+    def __init__(self, place: int, cql_type: str) -> None:
+        self._place, self._cql_type = place, cql_type
+        self._parts: list[Any] = []
+        self._valid: list[Any] = []
+
+    def add(self, batch: Batch, rows: Callable[[], list[tuple[Any, ...]]]) -> None:
+        """Appends a batch. `rows` gives its rows, for a column that is not numbers."""
+        np, place, dtype = _numpy(), self._place, _dtype(self._cql_type)
+        found = None if dtype is None else batch.numbers(place)
+        if dtype is None or found is None:
+            self._parts.append(_object_array([row[place] for row in rows()]))
+            self._valid.append(None)
+            return
+        numbers, flags = found
+        array = np.frombuffer(numbers, dtype[0])
+        if dtype[1] is not None:
+            array = array.reshape(len(batch), dtype[1])
+        elif self._cql_type == "date":
+            array = array.astype("<i8").view("<M8[D]")
+        self._parts.append(array)
+        self._valid.append(None if flags is None else np.frombuffer(flags, "?"))
+
+    def made(self) -> Any:
+        """The array; a masked one if there are nulls."""
+        np, dtype = _numpy(), _dtype(self._cql_type)
+        if not self._parts:
+            if dtype is None:
+                return np.empty(0, object)
+            kind = "<M8[D]" if self._cql_type == "date" else dtype[0]
+            return np.empty(0 if dtype[1] is None else (0, dtype[1]), kind)
+        whole = self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
+        if all(valid is None for valid in self._valid):
+            return whole
+        valid = np.concatenate(
+            [
+                np.ones(len(part), "?") if valid is None else valid
+                for part, valid in zip(self._parts, self._valid, strict=True)
+            ]
+        )
+        mask = np.repeat(~valid[:, None], whole.shape[1], 1) if whole.ndim == 2 else ~valid
+        return np.ma.MaskedArray(whole, mask)
+
+    def objects(self) -> Any:
+        """An array of objects: of vectors an array each."""
+        made = self.made()
+        if made.dtype == object and made.ndim == 1:
+            return made
+        mask = _numpy().ma.getmaskarray(made)
+        nulls = mask.any(axis=1) if made.ndim == 2 else mask
+        values = _numpy().ma.getdata(made)
+        return _object_array(
+            [None if null else value for value, null in zip(values, nulls, strict=True)]
+        )
 
 
 class Arrays:
-    """The columns of a result as NumPy arrays, batch by batch."""
+    """The columns of a result as NumPy arrays."""
 
-    def __init__(self, columns: Iterable[tuple[str, str, str, str]]) -> None:
+    def __init__(self, first: _core.RawPage, columns: Iterable[tuple[str, str, str, str]]) -> None:
         self._names = [column[2] for column in columns]
         doubled = [name for name in self._names if self._names.count(name) > 1]
         if doubled:
             raise errors.Error(
                 f"two columns are called {doubled[0]!r}: a dict has one of each name"
             )
-        self._types = [column[3] for column in columns]
-        self._parts: list[list[Any]] = [[] for _ in self._names]
-        self._flags: list[list[Any]] = [[] for _ in self._names]
+        self._gatherer = gatherer(first, None, None)
+        self._arrays = [_Array(place, column[3]) for place, column in enumerate(columns)]
 
-    @property
-    def needs_objects(self) -> bool:
-        """Whether a column is not numbers."""
-        return any(self._dtype(cql_type) is None for cql_type in self._types)
-
-    @staticmethod
-    def _dtype(cql_type: str) -> tuple[str, int | None] | None:
-        found = _VECTOR.fullmatch(cql_type)
-        if found and found[1] in _DTYPES and found[1] not in ("boolean", "time", "date"):
-            return _DTYPES[found[1]], int(found[2])
-        return (_DTYPES[cql_type], None) if cql_type in _DTYPES else None
-
-    def add(self, batch: Batch, rows: list[tuple[Any, ...]]) -> None:
-        """Appends a batch; `rows` are its rows, where some column is not numbers."""
-        np = _numpy()
-        for place, cql_type in enumerate(self._types):
-            dtype = self._dtype(cql_type)
-            found = None if dtype is None else batch.numbers(place)
-            if dtype is None or found is None:
-                self._parts[place].append(_object_array([row[place] for row in rows]))
-                self._flags[place].append(None)
-                continue
-            numbers, flags = found
-            array = np.frombuffer(numbers, dtype[0])
-            if dtype[1] is not None:
-                array = array.reshape(len(batch), dtype[1])
-            elif cql_type == "date":
-                array = array.astype("<i8").view("<M8[D]")
-            valid = None if flags is None else np.frombuffer(flags, "?")
-            self._parts[place].append(array)
-            self._flags[place].append(valid)
+    def add(self, page: _core.RawPage, rows: Callable[[], list[tuple[Any, ...]]]) -> None:
+        """Appends a page; `rows` decodes it."""
+        for batch, of_batch in _batches_of(self._gatherer, page, rows):
+            for array in self._arrays:
+                array.add(batch, of_batch)
 
     def made(self) -> dict[str, Any]:
-        """The arrays; masked where there are nulls."""
-        return {name: self._whole(place) for place, name in enumerate(self._names)}
+        """The arrays, by column."""
+        return {name: array.made() for name, array in zip(self._names, self._arrays, strict=True)}
 
-    def _whole(self, place: int) -> Any:
-        np = _numpy()
-        parts, flags = self._parts[place], self._flags[place]
-        if not parts:
-            dtype = self._dtype(self._types[place])
-            if dtype is None:
-                return np.empty(0, object)
-            kind = "<M8[D]" if self._types[place] == "date" else dtype[0]
-            return np.empty(0 if dtype[1] is None else (0, dtype[1]), kind)
-        whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        if all(valid is None for valid in flags):
-            return whole
-        valid = np.concatenate(
-            [np.ones(len(p), "?") if v is None else v for p, v in zip(parts, flags, strict=True)]
-        )
-        mask = np.broadcast_to(~valid[:, None], whole.shape) if whole.ndim == 2 else ~valid
-        return np.ma.MaskedArray(whole, mask)
+
+def _batches_of(
+    gatherer: _core.Gatherer,
+    page: _core.RawPage,
+    rows: Callable[[], list[tuple[Any, ...]]],
+) -> Iterable[tuple[Batch, Callable[[], list[tuple[Any, ...]]]]]:
+    """The batches of a page, and what gives the rows of each, decoded once."""
+    last: Batch | None
+    batches = gatherer.append(page)
+    last = gatherer.finish()
+    batches += [] if last is None else [last]
+    decoded: list[list[tuple[Any, ...]]] = []
+    begin = 0
+    for batch in batches:
+
+        def of_batch(begin: int = begin, end: int = begin + len(batch)) -> list[tuple[Any, ...]]:
+            if not decoded:
+                decoded.append(rows())
+            return decoded[0][begin:end]
+
+        yield batch, of_batch
+        begin += len(batch)
+
+
+_PLAIN = {"ascii", "text", "blob", "boolean", "timestamp", "float", "double"}
+_INTS = {
+    **{"tinyint": "Int8", "smallint": "Int16", "int": "Int32"},
+    **{"bigint": "Int64", "counter": "Int64"},
+}
+"""The types of pandas in which a null is no number."""
+
+
+class Frame:
+    """The columns of a result as a pandas frame: numbers and texts by Arrow, other values as rows
+    have them.
+    """
+
+    def __init__(
+        self,
+        first: _core.RawPage,
+        columns: Iterable[tuple[str, str, str, str]],
+        types: ColumnTypes | None,
+    ) -> None:
+        types = LOSSLESS if types is None else types
+        self._gatherer = gatherer(first, types, None)
+        self._batches: list[Batch] = []
+        narrowed = {
+            "decimal": types.decimal != "text",
+            "varint": types.varint != "text",
+            "duration": types.duration != "struct",
+            "uuid": types.uuid != "uuid",
+            "timeuuid": types.uuid != "uuid",
+            "time": types.time != "time64",
+        }
+        self._types = [column[3] for column in columns]
+        self._objects = [
+            _Array(place, "" if _dtype(kind) and kind in ("time", "date") else kind)
+            for place, kind in enumerate(self._types)
+            if kind not in _PLAIN and kind not in _INTS and not narrowed.get(kind)
+        ]
+
+    def add(self, page: _core.RawPage, rows: Callable[[], list[tuple[Any, ...]]]) -> None:
+        """Appends a page; `rows` decodes it."""
+        for batch, of_batch in _batches_of(self._gatherer, page, rows):
+            self._batches.append(batch)
+            for array in self._objects:
+                array.add(batch, of_batch)
+
+    def made(self) -> Any:
+        """The frame."""
+        pa: Any = importlib.import_module("pyarrow")
+        pd: Any = importlib.import_module("pandas")
+        table = pyarrow_table((self._batches, self._gatherer))
+        for array in self._objects:
+            # Objects take its place.
+            field, column = table.field(array._place), table.column(array._place)
+            table = table.set_column(array._place, field.name, pa.nulls(len(column), pa.bool_()))
+        frame = table.to_pandas()
+        for array in self._objects:
+            frame.isetitem(array._place, array.objects())
+        for place, kind in enumerate(self._types):
+            column = table.column(place)
+            if kind in _INTS and column.null_count:
+                frame.isetitem(place, pd.array(column.to_pylist(), dtype=_INTS[kind]))
+        return frame

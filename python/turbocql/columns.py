@@ -45,13 +45,15 @@ class ColumnTypes:
             "duration": ("struct", "interval"),
             "uuid": ("uuid", "text"),
             "time": ("time64", "int64"),
-            "tensors": (True, False),
         }
         for name, allowed in kinds.items():
-            if getattr(self, name) not in allowed:
+            given = getattr(self, name)
+            if not isinstance(given, str) or given not in allowed:
                 said = " or ".join(map(repr, allowed))
-                raise errors.ConfigError(f"{name} must be {said}, got {getattr(self, name)!r}")
-        if self.decimal != "text":
+                raise errors.ConfigError(f"{name} must be {said}, got {given!r}")
+        if type(self.tensors) is not bool:
+            raise errors.ConfigError(f"tensors must be True or False, got {self.tensors!r}")
+        if not isinstance(self.decimal, str) or self.decimal != "text":
             _check_decimal(self.decimal)
 
     @classmethod
@@ -86,24 +88,30 @@ class Batches:
     The rows are those of the `Rows` that has made it, and can be read once.
     """
 
-    def __init__(self, pages: Any, gatherer: _core.Gatherer) -> None:
-        self._pages, self._gatherer = pages, gatherer
+    def __init__(self, pages: Any, gatherer: _core.Gatherer, *, is_foreign: bool = True) -> None:
+        self._pages, self._gatherer, self._is_foreign = pages, gatherer, is_foreign
         self._ready: list[Batch] = []
         self._ended = False
+        self._use = ""
+        """Whether they were given as a stream, or iterated over."""
+
+    def _begin(self, use: str) -> None:
+        if self._use not in ("", use) or (use == "a stream" and self._use):
+            raise errors.Error(f"these batches are already read, as {self._use}")
+        self._use = use
 
     def __arrow_c_schema__(self) -> object:
         return self._gatherer.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        if self._ended or self._ready:
-            raise errors.Error("some of these batches have been read")
-        self._ended = True
-        return self._gatherer.stream(self._pages)
+        self._begin("a stream")
+        return self._gatherer.stream(self._pages, self._is_foreign)
 
     def __iter__(self) -> Iterator[Batch]:
         return self
 
     def __next__(self) -> Batch:
+        self._begin("an iterator")
         while not self._ready:
             if self._ended:
                 raise StopIteration
@@ -135,8 +143,9 @@ class AsyncBatches:
 def _take(batches: Any, page: list[_core.RawPage] | None) -> None:
     """Gathers a page; after the last, what is left."""
     if page is None:
-        batches._ended = True
+        # Raises again what could not be read.
         last = batches._gatherer.finish()
+        batches._ended = True
         batches._ready += [] if last is None else [last]
         return
     for raw in page:

@@ -10,9 +10,9 @@ from uuid import UUID
 from . import _core
 from ._columns import (
     Arrays,
+    Frame,
     consumed,
     gatherer,
-    pandas_frame,
     polars_frame,
     pyarrow_table,
 )
@@ -123,17 +123,23 @@ class _Result(_core.Cursor, Generic[T]):
         self._check_first()
         return gatherer(self._raw(), types, rows_per_batch)
 
+    def _streamed(self, types: ColumnTypes | None) -> Batches:
+        """The batches for a consumer whose errors turbocql replaces by its own."""
+        pages = SyncColumnPages(self)
+        return Batches(pages, self._gatherer(types), is_foreign=False)
+
     def _arrays(self) -> Arrays:
         self._check_first()
-        return Arrays(self._columns)
+        return Arrays(self._raw(), self._columns)
 
-    def _add_to(self, arrays: Arrays, page: list[_core.RawPage]) -> None:
-        """Appends the current page, which `page` holds undecoded, to arrays."""
+    def _frame(self, types: ColumnTypes | None) -> Frame:
+        self._check_first()
+        return Frame(self._raw(), self._columns, types)
+
+    def _add_to(self, made: Arrays | Frame, page: list[_core.RawPage]) -> None:
+        """Appends the current page, which `page` holds undecoded."""
         for raw in page:
-            gathered = gatherer(raw, None, max(len(raw), 1))
-            rows = self._tuples() if arrays.needs_objects else []
-            for batch in gathered.append(raw):
-                arrays.add(batch, rows)
+            made.add(raw, self._tuples)
 
 
 class Rows(_Result[T]):
@@ -205,19 +211,23 @@ class Rows(_Result[T]):
 
     def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pyarrow.Table`. Needs pyarrow."""
-        return consumed(self.batches(types=types), pyarrow_table)
+        return consumed(self._streamed(types), pyarrow_table)
 
     def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pandas.DataFrame`. Needs pandas and pyarrow.
 
-        Decimals are `Decimal`, varints `int` and UUIDs `UUID` objects, unless `types` says
-        otherwise.
+        Numbers, texts, bytes and timestamps have types of pandas; other values are the objects that
+        rows have, unless `types` says otherwise. A vector of numbers is an array in each cell.
+        Nulls: integers with nulls have the type `Int64` and the like; a null among floats is NaN.
         """
-        return pandas_frame(self.to_arrow(types=types), types)
+        frame, pages = self._frame(types), SyncColumnPages(self)
+        while (page := pages.next_page()) is not None:
+            self._add_to(frame, page)
+        return frame.made()
 
     def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `polars.DataFrame`. Needs polars."""
-        return consumed(self.batches(types=types), polars_frame)
+        return consumed(self._streamed(types), polars_frame)
 
     def to_numpy(self) -> dict[str, Any]:
         """All rows as NumPy arrays, by column. Needs NumPy.
@@ -293,10 +303,14 @@ class AsyncRows(_Result[T]):
     async def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pandas.DataFrame`. Needs pandas and pyarrow.
 
-        Decimals are `Decimal`, varints `int` and UUIDs `UUID` objects, unless `types` says
-        otherwise.
+        Numbers, texts, bytes and timestamps have types of pandas; other values are the objects that
+        rows have, unless `types` says otherwise. A vector of numbers is an array in each cell.
+        Nulls: integers with nulls have the type `Int64` and the like; a null among floats is NaN.
         """
-        return pandas_frame(await self.to_arrow(types=types), types)
+        frame, pages = self._frame(types), AsyncColumnPages(self)
+        while (page := await pages.next_page()) is not None:
+            self._add_to(frame, page)
+        return frame.made()
 
     async def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `polars.DataFrame`. Needs polars."""

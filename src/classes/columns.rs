@@ -145,7 +145,8 @@ mod numbers {
                 if elements.null_count() > 0 && array.null_count() == 0 {
                     return None;
                 }
-                if !elements.data_type().is_numeric() {
+                let is_time = matches!(elements.data_type(), DataType::Timestamp(..));
+                if !is_time && !elements.data_type().is_numeric() {
                     return None;
                 }
                 return values(py, elements);
@@ -169,48 +170,83 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'p
     PyCapsule::new_with_value(py, given, c"arrow_schema")
 }
 
+struct Filled {
+    batches: Batches,
+    /// Why a page could not be read. The batch that was being filled is of no use then, and rows are
+    /// missing, so every later call fails alike.
+    failed: Option<Box<CodecError>>,
+}
+
+impl Filled {
+    fn new(columns: &Arc<[Column]>, profile: Profile) -> Filled {
+        Filled { batches: Batches::new(columns, profile), failed: None }
+    }
+
+    /// The batches that a page completes, also those before an error.
+    fn take(&mut self, page: &Page, rows_per_batch: Option<usize>) -> Vec<RecordBatch> {
+        let (mut read, mut ready) = (Read::default(), Vec::new());
+        let limit = rows_per_batch.unwrap_or(usize::MAX);
+        let filling = &mut self.batches;
+        let mut fill = || -> Result<(), Box<CodecError>> {
+            loop {
+                let is_over = filling.append(page, &mut read, limit)?;
+                let is_enough = match rows_per_batch {
+                    Some(rows) => filling.rows() >= rows,
+                    None => filling.rows() >= USUAL_ROWS || filling.bytes() >= USUAL_BYTES,
+                };
+                if is_enough || !is_over {
+                    ready.push(filling.finish()?);
+                }
+                if is_over {
+                    return Ok(());
+                }
+            }
+        };
+        self.failed = fill().err();
+        ready
+    }
+}
+
 /// Gathers pages into batches.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Gatherer {
     schema: SchemaRef,
     rows_per_batch: Option<usize>,
-    filling: Mutex<Batches>,
+    filling: Mutex<Filled>,
     /// What a page's request raised while a consumer asked for a batch: it sees a text only.
     raised: Arc<Mutex<Option<PyErr>>>,
 }
 
 impl Gatherer {
-    fn filling(&self) -> MutexGuard<'_, Batches> {
+    fn filling(&self) -> MutexGuard<'_, Filled> {
         self.filling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends a page; the batches that it has completed.
     fn take(&self, page: &Page) -> Result<Vec<RecordBatch>, Box<CodecError>> {
-        let mut filling = self.filling();
-        let (mut read, mut ready) = (Read::default(), Vec::new());
-        let limit = self.rows_per_batch.unwrap_or(usize::MAX);
-        loop {
-            let is_over = filling.append(page, &mut read, limit)?;
-            let is_enough = match self.rows_per_batch {
-                Some(rows) => filling.rows() >= rows,
-                None => filling.rows() >= USUAL_ROWS || filling.bytes() >= USUAL_BYTES,
-            };
-            if is_enough || !is_over {
-                ready.push(filling.finish()?);
-            }
-            if is_over {
-                return Ok(ready);
-            }
+        let mut filled = self.filling();
+        if let Some(error) = &filled.failed {
+            return Err(error.clone());
+        }
+        let ready = filled.take(page, self.rows_per_batch);
+        match &filled.failed {
+            // Raised when it is asked for more.
+            Some(error) if ready.is_empty() => Err(error.clone()),
+            _ => Ok(ready),
         }
     }
 
     fn rest(&self) -> Result<Option<RecordBatch>, Box<CodecError>> {
-        let mut filling = self.filling();
-        if filling.rows() == 0 { Ok(None) } else { filling.finish().map(Some) }
-    }
-
-    fn empty_again(&self, columns: &Arc<[Column]>, profile: Profile) {
-        *self.filling() = Batches::new(columns, profile);
+        let mut filled = self.filling();
+        if let Some(error) = &filled.failed {
+            return Err(error.clone());
+        }
+        if filled.batches.rows() == 0 {
+            return Ok(None);
+        }
+        let rest = filled.batches.finish();
+        filled.failed = rest.as_ref().err().cloned();
+        rest.map(Some)
     }
 }
 
@@ -236,16 +272,13 @@ impl Gatherer {
         };
         let none: Arc<[Column]> = Arc::new([]);
         let columns = page.0.as_ref().map_or(&none, |page| &page.columns);
-        let filling = Batches::new(columns, profile);
-        let schema = Arc::clone(filling.schema());
-        let made = Gatherer {
-            schema,
+        let filled = Filled::new(columns, profile);
+        Gatherer {
+            schema: Arc::clone(filled.batches.schema()),
             rows_per_batch,
-            filling: Mutex::new(filling),
+            filling: Mutex::new(filled),
             raised: Arc::default(),
-        };
-        made.empty_again(columns, profile);
-        made
+        }
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
@@ -266,9 +299,18 @@ impl Gatherer {
     }
 
     /// A stream of the batches of the pages that `pages.next_page()` returns, `None` at the end.
-    fn stream<'py>(this: &Bound<'py, Self>, pages: Py<PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
-        let reader =
-            Reader { gatherer: this.clone().unbind(), pages: Some(pages), ready: VecDeque::new() };
+    /// `is_foreign`: the consumer does not raise what is kept, so that Ctrl-C is raised again.
+    fn stream<'py>(
+        this: &Bound<'py, Self>,
+        pages: Py<PyAny>,
+        is_foreign: bool,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let reader = Reader {
+            gatherer: this.clone().unbind(),
+            pages: Some(pages),
+            ready: VecDeque::new(),
+            is_foreign,
+        };
         let stream = FFI_ArrowArrayStream::new(Box::new(reader));
         PyCapsule::new_with_value(this.py(), stream, c"arrow_array_stream")
     }
@@ -290,6 +332,7 @@ struct Reader {
     /// `None` after the last page.
     pages: Option<Py<PyAny>>,
     ready: VecDeque<RecordBatch>,
+    is_foreign: bool,
 }
 
 impl Reader {
@@ -303,8 +346,10 @@ impl Reader {
             let page = pages.bind(py).call_method0(pyo3::intern!(py, "next_page"))?;
             let gatherer = self.gatherer.get();
             if page.is_none() {
+                // Raises again what could not be read.
+                let rest = py.detach(|| gatherer.rest()).map_err(|error| failed(py, error))?;
                 self.pages = None;
-                return py.detach(|| gatherer.rest()).map_err(|error| failed(py, error));
+                return Ok(rest);
             }
             for page in page.try_iter()? {
                 let page = page?.cast_into::<RawPage>()?;
@@ -318,7 +363,7 @@ impl Reader {
     /// The text for the consumer; the exception is kept, and a Ctrl-C is raised again later.
     fn told(&self, py: Python<'_>, error: PyErr) -> ArrowError {
         let text = format!("{}: {}", error.get_type(py), error.value(py));
-        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        if self.is_foreign && error.is_instance_of::<PyKeyboardInterrupt>(py) {
             let again = py.import("_thread").and_then(|it| it.call_method0("interrupt_main"));
             drop(again);
         }

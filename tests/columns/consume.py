@@ -10,7 +10,11 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ipaddress
+import os
+import signal
 import sys
+import threading
+import time
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
@@ -347,7 +351,10 @@ def rows_of_several_pages_are_read_once(session: Any) -> None:
     assert one.to_arrow().num_rows == one.to_polars().height == len(one.all()) == 3000
     batches = one.batches(rows_per_batch=10)
     next(batches)
-    assert "have been read" in refused(turbocql.Error, partial(pa.table, batches))
+    assert "as an iterator" in refused(turbocql.Error, partial(pa.table, batches))
+    streamed = one.batches()
+    streamed.__arrow_c_stream__()
+    assert "as a stream" in refused(turbocql.Error, partial(next, streamed))
 
 
 def errors_are_those_of_the_driver(session: Any) -> None:
@@ -358,6 +365,97 @@ def errors_are_those_of_the_driver(session: Any) -> None:
     with turbocql.connect(session_point()) as other:
         rows = other.execute(MANY, page_size=700)
     assert "ClosedError" in refused(Exception, partial(pl.DataFrame, rows))
+
+
+def tables_that_change_between_pages(session: Any) -> None:
+    session.execute("CREATE TABLE moved (p int, n int, b int, c int, PRIMARY KEY (p, n))")
+    insert = session.prepare("INSERT INTO moved (p, n, b, c) VALUES (1, ?, ?, ?)")
+    session.execute_many(insert, [(n, n, 100 + n) for n in range(9)]).raise_for_failures()
+    select = "SELECT * FROM moved WHERE p = 1"
+    ways = [turbocql.Rows.to_arrow, turbocql.Rows.to_polars, turbocql.Rows.to_numpy]
+    read = [session.execute(select, page_size=2) for _ in (*ways, turbocql.Rows.to_pandas)]
+    session.execute("ALTER TABLE moved DROP b")
+    session.execute("ALTER TABLE moved ADD d int")
+    for rows, way in zip(read, (*ways, turbocql.Rows.to_pandas), strict=True):
+        assert "changed meanwhile" in refused(turbocql.errors.DecodeError, partial(way, rows))
+
+
+def what_cannot_be_read_stays_so(session: Any) -> None:
+    session.execute("CREATE TABLE wide (p int, n int, l list<decimal>, PRIMARY KEY (p, n))")
+    for n, last in enumerate(("1.2", "1.234567", "1.2", "1.2")):
+        session.execute(f"INSERT INTO wide (p, n, l) VALUES (1, {n}, [1, {last}])")
+    types = ColumnTypes(decimal=(5, 2))
+    for page_size in (1, 5000):
+        rows = session.execute("SELECT l FROM wide WHERE p = 1", page_size=page_size)
+        batches = rows.batches(rows_per_batch=1, types=types)
+        assert len(next(batches)) == 1
+        for _ in range(3):
+            refused(turbocql.errors.DecodeError, partial(next, batches))
+        rows = session.execute("SELECT l FROM wide WHERE p = 1", page_size=page_size)
+        reader = pa.RecordBatchReader.from_stream(rows.batches(rows_per_batch=1, types=types))
+        assert reader.read_next_batch().num_rows == 1
+        for _ in range(3):
+            assert "scale" in refused(Exception, reader.read_next_batch)
+
+
+def frames_lose_no_number(session: Any) -> None:
+    session.execute(
+        "CREATE TABLE large (p int, n int, b bigint, t tuple<bigint, time>, v vector<bigint, 2>,"
+        " m vector<timestamp, 2>, PRIMARY KEY (p, n))"
+    )
+    insert = session.prepare("INSERT INTO large (p, n, b, t, v, m) VALUES (1, ?, ?, ?, ?, ?)")
+    large = 2**53 + 1
+    session.execute(insert, (0, large, (large, Time(3)), [large, 1], [WHEN, WHEN]))
+    session.execute(insert, (1, None, None, None, None))
+    for page_size in (1, 5000):
+        rows = session.execute("SELECT b, t, v, m FROM large", page_size=page_size)
+        frame = rows.to_pandas()
+        assert frame["b"][0] == large
+        assert frame["b"].dtype == "Int64"
+        assert frame["b"].isna().tolist() == [False, True]
+        assert frame["t"].tolist() == [(large, Time(3)), None]
+        assert frame["v"][0].tolist() == [large, 1]
+        assert frame["v"][1] is None
+        arrays = session.execute("SELECT v, m FROM large", page_size=page_size).to_numpy()
+        assert arrays["m"].shape == arrays["v"].shape == (2, 2)
+        assert arrays["m"].dtype == np.dtype("M8[ms]")
+        assert arrays["m"][0, 0] == np.datetime64(WHEN.replace(tzinfo=None), "ms")
+        arrays["v"][1] = [5, 6]
+        assert arrays["v"].tolist() == [[large, 1], [5, 6]]
+
+
+def ctrl_c_is_raised_once(session: Any) -> None:
+    pages = [session.execute(MANY, page_size=1) for _ in range(3)]
+    ways: list[Callable[[Any], Any]] = [turbocql.Rows.to_arrow, turbocql.Rows.to_polars, pa.table]
+    counted = [0]
+
+    def handler(*_: Any) -> None:
+        counted[0] += 1
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        for rows, way in zip(pages, ways, strict=True):
+            counted[0] = 0
+            timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+            try:
+                way(rows)
+                time.sleep(5)
+            except KeyboardInterrupt:
+                pass
+            except Exception as error:
+                # A consumer's own error; the interrupt comes with the next step.
+                try:
+                    time.sleep(5)
+                except KeyboardInterrupt:
+                    pass
+                else:
+                    raise AssertionError("no interrupt") from error
+            timer.join()
+            assert counted[0] == (1 if way is not pa.table else 2), way
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def no_object_is_made_per_cell(session: Any) -> None:
@@ -413,6 +511,10 @@ def main() -> None:
         narrower_types,
         rows_of_several_pages_are_read_once,
         errors_are_those_of_the_driver,
+        tables_that_change_between_pages,
+        what_cannot_be_read_stays_so,
+        frames_lose_no_number,
+        ctrl_c_is_raised_once,
         no_object_is_made_per_cell,
         the_asynchronous_twin,
     ]

@@ -10,4 +10,4 @@ from turbocql.testing import Cassandra
 def test_each_type_through_each_consumer(cassandra: Cassandra) -> None:
     done = run("columns", "-m", "tests.columns.consume", cassandra.contact_points[0])
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 11
+    assert len(done.stdout.splitlines()) == 15

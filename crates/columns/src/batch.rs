@@ -68,6 +68,11 @@ impl Batches {
     /// If the page cannot be read. The batch is of no use then.
     pub fn append(&mut self, page: &Page, read: &mut Read, limit: usize) -> Outcome<bool> {
         let width = self.columns.len();
+        if !Arc::ptr_eq(&page.columns, &self.names) && page.columns[..] != self.names[..] {
+            let changed = "the columns differ from those of the first page: the table was changed \
+                meanwhile; execute the statement again";
+            return Err(broken(Malformed::Invalid(changed)));
+        }
         // Checks the count against the bytes.
         page.cells().map_err(broken)?;
         if read.rows == 0 {
@@ -237,6 +242,15 @@ mod tests {
         let column = batch.column(0).as_fixed_size_list();
         assert!(column.is_null(1));
         assert_eq!(column.value(0).as_primitive::<Float32Type>().values(), &[1.5, -2.0]);
+    }
+
+    #[test]
+    fn a_page_with_other_columns_is_refused() {
+        let first = page(&[CqlType::Int], &[vec![None]]);
+        let mut batches = Batches::new(&first.columns, Profile::LOSSLESS);
+        let (same, other) = (page(&[CqlType::Int], &[vec![None]]), page(&[CqlType::Text], &[]));
+        assert!(batches.append(&same, &mut Read::default(), 10).unwrap());
+        assert!(batches.append(&other, &mut Read::default(), 10).is_err());
     }
 
     #[test]

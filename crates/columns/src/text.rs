@@ -1,7 +1,9 @@
 //! Numbers and addresses as text.
 
+use turbocql_codec::Malformed;
+#[cfg(test)]
+use turbocql_codec::types;
 use turbocql_codec::types::{decimal, inet, uuid, varint};
-use turbocql_codec::{Malformed, types};
 
 /// The digits of a `varint`.
 pub fn varint(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
@@ -68,32 +70,27 @@ pub fn uuid(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
 /// The unscaled value of a `decimal` at another scale.
 pub fn rescaled(bytes: &[u8], precision: u8, scale: i8) -> Result<i128, Malformed> {
     const BEYOND: Malformed = Malformed::Range("more digits than the precision of decimal128");
-    let mut reader = turbocql_codec::wire::Reader::new(bytes);
-    let own = i64::from(reader.i32()?);
-    let unscaled = match reader.rest() {
-        [] => Some(0),
-        rest => types::varint::decode_i128(rest)?,
-    };
-    let mut value = unscaled.ok_or(BEYOND)?;
-    if value == 0 {
+    let decimal::Parts { negative, digits, scale: own } = decimal::decode(bytes)?;
+    let mut digits = digits.trim_start_matches('0');
+    if digits.is_empty() {
         return Ok(0);
     }
-    let mut more = i64::from(scale) - own;
-    while more > 0 {
-        value = value.checked_mul(10).ok_or(BEYOND)?;
-        more -= 1;
+    let (mut own, scale) = (i64::from(own), i64::from(scale));
+    while own > scale {
+        let Some(rest) = digits.strip_suffix('0') else {
+            let reason = "more digits after the point than the scale of decimal128";
+            return Err(Malformed::Range(reason));
+        };
+        (digits, own) = (rest, own - 1);
     }
-    while more < 0 {
-        if value % 10 != 0 {
-            return Err(Malformed::Range(
-                "more digits after the point than the scale of decimal128",
-            ));
-        }
-        value /= 10;
-        more += 1;
+    let zeros = scale - own;
+    if digits.len() as i64 + zeros > i64::from(precision) {
+        return Err(BEYOND);
     }
-    let limit = 10i128.checked_pow(u32::from(precision)).unwrap_or(i128::MAX);
-    if value.unsigned_abs() < limit.unsigned_abs() { Ok(value) } else { Err(BEYOND) }
+    // At most 38 digits.
+    let number = digits.bytes().fold(0i128, |value, digit| value * 10 + i128::from(digit - b'0'));
+    let number = number * 10i128.pow(zeros as u32);
+    Ok(if negative { -number } else { number })
 }
 
 #[cfg(test)]
@@ -147,5 +144,8 @@ mod tests {
         assert_eq!(rescaled(&bytes(0, i32::MIN), 1, 0), Ok(0));
         assert!(rescaled(&bytes(1, i32::MIN), 38, 0).is_err());
         assert!(rescaled(&bytes(10, i32::MAX), 38, 0).is_err());
+        assert_eq!(rescaled(&bytes(-(10i128.pow(38)), 38), 5, 2), Ok(-100));
+        assert_eq!(rescaled(&bytes(99_999, 2), 5, 2), Ok(99_999));
+        assert!(rescaled(&bytes(100_000, 2), 5, 2).is_err());
     }
 }
