@@ -21,7 +21,7 @@ AVAILABLE := scylla-driver cassandra-driver acsylla
 DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -31,6 +31,9 @@ demo: $(BIN)/.built $(BIN)/.demo jars ## write and search digits in a real Cassa
 
 demo-accelerate: $(BIN)/.built .venv-cassandra-driver/.installed jars ## an unchanged cassandra-driver program, plain and accelerated, side by side
 	$(BIN)/python examples/accelerate.py .venv-cassandra-driver/bin/python
+
+demo-columns: $(BIN)/.built .venv-columns/.installed jars ## DataFrames into a real Cassandra and out of it into duckdb, draw build/columns.png
+	PYTHONPATH=python .venv-columns/bin/python examples/columns_demo.py
 
 test: rust-test python-test ## all tests, Rust and Python, on a real Cassandra
 
@@ -120,11 +123,14 @@ python-test-all: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .ven
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars
 
-bench: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(RIVALS:%=.venv-%/.installed) jars) ## all benchmarks beside other drivers; CASE="insert_text workers 100" for some, BENCH_ARGS="--list" lists all
+bench: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(RIVALS:%=.venv-%/.installed) .venv-columns/.installed jars) ## all benchmarks beside other drivers; CASE="insert_text workers 100" for some, BENCH_ARGS="--list" lists all
 	$(BIN)/python bench/run.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
 bench-availability: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(AVAILABLE:%=.venv-%/.installed) jars) ## requests while a node hangs or is killed, beside other drivers; 20 minutes; CASE="stopped turbocql" for some
 	$(BIN)/python bench/availability.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
+
+bench-memory: $(BIN)/.built .venv-columns/.installed jars ## memory while 5,000,000 rows go in and out as columns; ten minutes
+	$(BIN)/python bench/columns_memory.py $(BENCH_ARGS)
 
 # The engine without Python, the floor of requests to a server.
 target/release/examples/pure_engine: $(RUST_SOURCES) build/edits

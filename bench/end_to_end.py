@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.job import Job
-from end_to_end_cases import CLIENTS, FLOOR, Case, counterpart, named
+from end_to_end_cases import FLOOR, Case, counterpart, environments, named, program
 from end_to_end_server import Server, Wrong
 from timing import today
 
@@ -95,7 +95,7 @@ class Run:
             self.fail(case, error)
             return
         self._keep(case, taken)
-        _say(f"{case}: {taken['cpu_s'] / taken['requests'] * 1e6:.1f} us")
+        _say(f"{case}: {taken['cpu_s'] / taken['requests'] * 1e6:.4g} us")
 
     def _once(self, case: Case, *, check: bool) -> Sample:
         job = Job(
@@ -111,10 +111,10 @@ class Run:
             check=check,
             variant=case.variant,
         )
-        taken = _process(case.client, job)
+        taken = _process(*program(case, check=check), job)
         if case.writes:
             try:
-                self._server.check_written(case.kind, job.requests, job.salt)
+                self._server.check_written(case.table, case.kind, job.requests, job.salt)
             except (Wrong, CassandraError, OSError) as error:
                 raise Failed(f"what it wrote: {error}") from error
         return taken
@@ -132,8 +132,7 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _process(client: str, job: Job) -> Sample:
-    environment, module = CLIENTS[client]
+def _process(environment: str, module: str, job: Job) -> Sample:
     python = str(ROOT / environment / "bin" / "python")
     command = [python, "-m", module, json.dumps(asdict(job))]
     try:
@@ -153,17 +152,18 @@ def _process(client: str, job: Job) -> Sample:
     return sample
 
 
-def _install(client: str) -> None:
-    """Makes a rival's environment, or the floor's program; that of turbocql runs this.
+def _needed(case: Case) -> set[str]:
+    """What `make` must have made for a case; the environment of turbocql runs this."""
+    if case.client == FLOOR:
+        return {"target/release/examples/pure_engine"}
+    return {f"{one}/.installed" for one in environments(case) if one != ".venv"}
+
+
+def _install(target: str) -> None:
+    """Makes an environment, or the floor's program.
 
     Raises: Failed.
     """
-    environment, _ = CLIENTS[client]
-    target = f"{environment}/.installed"
-    if client == FLOOR:
-        target = "target/release/examples/pure_engine"
-    elif environment == ".venv":
-        return
     made = subprocess.run(
         ["make", "--no-print-directory", target],
         cwd=ROOT,
@@ -186,14 +186,15 @@ def main(patterns: Sequence[str] = (), rounds: int = ROUNDS) -> int:
 
 def measure(wanted: list[Case], rounds: int, suite: str, path: Path) -> int:
     """Appends a sample of each case and round to a file, and prints their medians."""
-    with Server() as server:
+    with Server(scans_vectors=any(case.scenario == "scan_vector" for case in wanted)) as server:
         run = Run(server, suite, path)
-        for client in dict.fromkeys(case.client for case in wanted):
+        for target in sorted(set().union(*map(_needed, wanted))):
             try:
-                _install(client)
+                _install(target)
             except Failed as error:
-                run.fail(client, error)
-                wanted = [case for case in wanted if case.client != client]
+                clients = {case.client for case in wanted if target in _needed(case)}
+                run.fail(", ".join(sorted(clients)), error)
+                wanted = [case for case in wanted if target not in _needed(case)]
         fit = run.check(wanted)
         for number in range(1, rounds + 1):
             _say(f"round {number} of {rounds}")
@@ -227,7 +228,7 @@ def table(samples: Iterable[Sample]) -> list[str]:
     lines = [
         "medians; CPU of the client per request, its ratio to turbocql in the same shape"
         " (callbacks: workers, concurrent: tasks)",
-        f"{'scenario':21} {'shape':10} {'client':28} {'in flight':>9} {'CPU us':>8} {'ratio':>6}"
+        f"{'scenario':21} {'shape':10} {'client':28} {'in flight':>9} {'CPU us':>9} {'ratio':>6}"
         f" {'per s':>8} {'p50 us':>8} {'p99 us':>8}  note",
     ]
     for case, of in taken.items():
@@ -235,11 +236,11 @@ def table(samples: Iterable[Sample]) -> list[str]:
         name = f"{scenario:21} {case.shape:10} {case.client:28} {case.in_flight:9}"
         note = of[0]["note"] or ""
         if case not in cpu:
-            lines.append(f"{name} {'-':>8} {'-':>6} {'-':>8} {'-':>8} {'-':>8}  {note}")
+            lines.append(f"{name} {'-':>9} {'-':>6} {'-':>8} {'-':>8} {'-':>8}  {note}")
             continue
         ours = cpu.get(counterpart(case))
         lines.append(
-            f"{name} {cpu[case]:8.2f} {f'{cpu[case] / ours:.2f}' if ours else '-':>6}"
+            f"{name} {cpu[case]:9.3f} {f'{cpu[case] / ours:.2f}' if ours else '-':>6}"
             f" {_median(of, lambda sample: sample['requests'] / sample['wall_s']):8.0f}"
             f" {_latency(of, 'p50_us')} {_latency(of, 'p99_us')}  {note}".rstrip()
         )

@@ -13,18 +13,25 @@ __all__ = [
     "CLIENTS",
     "FLOOR",
     "PYTHON",
+    "RAW",
     "Case",
     "accelerated_cases",
     "cases",
     "counterpart",
+    "environments",
     "named",
+    "program",
 ]
 
 FLOOR = "engine"
 """No driver: what the network engine takes by itself, without Python."""
 
+RAW = "turbocql-raw"
+"""The floors of columns: turbocql's session, where nothing is decoded or encoded."""
+
 CLIENTS = {
     "turbocql": (".venv", "clients.with_turbocql"),
+    RAW: (".venv", "clients.with_turbocql"),
     # The same with vectors read as NumPy arrays.
     "turbocql-numpy": (".venv", "clients.with_turbocql"),
     "scylla-driver": (".venv-scylla-driver", "clients.with_cassandra"),
@@ -35,7 +42,14 @@ CLIENTS = {
     "scylla-driver-accelerated": (".venv-scylla-driver", "clients.with_accelerated"),
     "cassandra-driver-accelerated": (".venv-cassandra-driver", "clients.with_accelerated"),
 }
-"""The environment of each client and its program."""
+"""The environment of each client and its program. Cases of columns have programs of their own."""
+
+FRAMES = ("pandas", "polars")
+WITH_FRAMES = ".venv-columns"
+"""The environment with pyarrow, pandas and polars."""
+LOADED = ("load_vector", "load_mixed")
+IN_BULK = 256
+"""Requests in flight of a load, where nothing else is asked for."""
 
 ACCELERATED = "-accelerated"
 """What the name of a driver ends in where the accelerator is on."""
@@ -72,7 +86,22 @@ class Case:
 
     @property
     def writes(self) -> bool:
-        return self.scenario.startswith(("insert", "bulk"))
+        return self.scenario.startswith(("insert", "bulk", "load"))
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether it is about columns, or about what these are held against."""
+        if self.shape == "bulk":
+            return False
+        shapes = ("arrow", "numpy", *FRAMES, "raw", "kept")
+        return self.shape in shapes or self.scenario.startswith(("page", "load"))
+
+    @property
+    def table(self) -> str:
+        """The table that it writes to."""
+        if self.scenario in LOADED:
+            return f"{self.kind}_{'ready' if self.client == RAW else 'loaded'}"
+        return f"{self.kind}_written"
 
     @property
     def cannot(self) -> str | None:
@@ -84,6 +113,10 @@ class Case:
     def requests(self) -> int:
         """So many that a sample takes a second or three; the order of magnitude is enough."""
         slow = self.client.startswith(PYTHON) or self.client == "scyllapy"
+        if self.scenario.startswith("page"):
+            return 500_000 if self.kind == "vector" else 2_000_000 if slow else 10_000_000
+        if self.scenario in LOADED and self.shape != "bulk":
+            return 20_000 if self.kind == "vector" else 100_000
         if self.in_flight == 1:
             return 2000 if slow else 3000
         count = 8000 if slow else 20_000
@@ -93,7 +126,7 @@ class Case:
 
     @property
     def warm_up(self) -> int:
-        if self.scenario == "scan":
+        if self.scenario.startswith(("scan", "page")):
             return 20_000
         return 300 if self.in_flight == 1 else 2500
 
@@ -136,7 +169,52 @@ def cases() -> list[Case]:
             Case("scan", shape, client, 1)
             for client in ("turbocql", *PYTHON, "acsylla", "scyllapy")
         ]
+    return found + column_cases()
+
+
+def column_cases() -> list[Case]:
+    """Results as columns and loads of columns, with the floors and scylla-driver beside them.
+
+    The scan to tuples, which some of these are held against, is among the other cases.
+    """
+    ours, stock = "turbocql", "scylla-driver"
+    found = [
+        Case("page", "arrow", ours, 1),
+        Case("page", "tuples", stock, 1),
+        Case("page_vector", "arrow", ours, 1),
+        Case("page_vector", "byteswap", RAW, 1),
+        Case("page_vector", "copyto", RAW, 1),
+    ]
+    found += [Case("scan", shape, ours, 1) for shape in ("arrow", "numpy", *FRAMES)]
+    found += [Case("scan", shape, RAW, 1) for shape in ("raw", "kept")]
+    found += [Case("scan", shape, stock, 1) for shape in ("numpy", "pandas")]
+    found += [Case("scan_vector", "numpy", client, 1) for client in (ours, stock)]
+    found += [Case("scan_vector", shape, RAW, 1) for shape in ("raw", "kept")]
+    for scenario in LOADED:
+        found += [Case(scenario, shape, ours, IN_BULK) for shape in ("arrow", "numpy")]
+        found += [Case(scenario, shape, RAW, IN_BULK) for shape in ("blobs", "ready")]
+        found += [Case(scenario, "bulk", client, IN_BULK) for client in (ours, stock)]
+    # Its program, which is in Rust, writes rows of a key and one value.
+    found.append(Case("load_vector", "bulk", FLOOR, IN_BULK))
     return found
+
+
+def program(case: Case, *, check: bool = False) -> tuple[str, str]:
+    """The environment that a case runs in, and its program."""
+    environment, module = CLIENTS[case.client]
+    if not case.has_columns:
+        return environment, module
+    # turbocql makes Arrow data without pyarrow; to look at it takes pyarrow, and so does a load.
+    looks = check and case.shape == "arrow"
+    if case.shape in FRAMES or case.scenario in LOADED or looks:
+        environment = WITH_FRAMES
+    return environment, f"{module}_columns"
+
+
+def environments(case: Case) -> set[str]:
+    """All environments that a case needs."""
+    mine = CLIENTS[case.client][0]
+    return {mine, program(case)[0], program(case, check=True)[0]}
 
 
 def accelerated_cases() -> list[Case]:
@@ -162,6 +240,14 @@ def counterpart(case: Case) -> Case:
 
 
 _COUNTERPARTS = {"callbacks": "workers", "concurrent": "tasks"}
+_HELD_AGAINST = {
+    **dict.fromkeys(
+        ("tuples", "raw", "kept", "blobs", "ready", "byteswap", "copyto"), ("arrow", "numpy")
+    ),
+    "numpy": FRAMES,
+    "pandas": ("numpy", "polars"),
+}
+"""The shapes of columns that scylla-driver's shapes and the floors' stand beside."""
 _BESIDE = {**_COUNTERPARTS, **{ours: theirs for theirs, ours in _COUNTERPARTS.items()}}
 
 
@@ -181,5 +267,9 @@ def _is_named(case: Case, pattern: str) -> bool:
     clients = [word for word in pattern.lower().split() if word in CLIENTS]
     if clients and case.client not in clients:
         return False
-    shapes = (case.shape, _BESIDE.get(case.shape, case.shape))
+    shapes = [case.shape, _BESIDE.get(case.shape, case.shape)]
+    if case.client in (RAW, "scylla-driver"):
+        shapes += _HELD_AGAINST.get(case.shape, ())
+    if case.client == RAW:
+        shapes += FRAMES
     return any(chosen(str(replace(case, shape=s)), [pattern], "end_to_end") for s in shapes)

@@ -27,10 +27,16 @@ _TABLES = [
         for kind, cql_type in (("text", "text"), ("vector", f"vector<float, {data.DIMENSIONS}>"))
         for use in ("written", "stored")
     ),
+    f"CREATE TABLE bench.vector_scanned (k int PRIMARY KEY, v vector<float, {data.DIMENSIONS}>)",
+    f"CREATE TABLE bench.vector_loaded (k int PRIMARY KEY, v vector<float, {data.DIMENSIONS}>)",
+    "CREATE TABLE bench.mixed_loaded (k bigint PRIMARY KEY, name text, ratio double, at timestamp)",
+    # What is written here has its bytes ready: the same cells, which nobody encodes.
+    "CREATE TABLE bench.vector_ready (k blob PRIMARY KEY, v blob)",
+    "CREATE TABLE bench.mixed_ready (k blob PRIMARY KEY, name blob, ratio blob, at blob)",
     "CREATE TABLE bench.scanned (id int PRIMARY KEY, name text, ratio double, big bigint,"
     " active boolean, at timestamp)",
 ]
-_ROWS_AT_A_TIME = {"text": 10_000, "vector": 1000, "scanned": 10_000}
+_ROWS_AT_A_TIME = {"text": 10_000, "vector": 1000, "mixed": 10_000, "scanned": 10_000}
 _LEAST_TOKEN = -(2**63)
 
 
@@ -39,7 +45,15 @@ class Wrong(Exception):
 
 
 class Server:
-    """One node with the tables, those that are only read from filled and looked at."""
+    """One node with the tables, those that are only read from filled and looked at.
+
+    The table of vectors that are scanned is filled if a scan of it is wanted.
+    """
+
+    def __init__(self, *, scans_vectors: bool = False) -> None:
+        self._stored = {f"{kind}_stored": (kind, count) for kind, count in data.STORED.items()}
+        if scans_vectors:
+            self._stored["vector_scanned"] = ("vector", data.SCANNED["scan_vector"][1])
 
     def __enter__(self) -> Server:
         with ExitStack() as opened:
@@ -47,10 +61,10 @@ class Server:
             self.contact_point = cluster.contact_points[0]
             host, _, port = self.contact_point.rpartition(":")
             with turbocql.connect(self.contact_point) as session:
-                _fill(session)
+                _fill(session, self._stored)
             self._probe = opened.enter_context(Connection(host, int(port), timeout_s=60))
-            for kind, count in data.STORED.items():
-                self._expect_rows(f"{kind}_stored", kind, count, 0)
+            for table, (kind, count) in self._stored.items():
+                self._expect_rows(table, kind, count, 0)
             self._expect_scanned()
             self._opened = opened.pop_all()
         return self
@@ -63,28 +77,26 @@ class Server:
     ) -> None:
         self._opened.close()
 
-    def check_written(self, kind: str, count: int, salt: int) -> None:
-        """Every row of a sample is there, with the value of this sample.
+    def check_written(self, table: str, kind: str, count: int, salt: int) -> None:
+        """Every row of a sample is there, with the values of this sample.
 
         Raises: Wrong.
         """
-        self._expect_rows(f"{kind}_written", kind, count, salt)
+        self._expect_rows(table, kind, count, salt)
 
     def _expect_rows(self, table: str, kind: str, count: int, salt: int) -> None:
         found: dict[int, Any] = {}
-        for key, value in self._all(table, "k, v", "k", _ROWS_AT_A_TIME[kind]):
-            number = int.from_bytes(key or b"", "big", signed=True)
+        columns = ", ".join(data.COLUMNS[kind])
+        for cells in self._all(table, columns, "k", _ROWS_AT_A_TIME[kind]):
+            number = int.from_bytes(cells[0] or b"", "big", signed=True)
             if number < count:
-                found[number] = value
+                found[number] = tuple(cells)
         if len(found) != count:
             raise Wrong(f"{len(found)} of {count} rows are in {table}")
-        for number, value in found.items():
-            if kind == "text":
-                expected = data.text(number, salt).encode()
-            else:
-                expected = data.vector_bytes()[data.number_of(number, salt)]
-            if value != expected:
-                raise Wrong(f"row {number} of {table} has {value!r:.60}, not {expected!r:.60}")
+        for number, cells in found.items():
+            expected = data.cells(kind, number, salt)
+            if cells != expected:
+                raise Wrong(f"row {number} of {table} has {cells!r:.90}, not {expected!r:.90}")
 
     def _expect_scanned(self) -> None:
         columns = "id, name, ratio, big, active, at"
@@ -94,7 +106,8 @@ class Server:
                 struct.unpack(f">{letter}", cells[i] or b"")[0]
                 for letter, i in (("i", 0), ("d", 2), ("q", 3), ("?", 4), ("q", 5))
             )
-            time = data.EPOCH + datetime.timedelta(milliseconds=at - _milliseconds(data.EPOCH))
+            since = at - data.milliseconds(data.EPOCH)
+            time = data.EPOCH + datetime.timedelta(milliseconds=since)
             found = (number, (cells[1] or b"").decode(), ratio, big, active, time)
             if found != data.scan_row(number):
                 raise Wrong(f"row {number} of scanned is {found!r}")
@@ -117,24 +130,20 @@ class Server:
                 return
 
 
-def _milliseconds(time: datetime.datetime) -> int:
-    return int(time.replace(tzinfo=datetime.timezone.utc).timestamp()) * 1000
-
-
-def _fill(session: turbocql.Session) -> None:
+def _fill(session: turbocql.Session, stored: dict[str, tuple[str, int]]) -> None:
     session.execute(
         "CREATE KEYSPACE bench WITH replication ="
         " {'class': 'SimpleStrategy', 'replication_factor': 1}"
     )
     for statement in _TABLES:
         session.execute(statement)
-    for kind, count in data.STORED.items():
+    for table, (kind, count) in stored.items():
         values: dict[str, Any] = {
             "text": lambda key: data.text(key, 0),
             "vector": lambda key: data.vectors()[data.number_of(key, 0)],
         }
         session.execute_many(
-            f"INSERT INTO bench.{kind}_stored (k, v) VALUES (?, ?)",
+            data.insert(table, kind),
             ((key, values[kind](key)) for key in range(count)),
         )
     session.execute_many(

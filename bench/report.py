@@ -80,8 +80,9 @@ WORDS
 
 Requests to a server:
 
-- *CPU*: user and system time of the client's process, divided by the number of requests. For a scan
-  it is divided by the number of rows. *per second* is from the same requests.
+- *CPU*: user and system time of the client's process, divided by the number of requests. For a
+  scan, a page and a load it is divided by the number of rows. *per second* is from the same
+  requests.
 - *p50*, *p99*: the latency that 50 % and 99 % of the requests do not exceed. These are other
   requests of the same process, so that taking their times does not add to the processor time.
 - *workers*: coroutines, as many as requests in flight. Each awaits one request after another.
@@ -93,6 +94,14 @@ Requests to a server:
 - *sync*: blocking calls, one after another.
 - *bulk*: turbocql's `execute_many`, or what another client has for many rows.
 - *by workers*: the client's fastest way to write many rows is coroutines, as in *workers*.
+- *arrow*, *numpy*, *pandas*, *polars*: all rows become Arrow record batches, a dict of NumPy
+  arrays, or a frame. scylla-driver's *numpy* is `NumpyProtocolHandler`, and its *pandas* is
+  `DataFrame(rows)`. A load takes a `pyarrow.Table` or a dict of NumPy arrays.
+- *turbocql-raw*: floors of columns, through turbocql's session. *raw* receives the pages of a scan
+  and decodes nothing. *kept* also holds all pages until the end. *blobs* and *ready* write cells
+  that are encoded already: *blobs* from Arrow's binary columns by `load`, *ready* from tuples of
+  bytes by `execute_many`. *byteswap* and *copyto* swap the bytes of a page's vectors with NumPy,
+  into a new array and into one that exists.
 - *turbocql-numpy*: turbocql, with vectors read as NumPy arrays.
 - *engine*: a floor. It is the Rust driver under turbocql, called from a Rust program with values
   that are encoded already.

@@ -18,7 +18,7 @@ from report_data import (
     number,
     table,
 )
-from targets import END_TO_END, SCENARIOS, Verdict
+from targets import END_TO_END, SCENARIOS, EndToEnd, Verdict
 
 __all__ = [
     "end_to_end_section",
@@ -51,6 +51,19 @@ def _find(points: list[Endpoint], scenario: str, shape: str, client: str) -> End
         if (point.scenario, point.shape, point.client) == (scenario, shape, client):
             return point
     return None
+
+
+def _least(
+    points: list[Endpoint], scenario: str, shapes: tuple[str, ...], client: str
+) -> Endpoint | None:
+    """Of a client's shapes the one that needs the least processor time."""
+    found = [_find(points, scenario, shape, client) for shape in shapes]
+    return min((one for one in found if one is not None), key=lambda p: p.cpu_us, default=None)
+
+
+def _floor(points: list[Endpoint], target: EndToEnd) -> Endpoint | None:
+    shapes = target.floor_shapes or (target.shape,)
+    return _least(points, target.scenario, shapes, target.floor_client)
 
 
 def _cpu(point: Endpoint | None) -> float | None:
@@ -115,12 +128,14 @@ def missed(points: list[Endpoint], profiles: dict[str, Any]) -> list[str]:
         name = f"{target.scenario}, {target.shape}"
         if not found[name].missed:
             continue
-        floor = _find(usual(points), target.scenario, target.shape, FLOOR)
+        floor = _floor(usual(points), target)
         lines += [f"### Missed: {name}", "", f"{target.text}: {found[name].how}.", ""]
         if target.limit:
             lines += [target.limit, ""]
         if floor is not None:
-            lines += [f"- floor: the engine, called from Rust: {floor.spreads['cpu_us']} us", ""]
+            what = floor.note.removeprefix("floor: ")
+            what = "the engine, called from Rust" if floor.client == FLOOR else what
+            lines += [f"- floor: {what}: {floor.spreads['cpu_us']} us", ""]
         profile = profiles.get(f"{target.scenario} {target.shape}")
         if profile is None:
             lines += ["No profile is recorded.", ""]
@@ -152,8 +167,8 @@ def verdicts(points: list[Endpoint]) -> list[_Judged]:
             found.append(_Judged(name, target.text, Verdict(False, "-", measured=False)))
             continue
         rival = _find(points, target.scenario, target.shape, target.below)
-        stock = _find(points, target.scenario, target.stock_shape, STOCK)
-        floor = _find(points, target.scenario, target.shape, FLOOR)
+        stock = _least(points, target.scenario, target.stock_shapes, STOCK)
+        floor = _floor(points, target)
         verdict = target.judge(ours.cpu_us, _cpu(rival), _cpu(stock), _cpu(floor))
         beside = rival if target.below else stock
         if beside is not None:

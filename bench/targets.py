@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CODEC", "END_TO_END", "SCENARIOS", "WORDS", "EndToEnd", "Target", "Verdict", "judge"]
+__all__ = [
+    "CODEC",
+    "END_TO_END",
+    "SCENARIOS",
+    "WORDS",
+    "Columns",
+    "EndToEnd",
+    "Target",
+    "Verdict",
+    "judge",
+]
 
 WORDS = (
     "value: serialize, from a Python value to its bytes.",
@@ -191,10 +201,13 @@ class EndToEnd:
     """The client of the same run, in the same shape, that must need more; else the time decides."""
     about_us: float | None = None
     stock_us: float | None = None
-    """scylla-driver's figure beside it, in the shape `stock_shape`."""
-    stock_shape: str = ""
+    """scylla-driver's figure beside it, in the best of the shapes `stock_shapes`."""
+    stock_shapes: tuple[str, ...] = ()
     limit: str = ""
     """What keeps it from being met, where it is not."""
+    floor_shapes: tuple[str, ...] = ()
+    """The shapes of the floor, of which the lowest counts; none: the shape itself."""
+    floor_client: str = "engine"
 
     @property
     def text(self) -> str:
@@ -238,6 +251,60 @@ class EndToEnd:
         return Verdict(met, "; ".join([*(ways or [how]), beside]), met and not ways)
 
 
+@dataclass(frozen=True)
+class Columns(EndToEnd):
+    """What a case of columns must reach: client processor time per row.
+
+    It is met when the time or the ratio is reached, and the limit above the floor is held as well.
+    """
+
+    ratio: float | None = None
+    """How many times as fast as scylla-driver."""
+    floor_factor: float | None = None
+    """At most this many times the floor."""
+    floor_client: str = "turbocql-raw"
+
+    @property
+    def text(self) -> str:
+        """The target in words."""
+        ways = [] if self.about_us is None else [f"{self.about_us * 1000:g} ns"]
+        if self.ratio is not None:
+            shapes = " or ".join(self.stock_shapes)
+            ways.append(f"{self.ratio:g}x as fast as scylla-driver ({shapes})")
+        parts = [", or ".join(ways)] if ways else []
+        if self.floor_factor is not None:
+            floors = " or ".join(self.floor_shapes)
+            parts.append(f"at most {self.floor_factor:g}x the floor ({floors})")
+        return "; ".join(parts)
+
+    def judge(
+        self,
+        ours_us: float,
+        rival_us: float | None,
+        stock_us: float | None,
+        floor_us: float | None = None,
+    ) -> Verdict:
+        """By the medians of one run."""
+        parts, held = [], []
+        fast = self.about_us is not None and ours_us <= self.about_us
+        if self.about_us is not None:
+            parts.append(f"{ours_us * 1000:.3g} ns")
+        if self.ratio is not None:
+            if stock_us is not None:
+                parts.append(f"ratio {stock_us / ours_us:.3g}, wanted {self.ratio:g}")
+                fast = fast or stock_us >= self.ratio * ours_us
+            elif not fast:
+                return Verdict(False, "scylla-driver was not measured", measured=False)
+        if self.about_us is not None or self.ratio is not None:
+            held.append(fast)
+        if self.floor_factor is not None:
+            if floor_us is None:
+                return Verdict(False, "the floor was not measured", measured=False)
+            parts.append(f"{_beside_floor(ours_us, floor_us)} of {floor_us:.3g} us")
+            held.append(ours_us <= self.floor_factor * floor_us)
+        return Verdict(all(held), "; ".join(parts))
+
+
 _WRITES = (
     "The engine (scylla 1.9.0) writes through a buffer of 8 KiB without a setting for it: at most "
     "two such frames for each call of the kernel, where acsylla hands over all that are ready. By "
@@ -254,12 +321,29 @@ END_TO_END: list[EndToEnd] = [
     EndToEnd("select_text", "tasks", below="acsylla"),
     EndToEnd("insert_vector", "workers", below="acsylla", limit=_WRITES),
     EndToEnd("insert_vector", "tasks", below="acsylla", limit=_WRITES),
-    EndToEnd("bulk_text", "bulk", about_us=3, stock_us=80, stock_shape="bulk"),
-    EndToEnd("bulk_vector", "bulk", about_us=5, stock_us=170, stock_shape="bulk"),
-    EndToEnd("scan", "tuples", about_us=0.4, stock_us=0.64, stock_shape="tuples"),
-    EndToEnd("scan", "arrow", about_us=0.2, stock_us=0.64, stock_shape="tuples"),
+    EndToEnd("bulk_text", "bulk", about_us=3, stock_us=80, stock_shapes=("bulk",)),
+    EndToEnd("bulk_vector", "bulk", about_us=5, stock_us=170, stock_shapes=("bulk",)),
+    EndToEnd("scan", "tuples", about_us=0.4, stock_us=0.64, stock_shapes=("tuples",)),
+    Columns("page", "arrow", about_us=0.04, ratio=10, stock_shapes=("tuples",)),
+    Columns("page_vector", "arrow", floor_factor=1.5, floor_shapes=("byteswap",)),
+    Columns(
+        *("scan", "arrow"),
+        ratio=8,
+        stock_shapes=("tuples",),
+        floor_factor=1.5,
+        floor_shapes=("raw",),
+    ),
+    *(
+        Columns("scan", shape, ratio=6, stock_shapes=("numpy", "pandas"))
+        for shape in ("pandas", "polars", "numpy")
+    ),
+    Columns("scan_vector", "numpy", floor_factor=1.5, floor_shapes=("raw",)),
+    Columns("load_vector", "arrow", floor_factor=1.15, floor_shapes=("blobs", "ready")),
+    Columns("load_mixed", "arrow", floor_factor=1.25, floor_shapes=("blobs", "ready")),
 ]
-"""Costs per request; of a scan, per row. acsylla takes vectors as bytes that are ready."""
+"""Costs per request; of a scan, a page and a load, per row. acsylla takes vectors as bytes that are
+ready.
+"""
 
 SCENARIOS: dict[str, str] = {
     "insert_text": "INSERT (int, text)",
@@ -269,5 +353,10 @@ SCENARIOS: dict[str, str] = {
     "bulk_text": "INSERT (int, text), in bulk",
     "bulk_vector": "INSERT (int, vector<float, 768>), in bulk",
     "scan": "scan of 100,000 rows x 6 columns, per row",
+    "scan_vector": "scan of 20,000 rows (int, vector<float, 768>), per row",
+    "page": "one page of 5,000 rows x 6 columns, decoded, per row",
+    "page_vector": "one page of 1,000 rows (int, vector<float, 768>), decoded, per row",
+    "load_vector": "load of (int, vector<float, 768>), per row",
+    "load_mixed": "load of (bigint, text, double, timestamp), per row",
 }
 """The end-to-end suite's scenarios, and what each is called."""

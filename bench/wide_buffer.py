@@ -37,7 +37,7 @@ def main() -> None:
         for salt in range(rounds):
             for name in programs if salt % 2 else reversed(programs):
                 taken[name].append(sample(programs[name], server.contact_point, salt))
-                server.check_written("vector", REQUESTS, salt)
+                server.check_written("vector_written", "vector", REQUESTS, salt)
     for name, of in taken.items():
         spread = f"{min(of):.2f} to {max(of):.2f}"
         print(f"{name}: {statistics.median(of):.2f} us a request ({spread}, {rounds} rounds)")

@@ -19,13 +19,19 @@ mod _core {
     use turbocql_values::ffi::quick_path::QuickPath;
 
     #[pymodule_export]
+    use crate::classes::arrays::PageArrays;
+    #[pymodule_export]
     use crate::classes::call::{execute, execute_when_awaited};
     #[pymodule_export]
     use crate::classes::columns::{Batch, Gatherer, RawPage};
     #[pymodule_export]
     use crate::classes::cursor::Cursor;
     #[pymodule_export]
+    use crate::classes::feeding::Columns;
+    #[pymodule_export]
     use crate::classes::opening::connect;
+    #[pymodule_export]
+    use crate::classes::pieces::{ArrowColumn, ArrowStream, Piece};
     #[pymodule_export]
     use crate::classes::prepared::{Bound_, Prepared, Query};
     #[pymodule_export]

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import datetime
+import struct
 from functools import lru_cache
 from typing import Any
 
 __all__ = [
+    "COLUMNS",
     "DIMENSIONS",
     "EPOCH",
     "INSERT",
+    "PAGE",
     "PAGE_SIZE",
     "SCAN",
+    "SCANNED",
     "SCAN_ROWS",
     "SELECT",
     "STORED",
+    "VECTOR_PAGE_SIZE",
+    "cells",
+    "insert",
+    "milliseconds",
+    "mixed",
     "number_of",
     "scan_row",
     "text",
@@ -37,8 +46,32 @@ SELECT = {
     "vector": "SELECT k, v FROM bench.vector_stored WHERE k = ?",
 }
 SCAN = "SELECT id, name, ratio, big, active, at FROM bench.scanned"
+VECTOR_PAGE_SIZE = 1000
+"""Rows per page where a row is a vector: about 3 MB."""
+SCANNED = {
+    "scan": (SCAN, SCAN_ROWS, PAGE_SIZE),
+    "scan_vector": ("SELECT k, v FROM bench.vector_scanned", 20_000, VECTOR_PAGE_SIZE),
+}
+"""A scan's statement, how many rows it gives, and rows per page."""
+PAGE = {
+    "page": (f"{SCAN} LIMIT {PAGE_SIZE}", PAGE_SIZE),
+    "page_vector": (
+        f"SELECT k, v FROM bench.vector_stored LIMIT {VECTOR_PAGE_SIZE}",
+        VECTOR_PAGE_SIZE,
+    ),
+}
+"""The statement whose result is one page, and how many rows it has."""
+COLUMNS = {"text": ("k", "v"), "vector": ("k", "v"), "mixed": ("k", "name", "ratio", "at")}
+"""The columns of the tables of each kind; the first is the key."""
 EPOCH = datetime.datetime(2024, 1, 1)
 _VECTORS = 512
+
+
+def insert(table: str, kind: str) -> str:
+    """What writes a row of a kind to a table."""
+    columns = COLUMNS[kind]
+    markers = ", ".join("?" for _ in columns)
+    return f"INSERT INTO bench.{table} ({', '.join(columns)}) VALUES ({markers})"
 
 
 def text(key: int, salt: int) -> str:
@@ -81,4 +114,31 @@ def scan_row(number: int) -> tuple[int, str, float, int, bool, datetime.datetime
         number << 33,
         number % 2 == 1,
         EPOCH + datetime.timedelta(milliseconds=number * 1001),
+    )
+
+
+def mixed(key: int, salt: int) -> tuple[int, str, float, datetime.datetime]:
+    """A row of bigint, text, double and timestamp; the time means UTC."""
+    at = EPOCH + datetime.timedelta(milliseconds=key * 1001)
+    return key, text(key, salt), key / 7, at
+
+
+def milliseconds(time: datetime.datetime) -> int:
+    """Since 1970, of a time that means UTC."""
+    since = time - datetime.datetime(1970, 1, 1)
+    return since // datetime.timedelta(milliseconds=1)
+
+
+def cells(kind: str, key: int, salt: int) -> tuple[bytes, ...]:
+    """A row as the protocol has it."""
+    if kind == "text":
+        return struct.pack(">i", key), text(key, salt).encode()
+    if kind == "vector":
+        return struct.pack(">i", key), vector_bytes()[number_of(key, salt)]
+    _, name, ratio, at = mixed(key, salt)
+    return (
+        struct.pack(">q", key),
+        name.encode(),
+        struct.pack(">d", ratio),
+        struct.pack(">q", milliseconds(at)),
     )

@@ -22,11 +22,11 @@ from timing import provenance
 
 from clients import data
 
-__all__ = ["Client", "Job", "Pass", "main"]
+__all__ = ["WARM_UP_KEYS", "Client", "Job", "Measured", "Pass", "expect", "main"]
 
 # Keys of the rows that are written for warming up and for latencies: out of the way of those that
 # the runner reads back.
-_LATENCY_KEYS, _WARM_UP_KEYS = 1_000_000, 2_000_000
+_LATENCY_KEYS, WARM_UP_KEYS = 1_000_000, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,22 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """What the rows hold: `text` or `vector`."""
+        """What the rows hold: `text`, `vector`, or `mixed` types."""
         return self.scenario.partition("_")[2]
 
     @property
     def writes(self) -> bool:
-        return self.scenario.startswith(("insert", "bulk"))
+        return self.scenario.startswith(("insert", "bulk", "load"))
 
     @property
     def statement(self) -> str:
         """What is prepared."""
-        if self.scenario == "scan":
-            return data.SCAN
+        if self.scenario in data.SCANNED:
+            return data.SCANNED[self.scenario][0]
+        if self.scenario in data.PAGE:
+            return data.PAGE[self.scenario][0]
+        if self.scenario.startswith("load"):
+            return data.insert(f"{self.kind}_loaded", self.kind)
         return (data.INSERT if self.writes else data.SELECT)[self.kind]
 
     def rows(self, first: int, count: int, *, ready_bytes: bool) -> list[Any]:
@@ -79,6 +83,8 @@ class Job:
         keys = range(first, first + count)
         if self.kind == "text":
             return [(key, data.text(key, self.salt)) for key in keys]
+        if self.kind == "mixed":
+            return [data.mixed(key, self.salt) for key in keys]
         pool: list[Any] = data.vector_bytes() if ready_bytes else data.vectors()
         if self.variant == "list":
             pool = data.vector_lists()
@@ -141,7 +147,8 @@ def _cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _expect(holds: bool, message: str) -> None:
+def expect(holds: bool, message: str) -> None:
+    """Raises `AssertionError` with the message unless it holds."""
     if not holds:
         raise AssertionError(message)
 
@@ -156,20 +163,20 @@ def _take(job: Job, client: Client) -> dict[str, Any]:
         with Measured() as measured:
             total = client.run(requests)
         if not job.writes:
-            _expect(total == sum(row[0] for row in rows), "some requests had no row, or another's")
+            expect(total == sum(row[0] for row in rows), "some requests had no row, or another's")
         if seen is not None:
-            _expect(len(seen) == count, f"{len(seen)} rows were read, not {count}")
+            expect(len(seen) == count, f"{len(seen)} rows were read, not {count}")
             for row in seen:
                 _expect_stored(job.kind, *row)
         return measured
 
     if job.warm_up:
-        run(_WARM_UP_KEYS, job.warm_up)
+        run(WARM_UP_KEYS, job.warm_up)
     measured = run(0, job.requests)
     latencies: list[int] = []
     if job.latency_requests and client.has_latencies:
         run(_LATENCY_KEYS, job.latency_requests, latencies)
-        _expect(len(latencies) == job.latency_requests, "a latency is missing")
+        expect(len(latencies) == job.latency_requests, "a latency is missing")
     cuts = statistics.quantiles(latencies, n=100) if len(latencies) > 1 else None
     return {
         "requests": job.requests,
@@ -183,13 +190,13 @@ def _take(job: Job, client: Client) -> dict[str, Any]:
 def _expect_stored(kind: str, key: int, value: Any) -> None:
     """A row of the tables that are read from is what was put there."""
     if kind == "text":
-        _expect(value == data.text(key, 0), f"row {key} is {value!r}")
+        expect(value == data.text(key, 0), f"row {key} is {value!r}")
         return
     number = data.number_of(key, 0)
     if isinstance(value, bytes):
-        _expect(value == data.vector_bytes()[number], f"row {key} has other bytes")
+        expect(value == data.vector_bytes()[number], f"row {key} has other bytes")
     else:
-        _expect(list(value) == data.vectors()[number].tolist(), f"row {key} is another vector")
+        expect(list(value) == data.vectors()[number].tolist(), f"row {key} is another vector")
 
 
 def _take_scan(job: Job, client: Client) -> dict[str, Any]:
@@ -198,15 +205,15 @@ def _take_scan(job: Job, client: Client) -> dict[str, Any]:
     with Measured() as measured:
         rows = client.scan()
     found = {row[0]: row for row in map(_plain, rows)}
-    _expect(len(rows) == len(found) == data.SCAN_ROWS, f"{len(rows)} rows, {len(found)} distinct")
+    expect(len(rows) == len(found) == data.SCAN_ROWS, f"{len(rows)} rows, {len(found)} distinct")
     for number in range(data.SCAN_ROWS):
-        _expect(found[number] == data.scan_row(number), f"row {number} is {found[number]!r}")
+        expect(found[number] == data.scan_row(number), f"row {number} is {found[number]!r}")
     shapes: dict[str, Callable[[Any], bool]] = {
         "tuples": lambda row: type(row) is tuple,
         "named": lambda row: isinstance(row, tuple) and row.name == row[1],  # type: ignore[attr-defined]
         "dicts": lambda row: isinstance(row, dict),
     }
-    _expect(shapes[job.shape](rows[0]), f"rows are {type(rows[0])}, not {job.shape}")
+    expect(shapes[job.shape](rows[0]), f"rows are {type(rows[0])}, not {job.shape}")
     return {
         "requests": len(rows),
         "wall_s": measured.wall_s,

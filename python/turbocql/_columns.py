@@ -18,6 +18,7 @@ __all__ = [
     "Arrays",
     "Frame",
     "consumed",
+    "for_polars",
     "gatherer",
     "polars_frame",
     "pyarrow_table",
@@ -62,6 +63,13 @@ def pyarrow_table(batches: Any) -> Any:
         return pa.table(batches)
     given, schema = batches
     return pa.Table.from_batches(map(pa.record_batch, given), pa.schema(schema))
+
+
+def for_polars(types: ColumnTypes | None) -> ColumnTypes | None:
+    """The same types, unless polars has none of them."""
+    if isinstance(types, ColumnTypes) and types.duration == "interval":
+        raise errors.ConfigError("polars has no intervals: leave duration='struct'")
+    return types
 
 
 def polars_frame(batches: Any) -> Any:
@@ -184,18 +192,43 @@ class Arrays:
             raise errors.Error(
                 f"two columns are called {doubled[0]!r}: a dict has one of each name"
             )
-        self._gatherer = gatherer(first, None, None)
-        self._arrays = [_Array(place, column[3]) for place, column in enumerate(columns)]
+        self._types = [column[3] for column in columns]
+        self._arrays = _core.PageArrays(first)
+        read = self._arrays.places()
+        self._objects: dict[int, list[Any]] = {
+            place: [] for place in range(len(self._names)) if place not in read
+        }
 
     def add(self, page: _core.RawPage, rows: Callable[[], list[tuple[Any, ...]]]) -> None:
         """Appends a page; `rows` decodes it."""
-        for batch, of_batch in _batches_of(self._gatherer, page, rows):
-            for array in self._arrays:
-                array.add(batch, of_batch)
+        self._arrays.append(page)
+        if self._objects:
+            decoded = rows()
+            for place, objects in self._objects.items():
+                objects += [row[place] for row in decoded]
 
     def made(self) -> dict[str, Any]:
         """The arrays, by column."""
-        return {name: array.made() for name, array in zip(self._names, self._arrays, strict=True)}
+        return {name: self._array(place) for place, name in enumerate(self._names)}
+
+    def _array(self, place: int) -> Any:
+        np, dtype = _numpy(), _dtype(self._types[place])
+        if place in self._objects:
+            return _object_array(self._objects[place])
+        taken = self._arrays.take(place)
+        if isinstance(taken, list):
+            return np.fromiter(taken, object, len(taken))
+        numbers, flags = taken
+        kind, dimension = dtype or ("", None)
+        array = np.frombuffer(numbers, "<M8[D]" if self._types[place] == "date" else kind)
+        if dimension is not None:
+            array = array.reshape(-1, dimension)
+        if flags is None:
+            return array
+        mask = np.frombuffer(flags, "?")
+        return np.ma.MaskedArray(
+            array, mask if dimension is None else mask[:, None].repeat(dimension, 1)
+        )
 
 
 def _batches_of(

@@ -131,7 +131,7 @@ class Face:
     def _execute_many(
         self,
         statement: str | Query | Prepared,
-        rows: Iterable[Values],
+        rows: Iterable[Values] | _core.Columns,
         concurrency: int,
         max_failures: int,
         results: bool,

@@ -9,6 +9,7 @@ from typing import Any
 __all__ = ["IMPORTS", "load"]
 
 IMPORTS = {
+    "apart": "turbocql._apart:Apart",
     "append_ready": "turbocql._notify:append_ready",
     "batch": "turbocql.statements:Batch",
     "bulk_report": "turbocql.bulk:_report",

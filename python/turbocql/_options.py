@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from .config import RowsAs
     from .policies import Consistency
@@ -40,3 +40,21 @@ class ExecuteOptions(CallOptions, total=False):
 
     rows: RowsAs | None
     row: Callable[..., Any] | None
+
+
+class LoadOptions(TypedDict, total=False):
+    """The options of a load."""
+
+    rename: Mapping[str, str] | None
+    columns: Sequence[str] | None
+    nulls: Literal["unset", "null"]
+    ttl: int | str | None
+    timestamp: int | str | None
+    truncate_time: bool
+    concurrency: int
+    max_failures: int
+    raise_failures: bool
+    consistency: Consistency | str | None
+    timeout_s: float | None
+    idempotent: bool | None
+    profile: str | None

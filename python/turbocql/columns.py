@@ -36,6 +36,8 @@ class ColumnTypes:
     """The extension type `arrow.uuid`, which is 16 bytes, or text."""
     time: Literal["time64", "int64"] = "time64"
     """`time64` in nanoseconds, or the nanoseconds since midnight as a number."""
+    text: Literal["text", "binary"] = "text"
+    """`string`, or `binary` for texts that are not UTF-8, which `string` cannot hold."""
     tensors: bool = False
     """Whether vectors of numbers have the extension type `arrow.fixed_shape_tensor`."""
 
@@ -45,6 +47,7 @@ class ColumnTypes:
             "duration": ("struct", "interval"),
             "uuid": ("uuid", "text"),
             "time": ("time64", "int64"),
+            "text": ("text", "binary"),
         }
         for name, allowed in kinds.items():
             given = getattr(self, name)
@@ -61,15 +64,16 @@ class ColumnTypes:
         """Types that Spark has: UUIDs as text, times as numbers of nanoseconds."""
         return cls(uuid="text", time="int64")
 
-    def _profile(self) -> tuple[tuple[int, int] | None, bool, bool, bool, bool, bool]:
-        return (
-            None if isinstance(self.decimal, str) else self.decimal,
+    def _profile(self) -> tuple[tuple[int, int] | None, list[bool]]:
+        others = [
             self.varint == "int64",
             self.duration == "interval",
             self.uuid == "text",
             self.time == "int64",
+            self.text == "binary",
             self.tensors,
-        )
+        ]
+        return None if isinstance(self.decimal, str) else self.decimal, others
 
 
 def _check_decimal(given: Any) -> None:

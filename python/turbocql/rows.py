@@ -12,6 +12,7 @@ from ._columns import (
     Arrays,
     Frame,
     consumed,
+    for_polars,
     gatherer,
     polars_frame,
     pyarrow_table,
@@ -227,7 +228,7 @@ class Rows(_Result[T]):
 
     def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `polars.DataFrame`. Needs polars."""
-        return consumed(self._streamed(types), polars_frame)
+        return consumed(self._streamed(for_polars(types)), polars_frame)
 
     def to_numpy(self) -> dict[str, Any]:
         """All rows as NumPy arrays, by column. Needs NumPy.
@@ -314,7 +315,7 @@ class AsyncRows(_Result[T]):
 
     async def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `polars.DataFrame`. Needs polars."""
-        batches = self.batches(types=types)
+        batches = self.batches(types=for_polars(types))
         return polars_frame(([batch async for batch in batches], batches._gatherer))
 
     async def to_numpy(self) -> dict[str, Any]:

@@ -9,20 +9,19 @@ use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray, ffi};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
-use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList, PyString, PyTuple};
 use turbocql_codec::{CodecError, Column, Page};
 use turbocql_columns::batch::Read;
-use turbocql_columns::schema::{Decimal, Duration, Time, Uuids, Varint};
+use turbocql_columns::schema::{Decimal, Duration, Texts, Time, Uuids, Varint};
 use turbocql_columns::{Batches, Profile};
 use turbocql_values::ending::Inside;
 use turbocql_values::error::{Direction, raise};
 use turbocql_values::failure::Failure;
 
 /// A batch is given at the end of the page with which it has so many rows, if the program names no
-/// number.
-const USUAL_ROWS: usize = 65_536;
+/// number. More rows fit no cache.
+const USUAL_ROWS: usize = 16_384;
 /// Or so many bytes on the wire.
 const USUAL_BYTES: usize = 16 << 20;
 
@@ -37,7 +36,7 @@ impl RawPage {
     }
 }
 
-fn failed(py: Python<'_>, error: Box<CodecError>) -> PyErr {
+pub fn failed(py: Python<'_>, error: Box<CodecError>) -> PyErr {
     raise(py, Failure::Refused(error, None), Direction::Decode)
 }
 
@@ -253,21 +252,22 @@ impl Gatherer {
 #[pymethods]
 impl Gatherer {
     /// `page` has the columns. `profile`: decimals as text or `(precision, scale)`; whether varints
-    /// are `int64`, durations intervals, UUIDs and times texts and numbers; whether vectors are
-    /// tensors. `rows_per_batch` is the number of rows of all batches but the last.
+    /// are `int64`, durations intervals, UUIDs and times texts and numbers, texts bytes; whether
+    /// vectors are tensors. `rows_per_batch` is the number of rows of all batches but the last.
     #[new]
     fn new(
         page: &RawPage,
-        profile: (Option<(u8, i8)>, bool, bool, bool, bool, bool),
+        profile: (Option<(u8, i8)>, [bool; 6]),
         rows_per_batch: Option<usize>,
     ) -> Gatherer {
-        let (decimal, int64, interval, plain_uuid, plain_time, tensors) = profile;
+        let (decimal, [int64, interval, plain_uuid, plain_time, bytes, tensors]) = profile;
         let profile = Profile {
             decimal: decimal.map_or(Decimal::Text, |(p, s)| Decimal::Decimal128(p, s)),
             varint: if int64 { Varint::Int64 } else { Varint::Text },
             duration: if interval { Duration::Interval } else { Duration::Struct },
             uuid: if plain_uuid { Uuids::Text } else { Uuids::Uuid },
             time: if plain_time { Time::Int64 } else { Time::Time64 },
+            text: if bytes { Texts::Binary } else { Texts::Text },
             tensors,
         };
         let none: Arc<[Column]> = Arc::new([]);
@@ -318,11 +318,6 @@ impl Gatherer {
     /// The exception for which a stream has ended, once.
     fn take_raised(&self) -> Option<PyErr> {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let _ = visit;
-        Ok(())
     }
 }
 

@@ -11,19 +11,21 @@ use turbocql_codec::RowBuffer;
 use turbocql_engine::{Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, Response, RowNumbers};
 
 use super::cursor::Cursor;
+use super::feeding::{Columns, Feed, State};
 use super::prepared::Prepared;
 use super::session::{SchemaChange, SessionState};
 use crate::error::{interrupted, raise_engine};
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::options::{Options, given};
+use turbocql_values::failure::Failure;
 use turbocql_values::python;
 
 /// The limits of an arena. It ends with the row that reaches one of them.
-const ARENA_ROWS: usize = 512;
-const ARENA_BYTES: usize = 1 << 20;
+pub const ARENA_ROWS: usize = 512;
+pub const ARENA_BYTES: usize = 1 << 20;
 /// The time after which an arena ends with the current row: an event loop has other callbacks to
 /// run.
-const ARENA_TIME: Duration = Duration::from_millis(5);
+pub const ARENA_TIME: Duration = Duration::from_millis(5);
 
 /// The options of a call of `execute_many`.
 #[derive(Clone)]
@@ -36,11 +38,23 @@ pub struct BulkOptions {
     pub keep_results: bool,
 }
 
+/// Where the rows come from.
+pub enum RowsOf {
+    Iterator(Py<PyIterator>),
+    Columns(Py<Columns>),
+}
+
+enum Source {
+    Iterator(Py<PyIterator>),
+    Columns(Box<Feed>),
+}
+
 pub struct BulkStep {
     session: Arc<SessionState>,
     prepared: Py<Prepared>,
-    rows: Py<PyIterator>,
+    source: Source,
     bulk: Bulk,
+    wanted: Arc<AtomicUsize>,
     max_failures: usize,
     /// The number of rows whose encoding or execution has failed.
     failures: Arc<AtomicUsize>,
@@ -56,15 +70,20 @@ pub struct BulkStep {
 }
 
 /// Passes the events of the window on to the operation.
-struct Events(Arc<OpState>);
+struct Events {
+    op: Arc<OpState>,
+    /// The number of arenas that the window wants.
+    wanted: Arc<AtomicUsize>,
+}
 
 impl BulkEvents for Events {
     fn wants_more(&self) {
-        self.0.arrive(Ok(Arrival::WantsMore));
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        self.op.arrive(Ok(Arrival::WantsMore));
     }
 
     fn done(self: Box<Self>, outcome: BulkOutcome) {
-        self.0.arrive(Ok(Arrival::Bulk(outcome)));
+        self.op.arrive(Ok(Arrival::Bulk(outcome)));
     }
 }
 
@@ -72,7 +91,7 @@ impl Drop for Events {
     /// Completes the operation with an error if the window ended without an outcome. After an
     /// outcome this has no effect.
     fn drop(&mut self) {
-        self.0.arrive(Err(interrupted()));
+        self.op.arrive(Err(interrupted()));
     }
 }
 
@@ -82,10 +101,16 @@ impl BulkStep {
         py: Python<'_>,
         session: Arc<SessionState>,
         prepared: Py<Prepared>,
-        rows: Py<PyIterator>,
+        rows: RowsOf,
         options: &BulkOptions,
         op: &Arc<OpState>,
-    ) -> BulkStep {
+    ) -> PyResult<BulkStep> {
+        let source = match rows {
+            RowsOf::Iterator(rows) => Source::Iterator(rows),
+            RowsOf::Columns(columns) => {
+                Source::Columns(Box::new(Feed::start(py, columns.get(), prepared.get(), op)?))
+            }
+        };
         let failures = Arc::<AtomicUsize>::default();
         let plan = BulkPlan {
             prepared: prepared.get().engine.clone(),
@@ -95,14 +120,17 @@ impl BulkStep {
             failures: failures.clone(),
             keep_results: options.keep_results,
         };
-        let events = Box::new(Events(op.clone()));
+        // The first is handed in unasked.
+        let wanted = Arc::new(AtomicUsize::new(1));
+        let events = Box::new(Events { op: op.clone(), wanted: wanted.clone() });
         let bulk = Bulk::start(&session.runtime, session.engine.clone(), plan, events);
         let mut step = BulkStep {
             _schema: session.changing(prepared.get().engine.text()),
             session,
             prepared,
-            rows,
+            source,
             bulk,
+            wanted,
             max_failures: options.max_failures,
             failures,
             next_row: 0,
@@ -111,44 +139,87 @@ impl BulkStep {
             ended: false,
         };
         step.feed(py, op);
-        step
+        Ok(step)
     }
 
     /// Encodes the next arena and passes it to the window. If no row of the arena could be encoded,
     /// the window gets no arena and does not request the next one, so this function requests it.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
-        if self.ended {
+        // A source of columns tells when it has more, whether the window has room or not.
+        if self.ended || self.wanted.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let begun = Instant::now();
         let mut arena = RowBuffer::with_capacity(16 * 1024, ARENA_ROWS);
-        let mut numbers = Vec::with_capacity(ARENA_ROWS);
-        for _ in 0..ARENA_ROWS {
-            match self.rows.bind(py).clone().next() {
-                None => self.ended = true,
-                Some(Err(error)) => {
-                    self.raised = Some(error);
-                    self.ended = true;
-                }
-                Some(Ok(row)) => self.encode(py, &row, &mut arena, &mut numbers),
+        let (numbers, is_awaited) = match &self.source {
+            Source::Iterator(rows) => {
+                let rows = rows.bind(py).clone();
+                (self.encode_rows(py, rows, &mut arena), false)
             }
-            if self.ended || arena.byte_len() >= ARENA_BYTES || begun.elapsed() >= ARENA_TIME {
-                break;
-            }
-        }
+            Source::Columns(_) => self.encode_columns(py, &mut arena),
+        };
         if let Err(interrupt) = py.check_signals() {
             self.raised = Some(interrupt);
             self.ended = true;
         }
         let empty = arena.is_empty();
         if !empty {
-            self.bulk.push(arena, RowNumbers::Each(numbers));
+            self.wanted.fetch_sub(1, Ordering::Relaxed);
+            self.bulk.push(arena, numbers);
         }
         if self.ended {
             self.bulk.finish();
-        } else if empty {
+        } else if !is_awaited && self.wanted.load(Ordering::Relaxed) > 0 {
             op.arrive(Ok(Arrival::WantsMore));
         }
+    }
+
+    fn encode_rows(
+        &mut self,
+        py: Python<'_>,
+        mut rows: Bound<'_, PyIterator>,
+        arena: &mut RowBuffer,
+    ) -> RowNumbers {
+        let begun = Instant::now();
+        let mut numbers = Vec::with_capacity(ARENA_ROWS);
+        for _ in 0..ARENA_ROWS {
+            match rows.next() {
+                None => self.ended = true,
+                Some(Err(error)) => {
+                    self.raised = Some(error);
+                    self.ended = true;
+                }
+                Some(Ok(row)) => self.encode(py, &row, arena, &mut numbers),
+            }
+            if self.ended || arena.byte_len() >= ARENA_BYTES || begun.elapsed() >= ARENA_TIME {
+                break;
+            }
+        }
+        RowNumbers::Each(numbers)
+    }
+
+    /// The numbers of the rows in the arena, and whether their source will tell when it has more.
+    fn encode_columns(&mut self, py: Python<'_>, arena: &mut RowBuffer) -> (RowNumbers, bool) {
+        let Source::Columns(feed) = &mut self.source else { return (RowNumbers::From(0), false) };
+        let failed = self.failures.load(Ordering::Relaxed);
+        let left = self.max_failures.saturating_sub(failed);
+        let filled = feed.fill(py, self.prepared.get(), arena, left);
+        self.next_row = feed.next_row();
+        for (number, error) in filled.unfit {
+            let failure = Box::new(Failure::Refused(error, None));
+            self.unfit.push((number, self.prepared.get().unfit(py, failure)));
+            let before = self.failures.fetch_add(1, Ordering::Relaxed);
+            self.ended |= before >= self.max_failures;
+        }
+        let is_awaited = matches!(filled.state, State::Awaited);
+        match filled.state {
+            State::More | State::Awaited => {}
+            State::Ended => self.ended = true,
+            State::Failed(error) => {
+                self.raised = Some(error);
+                self.ended = true;
+            }
+        }
+        (filled.numbers, is_awaited)
     }
 
     /// Encodes the next row into the arena, or records why that failed.

@@ -1,12 +1,15 @@
 //! The native classes on which the Python API is built.
 
+pub mod arrays;
 pub mod call;
 pub mod cluster;
 pub mod columns;
 pub mod connecting;
 pub mod cursor;
 pub mod execute_many;
+pub mod feeding;
 pub mod opening;
+pub mod pieces;
 pub mod prepared;
 pub mod preparing;
 pub mod row_iteration;

@@ -1,14 +1,13 @@
 //! Prepares a statement, then runs the action that needs it.
 
 use super::call::{self, How};
-use super::execute_many::{BulkOptions, BulkStep};
+use super::execute_many::{BulkOptions, BulkStep, RowsOf};
 use super::prepared::Prepared;
 use super::session::{SessionState, changes_keyspace, out_of_turn};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::options::{Options, given};
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
 use std::sync::Arc;
 use std::time::Instant;
 use turbocql_engine::EngineError;
@@ -19,7 +18,7 @@ use turbocql_values::row::RowsAs;
 pub enum Then {
     Return,
     Execute { values: Option<Py<PyAny>>, options: Options, rows: RowsAs },
-    Many { rows: Py<PyIterator>, options: BulkOptions },
+    Many { rows: RowsOf, options: BulkOptions },
 }
 
 struct PrepareStep {
@@ -73,7 +72,7 @@ impl Then {
             }
             Then::Many { rows, options } => {
                 let session = session.clone();
-                Next::Again(Box::new(BulkStep::start(py, session, prepared, rows, &options, op)))
+                Next::Again(Box::new(BulkStep::start(py, session, prepared, rows, &options, op)?))
             }
         })
     }

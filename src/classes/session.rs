@@ -11,7 +11,8 @@ use turbocql_codec::Column;
 use turbocql_engine::{EngineError, ErrorKind, Runtime, is_one_of};
 
 use super::cluster;
-use super::execute_many::BulkOptions;
+use super::execute_many::{BulkOptions, RowsOf};
+use super::feeding::Columns;
 use super::prepared::{Prepared, Query, text_of};
 use super::preparing::Then;
 use crate::error::raise_engine;
@@ -282,7 +283,10 @@ impl Session {
     ) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
         let request = options::parse(options, Place::Statement)?;
-        let rows = rows.try_iter()?.unbind();
+        let rows = match rows.cast::<Columns>() {
+            Ok(columns) => RowsOf::Columns(columns.clone().unbind()),
+            Err(_) => RowsOf::Iterator(rows.try_iter()?.unbind()),
+        };
         let many = |request: Options| {
             self.0.check_profile(py, &request)?;
             let options = BulkOptions { request, concurrency, max_failures, keep_results };

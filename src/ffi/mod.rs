@@ -1,7 +1,12 @@
-//! The only `unsafe` code of this crate: cells that the GIL guards, handles for event loops, and
-//! the `am_send` slot of coroutines, which pyo3 does not support.
+//! The only `unsafe` code of this crate: cells that the GIL guards, handles for event loops, the
+//! `am_send` slot of coroutines, which pyo3 does not support, Arrow data of other producers, and the
+//! bytes of bytearrays.
 #![allow(unsafe_code)]
 
+pub mod arrow;
+mod arrow_check;
+pub mod capsule;
 pub mod gil_cell;
 pub mod handle;
 pub mod send;
+pub mod tail;

@@ -10,4 +10,22 @@ from turbocql.testing import Cassandra
 def test_each_type_through_each_consumer(cassandra: Cassandra) -> None:
     done = run("columns", "-m", "tests.columns.consume", cassandra.contact_points[0])
     assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 17
+
+
+def test_columns_go_into_tables_and_come_back(cassandra: Cassandra) -> None:
+    done = run("columns", "-m", "tests.columns.give", cassandra.contact_points[0])
+    assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 15
+
+
+def test_columns_of_asynchronous_sessions(cassandra: Cassandra) -> None:
+    done = run("columns", "-m", "tests.columns.give_async", cassandra.contact_points[0])
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_hostile_producers_get_an_error() -> None:
+    done = run("columns", "-m", "tests.columns.hostile")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "all"

@@ -12,7 +12,7 @@ use crate::schema::{self, Profile};
 
 /// So many rows are looked through before their cells are appended column by column: their places
 /// fit the cache.
-const BLOCK: usize = 512;
+pub const BLOCK: usize = 512;
 /// A batch ends before it has more bytes than this, so that offsets of 32 bits suffice.
 const MOST_BYTES: usize = 1 << 30;
 
@@ -23,6 +23,10 @@ pub struct Batches {
     columns: Vec<Filling>,
     rows: usize,
     bytes: usize,
+    /// The rows of the pages before the present one.
+    before: usize,
+    /// The rows of the batch before.
+    last: usize,
     places: Vec<(u32, i32)>,
 }
 
@@ -43,6 +47,8 @@ impl Batches {
             columns: columns.iter().map(|it| Filling::new(&it.cql_type, profile)).collect(),
             rows: 0,
             bytes: 0,
+            before: 0,
+            last: 0,
             places: Vec::new(),
         }
     }
@@ -68,16 +74,12 @@ impl Batches {
     /// If the page cannot be read. The batch is of no use then.
     pub fn append(&mut self, page: &Page, read: &mut Read, limit: usize) -> Outcome<bool> {
         let width = self.columns.len();
-        if !Arc::ptr_eq(&page.columns, &self.names) && page.columns[..] != self.names[..] {
-            let changed = "the columns differ from those of the first page: the table was changed \
-                meanwhile; execute the statement again";
-            return Err(broken(Malformed::Invalid(changed)));
-        }
-        // Checks the count against the bytes.
-        page.cells().map_err(broken)?;
+        check(page, &self.names)?;
         if read.rows == 0 {
+            // The next batch will most likely have as many rows as the last.
+            let rows = page.row_count.max(self.last.saturating_sub(self.rows)).min(limit);
             for column in &mut self.columns {
-                column.reserve(page.row_count.min(limit), page.rows.len());
+                column.reserve(rows, page.rows.len());
             }
         }
         while read.rows < page.row_count {
@@ -86,12 +88,12 @@ impl Batches {
                 return Ok(false);
             }
             let block = &page.rows[read.bytes..];
-            let bytes = self.find(block, room, width)?;
+            let bytes = find(&mut self.places, block, room, width)?;
             for (number, column) in self.columns.iter_mut().enumerate() {
                 let places = &self.places[number * room..(number + 1) * room];
                 column.extend(&Cells { block, places }).map_err(|(row, error)| {
                     let column = Segment::Column(self.names[number].name.clone());
-                    error.at(column).at(Segment::Row(read.rows + row))
+                    error.at(column).at(Segment::Row(self.before + read.rows + row))
                 })?;
             }
             read.rows += room;
@@ -102,33 +104,8 @@ impl Batches {
         if read.bytes != page.rows.len() {
             return Err(broken(Malformed::Trailing(page.rows.len() - read.bytes)));
         }
+        self.before += page.row_count;
         Ok(true)
-    }
-
-    /// Notes where the cells of so many rows are, column by column. Returns the bytes that they take.
-    fn find(&mut self, block: &[u8], rows: usize, width: usize) -> Outcome<usize> {
-        self.places.resize(rows * width, (0, -1));
-        let mut at = 0;
-        for row in 0..rows {
-            for column in 0..width {
-                let Some(length) = block.get(at..at + 4) else {
-                    return Err(broken(Malformed::Short(4, block.len() - at)));
-                };
-                let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
-                at += 4;
-                let size = usize::try_from(length).unwrap_or(0);
-                if size > block.len() - at {
-                    return Err(broken(Malformed::Short(size, block.len() - at)));
-                }
-                let Ok(start) = u32::try_from(at) else {
-                    let reason = "a block of rows of more than 4 GiB";
-                    return Err(broken(Malformed::Invalid(reason)));
-                };
-                self.places[column * rows + row] = (start, length);
-                at += size;
-            }
-        }
-        Ok(at)
     }
 
     /// The batch that was filled; the next one begins empty.
@@ -137,6 +114,7 @@ impl Batches {
     /// If a text is not UTF-8.
     pub fn finish(&mut self) -> Outcome<RecordBatch> {
         let rows = std::mem::take(&mut self.rows);
+        self.last = rows;
         self.bytes = 0;
         let mut arrays = Vec::with_capacity(self.columns.len());
         for (column, name) in self.columns.iter_mut().zip(self.names.iter()) {
@@ -149,7 +127,49 @@ impl Batches {
     }
 }
 
-fn broken(malformed: Malformed) -> Box<CodecError> {
+/// Notes where the cells of so many rows are, column by column. Returns the bytes that they take.
+pub fn find(
+    places: &mut Vec<(u32, i32)>,
+    block: &[u8],
+    rows: usize,
+    width: usize,
+) -> Outcome<usize> {
+    places.resize(rows * width, (0, -1));
+    // Places have 32 bits. No page is as long.
+    let block = &block[..block.len().min(u32::MAX as usize)];
+    let mut at = 0;
+    for row in 0..rows {
+        let mut place = row;
+        for _ in 0..width {
+            let Some(length) = block.get(at..).and_then(<[u8]>::first_chunk) else {
+                return Err(broken(Malformed::Short(4, block.len() - at)));
+            };
+            let length = i32::from_be_bytes(*length);
+            at += 4;
+            places[place] = (at as u32, length);
+            place += rows;
+            let size = length.max(0) as usize;
+            if size > block.len() - at {
+                return Err(broken(Malformed::Short(size, block.len() - at)));
+            }
+            at += size;
+        }
+    }
+    Ok(at)
+}
+
+/// Checks that a page has these columns, and bytes for its rows.
+pub fn check(page: &Page, names: &Arc<[Column]>) -> Outcome<()> {
+    if !Arc::ptr_eq(&page.columns, names) && page.columns[..] != names[..] {
+        let changed = "the columns differ from those of the first page: the table was changed \
+            meanwhile; execute the statement again";
+        return Err(broken(Malformed::Invalid(changed)));
+    }
+    page.cells().map_err(broken)?;
+    Ok(())
+}
+
+pub fn broken(malformed: Malformed) -> Box<CodecError> {
     CodecError::new("rows", malformed.to_string())
 }
 
@@ -160,37 +180,11 @@ mod tests {
     use arrow_array::types::{Float32Type, Int32Type};
     use bytes::Bytes;
     use proptest::prelude::*;
-    use turbocql_codec::{CqlType, UdtType, wire};
+    use turbocql_codec::CqlType;
 
     use super::*;
+    use crate::arbitrary::{gathered, page, types};
     use crate::schema::{Decimal, Duration, Varint};
-
-    fn page(types: &[CqlType], rows: &[Vec<Option<Vec<u8>>>]) -> Page {
-        let columns: Vec<Column> = types
-            .iter()
-            .enumerate()
-            .map(|(number, cql_type)| Column {
-                keyspace: "ks".into(),
-                table: "t".into(),
-                name: format!("c{number}"),
-                cql_type: cql_type.clone(),
-            })
-            .collect();
-        let mut out = Vec::new();
-        for cell in rows.iter().flatten() {
-            match cell {
-                Some(bytes) => wire::put_value(&mut out, bytes),
-                None => wire::put_i32(&mut out, wire::NULL),
-            }
-        }
-        Page { columns: columns.into(), rows: Bytes::from(out), row_count: rows.len() }
-    }
-
-    fn gathered(page: &Page, profile: Profile) -> Outcome<RecordBatch> {
-        let mut batches = Batches::new(&page.columns, profile);
-        assert!(batches.append(page, &mut Read::default(), usize::MAX)?);
-        batches.finish()
-    }
 
     #[test]
     fn nulls_and_numbers() {
@@ -258,50 +252,6 @@ mod tests {
         let vector = CqlType::Vector(Box::new(CqlType::Float), u32::MAX);
         let error = gathered(&page(&[vector], &[vec![None]]), Profile::LOSSLESS).unwrap_err();
         assert!(error.to_string().contains("65,536"), "{error}");
-    }
-
-    fn types() -> impl Strategy<Value = CqlType> {
-        let scalars = prop::sample::select(vec![
-            CqlType::Ascii,
-            CqlType::Text,
-            CqlType::TinyInt,
-            CqlType::SmallInt,
-            CqlType::Int,
-            CqlType::BigInt,
-            CqlType::Counter,
-            CqlType::VarInt,
-            CqlType::Float,
-            CqlType::Double,
-            CqlType::Decimal,
-            CqlType::Boolean,
-            CqlType::Blob,
-            CqlType::Uuid,
-            CqlType::TimeUuid,
-            CqlType::Inet,
-            CqlType::Date,
-            CqlType::Time,
-            CqlType::Timestamp,
-            CqlType::Duration,
-            CqlType::Custom("org.example.Type".to_owned()),
-            CqlType::Composite(vec![CqlType::Int]),
-        ]);
-        scalars.prop_recursive(3, 12, 3, |inner| {
-            let udt = |fields: Vec<CqlType>| {
-                let named = fields.into_iter().enumerate().map(|(n, it)| (format!("f{n}"), it));
-                let (keyspace, name) = ("ks".to_owned(), "u".to_owned());
-                CqlType::Udt(Arc::new(UdtType { keyspace, name, fields: named.collect() }))
-            };
-            prop_oneof![
-                inner.clone().prop_map(|it| CqlType::List(Box::new(it))),
-                inner.clone().prop_map(|it| CqlType::Set(Box::new(it))),
-                inner.clone().prop_map(|it| CqlType::Frozen(Box::new(it))),
-                (inner.clone(), inner.clone())
-                    .prop_map(|(k, v)| CqlType::Map(Box::new(k), Box::new(v))),
-                prop::collection::vec(inner.clone(), 0..3).prop_map(CqlType::Tuple),
-                prop::collection::vec(inner.clone(), 0..3).prop_map(udt),
-                (inner, 0..4u32).prop_map(|(it, n)| CqlType::Vector(Box::new(it), n)),
-            ]
-        })
     }
 
     fn profiles() -> impl Strategy<Value = Profile> {

@@ -22,6 +22,10 @@ impl Nulls {
         self.0.append(is_valid);
     }
 
+    pub fn push_valid(&mut self, count: usize) {
+        self.0.append_n_non_nulls(count);
+    }
+
     pub fn finish(&mut self) -> Option<NullBuffer> {
         self.0.finish()
     }
@@ -35,6 +39,23 @@ pub struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
+    /// Whether all cells have so many bytes, so that none is null.
+    #[inline]
+    pub fn have_length(&self, bytes: usize) -> bool {
+        self.places.iter().all(|&(_, length)| length as usize == bytes)
+    }
+
+    /// The cells, all of which have `N` bytes.
+    #[inline]
+    pub fn fixed<const N: usize>(&self) -> impl ExactSizeIterator<Item = [u8; N]> {
+        let block = self.block;
+        self.places.iter().map(move |&(start, _)| {
+            let cell = block.get(start as usize..).and_then(<[u8]>::first_chunk);
+            // The places were found in the block, so there are as many bytes.
+            cell.copied().unwrap_or([0; N])
+        })
+    }
+
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
         let block = self.block;
@@ -76,6 +97,11 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         cells: &Cells<'_>,
         swap: fn([u8; N]) -> T::Native,
     ) -> Result<(), (usize, Malformed)> {
+        if cells.have_length(N) {
+            self.values.extend(cells.fixed().map(swap));
+            self.nulls.push_valid(cells.places.len());
+            return Ok(());
+        }
         self.values.reserve(cells.places.len());
         for (number, cell) in cells.iter().enumerate() {
             match cell {
@@ -101,7 +127,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     pub fn extend_bare<const N: usize>(&mut self, bytes: &[u8], swap: fn([u8; N]) -> T::Native) {
         let (numbers, _) = bytes.as_chunks::<N>();
         self.values.extend(numbers.iter().map(|&number| swap(number)));
-        self.nulls.0.append_n_non_nulls(numbers.len());
+        self.nulls.push_valid(numbers.len());
     }
 
     pub fn finish(&mut self, data_type: &DataType) -> ArrayRef {
@@ -154,7 +180,8 @@ impl Bytes {
     pub fn finish_text(&mut self, cql_type: &CqlType) -> Outcome<ArrayRef> {
         let (offsets, data, nulls) = self.take();
         // Checks once that all is UTF-8, which is quicker than text by text.
-        let wrong = Malformed::Invalid("a text that is not valid UTF-8");
+        let wrong =
+            Malformed::Invalid("a text that is not UTF-8; ColumnTypes(text=\"binary\") reads it");
         match StringArray::try_new(offsets, data.into(), nulls) {
             Ok(array) => Ok(Arc::new(array)),
             Err(_) => Err(refused(cql_type, wrong)),

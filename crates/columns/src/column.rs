@@ -15,7 +15,7 @@ use turbocql_codec::{CodecError, CqlType, Malformed, types};
 
 use crate::cells::{Bytes, Cells, Nulls, Numbers};
 use crate::nested::{Lists, Maps, Structs, Vectors};
-use crate::schema::{self, Decimal, Duration, Profile, Time, Uuids, Varint, data_type};
+use crate::schema::{self, Decimal, Duration, Profile, Texts, Time, Uuids, Varint, data_type};
 use crate::text;
 
 /// An error with its place; boxed, so that the way without errors is short.
@@ -23,8 +23,12 @@ pub type Outcome<T> = Result<T, Box<CodecError>>;
 
 /// Adds what the error is about.
 pub fn refused(cql_type: &CqlType, malformed: Malformed) -> Box<CodecError> {
-    let error = CodecError::new(cql_type, format!("malformed {cql_type}: {malformed}"));
-    if matches!(malformed, Malformed::Range(_)) { error.beyond_range() } else { error }
+    // Values are in the range of their CQL type: it is the program that asked for a narrower one.
+    if let Malformed::Range(what) = malformed {
+        let reason = format!("{cql_type} does not fit the type of its ColumnTypes: {what}");
+        return CodecError::new(cql_type, reason).beyond_range();
+    }
+    CodecError::new(cql_type, format!("malformed {cql_type}: {malformed}"))
 }
 
 /// A column that is being filled.
@@ -62,7 +66,10 @@ impl Filling {
     pub fn new(cql_type: &CqlType, profile: Profile) -> Filling {
         let cql_type = cql_type.thawed().clone();
         let builder = match &cql_type {
-            CqlType::Ascii | CqlType::Text => Builder::Text(Bytes::new(None, true)),
+            CqlType::Ascii | CqlType::Text => match profile.text {
+                Texts::Text => Builder::Text(Bytes::new(None, true)),
+                Texts::Binary => Builder::Binary(Bytes::new(None, true)),
+            },
             CqlType::Blob | CqlType::Custom(_) | CqlType::Composite(_) => {
                 Builder::Binary(Bytes::new(None, true))
             }
@@ -163,6 +170,11 @@ impl Filling {
             Builder::Float32(numbers) => numbers.extend(cells, f32::from_be_bytes),
             Builder::Float64(numbers) => numbers.extend(cells, f64::from_be_bytes),
             Builder::Timestamp(numbers) => numbers.extend(cells, i64::from_be_bytes),
+            Builder::Boolean { values, nulls } if cells.have_length(1) => {
+                cells.fixed().for_each(|[byte]| values.append(byte != 0));
+                nulls.push_valid(cells.places.len());
+                Ok(())
+            }
             Builder::Text(texts) | Builder::Binary(texts) if texts.write.is_none() => {
                 texts.offsets.reserve(cells.places.len());
                 let mut each = cells.iter().enumerate();

@@ -1,15 +1,26 @@
-//! Pages of CQL rows to Arrow record batches.
+//! Pages of CQL rows to Arrow record batches, and record batches to rows of bind values.
 //!
-//! This crate knows which Arrow type each CQL type becomes, and how cells are appended to columns. It
-//! does not depend on Python or the network.
+//! This crate knows which Arrow type each CQL type becomes, how cells are appended to columns, which
+//! Arrow types each CQL type takes, and how cells are written from them. It does not depend on Python
+//! or the network.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
+#[cfg(test)]
+mod arbitrary;
 pub mod batch;
+mod bytes_in;
 mod cells;
 mod column;
+pub mod fit;
+pub mod flat;
+pub mod load;
 mod nested;
+mod numbers_in;
+mod parse;
+pub mod raw;
 pub mod schema;
+pub mod source;
 mod text;
 
 pub use batch::Batches;

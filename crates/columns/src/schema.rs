@@ -20,6 +20,7 @@ pub struct Profile {
     pub duration: Duration,
     pub uuid: Uuids,
     pub time: Time,
+    pub text: Texts,
     /// Whether vectors of numbers have the extension type `arrow.fixed_shape_tensor`.
     pub tensors: bool,
 }
@@ -65,6 +66,14 @@ pub enum Time {
     Int64,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Texts {
+    #[default]
+    Text,
+    /// Bytes, which need not be UTF-8.
+    Binary,
+}
+
 impl Profile {
     /// Every value as it is.
     pub const LOSSLESS: Profile = Profile {
@@ -73,6 +82,7 @@ impl Profile {
         duration: Duration::Struct,
         uuid: Uuids::Uuid,
         time: Time::Time64,
+        text: Texts::Text,
         tensors: false,
     };
 }
@@ -177,7 +187,11 @@ pub fn duration() -> Fields {
 
 pub fn data_type(cql_type: &CqlType, profile: Profile) -> DataType {
     match cql_type {
-        CqlType::Ascii | CqlType::Text | CqlType::Inet => DataType::Utf8,
+        CqlType::Ascii | CqlType::Text => match profile.text {
+            Texts::Text => DataType::Utf8,
+            Texts::Binary => DataType::Binary,
+        },
+        CqlType::Inet => DataType::Utf8,
         CqlType::TinyInt => DataType::Int8,
         CqlType::SmallInt => DataType::Int16,
         CqlType::Int => DataType::Int32,

@@ -381,7 +381,7 @@ impl RowPlan {
     }
 
     /// Appends the cell of marker `i`. Without a value, the cell is unset.
-    fn encode_marker(
+    pub fn encode_marker(
         &self,
         i: usize,
         value: Option<Bound<'_, PyAny>>,

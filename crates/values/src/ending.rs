@@ -76,6 +76,14 @@ impl Drop for Inside {
     }
 }
 
+/// Ends the thread's work if the interpreter ends: it must not ask for the GIL again, because CPython
+/// before 3.14 would unwind its native frames. Called without the GIL.
+pub fn stay_away() {
+    while ENDING.load(Ordering::Acquire) && !IS_ENDING.get() {
+        std::thread::sleep(HOLD_UP);
+    }
+}
+
 /// Called in a forked child. The other threads do not exist there, nor do their native calls.
 pub fn forked() {
     INSIDE.store(usize::from(DEPTH.get() > 0), Ordering::Release);

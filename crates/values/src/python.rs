@@ -55,6 +55,7 @@ dtypes! {
 }
 
 imports! {
+    apart,
     append_ready,
     batch,
     bulk_report,

@@ -1,0 +1,136 @@
+//! Arrow arrays of texts and bytes, and where the elements of their lists are.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int16Type, Int32Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray,
+    LargeStringArray, RunArray, StringArray, StringViewArray,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+
+/// Texts or bytes.
+pub enum Slices {
+    Text(StringArray),
+    LargeText(LargeStringArray),
+    TextView(StringViewArray),
+    Bytes(BinaryArray),
+    LargeBytes(LargeBinaryArray),
+    BytesView(BinaryViewArray),
+    Fixed(FixedSizeBinaryArray),
+}
+
+impl Slices {
+    pub fn text(array: &dyn Array) -> Option<Slices> {
+        if let Some(array) = array.as_string_opt::<i32>() {
+            return Some(Slices::Text(array.clone()));
+        }
+        if let Some(array) = array.as_string_opt::<i64>() {
+            return Some(Slices::LargeText(array.clone()));
+        }
+        array.as_string_view_opt().cloned().map(Slices::TextView)
+    }
+
+    pub fn bytes(array: &dyn Array) -> Option<Slices> {
+        if let Some(array) = array.as_binary_opt::<i32>() {
+            return Some(Slices::Bytes(array.clone()));
+        }
+        if let Some(array) = array.as_binary_opt::<i64>() {
+            return Some(Slices::LargeBytes(array.clone()));
+        }
+        if let Some(array) = array.as_fixed_size_binary_opt() {
+            return Some(Slices::Fixed(array.clone()));
+        }
+        array.as_binary_view_opt().cloned().map(Slices::BytesView)
+    }
+
+    #[inline]
+    pub fn get(&self, row: usize) -> &[u8] {
+        match self {
+            Slices::Text(array) => array.value(row).as_bytes(),
+            Slices::LargeText(array) => array.value(row).as_bytes(),
+            Slices::TextView(array) => array.value(row).as_bytes(),
+            Slices::Bytes(array) => array.value(row),
+            Slices::LargeBytes(array) => array.value(row),
+            Slices::BytesView(array) => array.value(row),
+            Slices::Fixed(array) => array.value(row),
+        }
+    }
+}
+
+/// Where the elements of each list begin and end.
+pub enum Places {
+    Small(OffsetBuffer<i32>),
+    Large(OffsetBuffer<i64>),
+    SmallViews(ScalarBuffer<i32>, ScalarBuffer<i32>),
+    LargeViews(ScalarBuffer<i64>, ScalarBuffer<i64>),
+    Fixed(usize),
+}
+
+impl Places {
+    /// Of lists of any kind, with their elements.
+    pub fn of(array: &dyn Array) -> Option<(Places, ArrayRef)> {
+        if let Some(array) = array.as_list_opt::<i32>() {
+            return Some((Places::Small(array.offsets().clone()), array.values().clone()));
+        }
+        if let Some(array) = array.as_list_opt::<i64>() {
+            return Some((Places::Large(array.offsets().clone()), array.values().clone()));
+        }
+        if let Some(array) = array.as_fixed_size_list_opt() {
+            let size = usize::try_from(array.value_length()).unwrap_or(0);
+            return Some((Places::Fixed(size), array.values().clone()));
+        }
+        if let Some(array) = array.as_list_view_opt::<i32>() {
+            let places = Places::SmallViews(array.offsets().clone(), array.sizes().clone());
+            return Some((places, array.values().clone()));
+        }
+        let array = array.as_list_view_opt::<i64>()?;
+        let places = Places::LargeViews(array.offsets().clone(), array.sizes().clone());
+        Some((places, array.values().clone()))
+    }
+
+    /// The first element, and the number of elements. Arrays are validated, so none is negative.
+    #[inline]
+    pub fn get(&self, row: usize) -> (usize, usize) {
+        match self {
+            Places::Small(offsets) => {
+                (offsets[row] as usize, (offsets[row + 1] - offsets[row]) as usize)
+            }
+            Places::Large(offsets) => {
+                (offsets[row] as usize, (offsets[row + 1] - offsets[row]) as usize)
+            }
+            Places::SmallViews(offsets, sizes) => (offsets[row] as usize, sizes[row] as usize),
+            Places::LargeViews(offsets, sizes) => (offsets[row] as usize, sizes[row] as usize),
+            Places::Fixed(size) => (row * size, *size),
+        }
+    }
+}
+
+/// The values of a dictionary or of runs, and which of them each row has.
+pub struct Indexed {
+    pub index: Vec<usize>,
+    pub nulls: Option<NullBuffer>,
+    pub values: ArrayRef,
+}
+
+impl Indexed {
+    pub fn of(array: &dyn Array) -> Option<Indexed> {
+        if let Some(dictionary) = array.as_any_dictionary_opt() {
+            let (values, nulls) = (dictionary.values().clone(), dictionary.nulls().cloned());
+            // The keys of nulls are any numbers.
+            let index = if values.is_empty() {
+                vec![0; dictionary.len()]
+            } else {
+                dictionary.normalized_keys()
+            };
+            return Some(Indexed { index, nulls, values });
+        }
+        fn runs<T: arrow_array::types::RunEndIndexType>(array: &dyn Array) -> Option<Indexed> {
+            let runs = array.as_any().downcast_ref::<RunArray<T>>()?;
+            let index = (0..runs.len()).map(|row| runs.get_physical_index(row)).collect();
+            Some(Indexed { index, nulls: None, values: runs.values().clone() })
+        }
+        runs::<Int32Type>(array)
+            .or_else(|| runs::<Int64Type>(array))
+            .or_else(|| runs::<Int16Type>(array))
+    }
+}

@@ -1,0 +1,444 @@
+//! Which Arrow types are written to which CQL types: those that lose nothing.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Date64Type, DurationMicrosecondType, DurationMillisecondType,
+    DurationNanosecondType, DurationSecondType, IntervalDayTimeType, IntervalMonthDayNanoType,
+    IntervalYearMonthType, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
+};
+use arrow_array::{Array, ArrayRef, StructArray};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
+use arrow_schema::{DataType, Field};
+use turbocql_codec::types::vector;
+use turbocql_codec::{CodecError, CqlType};
+
+use crate::bytes_in::{Indexed, Places, Slices};
+use crate::column::Outcome;
+use crate::numbers_in::{Decimals, Floats, Integers};
+use crate::schema::{CQL_TYPE, Profile, data_type};
+use crate::source::{Dropped, Durations, Kind, Scale, Source};
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// What values are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Column,
+    /// How long a row lives, in seconds.
+    Life,
+    /// The write time of a row, in microseconds since 1970.
+    WriteTime,
+}
+
+/// An array that does not fit, at any depth.
+struct Unfit {
+    cql_type: CqlType,
+    got: String,
+    is_number: bool,
+}
+
+/// An array as the cells of a column.
+///
+/// # Errors
+/// If its type is not one of those that the CQL type takes.
+pub fn source(
+    cql_type: &CqlType,
+    purpose: Purpose,
+    field: &Field,
+    array: &ArrayRef,
+    dropped: Dropped,
+) -> Outcome<Source> {
+    let fitting = Fitting { dropped };
+    let made = match purpose {
+        Purpose::Column => fitting.source(cql_type, field, array),
+        Purpose::Life => fitting.life(cql_type, field, array),
+        Purpose::WriteTime => fitting.write_time(cql_type, field, array),
+    };
+    made.map_err(|unfit| {
+        let mut reason = format!("expected {cql_type}, got {}", cut(field.data_type()));
+        if let Some(said) = field.metadata().get(CQL_TYPE) {
+            reason = format!("{reason} from {said}");
+        }
+        if unfit.got.starts_with("the extension") || unfit.cql_type != *cql_type.thawed() {
+            reason = format!("{reason}: {} does not take {}", unfit.cql_type, unfit.got);
+        }
+        let target = data_type(&unfit.cql_type, Profile::LOSSLESS);
+        if unfit.is_number && target.is_numeric() {
+            reason = format!("{reason}; cast it to {target} first, if its values fit");
+        }
+        CodecError::new(cql_type, reason)
+    })
+}
+
+fn cut(data_type: &DataType) -> String {
+    let mut text = format!("Arrow's {data_type}");
+    if text.chars().count() > 300 {
+        text = text.chars().take(300).chain("...".chars()).collect();
+    }
+    text
+}
+
+struct Fitting {
+    dropped: Dropped,
+}
+
+impl Fitting {
+    fn source(&self, cql_type: &CqlType, field: &Field, array: &ArrayRef) -> Result<Source, Unfit> {
+        let cql_type = cql_type.thawed();
+        let unfit = || Unfit {
+            cql_type: cql_type.clone(),
+            got: cut(field.data_type()),
+            is_number: field.data_type().is_numeric(),
+        };
+        let said = field.metadata().get(CQL_TYPE);
+        if let Some(said) = said
+            && !goes_into(kind_of(said), cql_type.kind(), field.data_type())
+        {
+            let (cql_type, got) = (cql_type.clone(), format!("values of {said}"));
+            return Err(Unfit { cql_type, got, is_number: false });
+        }
+        let extension = field.metadata().get(EXTENSION_TYPE_NAME_KEY);
+        if let Some(name) = extension.filter(|name| !EXTENSIONS.contains(&name.as_str())) {
+            let got = format!("the extension type {name}");
+            return Err(Unfit { cql_type: cql_type.clone(), got, is_number: false });
+        }
+        if let Some(Indexed { index, nulls, values }) = Indexed::of(array.as_ref()) {
+            let plain = Field::new(field.name(), values.data_type().clone(), true);
+            let values = self.source(cql_type, &plain, &values)?;
+            let kind = Kind::Indexed(index, Box::new(values));
+            return Ok(Source { cql_type: cql_type.clone(), nulls, kind });
+        }
+        // Texts that were read as bytes: the server checks them.
+        let is_text = matches!(cql_type, CqlType::Text | CqlType::Ascii);
+        if let Some(bytes) = Slices::bytes(array).filter(|_| is_text && said.is_some()) {
+            let (cql_type, nulls) = (cql_type.clone(), array.nulls().cloned());
+            return Ok(Source { cql_type, nulls, kind: Kind::Blob(bytes) });
+        }
+        let kind = match array.data_type() == &DataType::Null {
+            true => Kind::Null,
+            false => self.kind(cql_type, array)?.ok_or_else(unfit)?,
+        };
+        Ok(Source { cql_type: cql_type.clone(), nulls: array.nulls().cloned(), kind })
+    }
+
+    /// How cells of the type are read from the array; `None` if they are not.
+    fn kind(&self, cql_type: &CqlType, array: &ArrayRef) -> Result<Option<Kind>, Unfit> {
+        let integer = |width: usize| {
+            let integers = Integers::of(array)?;
+            (integers.width() <= width).then_some(Kind::Integer(integers, width))
+        };
+        Ok(match cql_type {
+            CqlType::TinyInt => integer(1),
+            CqlType::SmallInt => integer(2),
+            CqlType::Int => integer(4),
+            CqlType::BigInt | CqlType::Counter => integer(8),
+            CqlType::VarInt => Decimals::of(array).filter(Decimals::are_whole).map(Kind::Varint),
+            CqlType::Decimal => Decimals::of(array).map(Kind::Decimal),
+            CqlType::Float => Floats::of(array, 24).map(Kind::Float),
+            CqlType::Double => Floats::of(array, 53).map(Kind::Double),
+            CqlType::Boolean => {
+                array.as_boolean_opt().map(|array| Kind::Boolean(array.values().clone()))
+            }
+            CqlType::Text => Slices::text(array).map(Kind::Text),
+            CqlType::Ascii => Slices::text(array).map(Kind::Ascii),
+            CqlType::Blob | CqlType::Custom(_) | CqlType::Composite(_) => {
+                Slices::bytes(array).map(Kind::Blob)
+            }
+            CqlType::Uuid => uuids(array, false),
+            CqlType::TimeUuid => uuids(array, true),
+            CqlType::Inet => {
+                let text = Slices::text(array).map(|bytes| Kind::Inet { bytes, is_text: true });
+                text.or_else(|| {
+                    Slices::bytes(array).map(|bytes| Kind::Inet { bytes, is_text: false })
+                })
+            }
+            CqlType::Date => {
+                let days = array.as_primitive_opt::<Date32Type>();
+                let days = days.map(|array| Kind::Date(array.values().clone()));
+                days.or_else(|| {
+                    if let Some(array) = array.as_primitive_opt::<Date64Type>() {
+                        return Some(Kind::DateOf(array.values().clone(), SECONDS_PER_DAY * 1000));
+                    }
+                    let (times, per_second) = instants(array)?;
+                    Some(Kind::DateOf(times, SECONDS_PER_DAY * per_second))
+                })
+            }
+            CqlType::Time => {
+                let times = times(array).or_else(|| elapsed(array));
+                let times = times.or_else(|| match Integers::of(array)? {
+                    whole @ Integers::Int64(_) => Some((whole, 1)),
+                    Integers::Int8(_)
+                    | Integers::Int16(_)
+                    | Integers::Int32(_)
+                    | Integers::UInt8(_)
+                    | Integers::UInt16(_)
+                    | Integers::UInt32(_) => None,
+                });
+                times.map(|(values, unit)| Kind::Time(values, unit))
+            }
+            CqlType::Timestamp => {
+                let days = array.as_primitive_opt::<Date32Type>();
+                let days = days.map(|array| Integers::Int32(array.values().clone()));
+                let days =
+                    days.map(|days| Kind::Instant(days, Scale::Times(SECONDS_PER_DAY * 1000)));
+                days.or_else(|| {
+                    let (values, per_second) = instants(array)?;
+                    Some(Kind::Instant(Integers::Int64(values), self.scale(per_second, 1000)))
+                })
+            }
+            CqlType::Duration => return self.durations(array),
+            CqlType::List(element) | CqlType::Set(element) => {
+                let Some((places, elements)) = Places::of(array) else { return Ok(None) };
+                let elements = self.source(element, &element_of(array), &elements)?;
+                Some(Kind::List(places, Box::new(elements)))
+            }
+            CqlType::Map(key, value) => {
+                let Some((places, entries)) = entries_of(array) else { return Ok(None) };
+                if entries.num_columns() != 2 {
+                    return Ok(None);
+                }
+                // A list of structs has no order of its own.
+                let is_turned =
+                    entries.fields()[0].name() == "value" && entries.fields()[1].name() == "key";
+                let [of_key, of_value] = if is_turned { [1, 0] } else { [0, 1] };
+                let key = self.source(key, &entries.fields()[of_key], entries.column(of_key))?;
+                let field = &entries.fields()[of_value];
+                let value = self.source(value, field, entries.column(of_value))?;
+                Some(Kind::Map(places, Box::new((key, value))))
+            }
+            CqlType::Tuple(types) => {
+                let Some(array) = array.as_struct_opt() else { return Ok(None) };
+                if array.num_columns() != types.len() {
+                    return Ok(None);
+                }
+                let parts = types.iter().zip(array.fields().iter().zip(array.columns()));
+                let parts = parts.map(|(part, (field, array))| self.source(part, field, array));
+                Some(Kind::Tuple(parts.collect::<Result<_, _>>()?))
+            }
+            CqlType::Udt(udt) => {
+                let Some(array) = array.as_struct_opt() else { return Ok(None) };
+                let names: Vec<&str> = udt.fields.iter().map(|(name, _)| name.as_str()).collect();
+                let own: Vec<&str> = array.fields().iter().map(|it| it.name().as_str()).collect();
+                let is_known = |name: &&str| {
+                    names.contains(name) && own.iter().filter(|it| it == &name).count() == 1
+                };
+                if own.is_empty() != names.is_empty() || !own.iter().all(is_known) {
+                    return Ok(None);
+                }
+                let fields = udt.fields.iter().map(|(name, part)| {
+                    let place = own.iter().position(|it| it == name);
+                    place
+                        .map(|at| self.source(part, &array.fields()[at], array.column(at)))
+                        .transpose()
+                });
+                Some(Kind::Udt(udt.clone(), fields.collect::<Result<_, _>>()?))
+            }
+            CqlType::Vector(element, dimension) => {
+                let Some((places, elements)) = Places::of(array) else { return Ok(None) };
+                let dimension = *dimension as usize;
+                if matches!(places, Places::Fixed(size) if size != dimension) {
+                    return Ok(None);
+                }
+                let width = vector::element_width(element);
+                let elements = self.source(element, &element_of(array), &elements)?;
+                Some(Kind::Vector { places, elements: Box::new(elements), dimension, width })
+            }
+            CqlType::Frozen(inner) => return self.kind(inner, array),
+        })
+    }
+
+    fn durations(&self, array: &ArrayRef) -> Result<Option<Kind>, Unfit> {
+        if let Some(array) = array.as_struct_opt() {
+            let part = |name: &str, cql_type: &CqlType| {
+                let found = array.fields().iter().position(|field| field.name() == name);
+                let at = found.filter(|_| array.num_columns() == 3)?;
+                self.source(cql_type, &array.fields()[at], array.column(at)).ok()
+            };
+            let months = part("months", &CqlType::Int);
+            let days = part("days", &CqlType::Int);
+            let nanoseconds = part("nanoseconds", &CqlType::BigInt);
+            let (Some(months), Some(days), Some(nanoseconds)) = (months, days, nanoseconds) else {
+                return Ok(None);
+            };
+            let parts = Box::new([months, days, nanoseconds]);
+            return Ok(Some(Kind::Duration(Durations::Parts(parts))));
+        }
+        let made = if let Some(array) = array.as_primitive_opt::<IntervalMonthDayNanoType>() {
+            Some(Durations::MonthDayNano(array.clone()))
+        } else if let Some(array) = array.as_primitive_opt::<IntervalDayTimeType>() {
+            Some(Durations::DayTime(array.clone()))
+        } else if let Some(array) = array.as_primitive_opt::<IntervalYearMonthType>() {
+            Some(Durations::Months(array.values().clone()))
+        } else {
+            elapsed(array).map(|(values, unit)| Durations::Elapsed(values, unit))
+        };
+        Ok(made.map(Kind::Duration))
+    }
+
+    fn life(&self, cql_type: &CqlType, field: &Field, array: &ArrayRef) -> Result<Source, Unfit> {
+        let Some(seconds) = Integers::of(array) else {
+            return self.source(cql_type, field, array);
+        };
+        let (cql_type, nulls) = (cql_type.clone(), array.nulls().cloned());
+        Ok(Source { cql_type, nulls, kind: Kind::Seconds(seconds) })
+    }
+
+    fn write_time(
+        &self,
+        cql_type: &CqlType,
+        field: &Field,
+        array: &ArrayRef,
+    ) -> Result<Source, Unfit> {
+        let Some((values, per_second)) = instants(array) else {
+            return self.source(cql_type, field, array);
+        };
+        let scale = self.scale(per_second, 1_000_000);
+        let kind = Kind::Instant(Integers::Int64(values), scale);
+        Ok(Source { cql_type: cql_type.clone(), nulls: array.nulls().cloned(), kind })
+    }
+
+    fn scale(&self, from: i64, to: i64) -> Scale {
+        if from <= to { Scale::Times(to / from) } else { Scale::Over(from / to, self.dropped) }
+    }
+}
+
+fn uuids(array: &ArrayRef, is_time: bool) -> Option<Kind> {
+    if let Some(bytes) = Slices::text(array) {
+        return Some(Kind::Uuid { bytes, is_text: true, is_time });
+    }
+    let bytes = Slices::bytes(array)?;
+    let fits = array.as_fixed_size_binary_opt().is_none_or(|array| array.value_length() == 16);
+    fits.then_some(Kind::Uuid { bytes, is_text: false, is_time })
+}
+
+/// Timestamps, and how many of their units a second has.
+fn instants(array: &ArrayRef) -> Option<(ScalarBuffer<i64>, i64)> {
+    if let Some(array) = array.as_primitive_opt::<TimestampMillisecondType>() {
+        return Some((array.values().clone(), 1000));
+    }
+    if let Some(array) = array.as_primitive_opt::<TimestampMicrosecondType>() {
+        return Some((array.values().clone(), 1_000_000));
+    }
+    if let Some(array) = array.as_primitive_opt::<TimestampNanosecondType>() {
+        return Some((array.values().clone(), 1_000_000_000));
+    }
+    let array = array.as_primitive_opt::<TimestampSecondType>()?;
+    Some((array.values().clone(), 1))
+}
+
+/// Times of day, and the nanoseconds of their unit.
+fn times(array: &ArrayRef) -> Option<(Integers, i64)> {
+    if let Some(array) = array.as_primitive_opt::<Time64NanosecondType>() {
+        return Some((Integers::Int64(array.values().clone()), 1));
+    }
+    if let Some(array) = array.as_primitive_opt::<Time64MicrosecondType>() {
+        return Some((Integers::Int64(array.values().clone()), 1000));
+    }
+    if let Some(array) = array.as_primitive_opt::<Time32MillisecondType>() {
+        return Some((Integers::Int32(array.values().clone()), 1_000_000));
+    }
+    let array = array.as_primitive_opt::<Time32SecondType>()?;
+    Some((Integers::Int32(array.values().clone()), 1_000_000_000))
+}
+
+/// Elapsed times, and the nanoseconds of their unit.
+fn elapsed(array: &ArrayRef) -> Option<(Integers, i64)> {
+    if let Some(array) = array.as_primitive_opt::<DurationNanosecondType>() {
+        return Some((Integers::Int64(array.values().clone()), 1));
+    }
+    if let Some(array) = array.as_primitive_opt::<DurationMicrosecondType>() {
+        return Some((Integers::Int64(array.values().clone()), 1000));
+    }
+    if let Some(array) = array.as_primitive_opt::<DurationMillisecondType>() {
+        return Some((Integers::Int64(array.values().clone()), 1_000_000));
+    }
+    let array = array.as_primitive_opt::<DurationSecondType>()?;
+    Some((Integers::Int64(array.values().clone()), 1_000_000_000))
+}
+
+/// The entries of maps, and of lists of structs, which consumers without maps make of them.
+fn entries_of(array: &ArrayRef) -> Option<(Places, StructArray)> {
+    if let Some(array) = array.as_map_opt() {
+        return Some((Places::Small(array.offsets().clone()), array.entries().clone()));
+    }
+    let (places, elements) = Places::of(array)?;
+    let entries = elements.as_struct_opt().filter(|entries| entries.null_count() == 0)?;
+    Some((places, entries.clone()))
+}
+
+/// The field of a list's elements.
+fn element_of(array: &ArrayRef) -> Arc<Field> {
+    if let DataType::List(field)
+    | DataType::LargeList(field)
+    | DataType::ListView(field)
+    | DataType::LargeListView(field)
+    | DataType::FixedSizeList(field, _) = array.data_type()
+    {
+        return Arc::clone(field);
+    }
+    Arc::new(Field::new("item", DataType::Null, true))
+}
+
+const NUMBERS: [&str; 9] =
+    ["tinyint", "smallint", "int", "bigint", "counter", "varint", "decimal", "float", "double"];
+const KINDS: [&str; 16] = [
+    "ascii",
+    "text",
+    "boolean",
+    "blob",
+    "uuid",
+    "timeuuid",
+    "inet",
+    "date",
+    "time",
+    "timestamp",
+    "duration",
+    "list",
+    "set",
+    "map",
+    "tuple",
+    "vector",
+];
+
+/// The kind of a type that a field's metadata names.
+fn kind_of(said: &str) -> &str {
+    let mut rest = said.trim();
+    while let Some(inner) = rest.strip_prefix("frozen<") {
+        rest = inner;
+    }
+    let word = rest.split(['<', '>']).next().unwrap_or(rest);
+    if word == "varchar" {
+        return "text";
+    }
+    let is_known = NUMBERS.contains(&word) || KINDS.contains(&word);
+    if word.starts_with('\'') || word.contains('.') && !is_known {
+        return "custom";
+    }
+    if is_known { word } else { "udt" }
+}
+
+/// Extension types whose storage means the same. That of others may not, such as the numbers of periods.
+const EXTENSIONS: [&str; 3] = ["arrow.uuid", "arrow.json", "arrow.fixed_shape_tensor"];
+
+/// Whether values of one kind may be written to columns of another, which Arrow's types alone do not
+/// tell: a decimal is a text there, and a set a list.
+fn goes_into(from: &str, to: &str, data_type: &DataType) -> bool {
+    let is_text = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    from == to
+        || (NUMBERS.contains(&from) && NUMBERS.contains(&to) && !is_text)
+        || matches!(
+            (from, to),
+            ("varint", "decimal")
+                | ("ascii", "text")
+                | ("text", "ascii")
+                | ("uuid", "timeuuid")
+                | ("timeuuid", "uuid")
+                | ("custom" | "blob" | "composite", "custom" | "blob" | "composite" | "udt")
+                | ("udt", "custom" | "composite")
+        )
+}

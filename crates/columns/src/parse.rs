@@ -1,0 +1,190 @@
+//! Texts that stand for numbers, UUIDs and addresses, read without a loss.
+
+use std::net::IpAddr;
+
+use turbocql_codec::Malformed;
+use turbocql_codec::types::{decimal as of_decimal, inet as of_inet};
+
+use crate::numbers_in::put_digits;
+
+const NO_NUMBER: Malformed = Malformed::Invalid("a text that is no finite number");
+
+/// A sign, and what follows it.
+fn signed(text: &[u8]) -> (bool, &[u8]) {
+    match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    }
+}
+
+fn digits_of(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(NO_NUMBER);
+        }
+        out.push(digit);
+    }
+    Ok(())
+}
+
+/// An integer as digits.
+pub fn varint(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let (negative, rest) = signed(text);
+    let mut digits = Vec::with_capacity(rest.len());
+    digits_of(rest, &mut digits)?;
+    if digits.is_empty() {
+        return Err(NO_NUMBER);
+    }
+    put_digits(negative, &digits, out)
+}
+
+/// A number as Python's `Decimal` writes it: digits, a point, an exponent.
+pub fn decimal(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    const BEYOND: Malformed = Malformed::Range("an exponent beyond 32 bits");
+    let (negative, rest) = signed(text);
+    let exponent_at = rest.iter().position(|byte| matches!(byte, b'e' | b'E'));
+    let (mantissa, exponent) = match exponent_at {
+        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
+        None => (rest, None),
+    };
+    let mut digits = Vec::with_capacity(mantissa.len());
+    let mut places = 0;
+    match mantissa.iter().position(|&byte| byte == b'.') {
+        Some(point) => {
+            digits_of(&mantissa[..point], &mut digits)?;
+            digits_of(&mantissa[point + 1..], &mut digits)?;
+            places = mantissa.len() - point - 1;
+        }
+        None => digits_of(mantissa, &mut digits)?,
+    }
+    if digits.is_empty() {
+        return Err(NO_NUMBER);
+    }
+    let exponent: i64 = match exponent.map(std::str::from_utf8) {
+        None => 0,
+        Some(Ok(text)) if text.len() <= 18 && !text.is_empty() => {
+            text.parse().map_err(|_| NO_NUMBER)?
+        }
+        Some(Ok(text)) if !text.is_empty() => return Err(BEYOND),
+        Some(_) => return Err(NO_NUMBER),
+    };
+    let scale = i32::try_from(places as i64 - exponent).map_err(|_| BEYOND)?;
+    let leading = digits.iter().take_while(|&&digit| digit == 0).count().min(digits.len() - 1);
+    of_decimal::encode(negative, &digits[leading..], scale, out)
+}
+
+/// A UUID as 36 characters.
+pub fn uuid(text: &[u8]) -> Result<[u8; 16], Malformed> {
+    const NO_UUID: Malformed = Malformed::Invalid("a text that is no UUID");
+    if text.len() != 36 {
+        return Err(NO_UUID);
+    }
+    let mut bytes = [0; 16];
+    let mut digits = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        if matches!(at, 8 | 13 | 18 | 23) {
+            if byte != b'-' {
+                return Err(NO_UUID);
+            }
+            continue;
+        }
+        let digit = (byte as char).to_digit(16).ok_or(NO_UUID)? as u8;
+        bytes[digits / 2] = bytes[digits / 2] << 4 | digit;
+        digits += 1;
+    }
+    Ok(bytes)
+}
+
+pub fn inet(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let text = std::str::from_utf8(text).ok();
+    let address: Option<IpAddr> = text.and_then(|text| text.parse().ok());
+    of_inet::encode(address.ok_or(Malformed::Invalid("a text that is no IP address"))?, out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text;
+
+    #[test]
+    fn decimals_come_back_as_they_were() {
+        for written in [
+            "0",
+            "0.00",
+            "0E+2",
+            "0E-8",
+            "1.50",
+            "-1.50",
+            "1.5E+4",
+            "1E+1",
+            "0.123",
+            "1.23E-7",
+            "1E-2147483647",
+            "1E+2147483648",
+            "-123456789012345678901234567890123456789012.5",
+        ] {
+            let (mut bytes, mut again) = (Vec::new(), Vec::new());
+            decimal(written.as_bytes(), &mut bytes).unwrap();
+            text::decimal(&bytes, &mut again).unwrap();
+            assert_eq!(String::from_utf8(again).unwrap(), written);
+        }
+        for wrong in [
+            "",
+            "-",
+            ".",
+            "NaN",
+            "Infinity",
+            "1e",
+            "1e+",
+            "1.2.3",
+            " 1",
+            "1 ",
+            "--1",
+            "1e1.5",
+            "1E2147483649",
+            "1E-2147483648",
+            "1e99999999999999999999",
+            "\u{663}",
+        ] {
+            assert!(decimal(wrong.as_bytes(), &mut Vec::new()).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn integers_come_back_as_they_were() {
+        for written in [
+            "0",
+            "-1",
+            "127",
+            "128",
+            "-129",
+            "1606938044258990275541962092341162602522202993782792835301376",
+        ] {
+            let (mut bytes, mut again) = (Vec::new(), Vec::new());
+            varint(written.as_bytes(), &mut bytes).unwrap();
+            text::varint(&bytes, &mut again).unwrap();
+            assert_eq!(String::from_utf8(again).unwrap(), written);
+        }
+        for wrong in ["", "-", "1.0", "1e3", "0x10", "1_000"] {
+            assert!(varint(wrong.as_bytes(), &mut Vec::new()).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn uuids_and_addresses() {
+        let mut again = Vec::new();
+        let bytes = uuid(b"D2177dd0-eaa2-11de-a572-001b779c76e3").unwrap();
+        text::uuid(&bytes, &mut again).unwrap();
+        assert_eq!(again, b"d2177dd0-eaa2-11de-a572-001b779c76e3");
+        for wrong in
+            ["", "d2177dd0eaa211dea572001b779c76e3", "d2177dd0-eaa2-11de-a572-001b779c76eg"]
+        {
+            assert!(uuid(wrong.as_bytes()).is_err());
+        }
+        assert!(inet(b"::1", &mut Vec::new()).is_ok());
+        assert!(inet(b"127.0.0.1.", &mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,341 @@
+//! Imports Arrow arrays of the C data interface from producers that may be wrong or hostile.
+//!
+//! arrow-rs trusts what it imports: it panics on a missing child and reads out of bounds behind a
+//! wrong length. So `arrow_check` checks each struct before arrow-rs sees it, and arrow-rs
+//! validates the array afterwards.
+//!
+//! No check can see memory, as the interface passes no sizes. A buffer, a text or an array of
+//! pointers that is shorter than its struct declares, a pointer to freed memory, and memory that
+//! the producer changes later are read as they are.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{mem, ptr, slice};
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{ArrayRef, make_array, new_empty_array};
+use arrow_schema::{ArrowError, DataType, Field};
+
+use super::arrow_check::{
+    CArray, MAX_NODES, at, check_address, check_array, check_type, is_null, many, range_of,
+    released,
+};
+
+/// Why it was refused: a text.
+pub type Refused = String;
+
+const MAX_DEPTH: usize = 64;
+/// Of a format, a name or an error's text.
+const MAX_TEXT: usize = 4096;
+/// Of all formats, names and metadata of a schema: children may share one text, so that a small
+/// schema could expand without end.
+const MAX_TEXTS: usize = 16 << 20;
+
+#[repr(C)]
+struct CSchema {
+    format: *const c_char,
+    name: *const c_char,
+    metadata: *const c_char,
+    flags: i64,
+    n_children: i64,
+    children: *const *const CSchema,
+    dictionary: *const CSchema,
+    /// A function. Here it is only compared with null.
+    release: *const c_void,
+    private_data: *const c_void,
+}
+
+const _: () = {
+    assert!(size_of::<CSchema>() == size_of::<FFI_ArrowSchema>());
+    assert!(align_of::<CSchema>() == align_of::<FFI_ArrowSchema>());
+};
+
+/// Takes an array of any type out of `*array` and `*schema`, marks both as released, checks and
+/// imports the array. What was taken is released once, also if it is refused.
+///
+/// # Safety
+/// Both pointers are null or point to structs of the C data interface that nobody else uses
+/// meanwhile. What the structs point to is as large as they declare.
+pub unsafe fn import_array(
+    schema: *mut c_void,
+    array: *mut c_void,
+) -> Result<(Field, ArrayRef), Refused> {
+    // SAFETY: the caller passes a schema, and an array. Both are taken before either is refused.
+    let (schema, array) = unsafe {
+        (
+            take(schema, FFI_ArrowSchema::empty(), "ArrowSchema"),
+            take(array, FFI_ArrowArray::empty(), "ArrowArray"),
+        )
+    };
+    let (schema, array) = (schema?, array?);
+    // SAFETY: both are structs of the producer, and own what they point to until they are dropped.
+    unsafe {
+        let field = read_schema(&schema).map_err(shortened)?;
+        let array = read_array(array, field.data_type()).map_err(shortened)?;
+        Ok((field, array))
+    }
+}
+
+/// A stream of arrays. Dropping it releases the producer's stream.
+pub struct Stream {
+    stream: FFI_ArrowArrayStream,
+    field: Field,
+    /// What `next` returns from now on: `None` after the last array, or the error.
+    over: Option<Result<(), Refused>>,
+}
+
+impl Stream {
+    /// Takes the stream out of `*stream`, marks it as released, and reads its schema.
+    ///
+    /// # Safety
+    /// The pointer is null or points to an `ArrowArrayStream` that nobody else uses meanwhile. Its
+    /// callbacks do what the C stream interface says, and can be called from any one thread.
+    pub unsafe fn open(stream: *mut c_void) -> Result<Stream, Refused> {
+        // SAFETY: the caller passes a stream.
+        let mut stream =
+            unsafe { take(stream, FFI_ArrowArrayStream::empty(), "ArrowArrayStream") }?;
+        if stream.release().is_none() {
+            return Err(released("ArrowArrayStream"));
+        }
+        let Some(get_schema) = stream.get_schema() else {
+            return Err("get_schema of the ArrowArrayStream is null".into());
+        };
+        let mut schema = FFI_ArrowSchema::empty();
+        // SAFETY: the function is called with the stream that it was read from, which is not
+        // released, and with a struct to write to.
+        let code = unsafe { get_schema(&mut stream, &mut schema) };
+        if code != 0 {
+            // What a callback that failed has left there must not be released.
+            mem::forget(schema);
+            return Err(last_error(&mut stream, code));
+        }
+        // SAFETY: the producer has written a schema, or left the empty one.
+        let field = unsafe { read_schema(&schema) }.map_err(shortened)?;
+        Ok(Stream { stream, field, over: None })
+    }
+
+    /// The stream's schema.
+    pub fn field(&self) -> &Field {
+        &self.field
+    }
+
+    /// The next array; `None` at the end and ever after. After an error the same error again, and
+    /// the producer is not called any more.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "an iterator would swap the option and the result"
+    )]
+    pub fn next(&mut self) -> Result<Option<ArrayRef>, Refused> {
+        if let Some(over) = &self.over {
+            return over.clone().map(|()| None);
+        }
+        let found = self.advance();
+        self.over = match &found {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(Ok(())),
+            Err(why) => Some(Err(why.clone())),
+        };
+        if self.over.is_some() {
+            // Released at once: the stream may live on for long without being asked again.
+            self.stream = FFI_ArrowArrayStream::empty();
+        }
+        found
+    }
+
+    fn advance(&mut self) -> Result<Option<ArrayRef>, Refused> {
+        let Some(get_next) = self.stream.get_next() else {
+            return Err("get_next of the ArrowArrayStream is null".into());
+        };
+        let mut array = FFI_ArrowArray::empty();
+        // SAFETY: as for get_schema. The stream is not released: `over` is None.
+        let code = unsafe { get_next(&mut self.stream, &mut array) };
+        if code != 0 {
+            mem::forget(array);
+            return Err(last_error(&mut self.stream, code));
+        }
+        if array.is_released() {
+            return Ok(None);
+        }
+        // SAFETY: the producer has written an array of the stream's schema.
+        unsafe { read_array(array, self.field.data_type()) }.map(Some).map_err(shortened)
+    }
+}
+
+fn last_error(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Refused {
+    let text = match stream.get_last_error() {
+        // SAFETY: the function is called with the stream that it was read from.
+        Some(get_last_error) => unsafe { get_last_error(stream) }.cast::<u8>(),
+        None => ptr::null(),
+    };
+    if is_null(text) {
+        return format!("the producer of the stream failed (errno {code})");
+    }
+    // SAFETY: a C string of the producer, valid until the stream is called again.
+    let bytes = unsafe { slice::from_raw_parts(text, length_of(text, MAX_TEXT)) };
+    format!("the producer of the stream failed: {} (errno {code})", String::from_utf8_lossy(bytes))
+}
+
+/// # Safety
+/// The pointer is null or points to a valid `T` that nobody else uses meanwhile.
+unsafe fn take<T>(from: *mut c_void, empty: T, what: &str) -> Result<T, Refused> {
+    let from = from.cast::<T>();
+    check_address(from, what)?;
+    // SAFETY: not null, aligned, and a valid `T`, as the caller guarantees.
+    Ok(unsafe { ptr::replace(from, empty) })
+}
+
+/// The number of bytes before the first NUL, or `max`.
+///
+/// # Safety
+/// `text` points to a C string, or to `max` bytes.
+unsafe fn length_of(text: *const u8, max: usize) -> usize {
+    // SAFETY: bytes up to the first NUL, or `max`, are readable, as the caller guarantees.
+    (0..max).find(|&at| unsafe { *text.add(at) } == 0).unwrap_or(max)
+}
+
+/// A text may contain a type with thousands of fields.
+fn shortened(why: Refused) -> Refused {
+    match why.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => format!("{}...", &why[..end]),
+        None => why,
+    }
+}
+
+fn guarded<T>(run: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, Refused> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err("arrow-rs panicked".into()),
+    }
+}
+
+/// # Safety
+/// The pointers in the schema are null or lead to what the C data interface says.
+unsafe fn read_schema(schema: &FFI_ArrowSchema) -> Result<Field, Refused> {
+    // SAFETY: both types are the ArrowSchema of the C data interface.
+    unsafe { Budget::new().check_schema(ptr::from_ref(schema).cast(), 1) }?;
+    let field = guarded(|| Field::try_from(schema))?;
+    check_type(field.data_type())?;
+    Ok(field)
+}
+
+/// What a schema may still use.
+struct Budget {
+    nodes: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    fn new() -> Budget {
+        Budget { nodes: MAX_NODES, bytes: MAX_TEXTS }
+    }
+
+    /// # Safety
+    /// As of `read_schema`.
+    unsafe fn check_schema(&mut self, node: *const CSchema, depth: usize) -> Result<(), Refused> {
+        if depth > MAX_DEPTH {
+            return Err(format!("the schema is nested deeper than {MAX_DEPTH}"));
+        }
+        self.nodes = self.nodes.checked_sub(1).ok_or("the schema has too many fields")?;
+        // SAFETY: the caller guarantees what is at the pointer.
+        let node = unsafe { at(node, "ArrowSchema") }?;
+        if node.release.is_null() {
+            return Err(released("ArrowSchema"));
+        }
+        // SAFETY: the texts and the children are what the C data interface says.
+        unsafe {
+            let format = self.text(node.format, "format")?;
+            if !node.name.is_null() {
+                self.text(node.name, "name")?;
+            }
+            if !node.metadata.is_null() {
+                self.metadata(node.metadata.cast())?;
+            }
+            let children = many(node.children, node.n_children, self.nodes, "children")?;
+            // arrow-rs panics if one is missing.
+            let expected = match format {
+                "+s" => children.len(),
+                "+l" | "+L" | "+vl" | "+vL" | "+m" => 1,
+                "+r" => 2,
+                _ if format.starts_with("+w:") => 1,
+                _ if format.starts_with("+u") => return Err("unions are not read".into()),
+                _ => 0,
+            };
+            if children.len() != expected {
+                let found = children.len();
+                return Err(format!("a schema of format {format:?} has {found} children"));
+            }
+            for &child in children {
+                self.check_schema(child, depth + 1)?;
+            }
+            if !node.dictionary.is_null() {
+                self.check_schema(node.dictionary, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), Refused> {
+        self.bytes = self.bytes.checked_sub(bytes).ok_or("the schema has too much text")?;
+        Ok(())
+    }
+
+    /// # Safety
+    /// The pointer is null or points to a C string that lives for `'a`.
+    unsafe fn text<'a>(&mut self, text: *const c_char, what: &str) -> Result<&'a str, Refused> {
+        let text = text.cast::<u8>();
+        check_address(text, what)?;
+        // SAFETY: a C string, as the caller guarantees; not null.
+        let bytes = unsafe { slice::from_raw_parts(text, length_of(text, MAX_TEXT)) };
+        if bytes.len() == MAX_TEXT {
+            return Err(format!("a {what} is longer than {} bytes", MAX_TEXT - 1));
+        }
+        self.spend(bytes.len())?;
+        str::from_utf8(bytes).map_err(|_| format!("a {what} is not UTF-8"))
+    }
+
+    /// # Safety
+    /// The pointer is null or points to metadata as the C data interface encodes it.
+    unsafe fn metadata(&mut self, metadata: *const u8) -> Result<(), Refused> {
+        check_address(metadata, "metadata")?;
+        let mut read = 0;
+        let mut number = |skipped: usize| {
+            self.spend(skipped + 4)?;
+            read += skipped + 4;
+            // SAFETY: the metadata has a number here, as all numbers before it say so.
+            let number = unsafe { metadata.add(read - 4).cast::<i32>().read_unaligned() };
+            usize::try_from(number).map_err(|_| format!("{number} is a length in the metadata"))
+        };
+        // Keys and values alternate. Nothing is read after the last.
+        let (entries, mut length) = (number(0)?, 0);
+        for _ in 0..entries * 2 {
+            length = number(length)?;
+        }
+        self.spend(length)
+    }
+}
+
+/// # Safety
+/// The pointers in the array are null or lead to what the C data interface says for the type, as
+/// far as the array's own numbers say how much there is.
+unsafe fn read_array(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<ArrayRef, Refused> {
+    let root = ptr::from_mut(&mut array).cast::<CArray>();
+    // SAFETY: both types are the ArrowArray of the C data interface.
+    let root = unsafe { at(root, "ArrowArray") }?;
+    if root.release.is_null() {
+        return Err(released("ArrowArray"));
+    }
+    if range_of(root)?.is_empty() {
+        // Nothing in it needs to be read. Producers leave its offsets null or at any number, on
+        // which arrow-rs fails.
+        return guarded(|| Ok(new_empty_array(data_type)));
+    }
+    // SAFETY: the caller guarantees what is at the pointers.
+    unsafe { check_array(root, data_type) }?;
+    guarded(|| {
+        // SAFETY: the array agrees with its type in all that arrow-rs relies on: it was checked.
+        let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) }?;
+        data.validate_full()?;
+        Ok(make_array(data))
+    })
+}

@@ -1,0 +1,394 @@
+//! Checks arrays and types of the C data interface before arrow-rs follows a pointer in them. What
+//! no check can see is listed in `arrow`.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::slice;
+
+use arrow_array::ffi::FFI_ArrowArray;
+use arrow_array::types::{
+    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType,
+    validate_decimal_precision_and_scale,
+};
+use arrow_schema::{DataType, FieldRef};
+
+use super::arrow::Refused;
+
+pub const MAX_NODES: usize = 100_000;
+const MAX_BUFFERS: usize = 1 << 20;
+/// Of a buffer: what a process can address. Sums and products of smaller numbers do not overflow.
+const MAX_BYTES: usize = 1 << 47;
+/// The length of arrays that need no memory for it. A few bytes could declare any length, and when
+/// arrow-rs validates fixed-size lists, it allocates a bitmap of the length of their elements.
+const MAX_WEIGHTLESS: usize = i32::MAX as usize;
+
+#[repr(C)]
+pub struct CArray {
+    length: i64,
+    null_count: i64,
+    offset: i64,
+    n_buffers: Cell<i64>,
+    n_children: i64,
+    buffers: *const *const c_void,
+    children: *const *const CArray,
+    dictionary: *const CArray,
+    pub release: *const c_void,
+    private_data: *const c_void,
+}
+
+const _: () = {
+    assert!(size_of::<CArray>() == size_of::<FFI_ArrowArray>());
+    assert!(align_of::<CArray>() == align_of::<FFI_ArrowArray>());
+};
+
+pub fn released(what: &str) -> Refused {
+    format!("the {what} was already used or released")
+}
+
+/// Also true for other addresses of the first page, which is never mapped. Empty vectors of Rust
+/// point there.
+pub fn is_null<T>(pointer: *const T) -> bool {
+    pointer.addr() < 4096
+}
+
+pub fn check_address<T>(pointer: *const T, what: &str) -> Result<(), Refused> {
+    match (is_null(pointer), pointer.is_aligned()) {
+        (true, _) => Err(format!("the pointer to the {what} is null")),
+        (false, false) => Err(format!("the pointer to the {what} is not aligned")),
+        (false, true) => Ok(()),
+    }
+}
+
+/// # Safety
+/// The pointer is null or points to a valid `T` that lives and does not change for `'a`.
+pub unsafe fn at<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Refused> {
+    check_address(pointer, what)?;
+    // SAFETY: not null, aligned, and a valid `T`, as the caller guarantees.
+    Ok(unsafe { &*pointer })
+}
+
+/// # Safety
+/// As of `at`, for `count` elements.
+pub unsafe fn many<'a, T>(
+    pointer: *const T,
+    count: i64,
+    max: usize,
+    what: &str,
+) -> Result<&'a [T], Refused> {
+    let count = match usize::try_from(count) {
+        Ok(0) => return Ok(&[]),
+        Ok(count) if count <= max => count,
+        _ => return Err(format!("the number of {what} is {count}")),
+    };
+    check_address(pointer, what)?;
+    // SAFETY: not null, aligned, and `count` valid elements, as the caller guarantees; their size
+    // is below `isize::MAX`, as `count` is at most `max`, a small number.
+    Ok(unsafe { slice::from_raw_parts(pointer, count) })
+}
+
+/// Refuses types that arrow-rs takes from a format but panics on later.
+pub fn check_type(data_type: &DataType) -> Result<(), Refused> {
+    use DataType::*;
+    fn decimal<T: DecimalType>(precision: u8, scale: i8) -> bool {
+        validate_decimal_precision_and_scale::<T>(precision, scale).is_ok()
+    }
+    let is_known = match data_type {
+        Decimal32(precision, scale) => decimal::<Decimal32Type>(*precision, *scale),
+        Decimal64(precision, scale) => decimal::<Decimal64Type>(*precision, *scale),
+        Decimal128(precision, scale) => decimal::<Decimal128Type>(*precision, *scale),
+        Decimal256(precision, scale) => decimal::<Decimal256Type>(*precision, *scale),
+        FixedSizeBinary(size) | FixedSizeList(_, size) => *size >= 0,
+        Map(entries, _) => matches!(entries.data_type(), Struct(fields) if fields.len() == 2),
+        RunEndEncoded(ends, _) => ends.data_type().is_run_ends_type(),
+        Dictionary(key, values) => {
+            check_type(values)?;
+            key.is_dictionary_key_type()
+        }
+        Union(..) => false,
+        _ => true,
+    };
+    if !is_known {
+        return Err(format!("{data_type} is not a valid type"));
+    }
+    fields_of(data_type).into_iter().try_for_each(|field| check_type(field.data_type()))
+}
+
+fn fields_of(data_type: &DataType) -> Vec<&FieldRef> {
+    use DataType::*;
+    match data_type {
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => vec![field],
+        FixedSizeList(field, _) | Map(field, _) => vec![field],
+        Struct(fields) => fields.iter().collect(),
+        RunEndEncoded(ends, values) => vec![ends, values],
+        _ => Vec::new(),
+    }
+}
+
+/// The elements that the array has of its buffers and children.
+pub fn range_of(array: &CArray) -> Result<Range<usize>, Refused> {
+    let CArray { offset, length, null_count, .. } = *array;
+    let max = MAX_BYTES as i64;
+    if !(0..=max).contains(&offset) || !(0..=max).contains(&length) {
+        return Err(format!("the array has the offset {offset} and the length {length}"));
+    }
+    if !(-1..=length).contains(&null_count) {
+        return Err(format!("an array of the length {length} has the null_count {null_count}"));
+    }
+    Ok(offset as usize..(offset + length) as usize)
+}
+
+/// # Safety
+/// As of `arrow::import_array`, for an array of the type. The array's struct can be written to.
+pub unsafe fn check_array(array: &CArray, data_type: &DataType) -> Result<(), Refused> {
+    if array.release.is_null() {
+        return Err(released("ArrowArray"));
+    }
+    let range = range_of(array)?;
+    let is_weightless = match data_type {
+        DataType::Null | DataType::RunEndEncoded(..) => true,
+        DataType::FixedSizeBinary(size) | DataType::FixedSizeList(_, size) => *size == 0,
+        DataType::Struct(fields) => fields.is_empty(),
+        _ => false,
+    };
+    if is_weightless && range.end > MAX_WEIGHTLESS {
+        return Err(format!("the array of type {data_type} has {} elements", range.end));
+    }
+    if *data_type == DataType::Null && array.n_buffers.get() == 1 {
+        // Polars declares a bitmap here, against the specification, and arrow-rs refuses it. A
+        // consumer may write to the struct: it may move children out.
+        array.n_buffers.set(0);
+    }
+    // SAFETY: the struct has as many buffers and children as it declares.
+    let (buffers, children) = unsafe {
+        (
+            many(array.buffers, array.n_buffers.get(), MAX_BUFFERS, "buffers")?,
+            many(array.children, array.n_children, MAX_NODES, "children")?,
+        )
+    };
+    let fields = fields_of(data_type);
+    if children.len() != fields.len() {
+        return Err(format!("an array of type {data_type} has {} children", children.len()));
+    }
+    let mut read = Vec::with_capacity(children.len());
+    for (&child, field) in children.iter().zip(fields) {
+        // SAFETY: the pointer is null or points to an array of the field's type.
+        let checked = unsafe {
+            at(child, "ArrowArray").and_then(|child| {
+                check_array(child, field.data_type())?;
+                Ok(child)
+            })
+        };
+        read.push(checked.map_err(|why| format!("in {:?}: {why}", field.name()))?);
+    }
+    let stored = match data_type {
+        DataType::Dictionary(keys, values) => {
+            // SAFETY: the pointer is null or points to an array of the dictionary's type.
+            unsafe { check_array(at(array.dictionary, "dictionary")?, values) }?;
+            keys
+        }
+        _ if array.dictionary.is_null() => data_type,
+        _ => return Err(format!("an array of type {data_type} has a dictionary")),
+    };
+    // SAFETY: the buffers have what the array's length, offset and type need.
+    unsafe { Content { range, null_count: array.null_count, buffers }.check(stored, &read) }
+}
+
+/// An array's buffers, and what is in use of them.
+struct Content<'a> {
+    range: Range<usize>,
+    null_count: i64,
+    buffers: &'a [*const c_void],
+}
+
+impl Content<'_> {
+    /// # Safety
+    /// As of `check_array`. The children were checked.
+    unsafe fn check(&self, data_type: &DataType, children: &[&CArray]) -> Result<(), Refused> {
+        use DataType::*;
+        let count = self.buffers.len();
+        let is_right = match data_type {
+            Null | RunEndEncoded(..) => count == 0,
+            Struct(_) | FixedSizeList(..) => count == 1,
+            Utf8 | Binary | LargeUtf8 | LargeBinary | ListView(_) | LargeListView(_) => count == 3,
+            // Any number of buffers with text between the views and the sizes.
+            Utf8View | BinaryView => count >= 3,
+            _ => count == 2,
+        };
+        if !is_right {
+            return Err(format!("an array of type {data_type} has {count} buffers"));
+        }
+        let lengths: Vec<usize> = children.iter().map(|child| child.length as usize).collect();
+        // SAFETY: the buffers have what the type needs; there are enough of them, as checked above.
+        // There are as many children as the type has fields.
+        unsafe {
+            match data_type {
+                Null => Ok(()),
+                Struct(_) => {
+                    lengths.iter().try_for_each(|&length| self.within(self.range.end, length))
+                }
+                FixedSizeList(_, size) => self.within(self.scaled(*size as usize)?, lengths[0]),
+                Boolean => self.need(1, self.range.end.div_ceil(8)),
+                FixedSizeBinary(size) => self.need(1, self.scaled(*size as usize)?),
+                Utf8 | Binary => self.need(2, self.last_offset::<i32>(true)?),
+                LargeUtf8 | LargeBinary => self.need(2, self.last_offset::<i64>(true)?),
+                List(_) | Map(..) => self.within(self.last_offset::<i32>(false)?, lengths[0]),
+                LargeList(_) => self.within(self.last_offset::<i64>(false)?, lengths[0]),
+                ListView(_) => self.check_list_views::<i32>(lengths[0]),
+                LargeListView(_) => self.check_list_views::<i64>(lengths[0]),
+                Utf8View | BinaryView => self.check_views(),
+                RunEndEncoded(ends, _) if lengths[0] == lengths[1] => match ends.data_type() {
+                    Int16 => self.check_run_ends::<i16>(children[0]),
+                    Int32 => self.check_run_ends::<i32>(children[0]),
+                    _ => self.check_run_ends::<i64>(children[0]),
+                },
+                RunEndEncoded(..) => Err("run ends and values differ in length".into()),
+                other => match other.primitive_width() {
+                    Some(width) => self.need(1, self.scaled(width)?),
+                    None => Err(format!("arrays of type {other} are not read")),
+                },
+            }?;
+            // Last, as it reads a bitmap of the length that was checked before.
+            if count > 0 { self.check_validity() } else { Ok(()) }
+        }
+    }
+
+    /// The number of elements or bytes up to the last element.
+    fn scaled(&self, size: usize) -> Result<usize, Refused> {
+        let scaled = self.range.end.checked_mul(size).filter(|&scaled| scaled <= MAX_BYTES);
+        scaled.ok_or_else(|| format!("{} elements of the size {size} are too many", self.range.end))
+    }
+
+    fn need(&self, buffer: usize, bytes: usize) -> Result<(), Refused> {
+        match (bytes, is_null(self.buffers[buffer])) {
+            (0, _) | (1..=MAX_BYTES, false) => Ok(()),
+            (1..=MAX_BYTES, true) => Err(format!("buffer {buffer} is null, with {bytes} bytes")),
+            _ => Err(format!("buffer {buffer} has {bytes} bytes")),
+        }
+    }
+
+    fn within(&self, needed: usize, length: usize) -> Result<(), Refused> {
+        if needed > length {
+            return Err(format!("a child has {length} elements, its parent needs {needed}"));
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// The first buffer is null or a bitmap of `range.end` bits.
+    unsafe fn check_validity(&self) -> Result<(), Refused> {
+        let bits = self.buffers[0].cast::<u8>();
+        if bits.is_null() {
+            return match self.null_count {
+                ..=0 => Ok(()),
+                count => Err(format!("null_count is {count}, and there is no validity bitmap")),
+            };
+        }
+        let Range { start, end } = self.range;
+        self.need(0, end.div_ceil(8))?;
+        if start == end || self.null_count < 0 {
+            return Ok(());
+        }
+        // arrow-rs trusts a count of zero.
+        // SAFETY: the bitmap reaches to bit `end`, and it is not null.
+        let bytes =
+            unsafe { slice::from_raw_parts(bits.add(start / 8), end.div_ceil(8) - start / 8) };
+        let ones: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        let before = bytes[0] & !(0xff << (start % 8));
+        let after = if end % 8 == 0 { 0 } else { bytes[bytes.len() - 1] & (0xff << (end % 8)) };
+        let ones = ones - u64::from(before.count_ones() + after.count_ones());
+        let nulls = (end - start) as u64 - ones;
+        if nulls != self.null_count.unsigned_abs() {
+            return Err(format!("null_count is {}, but {nulls} are null", self.null_count));
+        }
+        Ok(())
+    }
+
+    /// The number at `index` of a buffer, which may be unaligned.
+    ///
+    /// # Safety
+    /// The buffer has more than `index` elements of type `T`.
+    unsafe fn number<T: Into<i64>>(&self, buffer: usize, index: usize) -> i64 {
+        // SAFETY: the caller guarantees it; what is read may be unaligned.
+        unsafe { self.buffers[buffer].cast::<T>().add(index).read_unaligned() }.into()
+    }
+
+    /// `is_read`: arrow-rs reads the last offset where it is, so that it must be aligned.
+    ///
+    /// # Safety
+    /// Buffer 1 is null or has `range.end + 1` offsets.
+    unsafe fn last_offset<T: Into<i64>>(&self, is_read: bool) -> Result<usize, Refused> {
+        self.need(1, (self.range.end + 1) * size_of::<T>())?;
+        if is_read && !self.buffers[1].cast::<T>().is_aligned() {
+            return Err("the offsets are not aligned".into());
+        }
+        let mut last = 0;
+        for index in self.range.start..=self.range.end {
+            // SAFETY: the buffer is not null and has `range.end + 1` offsets.
+            let offset = unsafe { self.number::<T>(1, index) };
+            if offset < last {
+                return Err(format!("offset {offset} comes after {last}"));
+            }
+            last = offset;
+        }
+        Ok(last as usize)
+    }
+
+    /// # Safety
+    /// Buffers 1 and 2 are null or have `range.end` numbers.
+    unsafe fn check_list_views<T: Into<i64>>(&self, length: usize) -> Result<(), Refused> {
+        let bytes = self.scaled(size_of::<T>())?;
+        self.need(1, bytes)?;
+        self.need(2, bytes)?;
+        for index in self.range.clone() {
+            // SAFETY: both buffers are not null and have `range.end` numbers.
+            let (offset, size) =
+                unsafe { (self.number::<T>(1, index), self.number::<T>(2, index)) };
+            let end = offset.checked_add(size).and_then(|end| usize::try_from(end).ok());
+            if offset < 0 || size < 0 || end.is_none_or(|end| end > length) {
+                return Err(format!("a list of {size} at {offset}, of {length} elements"));
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// Buffer 1 is null or has `range.end` views; the last is null or has a size for each buffer
+    /// between them.
+    unsafe fn check_views(&self) -> Result<(), Refused> {
+        self.need(1, self.scaled(16)?)?;
+        let last = self.buffers.len() - 1;
+        if last > 2 {
+            check_address(self.buffers[last].cast::<i64>(), "sizes")?;
+        }
+        for buffer in 2..last {
+            // SAFETY: the sizes are not null, and there are `last - 2` of them.
+            let size = unsafe { self.number::<i64>(last, buffer - 2) };
+            let size = usize::try_from(size).map_err(|_| format!("a buffer has {size} bytes"))?;
+            self.need(buffer, size)?;
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// The array was checked as one of `T`. `self` is the parent, which has no buffers.
+    unsafe fn check_run_ends<T: Into<i64>>(&self, ends: &CArray) -> Result<(), Refused> {
+        let range = range_of(ends)?;
+        // SAFETY: the array was checked: it has two buffers.
+        let buffers = unsafe { many(ends.buffers, ends.n_buffers.get(), MAX_BUFFERS, "buffers") }?;
+        let ends = Content { range, null_count: 0, buffers };
+        let mut last = 0;
+        for index in ends.range.clone() {
+            // SAFETY: the array was checked: the buffer is not null and has `range.end` numbers.
+            let end = unsafe { ends.number::<T>(1, index) };
+            if end <= last {
+                return Err(format!("run end {end} comes after {last}"));
+            }
+            last = end;
+        }
+        if !self.range.is_empty() && (last as usize) < self.range.end {
+            return Err(format!("the runs end at {last}, the array at {}", self.range.end));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! Arrow data taken out of capsules.
+
+use std::ffi::{CStr, c_void};
+
+use arrow_array::ArrayRef;
+use arrow_schema::Field;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::arrow::{Refused, Stream, import_array};
+
+/// The pointer of a capsule of this name.
+fn pointer(capsule: &Bound<'_, PyCapsule>, name: &'static CStr) -> Result<*mut c_void, Refused> {
+    let found = capsule.pointer_checked(Some(name)).map_err(|_| {
+        let name = name.to_string_lossy();
+        format!("expected a PyCapsule named {name:?}, got one of another name")
+    })?;
+    Ok(found.as_ptr())
+}
+
+/// Takes an array out of its capsules, which are marked as used.
+pub fn array(
+    schema: &Bound<'_, PyCapsule>,
+    array: &Bound<'_, PyCapsule>,
+) -> Result<(Field, ArrayRef), Refused> {
+    let (schema, array) = (pointer(schema, c"arrow_schema")?, pointer(array, c"arrow_array")?);
+    // SAFETY: capsules of these names point to the structs of the Arrow C data interface. The GIL is
+    // held, as the capsules show, and whoever else uses them needs it too. `tests/columns/hostile.py`
+    // gives hostile structs.
+    unsafe { import_array(schema, array) }
+}
+
+/// Takes a stream out of its capsule, which is marked as used.
+pub fn stream(capsule: &Bound<'_, PyCapsule>) -> Result<Stream, Refused> {
+    let stream = pointer(capsule, c"arrow_array_stream")?;
+    // SAFETY: as above.
+    unsafe { Stream::open(stream) }
+}
