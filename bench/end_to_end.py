@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -138,7 +139,13 @@ def _process(environment: str, module: str, job: Job) -> Sample:
     try:
         # From here, so that the programs find each other in every environment.
         ended = subprocess.run(
-            command, cwd=HERE, capture_output=True, text=True, timeout=SAMPLE_TIMEOUT_S
+            command,
+            cwd=HERE,
+            # NumPy's library of linear algebra starts threads, which spin for a while.
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=SAMPLE_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
         raise Failed(f"not done in {SAMPLE_TIMEOUT_S} s") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from clients import data
 from timing import chosen
 
 __all__ = [
@@ -93,7 +94,7 @@ class Case:
         """Whether it is about columns, or about what these are held against."""
         if self.shape == "bulk":
             return False
-        shapes = ("arrow", "numpy", *FRAMES, "raw", "kept")
+        shapes = ("arrow", "stream", "numpy", *FRAMES, "raw", "kept")
         return self.shape in shapes or self.scenario.startswith(("page", "load"))
 
     @property
@@ -126,7 +127,9 @@ class Case:
 
     @property
     def warm_up(self) -> int:
-        if self.scenario.startswith(("scan", "page")):
+        if self.scenario.startswith("scan"):
+            return 2 * data.SCANNED[self.scenario][1]
+        if self.scenario.startswith("page"):
             return 20_000
         return 300 if self.in_flight == 1 else 2500
 
@@ -185,7 +188,7 @@ def column_cases() -> list[Case]:
         Case("page_vector", "byteswap", RAW, 1),
         Case("page_vector", "copyto", RAW, 1),
     ]
-    found += [Case("scan", shape, ours, 1) for shape in ("arrow", "numpy", *FRAMES)]
+    found += [Case("scan", shape, ours, 1) for shape in ("arrow", "stream", "numpy", *FRAMES)]
     found += [Case("scan", shape, RAW, 1) for shape in ("raw", "kept")]
     found += [Case("scan", shape, stock, 1) for shape in ("numpy", "pandas")]
     found += [Case("scan_vector", "numpy", client, 1) for client in (ours, stock)]
@@ -242,7 +245,8 @@ def counterpart(case: Case) -> Case:
 _COUNTERPARTS = {"callbacks": "workers", "concurrent": "tasks"}
 _HELD_AGAINST = {
     **dict.fromkeys(
-        ("tuples", "raw", "kept", "blobs", "ready", "byteswap", "copyto"), ("arrow", "numpy")
+        ("tuples", "raw", "kept", "blobs", "ready", "byteswap", "copyto"),
+        ("arrow", "stream", "numpy"),
     ),
     "numpy": FRAMES,
     "pandas": ("numpy", "polars"),

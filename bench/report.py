@@ -95,8 +95,9 @@ Requests to a server:
 - *bulk*: turbocql's `execute_many`, or what another client has for many rows.
 - *by workers*: the client's fastest way to write many rows is coroutines, as in *workers*.
 - *arrow*, *numpy*, *pandas*, *polars*: all rows become Arrow record batches, a dict of NumPy
-  arrays, or a frame. scylla-driver's *numpy* is `NumpyProtocolHandler`, and its *pandas* is
-  `DataFrame(rows)`. A load takes a `pyarrow.Table` or a dict of NumPy arrays.
+  arrays, or a frame. *stream* hands over the same batches as *arrow* and keeps none.
+  scylla-driver's *numpy* is `NumpyProtocolHandler`, and its *pandas* is `DataFrame(rows)`. A load
+  takes a `pyarrow.Table` or a dict of NumPy arrays.
 - *turbocql-raw*: floors of columns, through turbocql's session. *raw* receives the pages of a scan
   and decodes nothing. *kept* also holds all pages until the end. *blobs* and *ready* write cells
   that are encoded already: *blobs* from Arrow's binary columns by `load`, *ready* from tuples of

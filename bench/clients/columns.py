@@ -117,8 +117,10 @@ def _naive(at: datetime.datetime) -> datetime.datetime:
 
 def _take_scan(job: Job, client: ColumnClient) -> tuple[int, Measured]:
     count = data.SCANNED[job.scenario][1]
-    if job.warm_up:
-        client.scan(min(job.warm_up, count))
+    if job.warm_up and job.warm_up < count:
+        client.scan(job.warm_up)
+    for _ in range(job.warm_up // count):
+        client.scan()
     with Measured() as measured:
         result = client.scan()
     _check(job, client, result, count)

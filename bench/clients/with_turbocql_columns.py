@@ -44,6 +44,8 @@ class Columns(ColumnClient):
         shape = self._job.shape
         if shape == "arrow":
             return list(rows.batches())
+        if shape == "stream":
+            return sum(map(len, rows.batches()))
         made = {"numpy": rows.to_numpy, "pandas": rows.to_pandas, "polars": rows.to_polars}
         return made[shape]()
 
@@ -52,6 +54,8 @@ class Columns(ColumnClient):
         return lambda: self._made(rows)
 
     def count(self, result: Any) -> int:
+        if isinstance(result, int):
+            return result
         if self._job.shape == "arrow":
             return sum(len(batch) for batch in result)
         return len(next(iter(result.values())) if self._job.shape == "numpy" else result)
@@ -64,6 +68,8 @@ class Columns(ColumnClient):
                 return result.rows()  # type: ignore[no-any-return]
             case "numpy":
                 return to_pylists(result)
+            case "stream":
+                return None
         if not self._job.check:
             # Without pyarrow the texts cannot be read: a run for a check has it.
             return None

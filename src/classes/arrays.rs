@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyList, PyString};
-use turbocql_codec::{Column, CqlType, Page};
+use turbocql_codec::{Column, CqlType};
 use turbocql_columns::flat::{Layout, Reader, Sink};
 
 use turbocql_values::error::guarded;
 
 use super::columns::{RawPage, failed};
-use crate::ffi::tail;
+use crate::ffi::tail::{self, Growing};
 
 /// A column of the arrays.
 enum Gathered {
     Numbers {
-        bytes: Py<PyByteArray>,
+        bytes: Growing,
         width: usize,
         nulls: Vec<usize>,
     },
@@ -38,7 +38,7 @@ pub struct PageArrays(Mutex<State>);
 impl PageArrays {
     fn gathered(py: Python<'_>, column: &Column, layout: Option<&Layout>) -> Gathered {
         if let Some(layout) = layout {
-            let (bytes, width) = (PyByteArray::new(py, &[]).unbind(), layout.width());
+            let (bytes, width) = (Growing::new(py), layout.width());
             return Gathered::Numbers { bytes, width, nulls: Vec::new() };
         }
         match matches!(column.cql_type.thawed(), CqlType::Text | CqlType::Ascii) {
@@ -70,14 +70,24 @@ impl PageArrays {
         let State { reader, columns, rows } = &mut *state;
         // Before any room is made for its rows.
         reader.check(page).map_err(|error| failed(py, error))?;
-        let grown: Vec<_> = columns.iter().filter_map(|column| column.growth(py, page)).collect();
         let raised = RefCell::new(None);
+        let (mut grown, mut others) = (Vec::new(), Vec::new());
+        for column in columns {
+            others.push(match column {
+                Gathered::Numbers { bytes, width, nulls } => {
+                    grown.push((bytes, width.saturating_mul(page.row_count)));
+                    Other::Nulls(nulls)
+                }
+                Gathered::Texts(list) => Other::Texts(list),
+                Gathered::Objects => Other::Nothing,
+            });
+        }
         let done = guarded(|| {
-            tail::lengthen(&grown, |tails| {
+            tail::lengthen(py, grown, |tails| {
                 let mut tails = tails.into_iter();
-                let mut sinks: Vec<_> = columns
-                    .iter_mut()
-                    .map(|column| column.sink(py, tails.by_ref(), &raised))
+                let mut sinks: Vec<_> = others
+                    .into_iter()
+                    .map(|other| other.sink(py, tails.by_ref(), &raised))
                     .collect();
                 reader.append(page, &mut sinks)
             })
@@ -99,7 +109,7 @@ impl PageArrays {
                 let mut flags = vec![0u8; if nulls.is_empty() { 0 } else { rows }];
                 nulls.iter().for_each(|&row| flags[row] = 1);
                 let flags = (!nulls.is_empty()).then(|| PyByteArray::new(py, &flags));
-                Some((bytes, flags).into_pyobject(py)?.into_any())
+                Some((bytes.taken(py)?, flags).into_pyobject(py)?.into_any())
             }
             Gathered::Texts(list) => Some(list.into_bound(py).into_any()),
             Gathered::Objects => None,
@@ -115,29 +125,24 @@ impl PageArrays {
     }
 }
 
-impl Gathered {
-    /// The bytes to lengthen for a page, and by how many.
-    fn growth<'py>(
-        &self,
-        py: Python<'py>,
-        page: &Page,
-    ) -> Option<(Bound<'py, PyByteArray>, usize)> {
-        let Gathered::Numbers { bytes, width, .. } = self else { return None };
-        Some((bytes.bind(py).clone(), width.saturating_mul(page.row_count)))
-    }
+/// What a column has beside its bytes.
+enum Other<'a> {
+    Nulls(&'a mut Vec<usize>),
+    Texts(&'a Py<PyList>),
+    Nothing,
+}
 
+impl<'a> Other<'a> {
     /// Where a page's cells go. `tails` are the new bytes of the columns that have some.
-    fn sink<'a>(
-        &'a mut self,
+    fn sink(
+        self,
         py: Python<'a>,
         mut tails: impl Iterator<Item = &'a mut [u8]>,
         raised: &'a RefCell<Option<PyErr>>,
     ) -> Sink<'a> {
         match self {
-            Gathered::Numbers { nulls, .. } => {
-                Sink::Numbers(tails.next().unwrap_or_default(), nulls)
-            }
-            Gathered::Texts(list) => {
+            Other::Nulls(nulls) => Sink::Numbers(tails.next().unwrap_or_default(), nulls),
+            Other::Texts(list) => {
                 let list = list.bind(py);
                 Sink::Texts(Box::new(move |text| {
                     if let Err(error) = list.append(text.map(|text| PyString::new(py, text))) {
@@ -145,7 +150,7 @@ impl Gathered {
                     }
                 }))
             }
-            Gathered::Objects => Sink::Nowhere,
+            Other::Nothing => Sink::Nowhere,
         }
     }
 }

@@ -137,25 +137,23 @@ pub fn find(
     places.resize(rows * width, (0, -1));
     // Places have 32 bits. No page is as long.
     let block = &block[..block.len().min(u32::MAX as usize)];
-    let mut at = 0;
+    let mut rest = block;
     for row in 0..rows {
-        let mut place = row;
-        for _ in 0..width {
-            let Some(length) = block.get(at..).and_then(<[u8]>::first_chunk) else {
-                return Err(broken(Malformed::Short(4, block.len() - at)));
+        // The cells of a row are so many rows apart.
+        for place in places.get_mut(row..).unwrap_or_default().iter_mut().step_by(rows) {
+            let Some((length, cells)) = rest.split_first_chunk() else {
+                return Err(broken(Malformed::Short(4, rest.len())));
             };
             let length = i32::from_be_bytes(*length);
-            at += 4;
-            places[place] = (at as u32, length);
-            place += rows;
+            *place = ((block.len() - cells.len()) as u32, length);
             let size = length.max(0) as usize;
-            if size > block.len() - at {
-                return Err(broken(Malformed::Short(size, block.len() - at)));
-            }
-            at += size;
+            let Some(after) = cells.get(size..) else {
+                return Err(broken(Malformed::Short(size, cells.len())));
+            };
+            rest = after;
         }
     }
-    Ok(at)
+    Ok(block.len() - rest.len())
 }
 
 /// Checks that a page has these columns, and bytes for its rows.

@@ -45,6 +45,15 @@ impl<'a> Cells<'a> {
         self.places.iter().all(|&(_, length)| length as usize == bytes)
     }
 
+    /// The bytes of all cells together; `None` if one is null.
+    pub fn total(&self) -> Option<usize> {
+        // Without an end at the first null, so that it takes one instruction for several cells.
+        let (bytes, all) = self.places.iter().fold((0u64, 0), |(bytes, all), &(_, length)| {
+            (bytes + u64::from(length as u32), all | length)
+        });
+        if all < 0 { None } else { usize::try_from(bytes).ok() }
+    }
+
     /// The cells, all of which have `N` bytes.
     #[inline]
     pub fn fixed<const N: usize>(&self) -> impl ExactSizeIterator<Item = [u8; N]> {
@@ -169,6 +178,46 @@ impl Bytes {
         self.offsets.push(end.map_err(|_| Malformed::Invalid("more than 2 GiB in one batch"))?);
         self.nulls.push(cell.is_some());
         Ok(())
+    }
+
+    /// Appends cells.
+    ///
+    /// # Errors
+    /// The number of the cell that cannot be read, and why.
+    pub fn extend(&mut self, cells: &Cells<'_>) -> Result<(), (usize, Malformed)> {
+        self.offsets.reserve(cells.places.len());
+        if let Some(bytes) = cells.total().filter(|_| self.empty_is_value && self.write.is_none()) {
+            let end = self.data.len() + bytes;
+            if i32::try_from(end).is_ok() {
+                self.copy(cells, end);
+                return Ok(());
+            }
+        }
+        let mut each = cells.iter().enumerate();
+        each.try_for_each(|(row, cell)| self.push(cell).map_err(|error| (row, error)))
+    }
+
+    /// Copies cells, none of which is null; `end` is where the last one will end.
+    fn copy(&mut self, cells: &Cells<'_>, end: usize) {
+        /// Short texts are copied with what follows them, which the next text overwrites: so many
+        /// bytes take one instruction each way.
+        const SHORT: usize = 16;
+
+        let mut at = self.data.len();
+        self.data.resize(end + SHORT, 0);
+        for &(start, length) in cells.places {
+            let (from, length) = (&cells.block[start as usize..], length as usize);
+            match from.first_chunk::<SHORT>() {
+                Some(chunk) if length <= SHORT => {
+                    self.data[at..][..SHORT].copy_from_slice(chunk);
+                }
+                _ => self.data[at..][..length].copy_from_slice(&from[..length]),
+            }
+            at += length;
+            self.offsets.push(at as i32);
+        }
+        self.data.truncate(end);
+        self.nulls.push_valid(cells.places.len());
     }
 
     pub fn take(&mut self) -> (OffsetBuffer<i32>, Vec<u8>, Option<NullBuffer>) {

@@ -175,11 +175,7 @@ impl Filling {
                 nulls.push_valid(cells.places.len());
                 Ok(())
             }
-            Builder::Text(texts) | Builder::Binary(texts) if texts.write.is_none() => {
-                texts.offsets.reserve(cells.places.len());
-                let mut each = cells.iter().enumerate();
-                each.try_for_each(|(row, cell)| texts.push(cell).map_err(|error| (row, error)))
-            }
+            Builder::Text(texts) | Builder::Binary(texts) => texts.extend(cells),
             Builder::Int8(_)
             | Builder::Int64(_)
             | Builder::Date(_)
@@ -187,8 +183,6 @@ impl Filling {
             | Builder::Interval(_)
             | Builder::Decimal128 { .. }
             | Builder::Boolean { .. }
-            | Builder::Text(_)
-            | Builder::Binary(_)
             | Builder::Uuid { .. }
             | Builder::Duration { .. }
             | Builder::List(_)
