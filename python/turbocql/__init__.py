@@ -38,6 +38,7 @@ from .rows import AsyncRows, Column, Rows
 from .security import Authenticator, Secret, Tls
 from .session import Session, connect
 from .statements import Batch, Bound, Prepared, Query
+from .tables import Split
 from .types import UNSET, Date, Duration, FrozenMap, Time, Timestamp
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "Secret",
     "Session",
     "Speculation",
+    "Split",
     "Time",
     "Timestamp",
     "Tls",

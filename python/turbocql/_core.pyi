@@ -662,6 +662,17 @@ def execute_when_awaited(
 
 class Session:
     def prepare(self, statement: str) -> Op: ...
+    def scan(
+        self,
+        statement: str,
+        place: tuple[str, str],
+        ranges: list[tuple[int, int]],
+        values: tuple[Any, ...],
+        node: bytes | None,
+        concurrency: int,
+        patience_s: float,
+        options: Any,
+    ) -> Op: ...
     def execute_many(
         self,
         statement: Any,

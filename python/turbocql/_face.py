@@ -9,6 +9,7 @@ from uuid import UUID
 from . import _core
 from ._checks import check_int
 from ._options import ExecuteOptions, StatementOptions
+from ._scan import ESTIMATES, Scan, Weights, split_table
 from ._schema_read import PAGE_SIZE
 from .cluster import Metrics, Node, Replica, _metrics, _node
 from .config import Config
@@ -17,6 +18,7 @@ from .policies import Consistency
 from .schema import Schema
 from .security import _unseen
 from .statements import Bound, Prepared, Query, Values
+from .tables import Split
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -147,6 +149,42 @@ class Face:
         check_int("concurrency", concurrency, 1, 32_768)
         check_int("max_failures", max_failures, 0, 2**31 - 1)
 
+    def _scan(self, scan: Scan) -> _core.Op:
+        nodes = self.nodes
+        return self._core.scan(
+            scan.statement,
+            scan.place,
+            scan.ranges(nodes),
+            scan.values,
+            None,
+            scan.concurrency(nodes),
+            scan.retry_for_s,
+            scan.options,
+        )
+
+    def _estimate(self, place: tuple[str, str]) -> list[_core.Op]:
+        """Asks each node how large its parts of a table are."""
+        options = ExecuteOptions(
+            consistency=Consistency.LOCAL_ONE, rows="tuple", idempotent=True, timeout_s=5.0
+        )
+        connected = [node for node in self.nodes if node.connected and not node.silent]
+        return [
+            self._core.scan(ESTIMATES, place, [], place, node.host_id.bytes, 1, 0.0, options)
+            for node in connected
+        ]
+
+    def _split(
+        self, place: tuple[str, str], parts: int, estimates: Iterable[tuple[str, str, int, int]]
+    ) -> list[Split]:
+        nodes = self.nodes
+        addresses = {node.host_id.bytes: _address(node) for node in nodes}
+
+        def owners(token: int) -> tuple[str, ...]:
+            found = self._core.replicas(*place, token)
+            return tuple(addresses[host] for host, _ in found if host in addresses)
+
+        return split_table(place, parts, Weights(estimates), nodes, owners)
+
     def _look(self, query: str, timeout_s: float) -> _core.Op:
         """Starts a query of system tables, which any node may answer; rows come as dicts. The limit
         of the session's requests applies if it is shorter than `timeout_s`.
@@ -161,6 +199,11 @@ class Face:
         )
         # A schema takes many queries at once; none of them is the program's own.
         return _core.execute(self._core, query, None, options, waits=True)
+
+
+def _address(node: Node) -> str:
+    host = f"[{node.address}]" if node.address.version == 6 else str(node.address)
+    return f"{host}:{node.port}"
 
 
 @_unseen

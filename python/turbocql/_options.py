@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from .config import RowsAs
     from .policies import Consistency
+    from .tables import Split
 
 
 class BatchOptions(TypedDict, total=False):
@@ -58,3 +59,20 @@ class LoadOptions(TypedDict, total=False):
     timeout_s: float | None
     idempotent: bool | None
     profile: str | None
+
+
+class ScanOptions(TypedDict, total=False):
+    """The options of a scan."""
+
+    columns: Sequence[str] | None
+    where: str | None
+    values: Sequence[Any]
+    split: Split | None
+    concurrency: int | None
+    retry_for_s: float
+    consistency: Consistency | str | None
+    timeout_s: float | None
+    page_size: int | None
+    profile: str | None
+    rows: RowsAs | None
+    row: Callable[..., Any] | None

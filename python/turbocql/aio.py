@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar, cast, overload
 from uuid import UUID
 
 from . import _core
+from ._async_tables import AsyncTables
 from ._checks import check_keyspace
 from ._diagnosis import TIMEOUT_S, Diagnosis, steps
 from ._diagnosis import Answer as Told
-from ._face import Face, configure
-from ._given import given
-from ._load import QUERY, Load, rows_or_columns
-from ._options import CallOptions, ExecuteOptions, LoadOptions
+from ._face import configure
+from ._load import rows_or_columns
+from ._options import CallOptions, ExecuteOptions
 from ._schema_read import Answer, Deadline, Row, SchemaReading
 from .bulk import BulkReport
 from .config import Config, RowsAs
@@ -45,7 +45,7 @@ __all__ = ["AsyncSession", "connect", "diagnose", "diagnosis"]
 T = TypeVar("T")
 
 
-class AsyncSession(Face):
+class AsyncSession(AsyncTables):
     """An open session with a cluster, made by [`connect`][turbocql.aio.connect].
 
     It may be used from several event loops. As an asynchronous context manager, it closes itself at
@@ -195,67 +195,6 @@ class AsyncSession(Face):
                 rows = await in_thread(rows_or_columns, rows, for_threads(columns), True)
             report = await send(rows_or_columns(rows, None, True), max_failures)
         if raise_failures:
-            report.raise_for_failures()
-        return report
-
-    async def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
-        """Writes columns to the rows of a table: Arrow data, a DataFrame, or a dict of arrays.
-
-        The options are `rename`, `columns`, `nulls`, `ttl`, `timestamp`, `truncate_time`, and those
-        of `execute_many`: `concurrency`, `max_failures`, `raise_failures`, `consistency`,
-        `timeout_s`, `idempotent`, `profile`.
-
-        `data` is any object with the Arrow PyCapsule interface (a stream, a record batch, a
-        DataFrame), a dict of NumPy arrays, Arrow arrays, tensors with `__dlpack__` or lists, a
-        pandas DataFrame, or an iterable of these. A 2-D array is a vector column. Columns match
-        those of the table by name; `rename` maps names of the data to names of the table, and
-        `columns` selects columns of the table. The types are checked before anything is sent:
-        only conversions that lose nothing are made. A timestamp below a millisecond is an error of
-        its row, unless `truncate_time` is true.
-
-        A null leaves its column as it is in the table (`nulls="unset"`), or deletes its value
-        (`nulls="null"`). A null in the primary key is an error before anything of its batch is
-        sent; of data that can be read twice, such as tables and DataFrames, before anything is
-        sent at all. `ttl` (seconds) and `timestamp` (the write time, microseconds since 1970) are
-        a number or the name of a column of the data.
-
-        The rows go through the window of `execute_many`. They are numbered from 0 in the order of
-        the data. An INSERT may be repeated, so it is idempotent unless the call says otherwise.
-
-        Raises: `EncodeError` when a column or its type does not fit the table; `ConfigError` for a
-            table that does not exist and for invalid options; `BulkError` when a row failed (unless
-            `raise_failures` is false) or reading the data failed; its `report` has the outcome of
-            the rows.
-
-        Example:
-            >>> import numpy as np
-            >>> data = {"k": np.arange(2, 4, dtype=np.int32), "v": np.array(["b", "c"])}
-            >>> (await session.load("t", data)).succeeded
-            2
-        """
-        load = Load(table, self.keyspace, options)
-        self._check_many(load.concurrency, load.max_failures)
-        # Opening and checking data may take long; so may a producer, which has a thread of its own.
-        # Imported here, because it imports asyncio, which is slow. By now asyncio is loaded.
-        from ._apart import for_threads, in_thread
-
-        data = for_threads(data)
-        found = await in_thread(given, data)
-        if found is None:
-            return BulkReport(0, 0)
-        known = await (await self.execute(QUERY, load.place, **load.question)).all()
-        load.match(found.names, known)
-        await in_thread(load.check, data)
-        op = self._execute_many(
-            load.statement,
-            load.columns(found, apart=True),
-            load.concurrency,
-            load.max_failures,
-            False,
-            **load.request,
-        )
-        report = cast(BulkReport, await op)
-        if load.raise_failures:
             report.raise_for_failures()
         return report
 

@@ -13,11 +13,12 @@ use pyo3::types::PyDict;
 use turbocql_codec::RowBuffer;
 use turbocql_engine::{BatchKind, EngineError, ErrorKind, PageSource, Response};
 
+use super::changing::SchemaChange;
 use super::cursor::{Cursor, Following};
 use super::prepared::{Bound_, Prepared, Query, text_of};
 use super::preparing::Then;
 use super::send_batch::{BatchStep, Statement};
-use super::session::{SchemaChange, Session, SessionState, out_of_turn};
+use super::session::{Session, SessionState, out_of_turn};
 use crate::error::raise_engine;
 use crate::op::awaiting::{Call, OpAwait};
 use crate::op::{Arrival, Execution, Next, Op, OpState, Row, Step};
@@ -77,7 +78,8 @@ impl Call for Execute {
             None => None,
             Some(options) => options::parse(Some(options.bind(py)), Place::Execute)?,
         };
-        let how = How { options, rows: self.rows_as(py)?, began: None };
+        let rows = rows_as(py, session, self.options.as_ref().map(|options| options.bind(py)))?;
+        let how = How { options, rows, began: None };
         let op = OpState::empty();
         let next = match session.engine.gate().try_enter() {
             Some(permit) => {
@@ -248,36 +250,38 @@ impl Execute {
         });
         Ok(Next::Again(Box::new(step)))
     }
+}
 
-    /// Reads the options `rows` and `row`. Without them, rows are of the session's kind.
-    fn rows_as(&self, py: Python<'_>) -> PyResult<RowsAs> {
-        let Some(options) = &self.options else {
-            return Ok(self.session.get().0.row_kind.into());
-        };
-        let option = |name| {
-            let found = options.bind(py).get_item(name)?;
-            Ok::<_, PyErr>(found.filter(|value| !value.is_none()))
-        };
-        let rows = option(pyo3::intern!(py, "rows"))?;
-        let Some(row) = option(pyo3::intern!(py, "row"))? else {
-            let Some(rows) = rows else { return Ok(self.session.get().0.row_kind.into()) };
-            let name = rows.extract::<PyBackedStr>().map_err(|_| {
-                let got = describe(&rows);
-                let reason = format!("rows must be the name of a kind of rows, got {got}");
-                PyTypeError::new_err(reason)
-            })?;
-            return Ok(RowKind::parse(py, &name)?.into());
-        };
-        if rows.is_some() {
-            return Err(config_error(py, "pass rows or row, not both"));
-        }
-        if !row.is_callable() {
-            let got = describe(&row);
-            let reason = format!("row must be a class or another callable, got {got}");
-            return Err(PyTypeError::new_err(reason));
-        }
-        Ok(RowsAs { kind: RowKind::Tuple, made: Some(row.unbind()) })
+/// Reads the options `rows` and `row`. Without them, rows are of the session's kind.
+pub fn rows_as(
+    py: Python<'_>,
+    session: &SessionState,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<RowsAs> {
+    let Some(options) = options else { return Ok(session.row_kind.into()) };
+    let option = |name| {
+        let found = options.get_item(name)?;
+        Ok::<_, PyErr>(found.filter(|value| !value.is_none()))
+    };
+    let rows = option(pyo3::intern!(py, "rows"))?;
+    let Some(row) = option(pyo3::intern!(py, "row"))? else {
+        let Some(rows) = rows else { return Ok(session.row_kind.into()) };
+        let name = rows.extract::<PyBackedStr>().map_err(|_| {
+            let got = describe(&rows);
+            let reason = format!("rows must be the name of a kind of rows, got {got}");
+            PyTypeError::new_err(reason)
+        })?;
+        return Ok(RowKind::parse(py, &name)?.into());
+    };
+    if rows.is_some() {
+        return Err(config_error(py, "pass rows or row, not both"));
     }
+    if !row.is_callable() {
+        let got = describe(&row);
+        let reason = format!("row must be a class or another callable, got {got}");
+        return Err(PyTypeError::new_err(reason));
+    }
+    Ok(RowsAs { kind: RowKind::Tuple, made: Some(row.unbind()) })
 }
 
 /// How a prepared statement is executed.

@@ -8,7 +8,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use turbocql_codec::Page;
-use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response};
+use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response, Scan};
 
 use super::cluster;
 use super::columns::RawPage;
@@ -32,11 +32,27 @@ pub struct Following {
 enum NextPage {
     /// Not requested yet.
     Following(Following),
-    /// The pager fetches the next page, and each later page while the program reads the page before
-    /// it.
-    Ahead(Arc<Pager>),
+    /// The next page is fetched, and each later page while the program reads the page before it.
+    Ahead(Ahead),
     /// There is no next page.
     End,
+}
+
+/// What fetches the pages of a result.
+#[derive(Clone)]
+enum Ahead {
+    Pager(Arc<Pager>),
+    /// The pages of a scan have no order, and no position to go on from.
+    Scan(Arc<Scan>),
+}
+
+impl Ahead {
+    async fn next(&self) -> Result<Option<Response>, EngineError> {
+        match self {
+            Ahead::Pager(pager) => pager.next().await,
+            Ahead::Scan(scan) => scan.next().await,
+        }
+    }
 }
 
 /// The current page of a result, and the means to fetch the next one. The result objects that users
@@ -66,17 +82,42 @@ impl Cursor {
         py: Python<'_>,
         session: &Arc<SessionState>,
         rows_as: RowsAs,
-        mut response: Response,
+        response: Response,
         following: Option<Following>,
+    ) -> PyResult<Py<PyAny>> {
+        let paging_state = following.as_ref().map(|following| following.next.clone());
+        let next = following.map_or(NextPage::End, NextPage::Following);
+        Cursor::with_next(py, session, rows_as, response, next, paging_state)
+    }
+
+    /// The result object of a scan, whose first page has arrived.
+    pub fn of_scan(
+        py: Python<'_>,
+        session: &Arc<SessionState>,
+        rows_as: RowsAs,
+        response: Response,
+        scan: Arc<Scan>,
+    ) -> PyResult<Py<PyAny>> {
+        let next = NextPage::Ahead(Ahead::Scan(scan));
+        Cursor::with_next(py, session, rows_as, response, next, None)
+    }
+
+    fn with_next(
+        py: Python<'_>,
+        session: &Arc<SessionState>,
+        rows_as: RowsAs,
+        mut response: Response,
+        next: NextPage,
+        paging_state: Option<PagingState>,
     ) -> PyResult<Py<PyAny>> {
         let rows = session.rows_class.bind(py).call0()?;
         let made = Current {
             session: session.clone(),
             rows: rows_as,
-            paging_state: following.as_ref().map(|following| following.next.clone()),
+            paging_state,
             trace_id: response.tracing_id.take(),
             page: response.page,
-            next: following.map_or(NextPage::End, NextPage::Following),
+            next,
             coordinator: response.coordinator,
             warnings: response.warnings,
             left: 0,
@@ -132,34 +173,36 @@ fn overtaken(py: Python<'_>) -> PyErr {
 }
 
 impl Current {
-    /// The pager, which is started on first use. `None` if there is no next page.
-    fn pager(&mut self) -> Option<Arc<Pager>> {
+    /// What fetches the next page, which is started on first use. `None` if there is none.
+    fn ahead(&mut self) -> Option<Ahead> {
         let session = &self.session;
         let following = match std::mem::replace(&mut self.next, NextPage::End) {
             NextPage::End => return None,
-            NextPage::Ahead(pager) => {
-                self.next = NextPage::Ahead(pager.clone());
-                return Some(pager);
+            NextPage::Ahead(ahead) => {
+                self.next = NextPage::Ahead(ahead.clone());
+                return Some(ahead);
             }
             NextPage::Following(following) => following,
         };
-        let pager = Arc::new(Pager::start(
+        let ahead = Ahead::Pager(Arc::new(Pager::start(
             &session.runtime,
             session.engine.clone(),
             following.source,
             given(&following.options).clone(),
             Some(following.next),
-        ));
-        self.next = NextPage::Ahead(pager.clone());
-        Some(pager)
+        )));
+        self.next = NextPage::Ahead(ahead.clone());
+        Some(ahead)
     }
 
     /// Makes the page of a response the current one.
     fn load(&mut self, response: Response) {
-        if response.next.is_none() {
-            self.next = NextPage::End;
+        if !matches!(self.next, NextPage::Ahead(Ahead::Scan(_))) {
+            if response.next.is_none() {
+                self.next = NextPage::End;
+            }
+            self.paging_state = response.next;
         }
-        self.paging_state = response.next;
         self.trace_id = response.tracing_id.or(self.trace_id);
         self.page = response.page;
         self.coordinator = response.coordinator;
@@ -288,7 +331,7 @@ impl Cursor {
 
     /// Begins to fetch the next page, unless the fetch has begun or there is no next page.
     fn _prefetch(&self) -> PyResult<()> {
-        self.with(|current| drop(current.pager()))
+        self.with(|current| drop(current.ahead()))
     }
 
     /// Moves to the next page. The operation's result is false if there is no next page, else true.
@@ -296,10 +339,10 @@ impl Cursor {
         let session = this.get().with(|current| current.session.clone())?;
         session.check_open()?;
         let op = OpState::new(Box::new(Advance { cursor: this.clone().unbind() }));
-        let pager = this.get().with(Current::pager)?;
+        let ahead = this.get().with(Current::ahead)?;
         op.run(&session.runtime, async move {
-            match pager {
-                Some(pager) => pager.next().await.map(Arrival::Page),
+            match ahead {
+                Some(ahead) => ahead.next().await.map(Arrival::Page),
                 None => Ok(Arrival::Page(None)),
             }
         });

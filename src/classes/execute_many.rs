@@ -10,10 +10,11 @@ use pyo3::types::{PyIterator, PyList};
 use turbocql_codec::RowBuffer;
 use turbocql_engine::{Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, Response, RowNumbers};
 
+use super::changing::SchemaChange;
 use super::cursor::Cursor;
 use super::feeding::{Columns, Feed, State};
 use super::prepared::Prepared;
-use super::session::{SchemaChange, SessionState};
+use super::session::SessionState;
 use crate::error::{interrupted, raise_engine};
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::options::{Options, given};

@@ -2,6 +2,7 @@
 
 pub mod arrays;
 pub mod call;
+pub mod changing;
 pub mod cluster;
 pub mod columns;
 pub mod connecting;
@@ -13,6 +14,7 @@ pub mod pieces;
 pub mod prepared;
 pub mod preparing;
 pub mod row_iteration;
+pub mod scanning;
 pub mod secret;
 pub mod send_batch;
 pub mod session;

@@ -1,9 +1,11 @@
 //! Prepares a statement, then runs the action that needs it.
 
 use super::call::{self, How};
+use super::changing::changes_keyspace;
 use super::execute_many::{BulkOptions, BulkStep, RowsOf};
 use super::prepared::Prepared;
-use super::session::{SessionState, changes_keyspace, out_of_turn};
+use super::scanning::ScanOf;
+use super::session::{SessionState, out_of_turn};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::options::{Options, given};
@@ -19,6 +21,7 @@ pub enum Then {
     Return,
     Execute { values: Option<Py<PyAny>>, options: Options, rows: RowsAs },
     Many { rows: RowsOf, options: BulkOptions },
+    Scan(Box<ScanOf>),
 }
 
 struct PrepareStep {
@@ -51,6 +54,7 @@ impl Then {
             Then::Return => None,
             Then::Execute { options, .. } => options.clone(),
             Then::Many { options, .. } => options.request.clone(),
+            Then::Scan(scan) => scan.options.clone(),
         }
     }
 
@@ -74,6 +78,7 @@ impl Then {
                 let session = session.clone();
                 Next::Again(Box::new(BulkStep::start(py, session, prepared, rows, &options, op)?))
             }
+            Then::Scan(scan) => scan.start(py, session, prepared.get(), op)?,
         })
     }
 }

@@ -8,13 +8,15 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use turbocql_codec::Column;
-use turbocql_engine::{EngineError, ErrorKind, Runtime, is_one_of};
+use turbocql_engine::{EngineError, ErrorKind, Runtime};
 
+use super::call;
 use super::cluster;
 use super::execute_many::{BulkOptions, RowsOf};
 use super::feeding::Columns;
 use super::prepared::{Prepared, Query, text_of};
 use super::preparing::Then;
+use super::scanning::ScanOf;
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Origin, Step};
 use crate::options::{self, Options, Place, timeout, under};
@@ -153,7 +155,7 @@ impl SessionState {
     }
 
     /// Empties the cache of prepared statements.
-    fn clear_cache(&self) {
+    pub fn clear_cache(&self) {
         let mut cache = self.cache();
         self.emptied.fetch_add(1, Ordering::AcqRel);
         let dropped = std::mem::replace(&mut *cache, LruCache::unbounded());
@@ -209,22 +211,6 @@ impl SessionState {
             self.clear_cache();
         }
     }
-
-    /// The guard for a statement that changes the schema; `None` for other statements.
-    pub fn changing(self: &Arc<Self>, text: &str) -> Option<SchemaChange> {
-        changes_schema(text).then(|| SchemaChange(self.clone()))
-    }
-}
-
-/// A schema statement in flight. When it ends, with any outcome, the cache of prepared statements
-/// is emptied. The server assigns the same id to the same text, so nothing else would show that
-/// types have changed.
-pub struct SchemaChange(Arc<SessionState>);
-
-impl Drop for SchemaChange {
-    fn drop(&mut self) {
-        self.0.clear_cache();
-    }
 }
 
 impl Origin for SessionState {
@@ -241,15 +227,6 @@ impl Drop for SessionState {
     fn drop(&mut self) {
         self.runtime.shutdown();
     }
-}
-
-pub fn changes_schema(text: &str) -> bool {
-    is_one_of(text, &["CREATE", "ALTER", "DROP"])
-}
-
-/// Whether the text is a `USE`. A prepared `USE` would change the keyspace of one connection only.
-pub fn changes_keyspace(text: &str) -> bool {
-    is_one_of(text, &["USE"])
 }
 
 /// The error for a completion that a step does not expect.
@@ -309,6 +286,31 @@ impl Session {
             return Err(PyTypeError::new_err(reason));
         }
         op.begin(self.0.with_prepared(py, text_of(statement)?, many(request)?, None, &op)?);
+        Ok(Op(op))
+    }
+
+    /// Reads token ranges of a table. The statement's first two values are the bounds of a range;
+    /// `values` are the others. With a host id instead of ranges, asks that node.
+    #[allow(clippy::too_many_arguments)]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        statement: String,
+        place: (String, String),
+        ranges: Vec<(i64, i64)>,
+        values: Py<PyTuple>,
+        node: Option<[u8; 16]>,
+        concurrency: usize,
+        patience_s: f64,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Op> {
+        let _inside = self.0.enter(py)?;
+        let rows = call::rows_as(py, &self.0, options)?;
+        let options = options::parse(options, Place::Execute)?;
+        self.0.check_profile(py, &options)?;
+        let scan = ScanOf { place, ranges, values, node, concurrency, patience_s, options, rows };
+        let (op, then) = (OpState::empty(), Then::Scan(Box::new(scan)));
+        op.begin(self.0.with_prepared(py, statement, then, None, &op)?);
         Ok(Op(op))
     }
 

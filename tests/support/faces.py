@@ -18,6 +18,7 @@ import turbocql
 from turbocql import AsyncRows, BulkReport, Column, Prepared, Query, Rows, Session
 from turbocql.aio import AsyncSession
 from turbocql.schema import Schema
+from turbocql.tables import Split
 
 from .loops import LOOPS, Loop
 
@@ -110,6 +111,13 @@ class Client:
         if isinstance(self.session, Session):
             return await _in_thread(self.session.execute_many, statement, rows, **options)
         return await self.session.execute_many(statement, rows, **options)
+
+    async def scan(self, *args: Any, **options: Any) -> Result:
+        return Result(await self.call("scan", *args, **options))
+
+    async def splits(self, table: str, n: int) -> list[Split]:
+        splits: list[Split] = await self.call("splits", table, n)
+        return splits
 
     async def call(self, method: str, *args: Any, **options: Any) -> Any:
         """Any other method of the session, by name."""

@@ -22,6 +22,7 @@ use scylla::routing::Shard;
 
 use crate::config::{Consistency, SerialConsistency};
 use crate::effect::Effect;
+use crate::near::{Near, Toward, only};
 use crate::policy::Retry;
 use crate::watch::{Attentive, Watch};
 
@@ -149,7 +150,7 @@ impl fmt::Display for Allowed {
 
 impl Balancing {
     /// Must run on the runtime, because latency awareness spawns a task.
-    fn policy(&self, watch: &Arc<Watch>) -> Arc<dyn LoadBalancingPolicy> {
+    pub(crate) fn routes(&self, watch: &Arc<Watch>) -> Routes {
         let mut builder = DefaultPolicy::builder()
             .token_aware(self.token_aware)
             .permit_dc_failover(self.datacenter_failover)
@@ -173,10 +174,39 @@ impl Balancing {
         if !self.allowed.is_empty() {
             policy = Arc::new(AllowList { allowed: self.allowed.clone(), policy });
         }
-        if self.avoid_silent {
-            policy = Arc::new(Attentive { policy, watch: Arc::clone(watch) });
+        Routes { policy, watch: self.avoid_silent.then(|| Arc::clone(watch)) }
+    }
+}
+
+/// The order in which the nodes for a request are tried.
+#[derive(Clone, Debug)]
+pub(crate) struct Routes {
+    policy: Arc<dyn LoadBalancingPolicy>,
+    /// `None` if silent nodes are not avoided.
+    watch: Option<Arc<Watch>>,
+}
+
+impl Routes {
+    fn policy(&self) -> Arc<dyn LoadBalancingPolicy> {
+        self.watching(Arc::clone(&self.policy))
+    }
+
+    /// The policy for requests that go there.
+    pub(crate) fn near(&self, near: &Near) -> Arc<dyn LoadBalancingPolicy> {
+        match near {
+            Near::Token { keyspace, table, token } => {
+                let policy = Arc::clone(&self.policy);
+                self.watching(Arc::new(Toward::new((keyspace, table), *token, policy)))
+            }
+            Near::Node(host_id) => only(*host_id),
         }
-        policy
+    }
+
+    fn watching(&self, policy: Arc<dyn LoadBalancingPolicy>) -> Arc<dyn LoadBalancingPolicy> {
+        match &self.watch {
+            Some(watch) => Arc::new(Attentive { policy, watch: Arc::clone(watch) }),
+            None => policy,
+        }
     }
 }
 
@@ -242,16 +272,15 @@ impl HostFilter for OnlyThese {
 }
 
 impl Profile {
-    /// The ScyllaDB driver's form of this profile, for a session with this watch. Must run on the
-    /// runtime.
-    pub(crate) fn handle(&self, watch: &Arc<Watch>) -> ExecutionProfileHandle {
+    /// The ScyllaDB driver's form of this profile.
+    pub(crate) fn handle(&self, routes: &Routes) -> ExecutionProfileHandle {
         ExecutionProfile::builder()
             .consistency(self.consistency.into())
             .serial_consistency(self.serial_consistency.map(Into::into))
             .request_timeout(self.timeout)
             .retry_policy(self.retry.careful(Effect::Writes))
             .speculative_execution_policy(self.speculation.as_ref().map(Speculation::policy))
-            .load_balancing_policy(self.balancing.policy(watch))
+            .load_balancing_policy(routes.policy())
             .build()
             .into_handle()
     }
@@ -261,6 +290,7 @@ impl Profile {
 #[derive(Debug)]
 pub(crate) struct Profiles {
     pub(crate) default: Profile,
+    routes: Routes,
     named: HashMap<String, Named>,
 }
 
@@ -268,20 +298,23 @@ pub(crate) struct Profiles {
 pub(crate) struct Named {
     pub(crate) profile: Profile,
     pub(crate) handle: ExecutionProfileHandle,
+    routes: Routes,
 }
 
 impl Profiles {
-    /// Must run on the runtime.
+    /// `routes` are those of the default profile. Must run on the runtime.
     pub(crate) fn new(
         default: Profile,
+        routes: Routes,
         named: Vec<(String, Profile)>,
         watch: &Arc<Watch>,
     ) -> Profiles {
         let named = named.into_iter().map(|(name, profile)| {
-            let handle = profile.handle(watch);
-            (name, Named { profile, handle })
+            let routes = profile.balancing.routes(watch);
+            let handle = profile.handle(&routes);
+            (name, Named { profile, handle, routes })
         });
-        Profiles { default, named: named.collect() }
+        Profiles { default, routes, named: named.collect() }
     }
 
     /// Whether any of the profiles avoids silent nodes.
@@ -292,6 +325,11 @@ impl Profiles {
 
     pub(crate) fn get(&self, name: &str) -> Option<&Named> {
         self.named.get(name)
+    }
+
+    /// The routes of the profile of this name, or of the default profile.
+    pub(crate) fn routes(&self, name: Option<&str>) -> &Routes {
+        name.and_then(|name| self.get(name)).map_or(&self.routes, |named| &named.routes)
     }
 
     /// The profile of this name; the default profile if `name` is `None` or unknown.

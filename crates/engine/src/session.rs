@@ -65,13 +65,14 @@ impl Session {
     /// then live.
     pub async fn connect(config: Config) -> Result<Session, EngineError> {
         let watch = Arc::<Watch>::default();
-        let (engine, doors) = connect::connect(&config, config.profile.handle(&watch)).await?;
+        let routes = config.profile.balancing.routes(&watch);
+        let (engine, doors) = connect::connect(&config, config.profile.handle(&routes)).await?;
         let session = Session(Arc::new(Inner {
             engine,
             watch: Arc::clone(&watch),
             doors: Arc::clone(&doors),
             gate: Gate::new(config.max_in_flight, config.max_in_flight_bytes),
-            profiles: Arc::new(Profiles::new(config.profile, config.profiles, &watch)),
+            profiles: Arc::new(Profiles::new(config.profile, routes, config.profiles, &watch)),
             page_size: config.page_size,
             hides: !config.values_in_errors,
             keyspace: Mutex::default(),
@@ -154,6 +155,10 @@ impl Session {
             return Err(EngineError::new(ErrorKind::Encode, message));
         };
         let mut bound = prepared.bind(row, options, &self.0.profiles, attempts)?;
+        if let Some(near) = &options.near {
+            let routes = self.0.profiles.routes(options.profile.as_deref());
+            bound.set_load_balancing_policy(Some(routes.near(near)));
+        }
         let paging = paging.or_else(|| options.paging.clone());
         if paging.is_some() && !prepared.has_result() {
             let message = "executing: a statement without a result takes no paging state";
@@ -349,6 +354,11 @@ impl Session {
         if ours.as_deref() != Some(theirs.as_str()) {
             *ours = Some(theirs.as_str().to_owned());
         }
+    }
+
+    /// The number of rows of a scan's pages, if it sets none.
+    pub(crate) fn page_rows(&self) -> i32 {
+        Some(self.0.page_size).filter(|&size| size > 0).unwrap_or(5000)
     }
 
     /// The number of rows per page; `None` if paging is off.

@@ -18,6 +18,7 @@ use crate::config::{Consistency, SerialConsistency};
 use crate::descriptions::{RecentColumns, columns};
 use crate::effect::{Effect, is_one_of};
 use crate::error::{EngineError, ErrorKind, MEANS_OTHERWISE};
+use crate::near::Near;
 use crate::profile::Profiles;
 use crate::seam::EncodedRow;
 
@@ -169,6 +170,8 @@ pub struct RequestOptions {
     pub profile: Option<Arc<str>>,
     /// Where the result begins, if not at its first row.
     pub paging: Option<PagingState>,
+    /// Where in the ring the request reads, if its values do not tell.
+    pub near: Option<Near>,
 }
 
 impl RequestOptions {
@@ -184,6 +187,7 @@ impl RequestOptions {
             tracing: self.tracing.or(others.tracing),
             profile: self.profile.clone().or_else(|| others.profile.clone()),
             paging: self.paging.clone().or_else(|| others.paging.clone()),
+            near: self.near.clone().or_else(|| others.near.clone()),
         }
     }
 

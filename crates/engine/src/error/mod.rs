@@ -81,6 +81,29 @@ pub enum Detail {
 }
 
 impl EngineError {
+    /// Whether the same request may succeed a little later: the cluster was too slow, too busy or
+    /// partly out of reach. Whether it may be sent again is another question.
+    pub fn may_pass(&self) -> bool {
+        match self.kind {
+            ErrorKind::Timeout | ErrorKind::Broken | ErrorKind::Unavailable => true,
+            // An error inside the server, unavailable, overloaded, bootstrapping, and timeouts and
+            // failures of replicas. ScyllaDB's rate limit has a code of its own for each cluster,
+            // outside the protocol's.
+            ErrorKind::Server => self.code.is_some_and(|code| {
+                matches!(code, 0x0000 | 0x1000..=0x1002 | 0x1100 | 0x1200 | 0x1300 | 0x1500)
+                    || code > 0xffff
+            }),
+            ErrorKind::Config
+            | ErrorKind::Connect
+            | ErrorKind::Authentication
+            | ErrorKind::Full
+            | ErrorKind::Encode
+            | ErrorKind::Decode
+            | ErrorKind::Closed
+            | ErrorKind::Internal => false,
+        }
+    }
+
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> EngineError {
         EngineError {
             kind,

@@ -1,0 +1,104 @@
+//! Sends requests to the replicas of a token that their values do not tell, or to one node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use scylla::cluster::{ClusterState, NodeRef};
+use scylla::errors::RequestAttemptError;
+use scylla::frame::response::result::TableSpec;
+use scylla::policies::load_balancing::{
+    FallbackPlan, LoadBalancingPolicy, NodeIdentifier, RoutingInfo, SingleTargetLoadBalancingPolicy,
+};
+use scylla::routing::{Shard, Token};
+use uuid::Uuid;
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Near {
+    /// To the replicas of a token of a table first: of a request that reads a token range.
+    Token { keyspace: Arc<str>, table: Arc<str>, token: i64 },
+    /// To this node only, by its host id.
+    Node([u8; 16]),
+}
+
+/// The policy for requests to one node.
+pub(crate) fn only(host_id: [u8; 16]) -> Arc<dyn LoadBalancingPolicy> {
+    SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(Uuid::from_bytes(host_id)), None)
+}
+
+/// Orders nodes as the policy that it wraps would for a request with this token.
+#[derive(Debug)]
+pub(crate) struct Toward {
+    table: TableSpec<'static>,
+    token: Token,
+    policy: Arc<dyn LoadBalancingPolicy>,
+}
+
+impl Toward {
+    pub(crate) fn new(
+        (keyspace, table): (&str, &str),
+        token: i64,
+        policy: Arc<dyn LoadBalancingPolicy>,
+    ) -> Toward {
+        let table = TableSpec::owned(keyspace.to_owned(), table.to_owned());
+        Toward { table, token: Token::new(token), policy }
+    }
+
+    fn routed<'a>(&'a self, request: &'a RoutingInfo<'_>) -> RoutingInfo<'a> {
+        let mut routed: RoutingInfo<'a> = request.clone();
+        routed.token = Some(self.token);
+        routed.table = Some(&self.table);
+        routed
+    }
+}
+
+/// The same node, with the lifetime of the cluster's state instead of the request's.
+fn again<'a>(
+    cluster: &'a ClusterState,
+    (node, shard): (NodeRef<'_>, Option<Shard>),
+) -> Option<(NodeRef<'a>, Option<Shard>)> {
+    cluster.get_node_by_host_id(node.host_id).map(|known| (known, shard))
+}
+
+impl LoadBalancingPolicy for Toward {
+    fn pick<'a>(
+        &'a self,
+        request: &'a RoutingInfo,
+        cluster: &'a ClusterState,
+    ) -> Option<(NodeRef<'a>, Option<Shard>)> {
+        let routed = self.routed(request);
+        again(cluster, self.policy.pick(&routed, cluster)?)
+    }
+
+    fn fallback<'a>(
+        &'a self,
+        request: &'a RoutingInfo,
+        cluster: &'a ClusterState,
+    ) -> FallbackPlan<'a> {
+        let routed = self.routed(request);
+        let plan: Vec<_> = self
+            .policy
+            .fallback(&routed, cluster)
+            .filter_map(|node| again(cluster, node))
+            .collect();
+        Box::new(plan.into_iter())
+    }
+
+    fn on_request_success(&self, request: &RoutingInfo, latency: Duration, node: NodeRef<'_>) {
+        self.policy.on_request_success(&self.routed(request), latency, node);
+    }
+
+    fn on_request_failure(
+        &self,
+        request: &RoutingInfo,
+        latency: Duration,
+        node: NodeRef<'_>,
+        error: &RequestAttemptError,
+    ) {
+        self.policy.on_request_failure(&self.routed(request), latency, node, error);
+    }
+
+    fn name(&self) -> String {
+        format!("near a token, by {}", self.policy.name())
+    }
+}

@@ -1,0 +1,162 @@
+"""Whole tables, and loads: methods of `AsyncSession`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from ._checks import check_int
+from ._face import Face
+from ._given import given
+from ._load import QUERY, Load
+from ._options import LoadOptions, ScanOptions
+from ._scan import (
+    PARTITIONER,
+    TABLE,
+    Scan,
+    check_partitioner,
+    partition_key,
+    place_of,
+    question,
+)
+from .bulk import BulkReport
+from .errors import RequestError
+from .rows import AsyncRows
+from .tables import Split
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["AsyncTables"]
+
+
+class AsyncTables(Face):
+    """The part of a session that is about whole tables."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        async def execute(self, *arguments: Any, **options: Any) -> AsyncRows[Any]: ...
+
+    async def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
+        """Writes columns to the rows of a table: Arrow data, a DataFrame, or a dict of arrays.
+
+        The options are `rename`, `columns`, `nulls`, `ttl`, `timestamp`, `truncate_time`, and those
+        of `execute_many`: `concurrency`, `max_failures`, `raise_failures`, `consistency`,
+        `timeout_s`, `idempotent`, `profile`.
+
+        `data` is any object with the Arrow PyCapsule interface (a stream, a record batch, a
+        DataFrame), a dict of NumPy arrays, Arrow arrays, tensors with `__dlpack__` or lists, a
+        pandas DataFrame, or an iterable of these. A 2-D array is a vector column. Columns match
+        those of the table by name; `rename` maps names of the data to names of the table, and
+        `columns` selects columns of the table. The types are checked before anything is sent:
+        only conversions that lose nothing are made. A timestamp below a millisecond is an error of
+        its row, unless `truncate_time` is true.
+
+        A null leaves its column as it is in the table (`nulls="unset"`), or deletes its value
+        (`nulls="null"`). A null in the primary key is an error before anything of its batch is
+        sent; of data that can be read twice, such as tables and DataFrames, before anything is
+        sent at all. `ttl` (seconds) and `timestamp` (the write time, microseconds since 1970) are
+        a number or the name of a column of the data.
+
+        The rows go through the window of `execute_many`. They are numbered from 0 in the order of
+        the data. An INSERT may be repeated, so it is idempotent unless the call says otherwise.
+
+        Raises: `EncodeError` when a column or its type does not fit the table; `ConfigError` for a
+            table that does not exist and for invalid options; `BulkError` when a row failed (unless
+            `raise_failures` is false) or reading the data failed; its `report` has the outcome of
+            the rows.
+
+        Example:
+            >>> import numpy as np
+            >>> data = {"k": np.arange(2, 4, dtype=np.int32), "v": np.array(["b", "c"])}
+            >>> (await session.load("t", data)).succeeded
+            2
+        """
+        load = Load(table, self.keyspace, options)
+        self._check_many(load.concurrency, load.max_failures)
+        # Opening and checking data may take long; so may a producer, which has a thread of its own.
+        # Imported here, because it imports asyncio, which is slow. By now asyncio is loaded.
+        from ._apart import for_threads, in_thread
+
+        data = for_threads(data)
+        found = await in_thread(given, data)
+        if found is None:
+            return BulkReport(0, 0)
+        known = await (await self.execute(QUERY, load.place, **load.question)).all()
+        load.match(found.names, known)
+        await in_thread(load.check, data)
+        op = self._execute_many(
+            load.statement,
+            load.columns(found, apart=True),
+            load.concurrency,
+            load.max_failures,
+            False,
+            **load.request,
+        )
+        report = cast(BulkReport, await op)
+        if load.raise_failures:
+            report.raise_for_failures()
+        return report
+
+    async def scan(
+        self, table: str | None = None, /, **options: Unpack[ScanOptions]
+    ) -> AsyncRows[Any]:
+        """Reads a whole table, or a part of it, by token ranges, several at a time.
+
+        Each range is read from the nodes that own it, page by page. The result has the rows of all
+        ranges in no order, each once: iterate over it, or take it as columns. Memory is bounded: at
+        most one page of each range waits. Pages have at most `page_size` rows and about 1 MiB.
+
+        The options are `columns`, `where`, `values`, `split`, `concurrency`, `retry_for_s`, and
+        those of `execute`: `consistency`, `timeout_s`, `page_size`, `profile`, `rows`, `row`.
+        `columns` names columns, all by default. `where` is a condition in CQL with values for its
+        bind markers; it is filtered by the server (`ALLOW FILTERING`). `split` is a part of the
+        table from [`splits`][turbocql.aio.AsyncSession.splits]; the table need not be named then.
+        `concurrency` is the number of ranges at a time, by default two for each node, from 4 to 32.
+        A page that cannot be read is asked for again for `retry_for_s` seconds, beside the retries
+        of the session. If it cannot be read still, its error is raised, and the next step of an
+        iteration goes on with that page.
+
+        Rows that are written meanwhile may or may not be among the result.
+
+        Raises: `ConfigError` when there is no such table or column; `RequestError` when a range
+            cannot be read.
+
+        Example:
+            >>> len(await (await session.scan("t", columns=["k"])).all()) > 0
+            True
+        """
+        scan = Scan(table, self.keyspace, options)
+        known = await (await self.execute(TABLE, scan.place, **scan.question)).all()
+        scan.match(known, (await self.execute(PARTITIONER, **scan.question)).one())
+        return cast("AsyncRows[Any]", await self._scan(scan))
+
+    async def splits(self, table: str, n: int, /) -> list[Split]:
+        """Cuts a table into `n` parts of about one size, for readers in several processes.
+
+        Sizes come from the nodes' estimates (`system.size_estimates`), which the nodes refresh
+        every few minutes, and which know only what is on disk. Where estimates are missing or
+        stale, parts differ in size; the rows of all parts are always those of the table. A
+        partition is in one part.
+
+        Raises: `ConfigError` when there is no such table; `RequestError` when it cannot be looked
+            up.
+
+        Example:
+            >>> parts = await session.splits("t", 4)
+            >>> len(parts)
+            4
+        """
+        place = place_of(table, self.keyspace)
+        check_int("n", n, 1, 100_000)
+        known = await (await self.execute(TABLE, place, **question({}))).all()
+        partition_key(known, place)
+        check_partitioner((await self.execute(PARTITIONER, **question({}))).one())
+        estimates: list[tuple[str, str, int, int]] = []
+        for op in self._estimate(place):
+            # They are no more than hints.
+            with suppress(RequestError):
+                estimates += await (await op).all()
+        return self._split(place, n, estimates)

@@ -1,0 +1,21 @@
+"""Parts of whole tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Split"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a table, to be read by `scan(split=...)` in any process. It can be pickled."""
+
+    keyspace: str
+    table: str
+    ranges: tuple[tuple[int, int], ...]
+    """Token ranges: the token before the range, and its last token."""
+    size_bytes: int | None
+    """The bytes of the part on disk, by the nodes' estimates; `None` if they have none."""
+    replicas: tuple[str, ...]
+    """The nodes that have the most of it, as `address:port`: a hint for placing its reader."""
