@@ -27,6 +27,8 @@ mod _core {
     #[pymodule_export]
     use crate::classes::cursor::Cursor;
     #[pymodule_export]
+    use crate::classes::execute_many::BulkProgress;
+    #[pymodule_export]
     use crate::classes::feeding::Columns;
     #[pymodule_export]
     use crate::classes::opening::connect;
@@ -40,6 +42,8 @@ mod _core {
     use crate::classes::secret::Secret;
     #[pymodule_export]
     use crate::classes::session::{Session, forked};
+    #[pymodule_export]
+    use crate::classes::verifying::EncodedColumns;
     #[pymodule_export]
     use crate::op::Op;
     #[pymodule_export]

@@ -20,7 +20,7 @@ from . import _cassandra as _cassandra
 from . import _core, aio, cluster, codec, errors, policies, protocol, schema, security
 from . import _records as _records
 from . import _row_classes as _row_classes
-from .bulk import BulkFailure, BulkReport
+from .bulk import BulkFailure, BulkReport, Difference, Progress, UnloadReport, VerifyReport
 from .config import Config
 from .diagnose import Diagnosis, diagnose, diagnosis
 from .errors import Error
@@ -56,6 +56,7 @@ __all__ = [
     "ConstantSpeculation",
     "Date",
     "Diagnosis",
+    "Difference",
     "Duration",
     "Error",
     "ExecutionProfile",
@@ -63,6 +64,7 @@ __all__ = [
     "LatencyAwareness",
     "PercentileSpeculation",
     "Prepared",
+    "Progress",
     "Query",
     "Retry",
     "Rows",
@@ -73,6 +75,8 @@ __all__ = [
     "Time",
     "Timestamp",
     "Tls",
+    "UnloadReport",
+    "VerifyReport",
     "__version__",
     "accelerate",
     "aio",

@@ -376,6 +376,7 @@ class EncodedRows:
 
 class RawPage:
     def __len__(self) -> int: ...
+    def cells(self) -> list[list[bytes | None]]: ...
 
 class Batch:
     @property
@@ -395,7 +396,7 @@ class PageArrays:
 
 class Piece:
     @staticmethod
-    def of_array(schema: object, array: object) -> Piece: ...
+    def of_array(schema: object, array: object, first_row: int | None = None) -> Piece: ...
     @staticmethod
     def of_columns(first: int, rows: int, columns: Sequence[tuple[str, Any]]) -> Piece: ...
     @property
@@ -426,7 +427,20 @@ class Columns:
         leaves_nulls: bool,
         truncates: bool,
         apart: bool,
+        checks_keys: bool,
     ) -> None: ...
+
+class EncodedColumns:
+    def __init__(self, session: Session, columns: Columns, prepared: Prepared) -> None: ...
+    def values(self, cells: Sequence[bytes | None]) -> tuple[Any, ...]: ...
+    def take(
+        self,
+    ) -> tuple[list[tuple[int, tuple[Any, ...]]], list[tuple[int, Exception]]] | None: ...
+
+class BulkProgress:
+    def __init__(self, keeps_ranges: bool) -> None: ...
+    def snapshot(self) -> tuple[int, int, int, int, int, int]: ...
+    def acknowledged(self) -> list[tuple[int, int]]: ...
 
 class Gatherer:
     def __init__(
@@ -680,6 +694,8 @@ class Session:
         concurrency: int,
         max_failures: int,
         keep_results: bool,
+        progress: BulkProgress | None,
+        pace: tuple[bool, float | None, float | None, float],
         options: StatementOptions,
     ) -> Op: ...
     def close(self, timeout_s: float) -> Op: ...

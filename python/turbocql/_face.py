@@ -8,9 +8,11 @@ from uuid import UUID
 
 from . import _core
 from ._checks import check_int
+from ._load import FIXED, Load
 from ._options import ExecuteOptions, StatementOptions
 from ._scan import ESTIMATES, Scan, Weights, split_table
 from ._schema_read import PAGE_SIZE
+from ._watch import Watch
 from .cluster import Metrics, Node, Replica, _metrics, _node
 from .config import Config
 from .errors import ConfigError
@@ -141,7 +143,25 @@ class Face:
     ) -> _core.Op:
         self._check_many(concurrency, max_failures)
         return self._core.execute_many(
-            statement, rows, concurrency, max_failures, bool(results), options
+            statement, rows, concurrency, max_failures, bool(results), None, FIXED, options
+        )
+
+    def _look_up(self, load: Load, read: Prepared, keys: list[tuple[Any, ...]]) -> _core.Op:
+        request: Any = {**load.request, "timestamp": None}
+        return self._core.execute_many(
+            read, keys, load.concurrency, 0, True, None, load.pace._replace(adaptive=False), request
+        )
+
+    def _load(self, load: Load, columns: _core.Columns, watch: Watch) -> _core.Op:
+        return self._core.execute_many(
+            load.statement,
+            columns,
+            load.concurrency,
+            load.max_failures,
+            False,
+            watch.native,
+            load.pace,
+            load.request,
         )
 
     @staticmethod

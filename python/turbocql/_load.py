@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _core
-from ._checks import check_choice, check_flag, shown
+from ._checks import check_choice, check_flag, check_int, check_seconds, shown
 from ._given import Given, first_missing, given, refused
+from ._load_files import Files, is_files
 from ._options import LoadOptions, StatementOptions
 from ._schema_cql import name as quoted
-from ._schema_cql import qualified, split_qualified
+from ._schema_cql import place_of, qualified
+from ._watch import Watch
+from .bulk import BulkReport
 from .errors import ConfigError
 
-__all__ = ["QUERY", "Load", "rows_or_columns"]
+__all__ = ["FIXED", "QUERY", "Load", "Pace", "rows_or_columns"]
 
 _LONGEST_TTL_S = 630_720_000
 _DEFAULTS: dict[str, Any] = {
     **{"rename": None, "columns": None, "nulls": "unset", "ttl": None, "timestamp": None},
     **{"truncate_time": False, "concurrency": 256, "max_failures": 1000, "raise_failures": True},
+    **{"format": None, "csv": None, "adaptive": True, "rate_limit": None, "retry_for_s": 60.0},
+    **{"max_errors": None, "rejects": None, "checkpoint": None, "resume": None, "progress": None},
     **{"consistency": None, "timeout_s": None, "idempotent": True, "profile": None},
 }
 QUERY = (
     "SELECT column_name, kind, type FROM system_schema.columns"
     " WHERE keyspace_name = ? AND table_name = ?"
 )
+
+
+class Pace(NamedTuple):
+    """How the requests of a bulk are sent."""
+
+    adaptive: bool
+    """Whether the number of requests in flight follows what the cluster bears."""
+    rows_per_s: float | None
+    bytes_per_s: float | None
+    retry_for_s: float
+
+
+FIXED = Pace(False, None, None, 0.0)
 
 
 def rows_or_columns(rows: Any, columns: Any, apart: bool) -> Any:
@@ -42,7 +61,9 @@ def rows_or_columns(rows: Any, columns: Any, apart: bool) -> Any:
             )
         return rows
     found = given(columns)
-    return [] if found is None else _core.Columns(found.pieces, None, [], False, False, apart)
+    return (
+        [] if found is None else _core.Columns(found.pieces, None, [], False, False, apart, False)
+    )
 
 
 class Load:
@@ -54,19 +75,9 @@ class Load:
         if unknown:
             known = ", ".join(LoadOptions.__annotations__)
             raise TypeError(f"load has no option {sorted(unknown)[0]!r}; it has {known}")
-        if not isinstance(table, str):
-            raise TypeError(f"a table is a str such as 'keyspace.table', got {shown(table)}")
-        place = split_qualified(table)
-        if place is None and keyspace is not None:
-            place = split_qualified(f'"{keyspace}".{table}')
-        if place is None:
-            raise ConfigError(
-                "expected a table as 'keyspace.table', or as 'table' in a session with a keyspace,"
-                f" got {shown(table)}"
-            )
-        self.place = place
+        self.place = place_of(table, keyspace)
         self.concurrency: int = given["concurrency"]
-        self.max_failures: int = given["max_failures"]
+        self.max_failures, most_share = _most(given["max_failures"], given["max_errors"])
         self.raise_failures: bool = given["raise_failures"]
         check_flag("raise_failures", self.raise_failures)
         self._rename = _checked_rename(given["rename"])
@@ -89,9 +100,39 @@ class Load:
         )
         self.question: Any = {"timeout_s": given["timeout_s"], "profile": given["profile"]}
         self.question |= {"rows": "tuple", "idempotent": True}
+        check_flag("adaptive", given["adaptive"])
+        patience = given["retry_for_s"]
+        if patience != 0:
+            check_seconds("retry_for_s", patience)
+        self.pace = Pace(given["adaptive"], *_rates(given["rate_limit"]), float(patience))
+        """How requests are sent: see the native `execute_many`."""
+        self._files = Files(given, self._truncates, most_share)
         self.statement = ""
         self._fields: list[str] = []
         self._pairs_of_key: dict[str, str] = {}
+        self.pairs: Mapping[str, str] = {}
+        """The table's columns, and the data's column for each."""
+
+    def open(self, data: Any, table: Sequence[tuple[str, str, str]]) -> Given | None:
+        """The columns of the data, which may be files; `None` for no data at all."""
+        if not is_files(data):
+            self._files.check_unused()
+            return given(data)
+        return self._files.open(data, {name: cql_type for name, _, cql_type in table}, self._rename)
+
+    def watched(self) -> Watch:
+        """What goes on beside the load."""
+        return self._files.watch
+
+    def ended(self, report: BulkReport) -> BulkReport:
+        """The report of this run, whose rejected rows are written.
+
+        Raises: `BulkError` when a row failed, unless the call wants the report.
+        """
+        report = self._files.ended(report)
+        if self.raise_failures:
+            report.raise_for_failures()
+        return report
 
     def match(self, names: Sequence[str], table: Sequence[tuple[str, str, str]]) -> None:
         """Finds a column of the table for each of the data's, and writes the statement. `table` is
@@ -122,9 +163,11 @@ class Load:
         end = f" USING {' AND '.join(using)}" if using else ""
         into = ", ".join(map(quoted, pairs))
         self.statement = f"INSERT INTO {where} ({into}) VALUES ({markers}){end}"
-        self._fields = fields
+        self._fields, self.pairs = fields, pairs
         keys = ("partition_key", "clustering")
         self._pairs_of_key = {name: field for name, field in pairs.items() if kinds[name] in keys}
+        types = {name: cql_type for name, _, cql_type in table if name in pairs}
+        self._files.begin(self.statement, types, pairs)
 
     def _pairs(self, names: Sequence[str], kinds: Mapping[str, str], where: str) -> dict[str, str]:
         """The table's columns, and the data's column for each."""
@@ -178,6 +221,8 @@ class Load:
             self._leaves_nulls,
             self._truncates,
             apart,
+            # A row of a file without a key is one that fails, and those after it are loaded.
+            not self._files.are_read,
         )
 
 
@@ -211,3 +256,35 @@ def _check_setting(option: str, setting: object, most: int) -> None:
             f"{option} must be an int from 0 to {most}, or the name of a column, got"
             f" {shown(setting)}"
         )
+
+
+def _most(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:
+    """The most rows that may fail, and their greatest share."""
+    if max_errors is None:
+        return max_failures, None
+    if isinstance(max_errors, float) and 0 <= max_errors < 1:
+        return 2**31 - 1, max_errors
+    check_int("max_errors (or a share as a float below 1)", max_errors, 0, 2**31 - 1)
+    return max_errors, None
+
+
+_UNITS = {"rows": 0, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20}
+
+
+def _rates(limit: Any) -> tuple[float | None, float | None]:
+    """Rows and bytes a second."""
+    if limit is None:
+        return None, None
+    number, unit = limit, "rows"
+    if isinstance(limit, str):
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)(?:/s)?", limit.strip())
+        number, unit = (float(found[1]), found[2]) if found else (0, "")
+    known = isinstance(number, (int, float)) and not isinstance(number, bool) and unit in _UNITS
+    if not known or not 0 < number < float("inf"):
+        raise ConfigError(
+            f"rate_limit must be rows a second, or bytes a second such as '20 MB', got"
+            f" {shown(limit)}"
+        )
+    if unit == "rows":
+        return float(number), None
+    return None, number * _UNITS[unit]

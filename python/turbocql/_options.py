@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping, Sequence
 
+    from .bulk import Progress
     from .config import RowsAs
     from .policies import Consistency
     from .tables import Split
@@ -52,9 +54,19 @@ class LoadOptions(TypedDict, total=False):
     ttl: int | str | None
     timestamp: int | str | None
     truncate_time: bool
+    format: Literal["parquet", "csv", "jsonl", "arrow"] | None
+    csv: Mapping[str, Any] | None
     concurrency: int
+    adaptive: bool
+    rate_limit: float | str | None
+    retry_for_s: float
     max_failures: int
+    max_errors: float | None
     raise_failures: bool
+    rejects: str | os.PathLike[str] | None
+    checkpoint: str | os.PathLike[str] | None
+    resume: str | os.PathLike[str] | None
+    progress: Callable[[Progress], object] | bool | None
     consistency: Consistency | str | None
     timeout_s: float | None
     idempotent: bool | None
@@ -76,3 +88,41 @@ class ScanOptions(TypedDict, total=False):
     profile: str | None
     rows: RowsAs | None
     row: Callable[..., Any] | None
+
+
+class VerifyOptions(TypedDict, total=False):
+    """The options of a comparison."""
+
+    rename: Mapping[str, str] | None
+    columns: Sequence[str] | None
+    nulls: Literal["unset", "null"]
+    truncate_time: bool
+    format: Literal["parquet", "csv", "jsonl", "arrow"] | None
+    csv: Mapping[str, Any] | None
+    sample: float | None
+    seed: int
+    concurrency: int
+    retry_for_s: float
+    consistency: Consistency | str | None
+    timeout_s: float | None
+    profile: str | None
+
+
+class UnloadOptions(TypedDict, total=False):
+    """The options of an unload."""
+
+    columns: Sequence[str] | None
+    where: str | None
+    values: Sequence[Any]
+    split: Split | None
+    format: Literal["parquet", "csv", "jsonl", "arrow"] | None
+    compression: str | None
+    files: int
+    overwrite: bool
+    concurrency: int | None
+    retry_for_s: float
+    consistency: Consistency | str | None
+    timeout_s: float | None
+    page_size: int | None
+    profile: str | None
+    progress: Callable[[Progress], object] | bool | None

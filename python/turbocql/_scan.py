@@ -10,7 +10,7 @@ from typing import Any
 from ._checks import check_int, check_seconds, shown
 from ._options import ExecuteOptions, ScanOptions
 from ._schema_cql import name as quoted
-from ._schema_cql import qualified, split_qualified
+from ._schema_cql import place_of, qualified
 from .cluster import Node
 from .errors import ConfigError
 from .tables import Split
@@ -23,7 +23,6 @@ __all__ = [
     "Weights",
     "check_partitioner",
     "partition_key",
-    "place_of",
     "question",
     "split_table",
 ]
@@ -49,24 +48,6 @@ Owners = Callable[[int], tuple[str, ...]]
 """The addresses of the replicas of a token."""
 Known = Sequence[tuple[str, str, str, int]]
 """The answer to `TABLE`."""
-
-
-def place_of(table: str, keyspace: str | None) -> tuple[str, str]:
-    """The keyspace and the name of a table, as the program writes it.
-
-    Raises: `ConfigError` for other text, or without a keyspace.
-    """
-    if not isinstance(table, str):
-        raise TypeError(f"a table is a str such as 'keyspace.table', got {shown(table)}")
-    place = split_qualified(table)
-    if place is None and keyspace is not None:
-        place = split_qualified(f'"{keyspace}".{table}')
-    if place is None:
-        raise ConfigError(
-            "expected a table as 'keyspace.table', or as 'table' in a session with a keyspace,"
-            f" got {shown(table)}"
-        )
-    return place
 
 
 def partition_key(known: Known, place: tuple[str, str]) -> list[str]:

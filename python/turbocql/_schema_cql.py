@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ._checks import shown
+from .errors import ConfigError
+
 if TYPE_CHECKING:
     from .schema import Aggregate, Function, Index, Keyspace, Table, TableColumn, UserType, View
 
@@ -22,6 +25,7 @@ __all__ = [
     "keyspace_statements",
     "mask_call",
     "name",
+    "place_of",
     "qualified",
     "split_qualified",
     "text",
@@ -109,6 +113,24 @@ def split_qualified(given: str) -> tuple[str, str] | None:
         return None
     quoted, plain, second_quoted, second_plain = match.groups()
     return _part(quoted, plain), _part(second_quoted, second_plain)
+
+
+def place_of(table: str, keyspace: str | None) -> tuple[str, str]:
+    """The keyspace and the name of a table, as the program writes it.
+
+    Raises: `ConfigError` for other text, or without a keyspace.
+    """
+    if not isinstance(table, str):
+        raise TypeError(f"a table is a str such as 'keyspace.table', got {shown(table)}")
+    place = split_qualified(table)
+    if place is None and keyspace is not None:
+        place = split_qualified(f'"{keyspace}".{table}')
+    if place is None:
+        raise ConfigError(
+            "expected a table as 'keyspace.table', or as 'table' in a session with a keyspace,"
+            f" got {shown(table)}"
+        )
+    return place
 
 
 def _part(quoted: str | None, plain: str) -> str:

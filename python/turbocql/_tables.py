@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from ._checks import check_int
 from ._face import Face
-from ._given import given
 from ._load import QUERY, Load
-from ._options import LoadOptions, ScanOptions
+from ._options import LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
 from ._scan import (
     PARTITIONER,
     TABLE,
     Scan,
     check_partitioner,
     partition_key,
-    place_of,
     question,
 )
-from .bulk import BulkReport
+from ._schema_cql import place_of
+from ._unload import Unload
+from ._verify import Verification
+from .bulk import BulkReport, UnloadReport, VerifyReport
 from .errors import RequestError
 from .rows import Rows
+from .statements import Prepared
 from .tables import Split
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ class Tables(Face):
     if TYPE_CHECKING:
 
         def execute(self, *arguments: Any, **options: Any) -> Rows[Any]: ...
+
+        def prepare(self, statement: str) -> Prepared: ...
 
     def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
         """Writes columns to the rows of a table: Arrow data, a DataFrame, or a dict of arrays.
@@ -76,24 +81,16 @@ class Tables(Face):
         """
         load = Load(table, self.keyspace, options)
         self._check_many(load.concurrency, load.max_failures)
-        found = given(data)
+        known = self.execute(QUERY, load.place, **load.question).all()
+        found = load.open(data, known)
         if found is None:
             return BulkReport(0, 0)
-        known = self.execute(QUERY, load.place, **load.question).all()
         load.match(found.names, known)
         load.check(data)
-        op = self._execute_many(
-            load.statement,
-            load.columns(found, apart=False),
-            load.concurrency,
-            load.max_failures,
-            False,
-            **load.request,
-        )
-        report = cast(BulkReport, op.wait())
-        if load.raise_failures:
-            report.raise_for_failures()
-        return report
+        with load.watched() as watch:
+            op = self._load(load, load.columns(found, apart=False), watch)
+            report = cast(BulkReport, op.wait())
+        return load.ended(report)
 
     def scan(self, table: str | None = None, /, **options: Unpack[ScanOptions]) -> Rows[Any]:
         """Reads a whole table, or a part of it, by token ranges, several at a time.
@@ -125,6 +122,78 @@ class Tables(Face):
         known = self.execute(TABLE, scan.place, **scan.question).all()
         scan.match(known, self.execute(PARTITIONER, **scan.question).one())
         return cast("Rows[Any]", self._scan(scan).wait())
+
+    def unload(
+        self, table: str, path: str | os.PathLike[str], /, **options: Unpack[UnloadOptions]
+    ) -> UnloadReport:
+        """Writes a whole table, or a part of it, to files: Parquet, CSV, JSON lines or Arrow IPC.
+
+        The table is read as by [`scan`][turbocql.session.Session.scan], whose options it
+        takes but for `rows` and `row`. The format is told from the name of the file (`.parquet`,
+        `.csv`, `.csv.gz`, `.jsonl`, `.jsonl.gz`, `.arrow`), or given as `format`: `"parquet"`,
+        `"csv"`, `"jsonl"` or `"arrow"`. `compression` is the format's own. A directory, or `files`
+        above 1, makes files `part-00000.parquet` and so on. Files are written under other names and
+        moved when all are whole; if the call fails, none is left. Existing files are kept, and are
+        an error, unless `overwrite` is true. Rows have no order. Needs pyarrow.
+
+        Raises: `ConfigError` for a table, a column, an option or a target that cannot be;
+            `RequestError` when a range cannot be read; `OSError` when a file cannot be written.
+        """
+        unload = Unload(table, self.keyspace, path, options)
+        scan = unload.scan
+        known = self.execute(TABLE, scan.place, **scan.question).all()
+        scan.match(known, self.execute(PARTITIONER, **scan.question).one())
+        unload.match(known)
+        try:
+            rows = cast("Rows[Any]", self._scan(scan).wait())
+            unload.begin(rows)
+            for batch in rows.batches():
+                unload.write(batch)
+            return unload.end()
+        except BaseException:
+            unload.abandon()
+            raise
+
+    def verify(self, table: str, data: Any, /, **options: Unpack[VerifyOptions]) -> VerifyReport:
+        """Compares a table with data: each row of the data with the row of its key.
+
+        `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format` and `csv` are
+        those of [`load`][turbocql.session.Session.load]. The cells that a load of the data would
+        write are compared; nulls that it would leave are not. `sample` is the share of rows to look
+        up, all by default, chosen by `seed`. Keys that come twice in the data are counted. Memory
+        is bounded. The other options are `concurrency`, `retry_for_s`, `consistency`, `timeout_s`
+        and `profile`.
+
+        Rows of the table that the data does not have are not looked for.
+
+        Raises: what `load` raises before it sends anything; `BulkError` when a row cannot be read.
+
+        Example:
+            >>> import numpy as np
+            >>> data = {"k": np.arange(9, 10, dtype=np.int32), "v": np.array(["x"])}
+            >>> report = session.verify("t", data)
+            >>> report.equal, report.missing
+            (False, 1)
+        """
+        verification = Verification(table, self.keyspace, options)
+        load = verification.load
+        self._check_many(load.concurrency, load.max_failures)
+        known = self.execute(QUERY, load.place, **load.question).all()
+        found = load.open(data, known)
+        if found is None:
+            return verification.report()
+        load.match(found.names, known)
+        verification.match(known)
+        insert = self.prepare(load.statement)
+        read = self.prepare(verification.question)
+        encoded = verification.encoded(self._core, found, insert)
+        while (taken := encoded.take()) is not None:
+            rows = verification.choose(*taken)
+            op = self._look_up(load, read, verification.keys(rows))
+            report = cast(BulkReport, op.wait())
+            report.raise_for_failures()
+            verification.compare(rows, report.results or [])
+        return verification.report()
 
     def splits(self, table: str, n: int, /) -> list[Split]:
         """Cuts a table into `n` parts of about one size, for readers in several processes.

@@ -1,13 +1,14 @@
-"""The outcome of an `execute_many`."""
+"""The outcome of an `execute_many` or a load, and its progress."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .errors import BulkError, ClosedError
 
-__all__ = ["BulkFailure", "BulkReport"]
+__all__ = ["BulkFailure", "BulkReport", "Difference", "Progress", "UnloadReport", "VerifyReport"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,92 @@ class BulkReport:
             )
             error.report = self
             raise error from first.error
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a load has come."""
+
+    rows: int
+    """The rows that the server has acknowledged in this run."""
+    failed: int
+    bytes: int
+    """The bytes of the values of these rows."""
+    rows_per_s: float
+    """The mean of this run."""
+    elapsed_s: float
+    left_s: float | None
+    """The time that is left at this rate; `None` while it cannot be told."""
+    share: float | None
+    """How much of the input was read, from 0 to 1; `None` where its size is not known."""
+    window: int
+    """The number of requests that may be in flight now."""
+    in_flight: int
+    retried: int
+    """How often a row was sent again."""
+    earlier_rows: int
+    """The rows that earlier runs had loaded."""
+    ended: bool
+    """Whether this is the last word."""
+
+    def __str__(self) -> str:
+        parts = [f"{self.rows:,} rows, {self.rows_per_s:,.0f}/s, {self.bytes / 1e6:,.1f} MB"]
+        if self.failed:
+            parts.append(f"{self.failed:,} failed")
+        parts.append(f"window {self.window}")
+        if self.left_s is not None and not self.ended:
+            parts.append(f"{self.left_s:,.0f} s left")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A cell that differs from the data, or a row that is not there."""
+
+    row: int
+    """The row's number in the data, from 0."""
+    column: str | None
+    """`None` if the table has no row with this key."""
+    expected: Any
+    found: Any
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What a comparison of a table with data has found."""
+
+    rows: int
+    """The number of rows of the data."""
+    checked: int
+    """The rows that were looked up: all, or a sample."""
+    missing: int
+    """Rows whose key the table does not have."""
+    different: int
+    """Rows of which at least one cell differs."""
+    unfit: int
+    """Rows that could not have been loaded."""
+    duplicates: int
+    """Rows whose key an earlier row of the data has. Of such rows the table has one, so that the
+    others may differ."""
+    differences: list[Difference] = field(default_factory=list)
+    """At most 1000 of the missing rows and cells that differ."""
+    duplicate_rows: list[tuple[int, int]] = field(default_factory=list)
+    """At most 1000 pairs: the first row with a key, and a later one."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether the table has all that was looked up, as the data has it."""
+        return not (self.missing or self.different or self.unfit)
+
+
+@dataclass(frozen=True)
+class UnloadReport:
+    """What an unload has written."""
+
+    rows: int
+    files: tuple[Path, ...]
+    bytes: int
+    """The size of the files."""
 
 
 def _report(

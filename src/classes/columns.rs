@@ -10,9 +10,9 @@ use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyList, PyString, PyTuple};
 use turbocql_codec::{CodecError, Column, Page};
-use turbocql_columns::batch::Read;
+use turbocql_columns::batch::{Read, broken};
 use turbocql_columns::schema::{Decimal, Duration, Texts, Time, Uuids, Varint};
 use turbocql_columns::{Batches, Profile};
 use turbocql_values::ending::Inside;
@@ -33,6 +33,22 @@ pub struct RawPage(pub Option<Page>);
 impl RawPage {
     fn __len__(&self) -> usize {
         self.0.as_ref().map_or(0, |page| page.row_count)
+    }
+
+    /// The bytes of the cells, row by row; None for a null.
+    fn cells<'py>(&self, py: Python<'py>) -> PyResult<Vec<Vec<Option<Bound<'py, PyBytes>>>>> {
+        let Some(page) = &self.0 else { return Ok(Vec::new()) };
+        let malformed = |malformed| failed(py, broken(malformed));
+        let mut cells = page.cells().map_err(malformed)?;
+        let mut rows = Vec::with_capacity(page.row_count);
+        for _ in 0..page.row_count {
+            let mut row = Vec::with_capacity(page.columns.len());
+            for _ in 0..page.columns.len() {
+                row.push(cells.next_cell().map_err(malformed)?.map(|it| PyBytes::new(py, it)));
+            }
+            rows.push(row);
+        }
+        Ok(rows)
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 use turbocql_codec::RowBuffer;
-use turbocql_engine::{Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, Response, RowNumbers};
+use turbocql_engine::{
+    Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, Pace, Progress, Response, RowNumbers,
+};
 
 use super::changing::SchemaChange;
 use super::cursor::Cursor;
@@ -37,6 +39,59 @@ pub struct BulkOptions {
     pub max_failures: usize,
     /// Whether the result of each row is kept.
     pub keep_results: bool,
+    pub progress: Option<Arc<Progress>>,
+    pub pace: Pace,
+    /// For so long a row is sent again after an error that may pass.
+    pub patience: Duration,
+}
+
+/// Whether it is adaptive, the rates in rows and bytes a second, and the patience in seconds.
+pub type PaceOf = (bool, Option<f64>, Option<f64>, f64);
+
+impl BulkOptions {
+    /// `limits`: the concurrency, the number of failures, and whether results are kept.
+    pub fn new(
+        request: Options,
+        (concurrency, max_failures, keep_results): (usize, usize, bool),
+        progress: Option<&Bound<'_, BulkProgress>>,
+        (adaptive, rows_per_s, bytes_per_s, patience_s): PaceOf,
+    ) -> BulkOptions {
+        let progress = progress.map(|progress| Arc::clone(&progress.get().0));
+        BulkOptions {
+            request,
+            concurrency,
+            max_failures,
+            keep_results,
+            progress,
+            pace: Pace { adaptive, rows_per_s, bytes_per_s },
+            patience: Duration::try_from_secs_f64(patience_s).unwrap_or(Duration::MAX),
+        }
+    }
+}
+
+/// How far an `execute_many` has come.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct BulkProgress(pub Arc<Progress>);
+
+#[pymethods]
+impl BulkProgress {
+    /// `keeps_ranges`: it also knows which rows were acknowledged.
+    #[new]
+    fn new(keeps_ranges: bool) -> BulkProgress {
+        BulkProgress(Arc::new(Progress::new(keeps_ranges)))
+    }
+
+    /// Rows that succeeded and that failed, bytes of values, the window, requests in flight, and
+    /// rows that were sent again.
+    fn snapshot(&self) -> (u64, u64, u64, usize, usize, u64) {
+        let now = self.0.snapshot();
+        (now.succeeded, now.failed, now.bytes, now.window, now.in_flight, now.retried)
+    }
+
+    /// Ranges of the numbers of rows: the first, and the one after the last.
+    fn acknowledged(&self, py: Python<'_>) -> Vec<(u64, u64)> {
+        py.detach(|| self.0.acknowledged())
+    }
 }
 
 /// Where the rows come from.
@@ -120,6 +175,9 @@ impl BulkStep {
             max_failures: options.max_failures,
             failures: failures.clone(),
             keep_results: options.keep_results,
+            progress: options.progress.clone(),
+            pace: options.pace,
+            patience: options.patience,
         };
         // The first is handed in unasked.
         let wanted = Arc::new(AtomicUsize::new(1));
@@ -220,7 +278,7 @@ impl BulkStep {
                 self.ended = true;
             }
         }
-        (filled.numbers, is_awaited)
+        (RowNumbers::Each(filled.numbers), is_awaited)
     }
 
     /// Encodes the next row into the arena, or records why that failed.

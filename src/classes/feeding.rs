@@ -10,7 +10,6 @@ use turbocql_codec::{CodecError, RowBuffer, Segment};
 use turbocql_columns::fit::Purpose;
 use turbocql_columns::load::{self, Bound as BoundBatch, Marker, Nulls, Target};
 use turbocql_columns::source::{Dropped, Encoded};
-use turbocql_engine::RowNumbers;
 use turbocql_values::failure::Failure;
 use turbocql_values::python;
 
@@ -31,11 +30,14 @@ pub struct Columns {
     truncates: bool,
     /// Whether pieces are taken on a thread of their own, so that no event loop waits for them.
     apart: bool,
+    /// Whether nulls in `keys` are looked for before anything of a piece is sent.
+    checks_keys: bool,
 }
 
 #[pymethods]
 impl Columns {
     #[new]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         pieces: &Bound<'_, PyAny>,
         fields: Option<Vec<String>>,
@@ -43,15 +45,17 @@ impl Columns {
         leaves_nulls: bool,
         truncates: bool,
         apart: bool,
+        checks_keys: bool,
     ) -> PyResult<Columns> {
         let pieces = Mutex::new(Some(pieces.try_iter()?.unbind()));
-        Ok(Columns { pieces, fields, keys, leaves_nulls, truncates, apart })
+        Ok(Columns { pieces, fields, keys, leaves_nulls, truncates, apart, checks_keys })
     }
 }
 
 /// What was encoded.
 pub struct Filled {
-    pub numbers: RowNumbers,
+    /// One of each row in the arena.
+    pub numbers: Vec<u64>,
     pub unfit: Vec<(u64, Box<CodecError>)>,
     pub state: State,
 }
@@ -147,7 +151,7 @@ impl Feed {
         let mut feed = Feed {
             pieces: Pieces::Here(pieces),
             target,
-            checks_keys: !columns.keys.is_empty(),
+            checks_keys: columns.checks_keys,
             takes_all: columns.fields.is_none(),
             current: None,
             next_row: 0,
@@ -200,6 +204,7 @@ impl Feed {
         let unfit = |error| prepared.unfit(py, Box::new(Failure::Refused(error, None)));
         let target = Arc::clone(&self.target);
         let bound = py.detach(|| target.bind(values)).map_err(unfit)?;
+        self.next_row = piece.first_row.unwrap_or(self.next_row);
         if self.checks_keys
             && let Some((row, error)) = py.detach(|| bound.missing(piece.rows))
         {
@@ -306,11 +311,7 @@ impl Feed {
                     }
                 });
                 if current.next < current.rows {
-                    return Filled {
-                        numbers: RowNumbers::Each(numbers),
-                        unfit,
-                        state: State::More,
-                    };
+                    return Filled { numbers, unfit, state: State::More };
                 }
                 self.current = None;
             }
@@ -323,7 +324,7 @@ impl Feed {
                     Err(error) => State::Failed(error),
                 }
             };
-            return Filled { numbers: RowNumbers::Each(numbers), unfit, state };
+            return Filled { numbers, unfit, state };
         }
     }
 }

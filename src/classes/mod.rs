@@ -18,3 +18,4 @@ pub mod scanning;
 pub mod secret;
 pub mod send_batch;
 pub mod session;
+pub mod verifying;

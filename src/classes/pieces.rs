@@ -34,6 +34,8 @@ pub enum Values {
 /// Some rows of the data, column by column.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Piece {
+    /// The number of the first row in the data. `None`: it follows the piece before.
+    pub first_row: Option<u64>,
     pub rows: usize,
     pub names: Vec<String>,
     pub values: Vec<Values>,
@@ -58,6 +60,7 @@ impl Piece {
     fn of_columns_of(columns: &StructArray) -> Piece {
         let pairs = columns.fields().iter().zip(columns.columns());
         Piece {
+            first_row: None,
             rows: columns.len(),
             names: columns.fields().iter().map(|field| field.name().clone()).collect(),
             values: pairs
@@ -91,11 +94,16 @@ enum Given<'py> {
 impl Piece {
     /// A record batch, from the two capsules of `__arrow_c_array__`.
     #[staticmethod]
-    fn of_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<Piece> {
+    #[pyo3(signature = (schema, array, first_row = None))]
+    fn of_array(
+        schema: &Bound<'_, PyAny>,
+        array: &Bound<'_, PyAny>,
+        first_row: Option<u64>,
+    ) -> PyResult<Piece> {
         let py = schema.py();
         let _inside = Inside::nested(py)?;
         let (_, array) = imported(schema, array)?;
-        Piece::of_struct(py, &array)
+        Ok(Piece { first_row, ..Piece::of_struct(py, &array)? })
     }
 
     /// So many rows of columns by name, the first of which has a number in the data: `(kind, shape, bytes, valid)` in NumPy's layout, an
@@ -143,7 +151,7 @@ impl Piece {
             values.push(Values::Arrow(Arc::new(field), array));
             names.push(name);
         }
-        Ok(Piece { rows, names, values })
+        Ok(Piece { first_row: None, rows, names, values })
     }
 
     #[getter]

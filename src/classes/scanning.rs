@@ -10,9 +10,10 @@ use turbocql_engine::{EngineError, Near, Scan, ScanPlan, ScanRange};
 
 use super::cursor::Cursor;
 use super::prepared::Prepared;
+use super::preparing::Then;
 use super::session::{SessionState, out_of_turn};
 use crate::error::raise_engine;
-use crate::op::{Arrival, Next, OpState, Step};
+use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::options::{Options, given};
 use turbocql_values::row::RowsAs;
 
@@ -70,6 +71,16 @@ impl ScanOf {
         let reading = Arc::clone(&scan);
         op.run(&session.runtime, async move { reading.next().await.map(Arrival::Page) });
         Ok(Next::Again(Box::new(ScanStep { session: Arc::clone(session), rows: self.rows, scan })))
+    }
+}
+
+impl SessionState {
+    /// Begins a scan, once its statement is prepared.
+    pub fn scan(self: &Arc<Self>, py: Python<'_>, text: String, scan: ScanOf) -> PyResult<Op> {
+        self.check_profile(py, &scan.options)?;
+        let op = OpState::empty();
+        op.begin(self.with_prepared(py, text, Then::Scan(Box::new(scan)), None, &op)?);
+        Ok(Op(op))
     }
 }
 

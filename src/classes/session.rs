@@ -12,7 +12,7 @@ use turbocql_engine::{EngineError, ErrorKind, Runtime};
 
 use super::call;
 use super::cluster;
-use super::execute_many::{BulkOptions, RowsOf};
+use super::execute_many::{BulkOptions, BulkProgress, PaceOf, RowsOf};
 use super::feeding::Columns;
 use super::prepared::{Prepared, Query, text_of};
 use super::preparing::Then;
@@ -256,6 +256,8 @@ impl Session {
         concurrency: usize,
         max_failures: usize,
         keep_results: bool,
+        progress: Option<&Bound<'_, BulkProgress>>,
+        pace: PaceOf,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
@@ -264,9 +266,10 @@ impl Session {
             Ok(columns) => RowsOf::Columns(columns.clone().unbind()),
             Err(_) => RowsOf::Iterator(rows.try_iter()?.unbind()),
         };
+        let limits = (concurrency, max_failures, keep_results);
         let many = |request: Options| {
             self.0.check_profile(py, &request)?;
-            let options = BulkOptions { request, concurrency, max_failures, keep_results };
+            let options = BulkOptions::new(request, limits, progress, pace);
             Ok::<_, PyErr>(Then::Many { rows, options })
         };
         let op = OpState::empty();
@@ -307,11 +310,8 @@ impl Session {
         let _inside = self.0.enter(py)?;
         let rows = call::rows_as(py, &self.0, options)?;
         let options = options::parse(options, Place::Execute)?;
-        self.0.check_profile(py, &options)?;
         let scan = ScanOf { place, ranges, values, node, concurrency, patience_s, options, rows };
-        let (op, then) = (OpState::empty(), Then::Scan(Box::new(scan)));
-        op.begin(self.0.with_prepared(py, statement, then, None, &op)?);
-        Ok(Op(op))
+        self.0.scan(py, statement, scan)
     }
 
     #[getter]

@@ -166,7 +166,7 @@ def names_are_matched(session: Any) -> None:
     for name in ("nowhere.t", f"{SPACE}.nowhere", "t", f"{SPACE}.t; DROP TABLE t", "", "a.b.c"):
         refused(ConfigError, partial(session.load, name, keys))
     for odd in (7, None, "a", b"a", ["a"], [("k", 1)], {"k": 1}, {1: [1]}, {"k": {1}}, object()):
-        refused((TypeError, EncodeError), partial(session.load, where, odd))
+        refused((TypeError, EncodeError, OSError), partial(session.load, where, odd))
     session.load(where, {"k": [1], "x": [7], "v": [60]}, rename={"x": "v"}, ttl="v")
     assert found(session, where, "v, ttl(v)")[1][0] == 7
     schema = pa.schema([("k", pa.int32())])

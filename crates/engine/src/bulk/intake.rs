@@ -169,6 +169,21 @@ impl Taken {
         self.arena.rows.row(self.index)
     }
 
+    /// The same row, to be sent once more.
+    pub(super) fn again(&self) -> Taken {
+        Taken { arena: Arc::clone(&self.arena), index: self.index, held: None }
+    }
+
+    /// Its place in the arena.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The length of its values.
+    pub(super) fn bytes(&self) -> usize {
+        self.row().map_or(0, |row| row.bytes().len())
+    }
+
     pub(super) fn number(&self) -> u64 {
         match &self.arena.numbers {
             RowNumbers::From(first) => first + self.index as u64,

@@ -1,15 +1,19 @@
 //! Bulks: one statement executed with many rows, through a window of requests that is kept full.
 
 mod intake;
+mod pace;
+mod progress;
 mod window;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use turbocql_codec::RowBuffer;
 
 use self::intake::{Intake, Taken};
+pub use self::pace::Pace;
+pub use self::progress::{Progress, Snapshot};
 use crate::answer::{Said, Text};
 use crate::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind};
@@ -30,6 +34,11 @@ pub struct BulkPlan {
     pub failures: Arc<AtomicUsize>,
     /// Whether responses are kept. If so, no response may have a further page.
     pub keep_results: bool,
+    pub pace: Pace,
+    /// For so long a row that failed with an error that may pass is sent again, if its request is
+    /// declared idempotent. Until then it is neither failed nor succeeded.
+    pub patience: Duration,
+    pub progress: Option<Arc<Progress>>,
 }
 
 /// The caller's numbers of the rows in an arena. A row that could not be encoded is left out, so
@@ -86,11 +95,14 @@ impl Bulk {
         let intake = Arc::new(Intake::new());
         let taking = Arc::clone(&intake);
         let task = runtime.submit(async move {
-            let BulkPlan { prepared, options, concurrency, max_failures, failures, keep_results } =
-                plan;
+            let BulkPlan { prepared, options, concurrency, max_failures, failures, .. } = plan;
+            let BulkPlan { keep_results, pace, progress, .. } = plan;
+            let is_repeatable = options.idempotent == Some(true);
+            let patience = if is_repeatable { plan.patience } else { Duration::ZERO };
             let request = Arc::new(Request { session, prepared, options, keep_results });
             let send = move |row| Arc::clone(&request).send(row);
-            let limits = window::Limits { concurrency, max_failures, failures };
+            let limits =
+                window::Limits { concurrency, max_failures, failures, pace, patience, progress };
             let sending = window::send_all(taking, &*events, limits, keep_results, send);
             let outcome = sending.await;
             events.done(outcome);

@@ -1,0 +1,325 @@
+//! How fast a bulk sends: requests in flight that follow what the cluster bears, and rates.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How the requests of a bulk are paced.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// Whether the number of requests in flight follows the latency and the errors of the cluster,
+    /// below the bulk's `concurrency`.
+    pub adaptive: bool,
+    pub rows_per_s: Option<f64>,
+    /// Of the bytes of values.
+    pub bytes_per_s: Option<f64>,
+}
+
+/// The requests in flight at the beginning.
+const BEGINNING: usize = 32;
+/// A latency of so many times the calm one is borne: a server that is busy, but not overloaded,
+/// answers later the more it is asked at a time, and has no more rows a second for it.
+const BUSY: f64 = 3.0;
+/// From here on, there are too many.
+const TOO_BUSY: f64 = 6.0;
+/// After so many epochs the calm latency is measured again.
+const EPOCHS: usize = 100;
+/// There is at least so much time between two reductions after errors.
+const RECOVERY: Duration = Duration::from_millis(200);
+
+/// Decides how many requests may be in flight.
+///
+/// Successes are looked at in epochs of as many as there are requests in flight. The mean latency of
+/// an epoch is held against the calm latency, which is measured with a quarter of the requests now
+/// and then. The limit grows while the cluster is calm, stays while it is busy, and shrinks when it
+/// is too busy, and faster after errors of an overload.
+#[derive(Debug)]
+pub(super) struct Control {
+    most: usize,
+    limit: f64,
+    /// In seconds. `None` until the first epoch.
+    calm: Option<f64>,
+    latencies: f64,
+    answers: usize,
+    was_full: bool,
+    epochs: usize,
+    /// The limit to go back to after a measurement of the calm latency.
+    measuring: Option<f64>,
+    /// The answers to requests that were sent under the limit before: they say nothing of this one.
+    old: usize,
+    reduced: Option<Instant>,
+}
+
+impl Control {
+    pub(super) fn new(most: usize) -> Control {
+        let most = most.max(1);
+        Control {
+            most,
+            limit: BEGINNING.min(most) as f64,
+            calm: None,
+            latencies: 0.0,
+            answers: 0,
+            was_full: false,
+            epochs: 0,
+            measuring: None,
+            old: 0,
+            reduced: None,
+        }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        (self.limit as usize).clamp(1, self.most)
+    }
+
+    /// A request that took `latency` has succeeded; `in_flight` were, with it.
+    pub(super) fn on_success(&mut self, latency: Duration, in_flight: usize) {
+        if self.old > 0 {
+            self.old -= 1;
+            return;
+        }
+        self.latencies += latency.as_secs_f64();
+        self.answers += 1;
+        self.was_full |= in_flight >= self.limit();
+        if self.answers < self.limit().max(16) {
+            return;
+        }
+        let mean = self.latencies / self.answers as f64;
+        let was_full = self.was_full;
+        (self.latencies, self.answers, self.was_full) = (0.0, 0, false);
+        if let Some(limit) = self.measuring.take() {
+            self.calm = Some(mean);
+            self.limit = limit;
+            // More are sent at once now, the first of which find no queue.
+            self.old = 2 * self.limit();
+            return;
+        }
+        self.old = in_flight;
+        let calm = self.calm.map_or(mean, |calm| calm.min(mean));
+        self.calm = Some(calm);
+        self.epochs += 1;
+        if mean > TOO_BUSY * calm {
+            self.limit = (self.limit * 0.8).max(1.0);
+        } else if mean <= BUSY * calm && was_full {
+            self.limit = (self.limit + (self.limit / 4.0).max(1.0)).min(self.most as f64);
+        }
+        // Where there are few requests, they are calm enough.
+        if self.epochs >= EPOCHS && self.limit > 16.0 {
+            self.epochs = 0;
+            self.measuring = Some(self.limit);
+            self.limit = (self.limit / 4.0).max(8.0);
+        }
+    }
+
+    /// A request failed because the cluster has too much to do, or does not answer.
+    pub(super) fn on_overload(&mut self, now: Instant) {
+        if self.reduced.is_some_and(|before| now < before + RECOVERY) {
+            return;
+        }
+        self.reduced = Some(now);
+        self.limit = (self.measuring.take().unwrap_or(self.limit) * 0.6).max(1.0);
+        (self.latencies, self.answers, self.was_full, self.old) = (0.0, 0, false, 0);
+    }
+}
+
+/// Lets so many rows and bytes a second pass.
+#[derive(Debug)]
+pub(super) struct Rates {
+    rows: Option<Rate>,
+    bytes: Option<Rate>,
+}
+
+impl Rates {
+    /// `None` if nothing is limited.
+    pub(super) fn of(pace: &Pace) -> Option<Rates> {
+        let (rows, bytes) = (pace.rows_per_s.map(Rate::new), pace.bytes_per_s.map(Rate::new));
+        (rows.is_some() || bytes.is_some()).then_some(Rates { rows, bytes })
+    }
+
+    /// Waits until a row of so many bytes may be sent.
+    pub(super) async fn pass(&self, bytes: usize) {
+        for (rate, cost) in [(&self.rows, 1.0), (&self.bytes, bytes as f64)] {
+            let Some(rate) = rate else { continue };
+            let at = rate.reserve(cost, Instant::now());
+            tokio::time::sleep_until(at).await;
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Rate {
+    seconds_each: f64,
+    /// When the next one may pass.
+    next: Mutex<Option<Instant>>,
+}
+
+/// What was not used for so long may be used at once.
+const BURST: Duration = Duration::from_millis(100);
+
+impl Rate {
+    fn new(per_s: f64) -> Rate {
+        Rate { seconds_each: 1.0 / per_s, next: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When a row of this cost may pass.
+    fn reserve(&self, cost: f64, now: Instant) -> Instant {
+        let mut next = self.lock();
+        let earliest = now.checked_sub(BURST).unwrap_or(now);
+        let at = next.map_or(earliest, |next| next.max(earliest));
+        // A year is as good as for ever.
+        let pause = (cost * self.seconds_each).min(3.2e7);
+        *next = Some(at + Duration::from_secs_f64(pause));
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    use super::*;
+
+    /// A cluster that works on so many requests at a time, each for so long, and a client that keeps
+    /// as many in flight as it may. Time is simulated.
+    struct Cluster {
+        now: f64,
+        /// When each worker is free.
+        workers: BinaryHeap<Reverse<u64>>,
+        /// When each request in flight ends, when it began, and whether it succeeds.
+        in_flight: BinaryHeap<Reverse<(u64, u64, bool)>>,
+        service_s: f64,
+        /// Answers are lost until then; the client gives up after `LIMIT_S`.
+        paused_until: f64,
+        done: u64,
+        lost: u64,
+        slowest_s: f64,
+    }
+
+    const LIMIT_S: f64 = 1.0;
+    const NANO: f64 = 1e9;
+
+    impl Cluster {
+        fn new(workers: usize, service_s: f64) -> Cluster {
+            Cluster {
+                now: 0.0,
+                workers: std::iter::repeat_n(Reverse(0), workers).collect(),
+                in_flight: BinaryHeap::new(),
+                service_s,
+                paused_until: 0.0,
+                done: 0,
+                lost: 0,
+                slowest_s: 0.0,
+            }
+        }
+
+        fn send(&mut self) {
+            let now = (self.now * NANO) as u64;
+            if self.now < self.paused_until {
+                let end = ((self.now + LIMIT_S) * NANO) as u64;
+                self.in_flight.push(Reverse((end, now, false)));
+                return;
+            }
+            let Reverse(free) = self.workers.pop().unwrap();
+            let end = free.max(now) + (self.service_s * NANO) as u64;
+            self.workers.push(Reverse(end));
+            let late = now + (LIMIT_S * NANO) as u64;
+            self.in_flight.push(Reverse((end.min(late), now, end <= late)));
+        }
+
+        /// Works for so long. Returns the requests that were done each second.
+        fn run(&mut self, seconds: f64, control: &mut Control, start: Instant) -> f64 {
+            let (until, before) = (self.now + seconds, self.done);
+            (self.slowest_s, self.lost) = (0.0, 0);
+            while self.now < until {
+                while self.in_flight.len() < control.limit() {
+                    self.send();
+                }
+                let in_flight = self.in_flight.len();
+                let Reverse((end, began, succeeds)) = self.in_flight.pop().unwrap();
+                self.now = end as f64 / NANO;
+                if succeeds {
+                    let latency = (end - began) as f64 / NANO;
+                    self.done += 1;
+                    self.slowest_s = self.slowest_s.max(latency);
+                    control.on_success(Duration::from_secs_f64(latency), in_flight);
+                } else {
+                    self.lost += 1;
+                    control.on_overload(start + Duration::from_secs_f64(self.now));
+                }
+            }
+            (self.done - before) as f64 / seconds
+        }
+    }
+
+    #[test]
+    fn the_window_follows_what_the_cluster_bears() {
+        let (start, mut control) = (Instant::now(), Control::new(1024));
+        // 64 at a time of 2 ms: 32,000 a second at best.
+        let mut cluster = Cluster::new(64, 0.002);
+        cluster.run(1.0, &mut control, start);
+        let steady = cluster.run(10.0, &mut control, start);
+        assert!(steady > 0.95 * 32_000.0, "{steady}");
+        assert!(cluster.slowest_s < 8.0 * 0.002, "{}", cluster.slowest_s);
+        let wide = control.limit();
+        assert!((64..=64 * 6).contains(&wide), "{wide}");
+
+        // A tenth of it is left: the queue must not grow to the client's time limit.
+        cluster.workers = std::iter::repeat_n(Reverse((cluster.now * NANO) as u64), 6).collect();
+        cluster.run(5.0, &mut control, start);
+        let slow = cluster.run(10.0, &mut control, start);
+        assert!(slow > 0.95 * 3000.0, "{slow}");
+        assert!(cluster.slowest_s < 0.1, "{}", cluster.slowest_s);
+        assert!(control.limit() < wide, "{}", control.limit());
+
+        // Nothing is answered for five seconds.
+        cluster.paused_until = cluster.now + 5.0;
+        cluster.run(5.0, &mut control, start);
+        assert!(control.limit() <= 16, "{}", control.limit());
+        assert!(cluster.lost < 200, "{}", cluster.lost);
+
+        // All is as it was in the beginning.
+        cluster.workers = std::iter::repeat_n(Reverse((cluster.now * NANO) as u64), 64).collect();
+        cluster.run(5.0, &mut control, start);
+        let again = cluster.run(10.0, &mut control, start);
+        assert!(again > 0.95 * 32_000.0, "{again}");
+        assert_eq!(cluster.lost, 0);
+    }
+
+    #[test]
+    fn a_cluster_that_bears_more_gets_all_that_the_program_allows() {
+        let (start, mut control) = (Instant::now(), Control::new(100));
+        Cluster::new(10_000, 0.001).run(2.0, &mut control, start);
+        assert!(control.limit() >= 25, "{}", control.limit());
+        let mut cluster = Cluster::new(10_000, 0.001);
+        assert!(cluster.run(10.0, &mut control, start) > 95_000.0);
+        assert!(control.limit() <= 100);
+    }
+
+    #[test]
+    fn errors_of_one_moment_reduce_the_window_once() {
+        let (now, mut control) = (Instant::now(), Control::new(32));
+        (0..50).for_each(|_| control.on_overload(now));
+        assert_eq!(control.limit(), 19);
+        for second in 1..100 {
+            control.on_overload(now + Duration::from_secs(second));
+        }
+        assert_eq!(control.limit(), 1);
+    }
+
+    #[test]
+    fn a_rate_lets_a_burst_pass_and_then_one_after_another() {
+        let (rate, now) = (Rate::new(100.0), Instant::now() + Duration::from_secs(1));
+        let passed: Vec<_> = (0..30).map(|_| rate.reserve(1.0, now)).collect();
+        assert_eq!(passed.iter().filter(|&&at| at <= now).count(), 11);
+        assert_eq!(passed[29].duration_since(now).as_millis(), 190);
+        // A row larger than the rate is not held back itself, but those after it are.
+        let rate = Rate::new(10.0);
+        assert!(rate.reserve(1000.0, now) <= now);
+        assert!(rate.reserve(1.0, now).duration_since(now) > Duration::from_secs(99));
+    }
+}

@@ -1,0 +1,159 @@
+//! How far a bulk has come, for whoever looks at it from outside.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Counts of a bulk, and which rows were acknowledged. It may be read at any time, also after the
+/// bulk was aborted.
+#[derive(Debug, Default)]
+pub struct Progress {
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    bytes: AtomicU64,
+    window: AtomicUsize,
+    in_flight: AtomicUsize,
+    retried: AtomicU64,
+    acknowledged: Option<Mutex<Ranges>>,
+}
+
+/// The counts at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub succeeded: u64,
+    pub failed: u64,
+    /// The bytes of the values of rows that succeeded.
+    pub bytes: u64,
+    /// The number of requests that may be in flight.
+    pub window: usize,
+    pub in_flight: usize,
+    /// How often a row was sent again.
+    pub retried: u64,
+}
+
+impl Progress {
+    /// `keeps_ranges`: it also knows which rows were acknowledged.
+    pub fn new(keeps_ranges: bool) -> Progress {
+        let acknowledged = keeps_ranges.then(Mutex::default);
+        Progress { acknowledged, ..Progress::default() }
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            succeeded: self.succeeded.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            window: self.window.load(Ordering::Relaxed),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            retried: self.retried.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The numbers of the rows that the server has acknowledged: the first of each range, and the
+    /// one after its last. In order; no range touches the next. Empty if ranges are not kept.
+    pub fn acknowledged(&self) -> Vec<(u64, u64)> {
+        let Some(ranges) = &self.acknowledged else { return Vec::new() };
+        lock(ranges).0.iter().map(|(&first, &end)| (first, end)).collect()
+    }
+
+    pub(super) fn sent(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn sent_again(&self) {
+        self.retried.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn answered(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn succeeded(&self, number: u64, bytes: usize) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if let Some(ranges) = &self.acknowledged {
+            lock(ranges).add(number);
+        }
+    }
+
+    pub(super) fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_window(&self, window: usize) {
+        self.window.store(window, Ordering::Relaxed);
+    }
+}
+
+fn lock(ranges: &Mutex<Ranges>) -> MutexGuard<'_, Ranges> {
+    ranges.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Numbers as ranges: the first of each, and the one after its last. The memory is that of the gaps
+/// between them, of which there are no more than rows in flight and rows that failed.
+#[derive(Debug, Default)]
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    fn add(&mut self, number: u64) {
+        let Some(after) = number.checked_add(1) else { return };
+        let mut end = after;
+        if let Some(next) = self.0.remove(&after) {
+            end = next;
+        }
+        if let Some((_, before)) = self.0.range_mut(..=number).next_back()
+            && *before >= number
+        {
+            *before = end.max(*before);
+            return;
+        }
+        self.0.insert(number, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Numbers in an order that looks random, from a seed.
+    fn shuffled(count: u64, seed: u64) -> Vec<u64> {
+        let mut state = seed;
+        let mut numbers: Vec<u64> = (0..count).collect();
+        for place in (1..numbers.len()).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            numbers.swap(place, (state >> 33) as usize % (place + 1));
+        }
+        numbers
+    }
+
+    #[test]
+    fn ranges_are_the_set_of_the_numbers() {
+        for seed in 0..50 {
+            let progress = Progress::new(true);
+            let mut set = BTreeSet::new();
+            for (place, number) in shuffled(200, seed).into_iter().enumerate() {
+                // Every seventh is never acknowledged.
+                if number % 7 == 3 {
+                    continue;
+                }
+                progress.succeeded(number, 1);
+                set.insert(number);
+                let ranges = progress.acknowledged();
+                let listed: Vec<u64> = ranges.iter().flat_map(|&(a, b)| a..b).collect();
+                assert!(listed.iter().eq(set.iter()), "seed {seed}, after {place}");
+                assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_in_order_are_one_range() {
+        let progress = Progress::new(true);
+        (5..1000).for_each(|number| progress.succeeded(number, 3));
+        progress.succeeded(7, 0);
+        assert_eq!(progress.acknowledged(), [(5, 1000)]);
+        assert_eq!(progress.snapshot().bytes, 995 * 3);
+        assert_eq!(Progress::new(false).acknowledged(), []);
+    }
+}

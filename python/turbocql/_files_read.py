@@ -1,0 +1,125 @@
+"""Readers of one file each: Parquet, Arrow IPC, CSV and JSON lines, in bounded memory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ._core import CqlType
+from ._files_text import (
+    library,
+)
+from ._given import refused
+from .errors import ConfigError, EncodeError
+
+__all__ = ["BYTES", "ROWS", "CsvOptions", "Guarded", "Reader", "Skip", "Unit", "What"]
+
+ROWS = 65_536
+BYTES = 32 << 20
+"""No batch is larger, unless a row is."""
+
+Skip = Callable[[int, int], bool]
+Unit = tuple[int, Any]
+"""A number of rows, and the record batch of them; `None` for those that were skipped."""
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How files of CSV are written."""
+
+    delimiter: str = ","
+    header: bool = True
+    """Whether the first line has the names of the columns."""
+    null: str = ""
+    """The text of a cell that is null, unless it is in quotes."""
+    names: tuple[str, ...] | None = None
+    """The columns of files without a header."""
+
+    def __post_init__(self) -> None:
+        is_one = isinstance(self.delimiter, str) and len(self.delimiter) == 1
+        if not is_one or not self.delimiter.isascii() or self.delimiter in '"\r\n':
+            raise ConfigError(f"delimiter must be one ASCII character, got {self.delimiter!r}")
+        if not isinstance(self.header, bool):
+            raise ConfigError(f"header must be a bool, got {self.header!r}")
+        if not isinstance(self.null, str):
+            raise ConfigError(f"null must be a str, got {self.null!r}")
+        if self.names is not None:
+            if isinstance(self.names, str) or not all(isinstance(it, str) for it in self.names):
+                raise ConfigError("names must be a list of str")
+            object.__setattr__(self, "names", tuple(self.names))
+
+
+@dataclass
+class What:
+    """What the readers of all files share."""
+
+    typed: Callable[[str], CqlType | None]
+    """The type of a column of the data; `None` if the table has no such column."""
+    csv: CsvOptions
+    names: list[str] | None = None
+    """The columns of all files, once they are known."""
+
+
+class Reader:
+    """A file. `at` is how many of its bytes are read."""
+
+    def __init__(self, path: Path, what: What) -> None:
+        self.path, self.what = path, what
+        self.at = 0
+
+    def names(self) -> list[str]:
+        raise NotImplementedError
+
+    def units(self, first: int, skip: Skip) -> Iterator[Unit]:
+        """The rows, of which the first has the number `first` among those of all files."""
+        raise NotImplementedError
+
+    def wrong(self, reason: object) -> EncodeError:
+        """The error for a file that cannot be read."""
+        said = " ".join(str(reason).split())
+        return refused(f"{self.path}: {said}")
+
+    def checked(self, names: list[str]) -> list[str]:
+        for name in names:
+            if names.count(name) > 1:
+                raise self.wrong(f"two columns are called {name!r}")
+        return names
+
+    def cut(self, batch: Any, first: int, skip: Skip) -> Iterator[Unit]:
+        """A batch in pieces of limited size."""
+        begin = 0
+        width = max(1, batch.nbytes // max(1, batch.num_rows))
+        most = max(1, min(ROWS, BYTES // width))
+        while begin < batch.num_rows:
+            count = min(most, batch.num_rows - begin)
+            part = None if skip(first + begin, count) else batch.slice(begin, count)
+            yield count, part
+            begin += count
+
+
+class Guarded:
+    """Turns errors of pyarrow into those that name the file."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if error is None or isinstance(error, EncodeError):
+            return
+        if isinstance(error, OSError) and error.errno is not None:
+            if error.filename is None:
+                error.filename = str(self._reader.path)
+            return
+        arrow = library().ArrowException
+        if isinstance(
+            error, (arrow, OSError, EOFError, UnicodeError, ValueError, KeyError, zlib.error)
+        ):
+            raise self._reader.wrong(error) from error

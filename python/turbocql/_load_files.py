@@ -1,0 +1,170 @@
+"""Loads from files: what they have beside loads of columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import _core
+from ._checkpoint import Checkpoint, Ranges, left_of, replace_file
+from ._checks import check_choice
+from ._files import Source, open_source
+from ._given import Given
+from ._watch import Watch, shown_progress
+from .bulk import BulkReport, Progress
+from .errors import ConfigError
+
+__all__ = ["Files", "is_files", "told"]
+
+
+def is_files(data: Any) -> bool:
+    """Whether the data of a load is a path, a pattern of paths, or a list of them."""
+    if isinstance(data, (str, os.PathLike)):
+        return True
+    is_list = isinstance(data, (list, tuple)) and bool(data)
+    return is_list and all(isinstance(item, (str, os.PathLike)) for item in data)
+
+
+class Files:
+    """The files of a load, its checkpoint and its rejects."""
+
+    def __init__(
+        self, options: Mapping[str, Any], truncates: bool, most_share: float | None
+    ) -> None:
+        self._format, self._csv = options["format"], options["csv"]
+        check_choice("format", self._format, (None, "parquet", "csv", "jsonl", "arrow"))
+        self._checkpoint, self._resume = options["checkpoint"], options["resume"]
+        self._rejects = None if options["rejects"] is None else Path(options["rejects"])
+        self._tell = told(options["progress"])
+        self._truncates, self._most_share = truncates, most_share
+        self._source: Source | None = None
+        self._done: Ranges = []
+        self.watch = self._watch(None)
+
+    @property
+    def are_read(self) -> bool:
+        """Whether the data is files."""
+        return self._source is not None
+
+    def check_unused(self) -> None:
+        """Raises `ConfigError` if an option is for files only."""
+        options = {
+            **{"format": self._format, "csv": self._csv, "rejects": self._rejects},
+            **{"checkpoint": self._checkpoint, "resume": self._resume},
+        }
+        for name, value in options.items():
+            if value is not None:
+                raise ConfigError(f"{name} is for loads of files")
+
+    def open(self, data: Any, types: Mapping[str, str], rename: Mapping[str, str]) -> Given:
+        """The columns of files, and their rows when they are asked for."""
+        self._source = open_source(
+            data, format=self._format, types=types, rename=rename, csv=self._csv
+        )
+        if self._rejects is not None:
+            # Where it cannot be written, nothing is sent.
+            replace_file(self._rejects, b"")
+        return Given(self._source.names, self._pieces(self._source))
+
+    def begin(self, statement: str, types: Mapping[str, str], pairs: Mapping[str, str]) -> None:
+        """Reads the checkpoint. The statement is what the rows are sent with, `types` are those of
+        its columns, `pairs` the data's column for each.
+        """
+        if self._source is None:
+            return
+        path = self._resume if self._checkpoint is None else self._checkpoint
+        if path is None:
+            return
+        load = {
+            "statement": statement,
+            "types": dict(types),
+            "columns": dict(pairs),
+            "truncate_time": self._truncates,
+            "input": [
+                {"name": file.path.name, "size": file.size, "digest": file.digest}
+                for file in self._source.files
+            ],
+        }
+        if self._resume is not None:
+            self._done = Checkpoint(self._resume, load).read()
+        self.watch = self._watch(Checkpoint(path, load))
+
+    def _watch(self, checkpoint: Checkpoint | None) -> Watch:
+        return Watch(
+            checkpoint=checkpoint,
+            done=self._done,
+            tell=self._tell,
+            total=self._read_of,
+            most_share=self._most_share,
+            ended=self._reject,
+        )
+
+    def _read_of(self) -> tuple[int, int] | None:
+        return None if self._source is None else self._source.position()
+
+    def _pieces(self, source: Source) -> Iterator[_core.Piece]:
+        """The rows that were not acknowledged before."""
+
+        def is_done(first: int, count: int) -> bool:
+            return next(left_of(first, first + count, self._done), None) is None
+
+        for first, batch in source.batches(is_done):
+            for begin, end in left_of(first, first + len(batch), self._done):
+                self.watch.check()
+                part = batch.slice(begin - first, end - begin)
+                schema, array = part.__arrow_c_array__()
+                yield _core.Piece.of_array(schema, array, begin)
+
+    def ended(self, report: BulkReport) -> BulkReport:
+        """The report of the rows of this run."""
+        if self._source is None:
+            return report
+        rows = sum(end - first for first, end in left_of(0, report.rows, self._done))
+        self.watch.end(report)
+        return dataclasses.replace(report, rows=rows)
+
+    def _reject(self, report: BulkReport) -> None:
+        """Writes the rows that failed, with their numbers and errors, one in a line of JSON."""
+        if self._source is None or self._rejects is None or not report.failures:
+            return
+        errors = {failure.row: failure.error for failure in report.failures}
+
+        def has_none(first: int, count: int) -> bool:
+            return not any(first <= row < first + count for row in errors)
+
+        lines = []
+        for first, batch in self._source.batches(has_none):
+            for row in range(first, first + len(batch)):
+                if row not in errors:
+                    continue
+                error = errors[row]
+                values = batch.slice(row - first, 1).to_pylist()[0]
+                reason = f"{type(error).__name__}: {error}"
+                told = {"row": row, "error": reason, "data": values}
+                lines.append(json.dumps(told, default=_shown, ensure_ascii=False) + "\n")
+        replace_file(self._rejects, "".join(lines).encode())
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    return str(value)
+
+
+def told(progress: Any) -> Callable[[Progress], object] | None:
+    """What is called with the progress."""
+    if progress is None or progress is False:
+        return None
+    if progress is True:
+        return shown_progress()
+    if not callable(progress):
+        raise TypeError(f"progress must be True or a callable, got {type(progress).__name__}")
+    tell: Callable[[Progress], object] = progress
+    return tell

@@ -1,0 +1,200 @@
+"""What goes on beside a load: its checkpoint, its progress, and when there are too many errors."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from . import _core
+from ._checkpoint import Checkpoint, Ranges, joined
+from .bulk import BulkReport, Progress
+from .errors import BulkError
+
+__all__ = ["Stopped", "Watch", "shown_progress"]
+
+_EVERY_S = 0.5
+_FEW = 1000
+"""A share of errors is looked at after so many rows."""
+
+
+class Stopped(Exception):
+    """Ends the reading of the data: what stands beside the load has failed, or too many rows."""
+
+
+class Watch:
+    """A thread beside a load. What it raises, the load raises."""
+
+    def __init__(
+        self,
+        *,
+        checkpoint: Checkpoint | None,
+        done: Ranges,
+        tell: Callable[[Progress], object] | None,
+        total: Callable[[], tuple[int, int] | None],
+        most_share: float | None,
+        ended: Callable[[BulkReport], None],
+    ) -> None:
+        """`done` are the rows of earlier runs. `total` gives how much of the input was read, and
+        how much there is. `ended` is called with the report, whether it is returned or raised.
+        """
+        self.native = _core.BulkProgress(checkpoint is not None)
+        self._checkpoint, self._done, self._tell, self._total = checkpoint, done, tell, total
+        self._most_share, self._on_end = most_share, ended
+        self._began = time.monotonic()
+        self._ended = threading.Event()
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="turbocql-load", daemon=True)
+
+    def begin(self) -> None:
+        """Called before the first row is sent.
+
+        Raises: `OSError` when the checkpoint cannot be written.
+        """
+        if self._checkpoint is not None:
+            self._checkpoint.write(self._done)
+        self._thread.start()
+
+    def leave(self, raised: BaseException | None) -> None:
+        """Called after the last row, with what the load has raised.
+
+        Raises: what stands beside the load has raised, such as the callback.
+        """
+        self._ended.set()
+        self._thread.join()
+        if raised is None or isinstance(raised, Exception):
+            self._look(last=True)
+            report = raised.report if isinstance(raised, BulkError) else None
+            if report is not None:
+                self._on_end(report)
+        elif self._checkpoint is not None:
+            # Ctrl-C, or a canceled task.
+            self._checkpoint.write(self.acknowledged())
+        if self._failed is not None and (raised is None or isinstance(raised, Exception)):
+            raise self._failed from raised
+
+    def __enter__(self) -> Watch:
+        self.begin()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.leave(exc)
+
+    def acknowledged(self) -> Ranges:
+        """The rows that were acknowledged, in this run or an earlier one."""
+        return joined([*self._done, *self.native.acknowledged()])
+
+    def end(self, report: BulkReport) -> None:
+        """Notes that the load has come to its report."""
+        self._on_end(report)
+        if self._checkpoint is not None and not report.stopped:
+            self._checkpoint.write(self.acknowledged(), complete=not report.failures)
+
+    def check(self) -> None:
+        """Called where the data is read.
+
+        Raises: `Stopped` if the load is to end.
+        """
+        if self._failed is not None:
+            raise Stopped(f"{type(self._failed).__name__}: {self._failed}") from self._failed
+        if self._most_share is None:
+            return
+        succeeded, failed, *_ = self.native.snapshot()
+        if failed > self._most_share * max(_FEW, succeeded + failed):
+            raise Stopped(f"{failed} of {succeeded + failed} rows failed")
+
+    def _run(self) -> None:
+        while not self._ended.wait(_EVERY_S) and self._failed is None:
+            self._look()
+
+    def _look(self, *, last: bool = False) -> None:
+        try:
+            if self._checkpoint is not None:
+                self._checkpoint.write(self.acknowledged())
+            if self._tell is not None:
+                self._tell(self._progress(last=last))
+        except BaseException as error:
+            self._failed = self._failed or error
+
+    def _progress(self, *, last: bool) -> Progress:
+        succeeded, failed, bytes_, window, in_flight, retried = self.native.snapshot()
+        elapsed = time.monotonic() - self._began
+        total = self._total()
+        share = None if total is None or not total[1] else min(1.0, total[0] / total[1])
+        left = None if not share else elapsed * (1 - share) / share
+        before = sum(end - first for first, end in self._done)
+        return Progress(
+            rows=succeeded,
+            failed=failed,
+            bytes=bytes_,
+            rows_per_s=succeeded / elapsed if elapsed else 0.0,
+            elapsed_s=elapsed,
+            left_s=0.0 if last else left,
+            share=1.0 if last and share is not None else share,
+            window=window,
+            in_flight=in_flight,
+            retried=retried,
+            earlier_rows=before,
+            ended=last,
+        )
+
+
+def shown_progress() -> Callable[[Progress], None]:
+    """A bar of tqdm, in a notebook too, or of rich; lines of text without either."""
+    try:
+        return _tqdm(importlib.import_module("tqdm.auto").tqdm)
+    except ModuleNotFoundError:
+        pass
+    try:
+        return _rich(importlib.import_module("rich.progress"))
+    except ModuleNotFoundError:
+        return _lines()
+
+
+def _tqdm(tqdm: Any) -> Callable[[Progress], None]:
+    form = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
+    bar = tqdm(total=100, desc="rows", bar_format=form)
+
+    def show(progress: Progress) -> None:
+        bar.n = round(100 * (progress.share or 0.0), 1)
+        bar.set_postfix_str(str(progress), refresh=False)
+        bar.refresh()
+        if progress.ended:
+            bar.close()
+
+    return show
+
+
+def _rich(module: Any) -> Callable[[Progress], None]:
+    text = module.TextColumn("{task.description}")
+    bar = module.Progress(module.BarColumn(), module.TaskProgressColumn(), text)
+    task = bar.add_task("", total=1.0)
+    bar.start()
+
+    def show(progress: Progress) -> None:
+        bar.update(task, completed=progress.share or 0.0, description=str(progress))
+        if progress.ended:
+            bar.stop()
+
+    return show
+
+
+def _lines() -> Callable[[Progress], None]:
+    told = 0.0
+
+    def show(progress: Progress) -> None:
+        nonlocal told
+        if progress.ended or progress.elapsed_s >= told + 5:
+            told = progress.elapsed_s
+            print(progress, file=sys.stderr, flush=True)
+
+    return show

@@ -1,0 +1,445 @@
+"""Tables loaded from files, compared, and written to files.
+
+    PYTHONPATH=python:. .venv-columns/bin/python -m tests.columns.whole CONTACT_POINT [SEED [KILLS]]
+
+Prints the names of what passed; the first that fails is an AssertionError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import turbocql
+from turbocql.bulk import Progress
+from turbocql.errors import BulkError, ConfigError, EncodeError
+
+from .consume import refused
+
+SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 20_261_123
+KILLS = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+SPACE = "whole_tables"
+ROWS = 30_000
+
+
+def rows_of(count: int, salt: int = 0) -> pa.Table:
+    """Rows of which each tells its number."""
+    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+    return pa.table(
+        {
+            "k": pa.array(range(count), pa.int64()),
+            "name": pa.array([f"name {n + salt}" for n in range(count)]),
+            "ratio": pa.array([n / 7 + salt for n in range(count)]),
+            "at": pa.array(
+                [start + datetime.timedelta(seconds=n) for n in range(count)],
+                pa.timestamp("ms", "UTC"),
+            ),
+        }
+    )
+
+
+def written(directory: Path, count: int = ROWS, name: str = "rows.parquet") -> Path:
+    """A Parquet file of several row groups."""
+    pq.write_table(rows_of(count), directory / name, row_group_size=4000)
+    return directory / name
+
+
+def table(session: Any, name: str = "t") -> str:
+    """A new table for these rows."""
+    session.execute(f"DROP TABLE IF EXISTS {SPACE}.{name}")
+    session.execute(
+        f"CREATE TABLE {SPACE}.{name} (k bigint PRIMARY KEY, name text, ratio double, at timestamp)"
+    )
+    return f"{SPACE}.{name}"
+
+
+def there(session: Any, where: str) -> list[tuple[Any, ...]]:
+    """The rows of a table, in the order of their keys."""
+    columns = ["k", "name", "ratio", "at"]
+    found: list[tuple[Any, ...]] = session.scan(where, columns=columns, rows="tuple").all()
+    return sorted(found)
+
+
+def expected(count: int = ROWS) -> list[tuple[Any, ...]]:
+    columns = rows_of(count).to_pydict()
+    return list(zip(*columns.values(), strict=True))
+
+
+def files_are_loaded_row_for_row(session: Any, directory: Path) -> None:
+    where, path = table(session), written(directory)
+    told: list[Progress] = []
+    report = session.load(where, path, progress=told.append)
+    assert (report.rows, report.succeeded, report.failures) == (ROWS, ROWS, [])
+    assert there(session, where) == expected()
+    last = told[-1]
+    assert (last.rows, last.share, last.ended, last.failed) == (ROWS, 1.0, True, 0)
+    assert last.bytes > 20 * ROWS
+    # A pattern, and several files, whose rows are numbered on.
+    parts = [written(directory, 1000, f"part-{number}.parquet") for number in range(3)]
+    where = table(session)
+    assert session.load(where, str(directory / "part-*.parquet")).rows == 3000
+    assert session.load(where, parts).rows == 3000
+    assert there(session, where) == expected(1000)
+
+
+def tables_are_compared(session: Any, directory: Path) -> None:
+    where, path = table(session), written(directory, 5000)
+    report = session.verify(where, path)
+    assert (report.missing, report.equal, report.checked) == (5000, False, 5000)
+    assert len(report.differences) == 1000
+    session.load(where, path)
+    assert session.verify(where, path).equal
+    assert 300 < session.verify(where, path, sample=0.1, seed=3).checked < 700
+    session.execute(f"UPDATE {where} SET name = 'other' WHERE k = 17")
+    session.execute(f"DELETE FROM {where} WHERE k = 4000")
+    session.execute(f"DELETE ratio FROM {where} WHERE k = 99")
+    report = session.verify(where, path)
+    assert (report.rows, report.missing, report.different) == (5000, 1, 2)
+    found = {(it.row, it.column): (it.expected, it.found) for it in report.differences}
+    assert found == {
+        (17, "name"): ("name 17", "other"),
+        (99, "ratio"): (99 / 7, None),
+        (4000, None): (None, None),
+    }
+    twice = pa.concat_tables([rows_of(100), rows_of(50)])
+    report = session.verify(where, twice)
+    assert (report.duplicates, report.duplicate_rows[0]) == (50, (0, 100))
+
+
+def collections_are_compared_as_values(session: Any, directory: Path) -> None:
+    session.execute(f"DROP TABLE IF EXISTS {SPACE}.c")
+    session.execute(
+        f"CREATE TABLE {SPACE}.c (k int PRIMARY KEY, s set<text>, m map<text, int>, l list<int>,"
+        " f frozen<list<int>>)"
+    )
+    data = pa.table(
+        {
+            "k": pa.array([1, 2], pa.int32()),
+            "s": pa.array([["b", "a", "c"], []]),
+            "m": pa.array([[("y", 1), ("x", 2)], []], pa.map_(pa.string(), pa.int32())),
+            "l": pa.array([[2, 1], []], pa.list_(pa.int32())),
+            "f": pa.array([[1], []], pa.list_(pa.int32())),
+        }
+    )
+    session.load(f"{SPACE}.c", data)
+    report = session.verify(f"{SPACE}.c", data)
+    assert report.equal, report
+    session.execute(f"UPDATE {SPACE}.c SET l = [1, 2] WHERE k = 1")
+    (difference,) = session.verify(f"{SPACE}.c", data).differences
+    assert (difference.column, difference.found) == ("l", [1, 2])
+
+
+def files_of_each_format_come_back(session: Any, directory: Path) -> None:
+    where, path = table(session), written(directory)
+    session.load(where, path)
+    for name in ("t.parquet", "t.csv", "t.csv.gz", "t.jsonl", "t.jsonl.gz", "t.arrow"):
+        target = directory / name
+        report = session.unload(where, target)
+        assert (report.rows, report.files) == (ROWS, (target,)), name
+        assert report.bytes == target.stat().st_size
+        other = table(session, "other")
+        assert session.load(other, target).succeeded == ROWS, name
+        assert there(session, other) == expected(), name
+        refused(ConfigError, partial(session.unload, where, target))
+        session.unload(where, target, overwrite=True, where="k = 3")
+    several = directory / "several"
+    report = session.unload(where, several, format="parquet", files=3)
+    assert 2 <= len(report.files) <= 3
+    assert session.load(table(session, "other"), several).rows == ROWS
+    assert not list(directory.rglob("*.part"))
+
+
+def what_cannot_be_written_leaves_nothing(session: Any, directory: Path) -> None:
+    where = table(session)
+    session.load(where, written(directory, 5000))
+    missing = directory / "nowhere" / "deep" / "t.parquet"
+    refused(OSError, partial(session.unload, where, missing))
+    target = directory / "small.csv"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        said = refused(OSError, partial(session.unload, where, target))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert "small" in said, said
+    assert [path.name for path in directory.iterdir()] == ["rows.parquet"]
+    refused(OSError, partial(session.load, where, directory / "rows.parquet", checkpoint=missing))
+    refused(OSError, partial(session.load, where, directory / "rows.parquet", rejects=missing))
+
+
+def rejects_tell_the_row_and_the_error(session: Any, directory: Path) -> None:
+    where = table(session)
+    names = [f"n{n}" for n in range(5000)]
+    names[77], names[4999] = "x" * 70_000, "y" * 70_000
+    data = rows_of(5000).set_column(1, "name", pa.array(names))
+    # The key of a table has at most 65,535 bytes.
+    session.execute(f"DROP TABLE IF EXISTS {SPACE}.named")
+    session.execute(f"CREATE TABLE {SPACE}.named (name text PRIMARY KEY, k bigint)")
+    pq.write_table(data.select(["k", "name"]), directory / "bad.parquet", row_group_size=1000)
+    rejects, checkpoint = directory / "rejects.jsonl", directory / "checkpoint"
+    options: Any = {"rejects": rejects, "checkpoint": checkpoint, "raise_failures": False}
+    report = session.load(f"{SPACE}.named", directory / "bad.parquet", **options)
+    assert (report.rows, report.succeeded, len(report.failures)) == (5000, 4998, 2)
+    lines = [json.loads(line) for line in rejects.read_text().splitlines()]
+    assert [line["row"] for line in lines] == [77, 4999]
+    assert lines[0]["data"] == {"k": 77, "name": names[77]}
+    assert "65535" in lines[0]["error"] or "65,535" in lines[0]["error"], lines[0]["error"][:200]
+    # Those that failed are tried again, and no others.
+    again = session.load(
+        f"{SPACE}.named", directory / "bad.parquet", resume=checkpoint, raise_failures=False
+    )
+    assert (again.rows, again.succeeded, len(again.failures)) == (2, 0, 2)
+    nulls = rows_of(3000).set_column(0, "k", pa.array([None, *range(2998), None], pa.int64()))
+    pq.write_table(nulls, directory / "nulls.parquet")
+    report = session.load(where, directory / "nulls.parquet", raise_failures=False)
+    assert [failure.row for failure in report.failures] == [0, 2999]
+    error = refused_bulk(partial(session.load, where, directory / "nulls.parquet", max_errors=1))
+    assert error.report.stopped
+    many = nulls.set_column(
+        0, "k", pa.array([None if n % 3 else n for n in range(3000)], pa.int64())
+    )
+    pq.write_table(many, directory / "many.parquet", row_group_size=500)
+    refused_bulk(partial(session.load, where, directory / "many.parquet", max_errors=0.1))
+    report = session.load(where, directory / "many.parquet", max_errors=0.9, raise_failures=False)
+    assert (report.rows, report.succeeded) == (3000, 1000)
+
+
+def refused_bulk(call: Callable[[], object]) -> BulkError:
+    try:
+        call()
+    except BulkError as error:
+        return error
+    raise AssertionError("no BulkError")
+
+
+def damaged_and_foreign_checkpoints_are_refused(session: Any, directory: Path) -> None:
+    where, path = table(session), written(directory, 3000)
+    checkpoint = directory / "checkpoint"
+    session.load(where, path, checkpoint=checkpoint)
+    whole = checkpoint.read_bytes()
+    assert len(whole) < 5000
+    assert session.load(where, path, resume=checkpoint).rows == 0
+    chosen = random.Random(SEED)
+    for _ in range(20):
+        place = chosen.randrange(len(whole))
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << chosen.randrange(8)
+        checkpoint.write_bytes(chosen.choice([bytes(damaged), whole[:place]]))
+        refused(ConfigError, partial(session.load, where, path, resume=checkpoint))
+    checkpoint.write_bytes(whole)
+    other = written(directory, 3001, "other.parquet")
+    for wrong in (
+        partial(session.load, where, other, resume=checkpoint),
+        partial(session.load, where, [path, other], resume=checkpoint),
+        partial(session.load, where, path, columns=["k", "name"], resume=checkpoint),
+        partial(session.load, where, path, ttl=50, resume=checkpoint),
+        partial(session.load, table(session, "u"), path, resume=checkpoint),
+        partial(session.load, where, rows_of(3), checkpoint=checkpoint),
+        partial(session.load, where, rows_of(3), rejects=directory / "r"),
+    ):
+        refused(ConfigError, wrong)
+    session.execute(f"ALTER TABLE {where} DROP ratio")
+    session.execute(f"ALTER TABLE {where} ADD ratio float")
+    # The table is another one now: the column does not fit, or the checkpoint is not of it.
+    refused((ConfigError, EncodeError), partial(session.load, where, path, resume=checkpoint))
+    refused(OSError, partial(session.load, where, path, resume=directory / "nothing"))
+
+
+def unreadable_files_are_an_error(session: Any, directory: Path) -> None:
+    where, path = table(session), written(directory, 3000)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    said = refused(Exception, partial(session.load, where, path))
+    assert "rows.parquet" in said, said
+    refused((OSError, ConfigError), partial(session.load, where, directory / "none.parquet"))
+    refused(ConfigError, partial(session.load, where, str(directory / "none*.parquet")))
+    refused(ConfigError, partial(session.load, where, directory / "rows.unknown"))
+    (directory / "bad.csv").write_text("k,name\n1,a\nxyz,b\n")
+    said = refused(Exception, partial(session.load, where, directory / "bad.csv"))
+    assert "bad.csv" in said, said
+    assert there(session, where) == []
+
+
+def a_rate_is_kept(session: Any, directory: Path) -> None:
+    where, path = table(session), written(directory, 3000)
+    began = time.monotonic()
+    session.load(where, path, rate_limit=2000)
+    assert time.monotonic() - began > 1.3
+    began = time.monotonic()
+    session.load(where, path, rate_limit="100 kB/s", columns=["k"])
+    # Eight bytes each, and their length.
+    assert time.monotonic() - began > 0.2
+    for wrong in (0, -1, "fast", True, "5 parsecs"):
+        refused(ConfigError, partial(session.load, where, path, rate_limit=wrong))
+
+
+def callbacks_that_fail_end_a_load(session: Any, directory: Path) -> None:
+    where, path = table(session), written(directory)
+
+    def fail(progress: Progress) -> None:
+        raise ZeroDivisionError("no progress")
+
+    refused(ZeroDivisionError, partial(session.load, where, path, progress=fail))
+    refused(TypeError, partial(session.load, where, path, progress=3))
+
+
+def ctrl_c_leaves_a_checkpoint(session: Any, directory: Path) -> None:
+    where, path = table(session), written(directory)
+    checkpoint = directory / "checkpoint"
+    timer = threading.Timer(1.0, partial(os.kill, os.getpid(), signal.SIGINT))
+    timer.start()
+    refused(
+        KeyboardInterrupt,
+        partial(session.load, where, path, checkpoint=checkpoint, rate_limit=10_000),
+    )
+    done = json.loads(checkpoint.read_bytes())["acknowledged"]
+    count = sum(end - first for first, end in done)
+    assert 1000 < count < ROWS, done
+    report = session.load(where, path, resume=checkpoint)
+    assert (report.rows, report.succeeded) == (ROWS - count, ROWS - count)
+    assert there(session, where) == expected()
+
+
+LOADER = """
+import sys, turbocql
+point, where, path, checkpoint, begun = sys.argv[1:]
+with turbocql.connect(point, timeout_s=60) as session:
+    given = {"resume": checkpoint} if begun == "1" else {"checkpoint": checkpoint}
+    report = session.load(where, path, **given)
+    print(report.rows)
+"""
+
+
+def killed_loads_are_completed(session: Any, directory: Path) -> None:
+    """The loading process is killed at random moments, and what is acknowledged is there."""
+    path = written(directory)
+    for number in range(KILLS):
+        chosen = random.Random(SEED + number)
+        where, checkpoint = table(session), directory / f"checkpoint-{number}"
+        arguments = [sys.argv[1], where, str(path), str(checkpoint)]
+        while True:
+            begun = "1" if checkpoint.exists() else "0"
+            process = subprocess.Popen(
+                [sys.executable, "-c", LOADER, *arguments, begun], stdout=subprocess.PIPE
+            )
+            try:
+                process.wait(0.5 + chosen.random() * 2.5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            else:
+                assert process.returncode == 0, f"seed {SEED + number}"
+                break
+            if checkpoint.exists():
+                ranges = json.loads(checkpoint.read_bytes())["acknowledged"]
+                keys = {row[0] for row in there(session, where)}
+                lost = [k for first, end in ranges for k in range(first, end) if k not in keys]
+                assert not lost, f"seed {SEED + number}: {lost[:5]} of {ranges}"
+        assert there(session, where) == expected(), f"seed {SEED + number}"
+
+
+def asynchronous_sessions_do_the_same(session: Any, directory: Path) -> None:
+    where, path = table(session), written(directory, 5000)
+
+    async def run() -> None:
+        async with turbocql.aio.connect(sys.argv[1], timeout_s=60) as other:
+            told: list[Progress] = []
+            report = await other.load(
+                where, path, progress=told.append, checkpoint=directory / "checkpoint"
+            )
+            assert (report.succeeded, told[-1].rows) == (5000, 5000)
+            assert (await other.load(where, path, resume=directory / "checkpoint")).rows == 0
+            assert (await other.verify(where, path)).equal
+            unloaded = await other.unload(where, directory / "t.parquet")
+            assert unloaded.rows == 5000
+            assert pq.read_table(directory / "t.parquet").num_rows == 5000
+            task = asyncio.ensure_future(
+                other.load(where, path, checkpoint=directory / "second", rate_limit=1000)
+            )
+            await asyncio.sleep(1)
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+        done = json.loads((directory / "second").read_bytes())["acknowledged"]
+        assert 0 < sum(end - first for first, end in done) < 5000
+
+    asyncio.run(run())
+
+
+def memory_is_bounded(session: Any, directory: Path) -> None:
+    """A file of some 150 MB is loaded by a process that holds far less."""
+    session.execute(f"DROP TABLE IF EXISTS {SPACE}.wide")
+    session.execute(f"CREATE TABLE {SPACE}.wide (k int PRIMARY KEY, v blob)")
+    path = directory / "wide.parquet"
+    schema = pa.schema([("k", pa.int32()), ("v", pa.binary())])
+    with pq.ParquetWriter(path, schema, compression="none") as out:
+        for first in range(0, 15_000, 1000):
+            keys = pa.array(range(first, first + 1000), pa.int32())
+            values = pa.array([os.urandom(10_000) for _ in range(1000)], pa.binary())
+            out.write_table(pa.table([keys, values], schema=schema))
+    code = (
+        "import sys, resource, turbocql, pyarrow.parquet\n"
+        "session = turbocql.connect(sys.argv[1], timeout_s=60)\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak()\n"
+        "report = session.load(sys.argv[2], sys.argv[3])\n"
+        "assert report.succeeded == 15_000\n"
+        "print((peak() - before) // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, sys.argv[1], f"{SPACE}.wide", str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) < 110, done.stdout
+
+
+def main() -> None:
+    checks: list[Callable[[Any, Path], None]] = [
+        files_are_loaded_row_for_row,
+        tables_are_compared,
+        collections_are_compared_as_values,
+        files_of_each_format_come_back,
+        what_cannot_be_written_leaves_nothing,
+        rejects_tell_the_row_and_the_error,
+        damaged_and_foreign_checkpoints_are_refused,
+        unreadable_files_are_an_error,
+        a_rate_is_kept,
+        callbacks_that_fail_end_a_load,
+        ctrl_c_leaves_a_checkpoint,
+        killed_loads_are_completed,
+        asynchronous_sessions_do_the_same,
+        memory_is_bounded,
+    ]
+    with turbocql.connect(sys.argv[1], timeout_s=60) as session:
+        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        session.execute(f"DROP KEYSPACE IF EXISTS {SPACE}")
+        session.execute(f"CREATE KEYSPACE {SPACE} WITH replication = {replication}")
+        for check in checks:
+            with tempfile.TemporaryDirectory() as directory:
+                check(session, Path(directory))
+            print(check.__name__, flush=True)
+
+
+if __name__ == "__main__":
+    main()
