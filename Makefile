@@ -21,7 +21,7 @@ AVAILABLE := scylla-driver cassandra-driver acsylla
 DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns demo-load test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -34,6 +34,9 @@ demo-accelerate: $(BIN)/.built .venv-cassandra-driver/.installed jars ## an unch
 
 demo-columns: $(BIN)/.built .venv-columns/.installed jars ## DataFrames into a real Cassandra and out of it into duckdb, draw build/columns.png
 	PYTHONPATH=python .venv-columns/bin/python examples/columns_demo.py
+
+demo-load: $(BIN)/.built .venv-columns/.installed jars ## a Parquet file of embeddings into a real Cassandra: interrupted, resumed, compared, unloaded
+	PYTHONPATH=python .venv-columns/bin/python examples/load_demo.py
 
 test: rust-test python-test ## all tests, Rust and Python, on a real Cassandra
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from . import _core
 from ._checkpoint import Checkpoint, Ranges, left_of, replace_file
 from ._checks import check_choice
 from ._files import Source, open_source
+from ._files_cells import cells_of
 from ._given import Given
 from ._watch import Watch, shown_progress
 from .bulk import BulkReport, Progress
@@ -143,19 +143,13 @@ class Files:
                 if row not in errors:
                     continue
                 error = errors[row]
-                values = batch.slice(row - first, 1).to_pylist()[0]
+                one = batch.slice(row - first, 1)
+                pairs = zip(one.columns, one.schema, strict=True)
+                values = {field.name: cells_of(column, field, None)[0] for column, field in pairs}
                 reason = f"{type(error).__name__}: {error}"
                 told = {"row": row, "error": reason, "data": values}
-                lines.append(json.dumps(told, default=_shown, ensure_ascii=False) + "\n")
+                lines.append(json.dumps(told, default=str, ensure_ascii=False) + "\n")
         replace_file(self._rejects, "".join(lines).encode())
-
-
-def _shown(value: object) -> object:
-    if isinstance(value, bytes):
-        return f"0x{value.hex()}"
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
-        return value.isoformat()
-    return str(value)
 
 
 def told(progress: Any) -> Callable[[Progress], object] | None:

@@ -45,15 +45,19 @@ class Tables(Face):
         def prepare(self, statement: str) -> Prepared: ...
 
     def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
-        """Writes columns to the rows of a table: Arrow data, a DataFrame, or a dict of arrays.
+        """Writes columns to the rows of a table: Arrow data, a DataFrame, arrays, or files.
 
         The options are `rename`, `columns`, `nulls`, `ttl`, `timestamp`, `truncate_time`, and those
         of `execute_many`: `concurrency`, `max_failures`, `raise_failures`, `consistency`,
-        `timeout_s`, `idempotent`, `profile`.
+        `timeout_s`, `idempotent`, `profile`. Further ones are `adaptive`, `rate_limit`,
+        `retry_for_s`, `max_errors`, `progress`, and for files `format`, `csv`, `checkpoint`,
+        `resume` and `rejects`: see the guide to whole tables.
 
-        `data` is any object with the Arrow PyCapsule interface (a stream, a record batch, a
-        DataFrame), a dict of NumPy arrays, Arrow arrays, tensors with `__dlpack__` or lists, a
-        pandas DataFrame, or an iterable of these. A 2-D array is a vector column. Columns match
+        `data` is a path, a pattern of paths or a list of these, to Parquet, CSV, JSON lines or
+        Arrow files, which needs pyarrow; or any object with the Arrow PyCapsule interface (a
+        stream, a record batch, a DataFrame), a dict of NumPy arrays, Arrow arrays, tensors with
+        `__dlpack__` or lists, a pandas DataFrame, or an iterable of these. A 2-D array is a vector
+        column. Columns match
         those of the table by name; `rename` maps names of the data to names of the table, and
         `columns` selects columns of the table. The types are checked before anything is sent:
         only conversions that lose nothing are made. A timestamp below a millisecond is an error of
@@ -65,13 +69,17 @@ class Tables(Face):
         sent at all. `ttl` (seconds) and `timestamp` (the write time, microseconds since 1970) are
         a number or the name of a column of the data.
 
-        The rows go through the window of `execute_many`. They are numbered from 0 in the order of
-        the data. An INSERT may be repeated, so it is idempotent unless the call says otherwise.
+        The rows go through a window of requests, which follows what the cluster bears, up to
+        `concurrency`, unless `adaptive` is false. They are numbered from 0 in the order of the
+        data. An INSERT may be repeated, so it is idempotent unless the call says otherwise: a row
+        that fails with an error that may pass is sent again for `retry_for_s` seconds. `rate_limit`
+        is in rows a second, or in bytes as in `"20 MB"`. `max_errors` replaces `max_failures` by a
+        number of rows, or by their share below 1.
 
         Raises: `EncodeError` when a column or its type does not fit the table; `ConfigError` for a
             table that does not exist and for invalid options; `BulkError` when a row failed (unless
             `raise_failures` is false) or reading the data failed; its `report` has the outcome of
-            the rows.
+            the rows; `OSError` when a checkpoint or rejects cannot be written.
 
         Example:
             >>> import numpy as np

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.accel.test_accel import run
 
 from turbocql.testing import Cassandra
@@ -29,3 +30,30 @@ def test_hostile_producers_get_an_error() -> None:
     done = run("columns", "-m", "tests.columns.hostile")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "all"
+
+
+def test_files_of_each_format_and_type() -> None:
+    done = run("columns", "-m", "tests.columns.files")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "all"
+
+
+def test_whole_tables_from_files_and_to_files(cassandra: Cassandra) -> None:
+    done = run("columns", "-m", "tests.columns.whole", cassandra.contact_points[0])
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 14
+
+
+@pytest.mark.exhaustive
+def test_whole_tables_while_nodes_are_killed_and_paused() -> None:
+    done = run("columns", "-m", "tests.columns.whole_faults")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 4
+
+
+@pytest.mark.exhaustive
+def test_twenty_loads_are_killed_and_completed(cassandra: Cassandra) -> None:
+    point, check = cassandra.contact_points[0], "killed_loads_are_completed"
+    done = run("columns", "-m", "tests.columns.whole", point, "20261123", "20", check)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [check]

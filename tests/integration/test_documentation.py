@@ -64,7 +64,7 @@ def test_page(blocks: list[str], tmp_path: Path) -> None:
         # Programs with the other driver run where that is installed.
         python = str(DRIVERS["cassandra-driver"])
         env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    if "import polars" in program:
+    if "import polars" in program or "import pyarrow" in program:
         python = str(ROOT / ".venv-columns" / "bin" / "python")
         env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     ran = subprocess.run(

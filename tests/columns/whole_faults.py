@@ -1,0 +1,204 @@
+"""Tables loaded, unloaded and compared while nodes are killed, paused and started again.
+
+    PYTHONPATH=python:. .venv-columns/bin/python -m tests.columns.whole_faults [SEED [ROUNDS]]
+
+It starts three nodes. Prints the names of what passed; the first that fails is an AssertionError.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import turbocql
+from turbocql.bulk import Progress
+from turbocql.testing import Cassandra
+
+SEED = int(sys.argv[1]) if len(sys.argv) > 1 else 20_261_123
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+# A node that is killed keeps what it has acknowledged.
+CLUSTER = {"commitlog_sync": "batch", "commitlog_sync_period": "0ms"}
+ROWS = 40_000
+RATE = 8000
+
+
+def rows_of(count: int) -> pa.Table:
+    return pa.table(
+        {
+            "k": pa.array(range(count), pa.int64()),
+            "name": pa.array([f"name {n}" for n in range(count)]),
+            "ratio": pa.array([n / 7 for n in range(count)]),
+        }
+    )
+
+
+def table(session: Any, replicas: int) -> str:
+    """A new table whose rows have so many replicas."""
+    space = f"faults_{replicas}"
+    session.execute(
+        f"CREATE KEYSPACE IF NOT EXISTS {space} WITH replication ="
+        f" {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
+    )
+    session.execute(f"DROP TABLE IF EXISTS {space}.t")
+    session.execute(f"CREATE TABLE {space}.t (k bigint PRIMARY KEY, name text, ratio double)")
+    return f"{space}.t"
+
+
+def beside(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def check_rows(session: Any, where: str, path: Path) -> None:
+    rows = session.scan(where, columns=["k", "name", "ratio"], rows="tuple").all()
+    columns = rows_of(ROWS).to_pydict()
+    there = {row[0]: row for row in rows}
+    assert len(rows) == len(there)
+    expected = list(zip(*columns.values(), strict=True))
+    wrong = [row for row in expected if there.get(row[0]) != row]
+    assert not wrong, (len(wrong), wrong[:3])
+    report = session.verify(where, path)
+    assert (report.equal, report.checked) == (True, ROWS), report
+
+
+def load_beside(session: Any, where: str, path: Path, fault: Callable[[], None]) -> list[Progress]:
+    """Loads while something happens to a node: every row is there, or the checkpoint tells."""
+    told: list[Progress] = []
+    with tempfile.TemporaryDirectory() as directory:
+        checkpoint = Path(directory) / "checkpoint"
+        thread = beside(fault)
+        try:
+            report = session.load(
+                where, path, checkpoint=checkpoint, rate_limit=RATE, progress=told.append
+            )
+        finally:
+            thread.join()
+        assert (report.rows, report.succeeded) == (ROWS, ROWS), report
+        assert json.loads(checkpoint.read_bytes())["acknowledged"] == [[0, ROWS]]
+    check_rows(session, where, path)
+    return told
+
+
+def a_node_is_killed_and_started_during_a_load(
+    cluster: Cassandra, session: Any, path: Path
+) -> None:
+    node = cluster.nodes[random.Random(SEED).randrange(1, 3)]
+
+    def fault() -> None:
+        time.sleep(1)
+        node.kill()
+        time.sleep(1)
+        node.start()
+
+    for replicas in (3, 1):
+        load_beside(session, table(session, replicas), path, fault)
+
+
+def a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: Path) -> None:
+    node = cluster.nodes[random.Random(SEED + 1).randrange(1, 3)]
+    paused: list[float] = []
+
+    def fault() -> None:
+        time.sleep(2)
+        paused.append(time.monotonic())
+        node.pause()
+        time.sleep(5)
+        node.resume()
+        paused.append(time.monotonic())
+
+    # One replica of each row: a third of the rows waits for the node.
+    began = time.monotonic()
+    told = load_beside(session, table(session, 1), path, fault)
+    begin, end = (at - began for at in paused)
+    before = [progress.window for progress in told if progress.elapsed_s < begin]
+    during = [progress.window for progress in told if begin + 3 < progress.elapsed_s < end]
+    after = [progress.window for progress in told if progress.elapsed_s > end]
+    print(f"window before {before}, during {during}, after {after}", file=sys.stderr)
+    assert min(during) < max(before), (before, during)
+
+
+def a_node_is_killed_and_started_during_an_unload(
+    cluster: Cassandra, session: Any, path: Path
+) -> None:
+    for replicas in (3, 1):
+        where = table(session, replicas)
+        session.load(where, path)
+        node = cluster.nodes[1 + replicas % 2]
+
+        def fault(node: Any = node) -> None:
+            time.sleep(0.2)
+            node.kill()
+            time.sleep(1)
+            node.start()
+
+        with tempfile.TemporaryDirectory() as directory:
+            thread = beside(fault)
+            try:
+                # Small pages, so that it takes a while.
+                target = Path(directory) / "t.parquet"
+                report = session.unload(where, target, page_size=20, concurrency=2)
+            finally:
+                thread.join()
+            assert report.rows == ROWS
+            found = pq.read_table(target).sort_by("k").select(["k", "name", "ratio"])
+            assert found.to_pydict() == rows_of(ROWS).to_pydict()
+
+
+def a_load_that_gave_up_is_resumed(cluster: Cassandra, session: Any, path: Path) -> None:
+    """Nodes are down for longer than the load is patient; what it claims is there."""
+    where, chosen = table(session, 1), random.Random(SEED + 2)
+    node = cluster.nodes[chosen.randrange(1, 3)]
+    options: Any = {"raise_failures": False, "retry_for_s": 1, "max_failures": 50}
+    with tempfile.TemporaryDirectory() as directory:
+        checkpoint = Path(directory) / "checkpoint"
+        given: Any = {"checkpoint": checkpoint}
+        for _ in range(ROUNDS):
+            thread = beside(node.kill)
+            report = session.load(where, path, rate_limit=2 * RATE, **given, **options)
+            thread.join()
+            node.start()
+            time.sleep(1)
+            done = json.loads(checkpoint.read_bytes())["acknowledged"]
+            there = {row[0] for row in session.scan(where, columns=["k"], rows="tuple").all()}
+            lost = [k for first, end in done for k in range(first, end) if k not in there]
+            assert not lost, lost[:5]
+            assert report.stopped, report
+            given = {"resume": checkpoint}
+        report = session.load(where, path, resume=checkpoint)
+        assert report.succeeded == report.rows < ROWS
+    check_rows(session, where, path)
+
+
+def main() -> None:
+    checks = [
+        a_node_is_killed_and_started_during_a_load,
+        a_node_is_paused_during_a_load,
+        a_node_is_killed_and_started_during_an_unload,
+        a_load_that_gave_up_is_resumed,
+    ]
+    print(f"seed {SEED}", file=sys.stderr)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Cassandra(nodes=3, heap_mb=512, config=CLUSTER) as cluster,
+        turbocql.connect(cluster.contact_points, timeout_s=10) as session,
+    ):
+        path = Path(directory) / "rows.parquet"
+        pq.write_table(rows_of(ROWS), path, row_group_size=5000)
+        for check in checks:
+            check(cluster, session, path)
+            print(check.__name__, flush=True)
+
+
+if __name__ == "__main__":
+    main()
