@@ -42,6 +42,7 @@ class Files:
         self._rejects = None if options["rejects"] is None else Path(options["rejects"])
         self._tell = told(options["progress"])
         self._truncates, self._most_share = truncates, most_share
+        self._nulls: str = options["nulls"]
         self._source: Source | None = None
         self._done: Ranges = []
         self.watch = self._watch(None)
@@ -50,6 +51,11 @@ class Files:
     def are_read(self) -> bool:
         """Whether the data is files."""
         return self._source is not None
+
+    def _outputs(self) -> dict[str, Path]:
+        """The files that are written, by option."""
+        outputs = {"checkpoint": self._checkpoint, "resume": self._resume, "rejects": self._rejects}
+        return {name: Path(path) for name, path in outputs.items() if path is not None}
 
     def check_unused(self) -> None:
         """Raises `ConfigError` if an option is for files only."""
@@ -66,9 +72,10 @@ class Files:
         self._source = open_source(
             data, format=self._format, types=types, rename=rename, csv=self._csv
         )
-        if self._rejects is not None:
-            # Where it cannot be written, nothing is sent.
-            replace_file(self._rejects, b"")
+        inputs = {os.path.realpath(file.path) for file in self._source.files}
+        for name, path in self._outputs().items():
+            if os.path.realpath(path) in inputs:
+                raise ConfigError(f"{name} is one of the files of the data: {path}")
         return Given(self._source.names, self._pieces(self._source))
 
     def begin(self, statement: str, types: Mapping[str, str], pairs: Mapping[str, str]) -> None:
@@ -77,14 +84,32 @@ class Files:
         """
         if self._source is None:
             return
-        path = self._resume if self._checkpoint is None else self._checkpoint
-        if path is None:
+        outputs = self._outputs()
+        path, rejects = outputs.get("checkpoint", outputs.get("resume")), self._rejects
+        if path is not None:
+            self._begin(path, statement, types, pairs)
+        if rejects is not None:
+            if any(os.path.realpath(rejects) == os.path.realpath(it) for it in (path,) if it):
+                raise ConfigError(f"rejects and the checkpoint are one file: {rejects}")
+            # Where it cannot be written, nothing is sent.
+            replace_file(rejects, b"")
+
+    def _begin(
+        self, path: Path, statement: str, types: Mapping[str, str], pairs: Mapping[str, str]
+    ) -> None:
+        if self._source is None:
             return
+        if self._resume is None and path.exists():
+            raise ConfigError(
+                f"there is a checkpoint {path} already: pass it as resume= to go on from it, or"
+                " remove it"
+            )
         load = {
             "statement": statement,
             "types": dict(types),
             "columns": dict(pairs),
             "truncate_time": self._truncates,
+            "nulls": self._nulls,
             "input": [
                 {"name": file.path.name, "size": file.size, "digest": file.digest}
                 for file in self._source.files
@@ -157,7 +182,15 @@ def told(progress: Any) -> Callable[[Progress], object] | None:
     if progress is None or progress is False:
         return None
     if progress is True:
-        return shown_progress()
+        # Shown with the first news: before, the call may be refused.
+        shown: list[Callable[[Progress], object]] = []
+
+        def show(now: Progress) -> None:
+            if not shown:
+                shown.append(shown_progress())
+            shown[0](now)
+
+        return show
     if not callable(progress):
         raise TypeError(f"progress must be True or a callable, got {type(progress).__name__}")
     tell: Callable[[Progress], object] = progress

@@ -66,14 +66,11 @@ class Watch:
         """
         self._ended.set()
         self._thread.join()
-        if raised is None or isinstance(raised, Exception):
-            self._look(last=True)
-            report = raised.report if isinstance(raised, BulkError) else None
-            if report is not None:
-                self._on_end(report)
-        elif self._checkpoint is not None:
-            # Ctrl-C, or a canceled task.
-            self._checkpoint.write(self.acknowledged())
+        self._look(last=True)
+        report = raised.report if isinstance(raised, BulkError) else None
+        if report is not None:
+            self._on_end(report)
+        # Ctrl-C and a canceled task are raised as they are.
         if self._failed is not None and (raised is None or isinstance(raised, Exception)):
             raise self._failed from raised
 

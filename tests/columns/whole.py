@@ -238,6 +238,12 @@ def damaged_and_foreign_checkpoints_are_refused(session: Any, directory: Path) -
     whole = checkpoint.read_bytes()
     assert len(whole) < 5000
     assert session.load(where, path, resume=checkpoint).rows == 0
+    refused(ConfigError, partial(session.load, where, path, checkpoint=checkpoint))
+    for name in ("checkpoint", "resume", "rejects"):
+        refused(ConfigError, partial(session.load, where, path, **{name: path}))
+    refused(ConfigError, partial(session.load, where, path, resume=checkpoint, rejects=checkpoint))
+    assert (path.stat().st_size, checkpoint.read_bytes()) > (1000, b"")
+    assert pq.read_table(path).num_rows == 3000
     chosen = random.Random(SEED)
     for _ in range(20):
         place = chosen.randrange(len(whole))
