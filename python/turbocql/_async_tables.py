@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ._checks import check_int
 from ._face import Face
-from ._load import QUERY, Load
+from ._load import QUERY, UDTS, Load
 from ._options import LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
 from ._scan import (
     PARTITIONER,
@@ -95,7 +95,8 @@ class AsyncTables(Face):
 
         data = for_threads(data)
         known = await (await self.execute(QUERY, load.place, **load.question)).all()
-        found = await in_thread(load.open, data, known)
+        udts = await (await self.execute(UDTS, load.place[:1], **load.question)).all()
+        found = await in_thread(load.open, data, known, udts)
         if found is None:
             return BulkReport(0, 0)
         load.match(found.names, known)
@@ -207,7 +208,8 @@ class AsyncTables(Face):
 
         data = for_threads(data)
         known = await (await self.execute(QUERY, load.place, **load.question)).all()
-        found = await in_thread(load.open, data, known)
+        udts = await (await self.execute(UDTS, load.place[:1], **load.question)).all()
+        found = await in_thread(load.open, data, known, udts)
         if found is None:
             return verification.report()
         load.match(found.names, known)

@@ -17,7 +17,7 @@ from ._watch import Watch
 from .bulk import BulkReport
 from .errors import ConfigError
 
-__all__ = ["FIXED", "QUERY", "Load", "Pace", "rows_or_columns"]
+__all__ = ["FIXED", "QUERY", "UDTS", "Load", "Pace", "rows_or_columns"]
 
 _LONGEST_TTL_S = 630_720_000
 _DEFAULTS: dict[str, Any] = {
@@ -44,6 +44,9 @@ class Pace(NamedTuple):
 
 
 FIXED = Pace(False, None, None, 0.0)
+
+
+UDTS = "SELECT type_name, field_names, field_types FROM system_schema.types WHERE keyspace_name = ?"
 
 
 def rows_or_columns(rows: Any, columns: Any, apart: bool) -> Any:
@@ -113,12 +116,20 @@ class Load:
         self.pairs: Mapping[str, str] = {}
         """The table's columns, and the data's column for each."""
 
-    def open(self, data: Any, table: Sequence[tuple[str, str, str]]) -> Given | None:
-        """The columns of the data, which may be files; `None` for no data at all."""
+    def open(
+        self,
+        data: Any,
+        table: Sequence[tuple[str, str, str]],
+        udts: Sequence[tuple[str, Sequence[str], Sequence[str]]],
+    ) -> Given | None:
+        """The columns of the data, which may be files; `None` for no data at all. `table` is the
+        answer to `QUERY`, `udts` that to `UDTS`.
+        """
         if not is_files(data):
             self._files.check_unused()
             return given(data)
-        return self._files.open(data, {name: cql_type for name, _, cql_type in table}, self._rename)
+        types = {name: cql_type for name, _, cql_type in table}
+        return self._files.open(data, types, {it[0]: _definition(*it) for it in udts}, self._rename)
 
     def watched(self) -> Watch:
         """What goes on beside the load."""
@@ -256,6 +267,12 @@ def _check_setting(option: str, setting: object, most: int) -> None:
             f"{option} must be an int from 0 to {most}, or the name of a column, got"
             f" {shown(setting)}"
         )
+
+
+def _definition(name: str, fields: Sequence[str], types: Sequence[str]) -> str:
+    """A user-defined type with its fields, as the codec reads it."""
+    parts = (f"{quoted(field)} {kind}" for field, kind in zip(fields, types, strict=True))
+    return f"{quoted(name)}{{{', '.join(parts)}}}"
 
 
 def _most(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:

@@ -67,10 +67,16 @@ class Files:
             if value is not None:
                 raise ConfigError(f"{name} is for loads of files")
 
-    def open(self, data: Any, types: Mapping[str, str], rename: Mapping[str, str]) -> Given:
+    def open(
+        self,
+        data: Any,
+        types: Mapping[str, str],
+        udts: Mapping[str, str],
+        rename: Mapping[str, str],
+    ) -> Given:
         """The columns of files, and their rows when they are asked for."""
         self._source = open_source(
-            data, format=self._format, types=types, rename=rename, csv=self._csv
+            data, format=self._format, types=types, rename=rename, csv=self._csv, udts=udts
         )
         inputs = {os.path.realpath(file.path) for file in self._source.files}
         for name, path in self._outputs().items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ._checks import check_int
 from ._face import Face
-from ._load import QUERY, Load
+from ._load import QUERY, UDTS, Load
 from ._options import LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
 from ._scan import (
     PARTITIONER,
@@ -90,7 +90,8 @@ class Tables(Face):
         load = Load(table, self.keyspace, options)
         self._check_many(load.concurrency, load.max_failures)
         known = self.execute(QUERY, load.place, **load.question).all()
-        found = load.open(data, known)
+        udts = self.execute(UDTS, load.place[:1], **load.question).all()
+        found = load.open(data, known, udts)
         if found is None:
             return BulkReport(0, 0)
         load.match(found.names, known)
@@ -187,7 +188,8 @@ class Tables(Face):
         load = verification.load
         self._check_many(load.concurrency, load.max_failures)
         known = self.execute(QUERY, load.place, **load.question).all()
-        found = load.open(data, known)
+        udts = self.execute(UDTS, load.place[:1], **load.question).all()
+        found = load.open(data, known, udts)
         if found is None:
             return verification.report()
         load.match(found.names, known)

@@ -166,6 +166,39 @@ def files_of_each_format_come_back(session: Any, directory: Path) -> None:
     assert not list(directory.rglob("*.part"))
 
 
+def odd_types_come_back_from_each_format(session: Any, directory: Path) -> None:
+    session.execute(f'CREATE TYPE IF NOT EXISTS {SPACE}."In ner" ("X y" int, t text)')
+    session.execute(
+        f'CREATE TYPE IF NOT EXISTS {SPACE}.outer_one (i frozen<"In ner">, l frozen<list<double>>)'
+    )
+    columns = (
+        '"K" text PRIMARY KEY, u frozen<outer_one>, m map<text, frozen<"In ner">>, d decimal,'
+        " n varint, t timeuuid, b blob, a inet, w duration, s set<date>, x tuple<int, time>,"
+        " e vector<float, 3>, f double"
+    )
+    for name in ("odd", "odd_copy"):
+        session.execute(f"DROP TABLE IF EXISTS {SPACE}.{name}")
+        session.execute(f"CREATE TABLE {SPACE}.{name} ({columns})")
+    values = (
+        "'k {0}', {{i: {{\"X y\": {0}, t: 'é\"'}}, l: [1.5, NaN]}}, {{'a': {{\"X y\": 1}}}},"
+        " 1.2{0}, {0}00000000000000000000000, 50554d6e-29bb-11e5-b345-feff819cdc9f, 0x00ff,"
+        " '::1', 1mo2d3ns, {{'2024-02-29'}}, (1, '01:02:03.000000004'), [1, 2, {0}], -0.0"
+    )
+    names = '"K", u, m, d, n, t, b, a, w, s, x, e, f'
+    for number in range(20):
+        cql = values.format(number)
+        session.execute(f"INSERT INTO {SPACE}.odd ({names}) VALUES ({cql})")
+    session.execute(f"INSERT INTO {SPACE}.odd (\"K\", n) VALUES ('nulls', 7)")
+    before = sorted(map(repr, session.scan(f"{SPACE}.odd", rows="tuple").all()))
+    for name in ("o.parquet", "o.arrow", "o.jsonl", "o.csv"):
+        session.execute(f"TRUNCATE {SPACE}.odd_copy")
+        session.unload(f"{SPACE}.odd", directory / name)
+        assert session.load(f"{SPACE}.odd_copy", directory / name).succeeded == 21, name
+        after = sorted(map(repr, session.scan(f"{SPACE}.odd_copy", rows="tuple").all()))
+        assert after == before, (name, after[:2], before[:2])
+        assert session.verify(f"{SPACE}.odd_copy", directory / name).equal, name
+
+
 def what_cannot_be_written_leaves_nothing(session: Any, directory: Path) -> None:
     where = table(session)
     session.load(where, written(directory, 5000))
@@ -429,6 +462,7 @@ def main() -> None:
         tables_are_compared,
         collections_are_compared_as_values,
         files_of_each_format_come_back,
+        odd_types_come_back_from_each_format,
         what_cannot_be_written_leaves_nothing,
         rejects_tell_the_row_and_the_error,
         damaged_and_foreign_checkpoints_are_refused,
