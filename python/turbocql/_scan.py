@@ -112,6 +112,8 @@ class Scan:
             there, here = qualified(split.keyspace, split.table), qualified(*self.place)
             raise ConfigError(f"the split is of {there}, not of {here}")
         self._within = ((FIRST, LAST),) if split is None else split.ranges
+        if not self._within:
+            raise ConfigError("the split has no ranges")
         for before, last in self._within:
             if not FIRST <= before < last <= LAST:
                 raise ConfigError(f"the split has a range from {before} to {last}")

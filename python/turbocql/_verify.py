@@ -62,6 +62,8 @@ class Verification:
         self._types = [types[name] for name in self._names]
         others = [quoted(name) for name in self._names if kinds[name] not in is_key]
         keys = [quoted(self._names[place]) for place in self._key]
+        # Static columns alone could not be asked for by a clustering key.
+        others += [quoted(name) for name in self._names if kinds[name] == "clustering"]
         where = " AND ".join(f"{key} = ?" for key in keys)
         self.question = (
             f"SELECT {', '.join(others or keys)} FROM {qualified(*self.load.place)} WHERE {where}"

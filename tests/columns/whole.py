@@ -118,6 +118,12 @@ def tables_are_compared(session: Any, directory: Path) -> None:
         (99, "ratio"): (99 / 7, None),
         (4000, None): (None, None),
     }
+    session.execute(f"DROP TABLE IF EXISTS {SPACE}.s")
+    session.execute(f"CREATE TABLE {SPACE}.s (p int, c int, s text static, PRIMARY KEY (p, c))")
+    static = {"p": [1, 2], "c": [1, 1], "s": ["x", "y"]}
+    session.load(f"{SPACE}.s", static)
+    assert session.verify(f"{SPACE}.s", static).equal
+    assert session.verify(f"{SPACE}.s", {"p": [1, 2], "s": ["x", "z"]}).different == 1
     twice = pa.concat_tables([rows_of(100), rows_of(50)])
     report = session.verify(where, twice)
     assert (report.duplicates, report.duplicate_rows[0]) == (50, (0, 100))

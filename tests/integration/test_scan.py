@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import pickle
 import random
 import time
@@ -103,6 +104,11 @@ async def test_misuse(twin: Face, points: list[str], table: str) -> None:
                 turbocql.errors.ConfigError,
                 "not of scans.empty",
                 lambda: session.scan("empty", split=split),
+            ),
+            (
+                turbocql.errors.ConfigError,
+                "no ranges",
+                lambda: session.scan(split=dataclasses.replace(split, ranges=())),
             ),
             (TypeError, "session.splits", lambda: session.scan(table, split=(1, 2))),
             (
