@@ -21,7 +21,7 @@ AVAILABLE := scylla-driver cassandra-driver acsylla
 DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns demo-load test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns demo-load test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -134,6 +134,14 @@ bench-availability: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_
 
 bench-memory: $(BIN)/.built .venv-columns/.installed jars ## memory while 5,000,000 rows go in and out as columns; ten minutes
 	$(BIN)/python bench/columns_memory.py $(BENCH_ARGS)
+
+# Rivals of whole tables. dsbulk is in Java.
+build/dsbulk/.copied: bench/dsbulk/pom.xml
+	mvn -q -B -f bench/dsbulk/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/dsbulk
+	@touch $@
+
+bench-whole-tables: $(BIN)/.built .venv-columns/.installed .venv-cqlsh/.installed build/dsbulk/.copied jars ## loads and unloads of files beside dsbulk and cqlsh; BENCH_ARGS="--rows 100000 --rounds 1" for less than an hour
+	$(BIN)/python bench/whole_tables.py $(BENCH_ARGS)
 
 # The engine without Python, the floor of requests to a server.
 target/release/examples/pure_engine: $(RUST_SOURCES) build/edits
