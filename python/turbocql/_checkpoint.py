@@ -7,12 +7,13 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError
 
-__all__ = ["Checkpoint", "joined", "left_of", "replace_file"]
+__all__ = ["Checkpoint", "joined", "left_of", "replace_file", "sync_directory"]
 
 _KIND = "turbocql checkpoint of a load"
 _VERSION = 1
@@ -61,13 +62,14 @@ def replace_file(path: Path, content: bytes) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
-def _sync_directory(directory: Path) -> None:
-    """Makes a new name in a directory last, where the system can."""
-    if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def sync_directory(directory: Path) -> None:
+    """Makes new names in a directory last, where the system can."""
+    # Directories cannot be opened on Windows.
+    with suppress(PermissionError):
+        opened = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(opened)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,19 +64,20 @@ class What:
     """The columns of all files, once they are known."""
 
 
-class Reader:
+class Reader(ABC):
     """A file. `at` is how many of its bytes are read."""
 
     def __init__(self, path: Path, what: What) -> None:
         self.path, self.what = path, what
         self.at = 0
 
+    @abstractmethod
     def names(self) -> list[str]:
-        raise NotImplementedError
+        """The columns."""
 
+    @abstractmethod
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
         """The rows, of which the first has the number `first` among those of all files."""
-        raise NotImplementedError
 
     def wrong(self, reason: object) -> EncodeError:
         """The error for a file that cannot be read."""

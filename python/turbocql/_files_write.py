@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
+from ._checkpoint import sync_directory
 from ._core import CqlType
 from ._files_cells import cells_of, csv_column, csv_type
 from ._files_text import library, parsed
@@ -275,7 +276,7 @@ class Sink:
             for path in _parts(directory):
                 if path not in kept:
                     path.unlink()
-        _sync(directory)
+        sync_directory(directory)
 
     def abort(self) -> None:
         """Removes what was written."""
@@ -298,16 +299,6 @@ def _move(temporary: Path, final: Path) -> None:
         os.rename(temporary, final)
     else:
         os.unlink(temporary)
-
-
-def _sync(directory: Path) -> None:
-    # Directories cannot be opened on Windows.
-    with suppress(PermissionError):
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _parts(directory: Path) -> list[Path]:
