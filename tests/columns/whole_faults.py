@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,20 @@ def load_beside(session: Any, where: str, path: Path, fault: Callable[[], None])
     return told
 
 
+def pages_come_from_the_nodes_that_own_them(cluster: Cassandra, session: Any, path: Path) -> None:
+    keyspace, _, name = table(session, 1).partition(".")
+    session.load(f"{keyspace}.{name}", path, columns=["k"])
+    owners = {token: node for node in session.nodes for token in node.tokens}
+    tokens = sorted(owners)
+    for before, last in pairwise(tokens):
+        split = turbocql.Split(keyspace, name, ((before, last),), None, ())
+        rows = session.scan(split=split, page_size=50)
+        owner, found = f"{owners[last].address}:{owners[last].port}", set()
+        for _ in rows.pages():
+            found.add(rows.coordinator)
+        assert found == {owner}, (before, last)
+
+
 def a_node_is_killed_and_started_during_a_load(
     cluster: Cassandra, session: Any, path: Path
 ) -> None:
@@ -125,7 +140,8 @@ def a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: Path)
     during = [progress.window for progress in told if begin + 3 < progress.elapsed_s < end]
     after = [progress.window for progress in told if progress.elapsed_s > end]
     print(f"window before {before}, during {during}, after {after}", file=sys.stderr)
-    assert min(during) < max(before), (before, during)
+    # The errors of the rows that waited come when their time limit has passed.
+    assert min(during + after) <= 0.6 * max(before), (before, during, after)
 
 
 def a_node_is_killed_and_started_during_an_unload(
@@ -182,6 +198,7 @@ def a_load_that_gave_up_is_resumed(cluster: Cassandra, session: Any, path: Path)
 
 def main() -> None:
     checks = [
+        pages_come_from_the_nodes_that_own_them,
         a_node_is_killed_and_started_during_a_load,
         a_node_is_paused_during_a_load,
         a_node_is_killed_and_started_during_an_unload,

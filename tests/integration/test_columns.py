@@ -48,7 +48,7 @@ def test_whole_tables_from_files_and_to_files(cassandra: Cassandra) -> None:
 def test_whole_tables_while_nodes_are_killed_and_paused() -> None:
     done = run("columns", "-m", "tests.columns.whole_faults")
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 4
+    assert len(done.stdout.splitlines()) == 5
 
 
 @pytest.mark.exhaustive
