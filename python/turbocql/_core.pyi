@@ -428,6 +428,7 @@ class Columns:
         truncates: bool,
         apart: bool,
         checks_keys: bool,
+        batches: tuple[int, bool] | None,
     ) -> None: ...
 
 class EncodedColumns:
@@ -439,7 +440,7 @@ class EncodedColumns:
 
 class BulkProgress:
     def __init__(self, keeps_ranges: bool) -> None: ...
-    def snapshot(self) -> tuple[int, int, int, int, int, int]: ...
+    def snapshot(self) -> tuple[int, int, int, int, int, int, int]: ...
     def acknowledged(self) -> list[tuple[int, int]]: ...
 
 class Gatherer:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from ._core import CqlType
 from ._files_binary import ArrowFile, ParquetFile
 from ._files_lines import CsvFile, JsonLines
-from ._files_read import CsvOptions, Reader, What
+from ._files_read import CsvOptions, Reader, Unread, What
 from ._files_text import library, parsed
 from ._files_write import Sink, open_sink
 from ._given import refused
@@ -128,6 +128,9 @@ class Source:
         what.names = names
         self.names: list[str] = names
         """The columns, with the names that they have in the files."""
+        for file, reader in zip(self.files[1:], self._readers[1:], strict=True):
+            if reader.has_head:
+                self._check(file, reader)
 
     def position(self) -> tuple[int, int]:
         """How many bytes of the files are read, and how many they have."""
@@ -136,15 +139,20 @@ class Source:
         now = self._readers[self._at].at if self._at < len(self._readers) else 0
         return min(total, done + now), total
 
-    def batches(self, skip: Callable[[int, int], bool] | None = None) -> Iterator[tuple[int, Any]]:
+    def batches(
+        self, skip: Callable[[int, int], bool] | None = None, unread: Unread | None = None
+    ) -> Iterator[tuple[int, Any]]:
         """Record batches, each with the number of its first row among those of all files.
 
-        Rows have the same numbers in each reading. `skip` is asked with the number of the first row
-        and the number of rows, for units of files and for batches of them.
+        `unread` takes the rows of text files that cannot be read, before the batch that they are
+        in, where their cells are null. Rows have the same numbers in each reading. `skip` is asked
+        with the number of the first row and the number of rows, for units of files and for batches
+        of them.
 
         Raises: `EncodeError` for what cannot be read, with path and line; `OSError`.
         """
         asked = skip or (lambda first, count: False)
+        self._what.unread = unread
         first = 0
         for number, (file, reader) in enumerate(zip(self.files, self._readers, strict=True)):
             self._at = number

@@ -11,22 +11,23 @@ from typing import Any, BinaryIO
 
 from ._core import CqlType
 from ._files_json import column_of, guessed_of
-from ._files_read import ROWS, Guarded, Reader, Skip, Unit
+from ._files_read import ROWS, Guarded, Reader, Skip, Unit, Unread
 from ._files_text import (
-    UNREADABLE,
     Number,
-    first_bad,
     from_texts,
     guessed,
     has_kind,
     is_nested,
     library,
+    read_all,
 )
 from .errors import ConfigError, EncodeError
 
 __all__ = ["CsvFile", "JsonLines"]
 
 _BLOCK = 4 << 20
+_PLACED = 10
+"""The line of so many rows is looked for, in a reading of its own each."""
 _LARGEST_BLOCK = 1 << 30
 """A row of CSV that is longer cannot be read."""
 
@@ -98,6 +99,8 @@ class CsvFile(Reader):
     Empty lines are skipped, but in a file of one column they are nulls.
     """
 
+    placed = 0
+
     def names(self) -> list[str]:
         options = self.what.csv
         if not options.header:
@@ -158,7 +161,7 @@ class CsvFile(Reader):
             for count, part in self.cut(texts, first + begin, skip):
                 yield (
                     count,
-                    None if part is None else self._typed(part, types, decoder, begin),
+                    None if part is None else self._typed(part, types, decoder, first, begin),
                 )
                 begin += count
 
@@ -206,8 +209,10 @@ class CsvFile(Reader):
         batch: Any,
         types: Sequence[CqlType | None],
         decoder: json.JSONDecoder,
+        first: int,
         begin: int,
     ) -> Any:
+        """`first` is the number of the file's first row, `begin` the place of the batch in it."""
         pa = library()
         columns = []
         for cql_type, name, cells in zip(types, batch.schema.names, batch.columns, strict=True):
@@ -224,14 +229,21 @@ class CsvFile(Reader):
                     [None if it is None else decoder.decode(it) for it in values],
                 )
 
-            try:
-                columns.append(read(cells))
-            except UNREADABLE:
-                place, error = first_bad(read, cells)
-                raise self.wrong(
-                    f'{self._place(begin + place)}, column "{name}": {error}; got'
-                    f" {_shown(cells[place].as_py())}"
-                ) from error
+            def bad(place: int, error: Exception, name: str = name, cells: Any = cells) -> None:
+                self.placed += 1
+                is_known = self.placed <= _PLACED
+                where = self._place(begin + place) if is_known else f"row {begin + place + 1}"
+                got = _shown(cells[place].as_py())
+                wrong = self.wrong(f'{where}, column "{name}": {error}; got {got}')
+                wrong.__cause__ = error
+                row = batch.slice(place, 1).to_pylist()[0]
+                raw = {
+                    key: cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
+                    for key, cell in row.items()
+                }
+                self.unread(first + begin + place, wrong, raw)
+
+            columns.append(read_all(read, cells, bad))
         return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
     def _place(self, row: int) -> str:
@@ -257,13 +269,18 @@ class CsvFile(Reader):
 class JsonLines(Reader):
     """Lines with an object each."""
 
+    has_head = False
+
     def names(self) -> list[str]:
         if self.what.names is not None:
             return list(self.what.names)
-        for lines in self._lines():
-            names = dict.fromkeys(name for row in self._rows(lines, _decoder([])) for name in row)
-            return list(names)
-        return []
+        lines = next(self._lines(), [])
+        bad: list[EncodeError] = []
+        rows = self._rows(lines, _decoder([]), lambda _, error, __: bad.append(error))
+        names = dict.fromkeys(name for row in rows for name in row)
+        if bad and not names:
+            raise bad[0]
+        return list(names)
 
     def _lines(self) -> Iterator[list[tuple[int, bytes]]]:
         """The lines that are not empty, with their numbers, in blocks."""
@@ -285,7 +302,10 @@ class JsonLines(Reader):
                 for begin in range(0, len(lines), ROWS):
                     yield lines[begin : begin + ROWS]
 
-    def _rows(self, lines: list[tuple[int, bytes]], decoder: json.JSONDecoder) -> list[Any]:
+    def _rows(
+        self, lines: list[tuple[int, bytes]], decoder: json.JSONDecoder, unread: Unread
+    ) -> list[Any]:
+        """The objects of lines. `unread` takes the places of those that cannot be read."""
         try:
             text = b",".join([line for _, line in lines]).decode()
             rows: list[Any] = decoder.decode(f"[{text}]")
@@ -294,13 +314,16 @@ class JsonLines(Reader):
         except (ValueError, RecursionError):
             pass
         rows = []
-        for number, line in lines:
+        for place, (number, line) in enumerate(lines):
             try:
                 row = decoder.decode(line.decode())
                 if not isinstance(row, dict):
                     raise ValueError("expected an object")
             except (ValueError, RecursionError) as error:
-                raise self.wrong(f"line {number}: {error}") from error
+                wrong = self.wrong(f"line {number}: {error}")
+                wrong.__cause__ = error
+                unread(place, wrong, line.decode("utf-8", "replace").rstrip("\r\n"))
+                row = {}
             rows.append(row)
         return rows
 
@@ -313,10 +336,14 @@ class JsonLines(Reader):
             if skip(first, count):
                 yield count, None
             else:
-                rows = self._rows(lines, decoder)
+
+                def bad(place: int, error: EncodeError, raw: Any, first: int = first) -> None:
+                    self.unread(first + place, error, raw)
+
+                rows = self._rows(lines, decoder, bad)
                 if not known.issuperset(set().union(*rows)):
                     self._refuse_other(lines, rows, known)
-                yield count, self._typed(lines, rows, names, types)
+                yield count, self._typed(lines, rows, names, types, first)
             first += count
 
     def _refuse_other(self, lines: Sequence[tuple[int, bytes]], rows: Any, known: set[str]) -> None:
@@ -334,6 +361,7 @@ class JsonLines(Reader):
         rows: Sequence[dict[str, Any]],
         names: Sequence[str],
         types: Sequence[CqlType | None],
+        first: int,
     ) -> Any:
         columns = []
         for cql_type, name in zip(types, names, strict=True):
@@ -341,12 +369,11 @@ class JsonLines(Reader):
             def read(cells: Any, cql_type: CqlType | None = cql_type) -> Any:
                 return guessed_of(cells) if cql_type is None else column_of(cql_type, cells)
 
-            cells = [row.get(name) for row in rows]
-            try:
-                columns.append(read(cells))
-            except UNREADABLE:
-                place, error = first_bad(read, cells)
-                raise self.wrong(
-                    f'line {lines[place][0]}, column "{name}": {error}; got {_shown(cells[place])}'
-                ) from error
+            def bad(place: int, error: Exception, name: str = name) -> None:
+                got = _shown(rows[place].get(name))
+                wrong = self.wrong(f'line {lines[place][0]}, column "{name}": {error}; got {got}')
+                wrong.__cause__ = error
+                self.unread(first + place, wrong, rows[place])
+
+            columns.append(read_all(read, [row.get(name) for row in rows], bad))
         return library().RecordBatch.from_arrays(columns, list(names))

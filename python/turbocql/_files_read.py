@@ -16,7 +16,7 @@ from ._files_text import (
 from ._given import refused
 from .errors import ConfigError, EncodeError
 
-__all__ = ["BYTES", "ROWS", "CsvOptions", "Guarded", "Reader", "Skip", "Unit", "What"]
+__all__ = ["BYTES", "ROWS", "CsvOptions", "Guarded", "Reader", "Skip", "Unit", "Unread", "What"]
 
 ROWS = 65_536
 BYTES = 32 << 20
@@ -53,6 +53,10 @@ class CsvOptions:
             object.__setattr__(self, "names", tuple(self.names))
 
 
+Unread = Callable[[int, EncodeError, Any], None]
+"""Takes a row that cannot be read: its number, the error, and what the file has of it."""
+
+
 @dataclass
 class What:
     """What the readers of all files share."""
@@ -62,10 +66,15 @@ class What:
     csv: CsvOptions
     names: list[str] | None = None
     """The columns of all files, once they are known."""
+    unread: Unread | None = None
+    """Without it, a row that cannot be read is an error of the file."""
 
 
 class Reader(ABC):
     """A file. `at` is how many of its bytes are read."""
+
+    has_head = True
+    """Whether the file tells its columns before its rows."""
 
     def __init__(self, path: Path, what: What) -> None:
         self.path, self.what = path, what
@@ -83,6 +92,15 @@ class Reader(ABC):
         """The error for a file that cannot be read."""
         said = " ".join(str(reason).split())
         return refused(f"{self.path}: {said}")
+
+    def unread(self, row: int, error: EncodeError, raw: Any) -> None:
+        """Tells of a row that cannot be read.
+
+        Raises: the error, if nobody wants to know of single rows.
+        """
+        if self.what.unread is None:
+            raise error
+        self.what.unread(row, error, raw)
 
     def checked(self, names: list[str]) -> list[str]:
         for name in names:

@@ -33,7 +33,6 @@ __all__ = [
     "INTEGERS",
     "UNREADABLE",
     "Number",
-    "first_bad",
     "from_texts",
     "guessed",
     "has_kind",
@@ -43,6 +42,7 @@ __all__ = [
     "names_of",
     "parsed",
     "parts_of",
+    "read_all",
     "thawed",
     "type_of",
 ]
@@ -177,22 +177,35 @@ def is_nested(cql_type: CqlType | None) -> bool:
     return kind_of(cql_type) in ("list", "set", "vector", "map", "tuple", "udt")
 
 
-def first_bad(read: Callable[[Any], Any], cells: Any) -> tuple[int, Exception]:
-    """The first of the cells that cannot be read, and the error of it."""
-    low, high = 0, len(cells)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            read(cells[low:middle])
-        except UNREADABLE:
-            high = middle
-        else:
-            low = middle
+def read_all(read: Callable[[Any], Any], cells: Any, bad: Callable[[int, Exception], None]) -> Any:
+    """A column of cells. Those that cannot be read are null, and told to `bad` by their places."""
     try:
-        read(cells[low : low + 1])
+        return read(cells)
+    except UNREADABLE:
+        pass
+    found: dict[int, Exception] = {}
+    _find_bad(read, cells, 0, found)
+    for place, error in found.items():
+        bad(place, error)
+    if isinstance(cells, list):
+        return read([None if place in found else cell for place, cell in enumerate(cells)])
+    pa = library()
+    kept = pa.array([place not in found for place in range(len(cells))])
+    return read(pa.compute.if_else(kept, cells, pa.scalar(None, cells.type)))
+
+
+def _find_bad(
+    read: Callable[[Any], Any], cells: Any, first: int, found: dict[int, Exception]
+) -> None:
+    try:
+        read(cells)
     except UNREADABLE as error:
-        return low, error
-    return low, ValueError("its cells cannot be read together")
+        if len(cells) == 1:
+            found[first] = error
+            return
+        middle = len(cells) // 2
+        _find_bad(read, cells[:middle], first, found)
+        _find_bad(read, cells[middle:], first + middle, found)
 
 
 def from_texts(cql_type: CqlType, texts: Any) -> Any:

@@ -24,6 +24,7 @@ _DEFAULTS: dict[str, Any] = {
     **{"rename": None, "columns": None, "nulls": "unset", "ttl": None, "timestamp": None},
     **{"truncate_time": False, "concurrency": 256, "max_failures": 1000, "raise_failures": True},
     **{"format": None, "csv": None, "adaptive": True, "rate_limit": None, "retry_for_s": 60.0},
+    **{"batches": "auto", "batch_bytes": 16384},
     **{"max_errors": None, "rejects": None, "checkpoint": None, "resume": None, "progress": None},
     **{"consistency": None, "timeout_s": None, "idempotent": True, "profile": None},
 }
@@ -64,9 +65,9 @@ def rows_or_columns(rows: Any, columns: Any, apart: bool) -> Any:
             )
         return rows
     found = given(columns)
-    return (
-        [] if found is None else _core.Columns(found.pieces, None, [], False, False, apart, False)
-    )
+    if found is None:
+        return []
+    return _core.Columns(found.pieces, None, [], False, False, apart, False, None)
 
 
 class Load:
@@ -109,7 +110,8 @@ class Load:
             check_seconds("retry_for_s", patience)
         self.pace = Pace(given["adaptive"], *_rates(given["rate_limit"]), float(patience))
         """How requests are sent: see the native `execute_many`."""
-        self._files = Files(given, self._truncates, most_share)
+        self._batches = _checked_batches(given["batches"], given["batch_bytes"])
+        self._files = Files({**given, "most": self.max_failures}, self._truncates, most_share)
         self.statement = ""
         self._fields: list[str] = []
         self._pairs_of_key: dict[str, str] = {}
@@ -144,6 +146,11 @@ class Load:
         if self.raise_failures:
             report.raise_for_failures()
         return report
+
+    @property
+    def unread(self) -> int:
+        """The number of rows of files that could not be read."""
+        return self._files.unread
 
     def match(self, names: Sequence[str], table: Sequence[tuple[str, str, str]]) -> None:
         """Finds a column of the table for each of the data's, and writes the statement. `table` is
@@ -234,6 +241,7 @@ class Load:
             apart,
             # A row of a file without a key is one that fails, and those after it are loaded.
             not self._files.are_read,
+            self._batches,
         )
 
 
@@ -283,6 +291,14 @@ def _most(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:
         return 2**31 - 1, max_errors
     check_int("max_errors (or a share as a float below 1)", max_errors, 0, 2**31 - 1)
     return max_errors, None
+
+
+def _checked_batches(batches: Any, most_bytes: Any) -> tuple[int, bool] | None:
+    """The greatest size of a batch, and whether batches are made unmeasured."""
+    if not isinstance(batches, bool) and batches != "auto":
+        raise ConfigError(f'batches must be True, False or "auto", got {shown(batches)}')
+    check_int("batch_bytes", most_bytes, 1, 2**30)
+    return None if batches is False else (most_bytes, batches is True)
 
 
 _UNITS = {"rows": 0, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20}

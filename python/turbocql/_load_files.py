@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
-from ._checkpoint import Checkpoint, Ranges, left_of, replace_file
+from ._checkpoint import Checkpoint, Ranges, joined, left_of, replace_file
 from ._checks import check_choice
 from ._files import Source, open_source
 from ._files_cells import cells_of
 from ._given import Given
 from ._watch import Watch, shown_progress
-from .bulk import BulkReport, Progress
-from .errors import ConfigError
+from .bulk import BulkFailure, BulkReport, Progress
+from .errors import ConfigError, EncodeError
 
 __all__ = ["Files", "is_files", "told"]
 
@@ -45,6 +45,10 @@ class Files:
         self._nulls: str = options["nulls"]
         self._source: Source | None = None
         self._done: Ranges = []
+        self._most: int = options["most"]
+        self._unread: dict[int, tuple[EncodeError, Any]] = {}
+        self._fresh: set[int] = set()
+        self._rows = 0
         self.watch = self._watch(None)
 
     @property
@@ -131,7 +135,10 @@ class Files:
             done=self._done,
             tell=self._tell,
             total=self._read_of,
+            most=self._most,
             most_share=self._most_share,
+            unread=lambda: len(self._unread),
+            read=lambda: self._rows,
             ended=self._reject,
         )
 
@@ -144,43 +151,75 @@ class Files:
         def is_done(first: int, count: int) -> bool:
             return next(left_of(first, first + count, self._done), None) is None
 
-        for first, batch in source.batches(is_done):
-            for begin, end in left_of(first, first + len(batch), self._done):
+        for first, batch in source.batches(is_done, self._note):
+            self._rows += len(batch)
+            for begin, end in left_of(first, first + len(batch), self._left_out(first, len(batch))):
                 self.watch.check()
                 part = batch.slice(begin - first, end - begin)
                 schema, array = part.__arrow_c_array__()
                 yield _core.Piece.of_array(schema, array, begin)
+        self.watch.check()
+
+    def _note(self, row: int, error: EncodeError, raw: Any) -> None:
+        """Notes a row that cannot be read, unless it was loaded before: then it is not read."""
+        if next(left_of(row, row + 1, self._done), None) is not None:
+            self._unread.setdefault(row, (error, raw))
+            self._fresh.add(row)
+
+    def _left_out(self, first: int, count: int) -> Ranges:
+        """The rows that are not sent: they were acknowledged, or cannot be read."""
+        unread = [(row, row + 1) for row in self._fresh if first <= row < first + count]
+        self._fresh.clear()
+        return joined([*self._done, *unread]) if unread else self._done
+
+    @property
+    def unread(self) -> int:
+        """The number of rows that could not be read."""
+        return len(self._unread)
+
+    def _whole(self, report: BulkReport) -> BulkReport:
+        """The report with the rows that could not be read among the failures."""
+        if not self._unread:
+            return report
+        unread = [BulkFailure(row, error) for row, (error, _) in self._unread.items()]
+        failures = sorted([*report.failures, *unread], key=lambda failure: failure.row)
+        rows = max(report.rows, 1 + max(self._unread))
+        return dataclasses.replace(report, rows=rows, failures=failures)
 
     def ended(self, report: BulkReport) -> BulkReport:
         """The report of the rows of this run."""
         if self._source is None:
             return report
+        report = self.watch.end(report)
         rows = sum(end - first for first, end in left_of(0, report.rows, self._done))
-        self.watch.end(report)
         return dataclasses.replace(report, rows=rows)
 
-    def _reject(self, report: BulkReport) -> None:
+    def _reject(self, report: BulkReport) -> BulkReport:
         """Writes the rows that failed, with their numbers and errors, one in a line of JSON."""
+        report = self._whole(report)
         if self._source is None or self._rejects is None or not report.failures:
-            return
-        errors = {failure.row: failure.error for failure in report.failures}
+            return report
+        errors: dict[int, Any] = {failure.row: failure.error for failure in report.failures}
 
         def has_none(first: int, count: int) -> bool:
             return not any(first <= row < first + count for row in errors)
 
-        lines = []
-        for first, batch in self._source.batches(has_none):
+        told: dict[int, tuple[Any, Any]] = dict(self._unread)
+        for first, batch in self._source.batches(has_none, self._note):
             for row in range(first, first + len(batch)):
-                if row not in errors:
+                if row not in errors or row in told:
                     continue
-                error = errors[row]
                 one = batch.slice(row - first, 1)
                 pairs = zip(one.columns, one.schema, strict=True)
                 values = {field.name: cells_of(column, field, None)[0] for column, field in pairs}
-                reason = f"{type(error).__name__}: {error}"
-                told = {"row": row, "error": reason, "data": values}
-                lines.append(json.dumps(told, default=str, ensure_ascii=False) + "\n")
+                told[row] = (errors[row], values)
+        lines = []
+        for row, (error, data) in sorted(told.items()):
+            reason = f"{type(error).__name__}: {error}"
+            line = {"row": row, "error": reason, "data": data}
+            lines.append(json.dumps(line, default=str, ensure_ascii=False) + "\n")
         replace_file(self._rejects, "".join(lines).encode())
+        return report
 
 
 def told(progress: Any) -> Callable[[Progress], object] | None:

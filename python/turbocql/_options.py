@@ -60,6 +60,8 @@ class LoadOptions(TypedDict, total=False):
     adaptive: bool
     rate_limit: float | str | None
     retry_for_s: float
+    batches: Literal["auto"] | bool
+    batch_bytes: int
     max_failures: int
     max_errors: float | None
     raise_failures: bool

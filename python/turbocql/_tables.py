@@ -76,6 +76,11 @@ class Tables(Face):
         is in rows a second, or in bytes as in `"20 MB"`. `max_errors` replaces `max_failures` by a
         number of rows, or by their share below 1.
 
+        Rows of one partition that are close to each other in the data go in one request, an
+        unlogged batch of at most `batch_bytes` bytes of values. By default (`batches="auto"`) both
+        ways are measured during the load, and the quicker one is taken; `True` and `False` decide.
+        If the server refuses a batch, its rows are sent one by one.
+
         Raises: `EncodeError` when a column or its type does not fit the table; `ConfigError` for a
             table that does not exist and for invalid options; `BulkError` when a row failed (unless
             `raise_failures` is false) or reading the data failed; its `report` has the outcome of

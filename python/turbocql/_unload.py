@@ -104,6 +104,7 @@ class Unload:
             window=0,
             in_flight=0,
             retried=0,
+            batched=0,
             earlier_rows=0,
             ended=ended,
         )

@@ -39,6 +39,8 @@ class Verification:
             raise TypeError(f"verify has no option {sorted(unknown)[0]!r}; it has {known}")
         if sample is not None and not (isinstance(sample, (int, float)) and 0 < sample <= 1):
             raise ConfigError(f"sample must be a share above 0 and up to 1, got {shown(sample)}")
+        # Rows that could not be loaded are counted.
+        own["max_failures"] = 2**31 - 1
         self.load = Load(table, keyspace, LoadOptions(**own))  # type: ignore[typeddict-item]
         self._share, self._chosen = sample, random.Random(seed)
         self._duplicates = _Duplicates()
@@ -139,12 +141,13 @@ class Verification:
     def report(self) -> VerifyReport:
         """What was found."""
         pairs, duplicates = self._duplicates.found()
+        unread = self.load.unread
         return VerifyReport(
-            rows=self.rows,
+            rows=self.rows + unread,
             checked=self.checked,
             missing=self._missing,
             different=self._different,
-            unfit=self._unfit,
+            unfit=self._unfit + unread,
             differences=self._differences,
             duplicates=duplicates,
             duplicate_rows=pairs,

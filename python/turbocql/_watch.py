@@ -36,15 +36,21 @@ class Watch:
         done: Ranges,
         tell: Callable[[Progress], object] | None,
         total: Callable[[], tuple[int, int] | None],
+        most: int,
         most_share: float | None,
-        ended: Callable[[BulkReport], None],
+        unread: Callable[[], int],
+        read: Callable[[], int],
+        ended: Callable[[BulkReport], BulkReport],
     ) -> None:
         """`done` are the rows of earlier runs. `total` gives how much of the input was read, and
-        how much there is. `ended` is called with the report, whether it is returned or raised.
+        how much there is. `most` rows may fail, or their share; `unread` is the number of those
+        that failed before they were handed in, of `read` rows. `ended` is called with the report,
+        whether it is returned or raised, and makes it whole.
         """
         self.native = _core.BulkProgress(checkpoint is not None)
         self._checkpoint, self._done, self._tell, self._total = checkpoint, done, tell, total
-        self._most_share, self._on_end = most_share, ended
+        self._most, self._most_share, self._on_end = most, most_share, ended
+        self._unread, self._read = unread, read
         self._began = time.monotonic()
         self._ended = threading.Event()
         self._failed: BaseException | None = None
@@ -67,9 +73,13 @@ class Watch:
         self._ended.set()
         self._thread.join()
         self._look(last=True)
-        report = raised.report if isinstance(raised, BulkError) else None
-        if report is not None:
-            self._on_end(report)
+        if isinstance(raised, BulkError) and raised.report is not None:
+            raised.report = self._on_end(raised.report)
+        if isinstance(raised, Stopped) and self._failed is None:
+            # Before the first row was handed in.
+            error = BulkError(f"nothing was sent: {raised}")
+            error.report = self._on_end(BulkReport(0, 0, stopped=True))
+            raise error from raised
         # Ctrl-C and a canceled task are raised as they are.
         if self._failed is not None and (raised is None or isinstance(raised, Exception)):
             raise self._failed from raised
@@ -90,11 +100,12 @@ class Watch:
         """The rows that were acknowledged, in this run or an earlier one."""
         return joined([*self._done, *self.native.acknowledged()])
 
-    def end(self, report: BulkReport) -> None:
-        """Notes that the load has come to its report."""
-        self._on_end(report)
+    def end(self, report: BulkReport) -> BulkReport:
+        """Notes that the load has come to its report, and makes it whole."""
+        report = self._on_end(report)
         if self._checkpoint is not None and not report.stopped:
             self._checkpoint.write(self.acknowledged(), complete=not report.failures)
+        return report
 
     def check(self) -> None:
         """Called where the data is read.
@@ -103,10 +114,12 @@ class Watch:
         """
         if self._failed is not None:
             raise Stopped(f"{type(self._failed).__name__}: {self._failed}") from self._failed
-        if self._most_share is None:
-            return
         succeeded, failed, *_ = self.native.snapshot()
-        if failed > self._most_share * max(_FEW, succeeded + failed):
+        failed += self._unread()
+        most = self._most
+        if self._most_share is not None:
+            most = int(self._most_share * max(_FEW, self._read(), succeeded + failed))
+        if failed > most:
             raise Stopped(f"{failed} of {succeeded + failed} rows failed")
 
     def _run(self) -> None:
@@ -123,7 +136,7 @@ class Watch:
             self._failed = self._failed or error
 
     def _progress(self, *, last: bool) -> Progress:
-        succeeded, failed, bytes_, window, in_flight, retried = self.native.snapshot()
+        succeeded, failed, bytes_, window, in_flight, *others = self.native.snapshot()
         elapsed = time.monotonic() - self._began
         total = self._total()
         share = None if total is None or not total[1] else min(1.0, total[0] / total[1])
@@ -131,7 +144,7 @@ class Watch:
         before = sum(end - first for first, end in self._done)
         return Progress(
             rows=succeeded,
-            failed=failed,
+            failed=failed + self._unread(),
             bytes=bytes_,
             rows_per_s=succeeded / elapsed if elapsed else 0.0,
             elapsed_s=elapsed,
@@ -139,7 +152,8 @@ class Watch:
             share=1.0 if last and share is not None else share,
             window=window,
             in_flight=in_flight,
-            retried=retried,
+            retried=others[0],
+            batched=others[1],
             earlier_rows=before,
             ended=last,
         )

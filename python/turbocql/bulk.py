@@ -70,6 +70,8 @@ class Progress:
     in_flight: int
     retried: int
     """How often a row was sent again."""
+    batched: int
+    """The rows that the server has acknowledged in batches of their partition."""
     earlier_rows: int
     """The rows that earlier runs had loaded."""
     ended: bool

@@ -81,11 +81,12 @@ impl BulkProgress {
         BulkProgress(Arc::new(Progress::new(keeps_ranges)))
     }
 
-    /// Rows that succeeded and that failed, bytes of values, the window, requests in flight, and
-    /// rows that were sent again.
-    fn snapshot(&self) -> (u64, u64, u64, usize, usize, u64) {
+    /// Rows that succeeded and that failed, bytes of values, the window, requests in flight, rows
+    /// that were sent again, and rows that succeeded in batches.
+    fn snapshot(&self) -> (u64, u64, u64, usize, usize, u64, u64) {
         let now = self.0.snapshot();
-        (now.succeeded, now.failed, now.bytes, now.window, now.in_flight, now.retried)
+        let (window, retried) = (now.window, now.retried);
+        (now.succeeded, now.failed, now.bytes, window, now.in_flight, retried, now.batched)
     }
 
     /// Ranges of the numbers of rows: the first, and the one after the last.
@@ -161,10 +162,12 @@ impl BulkStep {
         options: &BulkOptions,
         op: &Arc<OpState>,
     ) -> PyResult<BulkStep> {
-        let source = match rows {
-            RowsOf::Iterator(rows) => Source::Iterator(rows),
+        let (source, batches) = match rows {
+            RowsOf::Iterator(rows) => (Source::Iterator(rows), None),
             RowsOf::Columns(columns) => {
-                Source::Columns(Box::new(Feed::start(py, columns.get(), prepared.get(), op)?))
+                let (columns, prepared) = (columns.get(), prepared.get());
+                let feed = Feed::start(py, columns, prepared, op)?;
+                (Source::Columns(Box::new(feed)), columns.batches(prepared))
             }
         };
         let failures = Arc::<AtomicUsize>::default();
@@ -177,6 +180,7 @@ impl BulkStep {
             keep_results: options.keep_results,
             progress: options.progress.clone(),
             pace: options.pace,
+            batches,
             patience: options.patience,
         };
         // The first is handed in unasked.

@@ -10,6 +10,7 @@ use turbocql_codec::{CodecError, RowBuffer, Segment};
 use turbocql_columns::fit::Purpose;
 use turbocql_columns::load::{self, Bound as BoundBatch, Marker, Nulls, Target};
 use turbocql_columns::source::{Dropped, Encoded};
+use turbocql_engine::Batches;
 use turbocql_values::failure::Failure;
 use turbocql_values::python;
 
@@ -32,6 +33,8 @@ pub struct Columns {
     apart: bool,
     /// Whether nulls in `keys` are looked for before anything of a piece is sent.
     checks_keys: bool,
+    /// The greatest size of a batch, and whether rows go in batches unmeasured. `None`: no batches.
+    batches: Option<(usize, bool)>,
 }
 
 #[pymethods]
@@ -46,9 +49,21 @@ impl Columns {
         truncates: bool,
         apart: bool,
         checks_keys: bool,
+        batches: Option<(usize, bool)>,
     ) -> PyResult<Columns> {
         let pieces = Mutex::new(Some(pieces.try_iter()?.unbind()));
-        Ok(Columns { pieces, fields, keys, leaves_nulls, truncates, apart, checks_keys })
+        Ok(Columns { pieces, fields, keys, leaves_nulls, truncates, apart, checks_keys, batches })
+    }
+}
+
+impl Columns {
+    /// How their rows go in batches of a partition, as rows of this statement.
+    pub fn batches(&self, prepared: &Prepared) -> Option<Batches> {
+        let (most_bytes, always) = self.batches?;
+        let markers = prepared.engine.markers();
+        let place = |key: &String| markers.iter().position(|marker| marker.name == *key);
+        let key = self.keys.iter().map(place).collect::<Option<Vec<_>>>()?;
+        Some(Batches { key, most_bytes, always })
     }
 }
 

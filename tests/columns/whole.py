@@ -322,9 +322,169 @@ def unreadable_files_are_an_error(session: Any, directory: Path) -> None:
     (directory / "rows.unknown").write_bytes(whole)
     refused(ConfigError, partial(session.load, where, directory / "rows.unknown"))
     (directory / "bad.csv").write_text("k,name\n1,a\nxyz,b\n")
-    said = refused(Exception, partial(session.load, where, directory / "bad.csv"))
-    assert "bad.csv" in said, said
+    said = refused(Exception, partial(session.load, where, directory / "bad.csv", max_errors=0))
+    assert "1 rows failed" in said, said
     assert there(session, where) == []
+    # Columns of later files are looked at before anything is sent.
+    for name, text in (("a.csv", "k,name\n1,a\n"), ("b.csv", "k,nom\n2,b\n")):
+        (directory / "several").mkdir(exist_ok=True)
+        (directory / "several" / name).write_text(text)
+    said = refused(EncodeError, partial(session.load, where, directory / "several"))
+    assert "b.csv has the column 'nom'" in said, said
+    assert there(session, where) == []
+
+
+def rows_that_cannot_be_read_are_rejected(session: Any, directory: Path) -> None:
+    count, bad = 150_000, [0, 7, 70_000, 149_999]
+    lines = [
+        f"{n},name {n},{'x' if n in bad else n / 8},2024-01-01T00:00:00Z" for n in range(count)
+    ]
+    (directory / "bad.csv").write_text("\n".join(["k,name,ratio,at", *lines]) + "\n")
+    objects = [{"k": n, "name": f"name {n}", "ratio": n / 8} for n in range(count)]
+    texts = [json.dumps(it) for it in objects]
+    texts[0] = '{"k": 0, "name": "name 0", "ratio": "half"}'
+    texts[7] = '{"k": 7, "name": '
+    texts[70_000] = "[70000]"
+    texts[-1] = '{"k": 149999, "name": 5}'
+    (directory / "bad.jsonl").write_text("\n".join(texts))
+    for name in ("bad.csv", "bad.jsonl"):
+        where = table(session)
+        rejects, checkpoint = directory / f"{name}.rejects", directory / f"{name}.checkpoint"
+        options: Any = {"rejects": rejects, "raise_failures": False}
+        seen: list[Progress] = []
+        report = session.load(
+            where, directory / name, checkpoint=checkpoint, progress=seen.append, **options
+        )
+        assert (report.rows, report.succeeded, report.stopped) == (count, count - 4, False)
+        assert [failure.row for failure in report.failures] == bad
+        assert all(type(failure.error) is EncodeError for failure in report.failures)
+        assert name in str(report.failures[2].error), report.failures[2].error
+        assert (seen[-1].failed, seen[-1].rows) == (4, count - 4)
+        told = [json.loads(line) for line in rejects.read_text().splitlines()]
+        assert [line["row"] for line in told] == bad
+        if name == "bad.csv":
+            expected = {"k": "7", "name": "name 7", "ratio": "x", "at": "2024-01-01T00:00:00Z"}
+            assert told[1]["data"] == expected
+            assert 'line 9, column "ratio"' in told[1]["error"], told[1]["error"]
+        else:
+            assert told[0]["data"] == {"k": 0, "name": "name 0", "ratio": "half"}
+            assert (told[1]["data"], told[2]["data"]) == (texts[7], "[70000]")
+        keys = {row.k for row in session.execute(f"SELECT k FROM {where}")}
+        assert keys == set(range(count)) - set(bad)
+        # They are not claimed, and come up again.
+        again = session.load(where, directory / name, resume=checkpoint, **options)
+        assert (again.rows, again.succeeded, len(again.failures)) == (4, 0, 4)
+        assert [json.loads(it) for it in rejects.read_text().splitlines()] == told
+        error = refused_bulk(partial(session.load, where, directory / name, max_errors=2))
+        assert error.report is not None
+        assert len(error.report.failures) >= 3
+        found = session.verify(where, directory / name)
+        assert (found.rows, found.checked, found.unfit) == (count, count - 4, 4)
+        assert (found.missing, found.different) == (0, 0)
+    worse = ["k,name", *(f"{n if n % 2 else 'no'},name" for n in range(5000))]
+    (directory / "worse.csv").write_text("\n".join(worse))
+    refused_bulk(partial(session.load, where, directory / "worse.csv"))
+    refused_bulk(partial(session.load, where, directory / "worse.csv", max_errors=0.3))
+    report = session.load(
+        where, directory / "worse.csv", max_errors=0.6, rejects=rejects, raise_failures=False
+    )
+    assert (report.succeeded, len(report.failures)) == (2500, 2500)
+    assert len(rejects.read_text().splitlines()) == 2500
+
+
+def partitioned(session: Any, name: str = "parts") -> str:
+    session.execute(f"DROP TABLE IF EXISTS {SPACE}.{name}")
+    session.execute(
+        f"CREATE TABLE {SPACE}.{name} (p int, q text, c text, d bigint, s text static, v double,"
+        " PRIMARY KEY ((p, q), c, d))"
+    )
+    return f"{SPACE}.{name}"
+
+
+def rows_of_a_partition_go_together(session: Any, directory: Path) -> None:
+    count = 20_000
+    rng = random.Random(SEED)
+    keys = [(rng.randrange(40), rng.choice("ab")) for _ in range(count)]
+    data = pa.table(
+        {
+            "c": [f"c{n % 7}" for n in range(count)],
+            "v": [None if n % 11 == 0 else n / 3 for n in range(count)],
+            "q": [q for _, q in keys],
+            "d": range(count),
+            "p": pa.array([p for p, _ in keys], pa.int32()),
+        }
+    )
+    pq.write_table(data, directory / "rows.parquet", row_group_size=5000)
+    wanted = sorted(
+        zip(*(data[name].to_pylist() for name in ("p", "q", "c", "d", "v")), strict=True)
+    )
+    for batches, most in (("auto", 16384), (True, 16384), (True, 300), (True, 1), (False, 16384)):
+        where, seen = partitioned(session), list[Progress]()
+        checkpoint = directory / f"{batches} {most}"
+        report = session.load(
+            where,
+            directory / "rows.parquet",
+            batches=batches,
+            batch_bytes=most,
+            checkpoint=checkpoint,
+            ttl=5000,
+            progress=seen.append,
+        )
+        assert (report.rows, report.succeeded) == (count, count)
+        stored = session.execute(f"SELECT p, q, c, d, v, TTL(v) AS life FROM {where}").all()
+        assert sorted((it.p, it.q, it.c, it.d, it.v) for it in stored) == wanted
+        assert all((it.life is None) is (it.v is None) for it in stored)
+        batched = seen[-1].batched
+        if batches is False or most == 1:
+            assert batched == 0
+        else:
+            # By measurement, at least until the first one.
+            assert batched > (count // 2 if batches is True else 0), (batches, most, batched)
+        assert seen[-1].bytes > count * 20
+        again = session.load(where, directory / "rows.parquet", resume=checkpoint, ttl=5000)
+        assert again.rows == 0
+        assert session.verify(where, directory / "rows.parquet").equal
+    for wrong in ({"batches": "always"}, {"batches": 1}, {"batch_bytes": 0}, {"batch_bytes": "4k"}):
+        options: Any = wrong
+        refused((ConfigError, TypeError), partial(session.load, where, data, **options))
+
+
+def a_key_that_comes_twice_keeps_its_last_row(session: Any, directory: Path) -> None:
+    where, count = partitioned(session), 4000
+    data = pa.table(
+        {
+            "p": pa.array([0] * count, pa.int32()),
+            "q": ["q"] * count,
+            "c": [f"c{n % 10}" for n in range(count)],
+            "d": [0] * count,
+            "v": [float(count - n) for n in range(count)],
+        }
+    )
+    session.load(where, data, batches=True, concurrency=1)
+    stored = session.execute(f"SELECT c, v FROM {where}").all()
+    assert {it.c: it.v for it in stored} == {f"c{n}": 10.0 - n for n in range(10)}
+
+
+def one_bad_row_of_a_batch_fails_alone(session: Any, directory: Path) -> None:
+    where, count = partitioned(session), 1000
+    texts = [f"c{n}" for n in range(count)]
+    # A clustering key has at most 65,535 bytes.
+    texts[500] = "x" * 70_000
+    data = pa.table(
+        {
+            "p": pa.array([n % 3 for n in range(count)], pa.int32()),
+            "q": ["q"] * count,
+            "c": texts,
+            "d": range(count),
+            "s": [f"of {n % 3}" for n in range(count)],
+        }
+    )
+    report = session.load(where, data, batches=True, batch_bytes=1 << 20, raise_failures=False)
+    assert ([it.row for it in report.failures], report.succeeded) == ([500], count - 1)
+    assert "65535" in str(report.failures[0].error), report.failures[0].error
+    stored = session.execute(f"SELECT p, d, s FROM {where}").all()
+    assert {it.d for it in stored} == set(range(count)) - {500}
+    assert all(it.s == f"of {it.p}" for it in stored)
 
 
 def a_rate_is_kept(session: Any, directory: Path) -> None:
@@ -473,6 +633,10 @@ def main() -> None:
         rejects_tell_the_row_and_the_error,
         damaged_and_foreign_checkpoints_are_refused,
         unreadable_files_are_an_error,
+        rows_that_cannot_be_read_are_rejected,
+        rows_of_a_partition_go_together,
+        a_key_that_comes_twice_keeps_its_last_row,
+        one_bad_row_of_a_batch_fails_alone,
         a_rate_is_kept,
         callbacks_that_fail_end_a_load,
         ctrl_c_leaves_a_checkpoint,

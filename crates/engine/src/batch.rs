@@ -10,7 +10,7 @@ use crate::answer::{Said, Text};
 use crate::attempts::Attempts;
 use crate::effect::Effect;
 use crate::error::{EngineError, ErrorKind};
-use crate::seam::ArenaRows;
+use crate::seam::BatchRows;
 use crate::session::{Response, Session};
 use crate::statement::{BatchEntry, BatchKind, RequestOptions};
 
@@ -50,7 +50,7 @@ impl Session {
         if let Some(rest) = rest {
             batch.set_request_timeout(Some(rest.left));
         }
-        let answer = self.engine().batch(&batch, ArenaRows(values)).await;
+        let answer = self.engine().batch(&batch, BatchRows(values)).await;
         let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
         for statement in &statements {
             if let BatchEntry::Prepared(prepared) = statement {

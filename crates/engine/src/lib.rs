@@ -46,7 +46,9 @@ pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
 
 pub use attempts::Tried;
 pub use authenticate::{Authenticate, Conversation};
-pub use bulk::{Bulk, BulkEvents, BulkOutcome, BulkPlan, Pace, Progress, RowNumbers, Snapshot};
+pub use bulk::{
+    Batches, Bulk, BulkEvents, BulkOutcome, BulkPlan, Pace, Progress, RowNumbers, Snapshot,
+};
 pub use cluster::{Node, Trace, TraceEvent};
 pub use config::{Compression, Config, Consistency, Pool, SerialConsistency};
 pub use effect::is_one_of;

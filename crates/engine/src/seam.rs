@@ -86,31 +86,45 @@ impl Prepared {
     }
 }
 
-/// The rows of an arena as the values of a batch: row `i` belongs to statement `i`.
-pub(crate) struct ArenaRows(pub(crate) RowBuffer);
+/// Encoded rows by their places.
+pub(crate) trait Rows {
+    fn nth_row(&self, nth: usize) -> Option<RowRef<'_>>;
+}
 
-pub(crate) struct ArenaRowsIter<'a> {
-    rows: &'a RowBuffer,
+impl Rows for RowBuffer {
+    fn nth_row(&self, nth: usize) -> Option<RowRef<'_>> {
+        self.row(nth)
+    }
+}
+
+/// Rows as the values of a batch: row `i` belongs to statement `i`.
+pub(crate) struct BatchRows<R>(pub(crate) R);
+
+pub(crate) struct BatchRowsIter<'a, R> {
+    rows: &'a R,
     next: usize,
 }
 
-impl<'a> ArenaRowsIter<'a> {
+impl<'a, R: Rows> BatchRowsIter<'a, R> {
     fn take(&mut self) -> Option<EncodedRow<'a>> {
-        let row = self.rows.row(self.next)?;
+        let row = self.rows.nth_row(self.next)?;
         self.next += 1;
         Some(EncodedRow(row))
     }
 }
 
-impl BatchValues for ArenaRows {
-    type BatchValuesIter<'r> = ArenaRowsIter<'r>;
+impl<R: Rows> BatchValues for BatchRows<R> {
+    type BatchValuesIter<'r>
+        = BatchRowsIter<'r, R>
+    where
+        R: 'r;
 
-    fn batch_values_iter(&self) -> ArenaRowsIter<'_> {
-        ArenaRowsIter { rows: &self.0, next: 0 }
+    fn batch_values_iter(&self) -> BatchRowsIter<'_, R> {
+        BatchRowsIter { rows: &self.0, next: 0 }
     }
 }
 
-impl<'a> BatchValuesIterator<'a> for ArenaRowsIter<'a> {
+impl<'a, R: Rows> BatchValuesIterator<'a> for BatchRowsIter<'a, R> {
     fn serialize_next(
         &mut self,
         context: &RowSerializationContext<'_>,
@@ -236,7 +250,7 @@ mod tests {
     #[test]
     fn an_arena_gives_its_rows_one_by_one() {
         let (specs, mut out) = (specs(), Vec::new());
-        let arena = ArenaRows(rows());
+        let arena = BatchRows(rows());
         let mut values = arena.batch_values_iter();
         let context = RowSerializationContext::from_specs(&specs);
         values.serialize_next(&context, &mut RowWriter::new(&mut out)).unwrap().unwrap();

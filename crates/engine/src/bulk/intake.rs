@@ -1,6 +1,7 @@
 //! Keeps the arenas that are handed in and not yet sent, and decides when to ask for more.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -8,6 +9,8 @@ use tokio::sync::Notify;
 use turbocql_codec::{RowBuffer, RowRef};
 
 use super::RowNumbers;
+use super::partition::{Batcher, Groups};
+use crate::seam::Rows;
 
 /// The number of arenas to keep here at a time: one whose rows are being sent, and one to follow
 /// it.
@@ -21,6 +24,8 @@ pub(super) struct Intake {
     waiting: Mutex<Waiting>,
     /// The bytes of the rows that were taken and are not admitted yet.
     held: AtomicUsize,
+    /// `None` if each row is a request of its own.
+    pub(super) batcher: Option<Batcher>,
     /// Notified when an arena is handed in or must be asked for, when the end is announced, and when
     /// rows can be taken again.
     pub(super) bell: Notify,
@@ -30,7 +35,8 @@ pub(super) struct Intake {
 struct Waiting {
     arenas: VecDeque<Arena>,
     current: Option<Arc<Arena>>,
-    next_row: usize,
+    /// Of the current arena's requests.
+    next: usize,
     /// The number of arenas asked for and not yet handed in.
     asked: usize,
     /// The part of `asked` that [`Intake::asks`] has not returned yet.
@@ -41,16 +47,19 @@ struct Waiting {
 pub(super) struct Arena {
     rows: RowBuffer,
     numbers: RowNumbers,
+    /// `None` if each row is a request of its own.
+    groups: Option<Groups>,
 }
 
-/// A row that was taken to be sent next.
+/// The rows of a request that was taken to be sent next: one, or several of one partition.
 pub(super) struct Taken {
     arena: Arc<Arena>,
-    index: usize,
+    /// In the order in which the arena's rows are sent.
+    places: Range<usize>,
     held: Option<Held>,
 }
 
-/// The bytes of a row that was taken and is not admitted yet.
+/// The bytes of a request that was taken and is not admitted yet.
 struct Held {
     intake: Arc<Intake>,
     bytes: usize,
@@ -66,21 +75,22 @@ impl Drop for Held {
 }
 
 pub(super) enum Next {
-    Row(Taken),
+    Rows(Taken),
     /// No row now, but more may be handed in.
     Nothing,
     End,
 }
 
 impl Intake {
-    pub(super) fn new() -> Intake {
-        Intake { waiting: Mutex::default(), held: AtomicUsize::new(0), bell: Notify::new() }
+    pub(super) fn new(batcher: Option<Batcher>) -> Intake {
+        let (waiting, held) = (Mutex::default(), AtomicUsize::new(0));
+        Intake { waiting, held, batcher, bell: Notify::new() }
     }
 
     pub(super) fn push(&self, rows: RowBuffer, numbers: RowNumbers) {
         let mut waiting = self.waiting();
         waiting.asked = waiting.asked.saturating_sub(1);
-        waiting.arenas.push_back(Arena { rows, numbers });
+        waiting.arenas.push_back(Arena { rows, numbers, groups: None });
         drop(waiting);
         self.bell.notify_one();
     }
@@ -98,15 +108,15 @@ impl Intake {
         self.waiting().backlog()
     }
 
-    /// The next row, in the order in which rows were handed in.
+    /// The rows of the next request. Requests come in the order of their first rows.
     pub(super) fn take(self: &Arc<Self>) -> Next {
         if self.held.load(Ordering::Relaxed) >= MOST_HELD {
             return Next::Nothing;
         }
         let mut waiting = self.waiting();
-        let mut next = waiting.take();
-        if let Next::Row(taken) = &mut next {
-            let bytes = taken.row().map_or(0, |row| row.bytes().len());
+        let mut next = waiting.take(self.batcher.as_ref());
+        if let Next::Rows(taken) = &mut next {
+            let bytes = taken.bytes();
             self.held.fetch_add(bytes, Ordering::Relaxed);
             taken.held = Some(Held { intake: Arc::clone(self), bytes });
         }
@@ -133,18 +143,20 @@ impl Waiting {
         self.arenas.len() + usize::from(self.current.is_some())
     }
 
-    fn take(&mut self) -> Next {
+    fn take(&mut self, batcher: Option<&Batcher>) -> Next {
         loop {
             if let Some(arena) = &self.current
-                && self.next_row < arena.rows.len()
+                && let Some(places) = arena.request(self.next)
             {
-                self.next_row += 1;
-                let (arena, index) = (Arc::clone(arena), self.next_row - 1);
-                return Next::Row(Taken { arena, index, held: None });
+                self.next += 1;
+                return Next::Rows(Taken { arena: Arc::clone(arena), places, held: None });
             }
             let ended = self.current.take().is_some();
-            self.current = self.arenas.pop_front().map(Arc::new);
-            self.next_row = 0;
+            self.current = self.arenas.pop_front().map(|mut arena| {
+                arena.groups = batcher.and_then(|batcher| batcher.group(&arena.rows));
+                Arc::new(arena)
+            });
+            self.next = 0;
             let begun = self.current.is_some();
             // The first arena is not asked for: the caller hands it in unasked.
             if (ended || begun) && !self.finished {
@@ -159,40 +171,97 @@ impl Waiting {
     }
 }
 
+impl Arena {
+    /// The places of the rows of a request.
+    fn request(&self, number: usize) -> Option<Range<usize>> {
+        let Some(groups) = &self.groups else {
+            return (number < self.rows.len()).then(|| number..number + 1);
+        };
+        let end = *groups.ends.get(number)? as usize;
+        let start = number.checked_sub(1).map_or(0, |before| groups.ends[before] as usize);
+        Some(start..end)
+    }
+
+    fn number(&self, index: usize) -> u64 {
+        match &self.numbers {
+            RowNumbers::From(first) => first + index as u64,
+            // A missing number is a mistake of the caller. The position is the best substitute.
+            RowNumbers::Each(numbers) => numbers.get(index).copied().unwrap_or(index as u64),
+        }
+    }
+}
+
 impl Taken {
-    /// Called when the row is admitted. More rows may be taken then.
+    /// Called when the request is admitted. More may be taken then.
     pub(super) fn admitted(&mut self) {
         self.held = None;
     }
 
-    pub(super) fn row(&self) -> Option<RowRef<'_>> {
-        self.arena.rows.row(self.index)
-    }
-
-    /// The same row, to be sent once more.
+    /// The same rows, to be sent once more.
     pub(super) fn again(&self) -> Taken {
-        Taken { arena: Arc::clone(&self.arena), index: self.index, held: None }
+        Taken { arena: Arc::clone(&self.arena), places: self.places.clone(), held: None }
     }
 
-    /// Its place in the arena.
+    /// Each row by itself.
+    pub(super) fn apart(&self) -> impl Iterator<Item = Taken> + use<> {
+        let (arena, places) = (Arc::clone(&self.arena), self.places.clone());
+        places.map(move |place| Taken {
+            arena: Arc::clone(&arena),
+            places: place..place + 1,
+            held: None,
+        })
+    }
+
+    /// Whether the rows of the arena go in batches, even if this one goes by itself.
+    pub(super) fn is_batched(&self) -> bool {
+        self.arena.groups.is_some()
+    }
+
+    /// The number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The places of the rows in the arena.
+    fn indexes(&self) -> impl Iterator<Item = usize> + '_ {
+        let groups = self.arena.groups.as_ref();
+        self.places.clone().map(move |place| index(groups, place))
+    }
+
+    /// The place of the first row in the arena.
     pub(super) fn index(&self) -> usize {
-        self.index
+        index(self.arena.groups.as_ref(), self.places.start)
     }
 
-    /// The length of its values.
+    pub(super) fn row(&self, nth: usize) -> Option<RowRef<'_>> {
+        let place = self.places.clone().nth(nth)?;
+        self.arena.rows.row(index(self.arena.groups.as_ref(), place))
+    }
+
+    /// The length of the values.
     pub(super) fn bytes(&self) -> usize {
-        self.row().map_or(0, |row| row.bytes().len())
+        let rows = self.indexes().filter_map(|index| self.arena.rows.row(index));
+        rows.map(|row| row.bytes().len()).sum()
     }
 
-    pub(super) fn number(&self) -> u64 {
-        match &self.arena.numbers {
-            RowNumbers::From(first) => first + self.index as u64,
-            // A missing number is a mistake of the caller. The position is the best substitute.
-            RowNumbers::Each(numbers) => {
-                numbers.get(self.index).copied().unwrap_or(self.index as u64)
-            }
-        }
+    /// The number of each row, and the length of its values.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+        self.indexes().map(|index| {
+            let bytes = self.arena.rows.row(index).map_or(0, |row| row.bytes().len());
+            (self.arena.number(index), bytes)
+        })
     }
+}
+
+impl Rows for Taken {
+    fn nth_row(&self, nth: usize) -> Option<RowRef<'_>> {
+        self.row(nth)
+    }
+}
+
+/// Which row of an arena is sent at this place.
+fn index(groups: Option<&Groups>, place: usize) -> usize {
+    groups.map_or(place, |groups| groups.order[place] as usize)
 }
 
 #[cfg(test)]
@@ -209,15 +278,15 @@ mod tests {
 
     #[test]
     fn rows_come_in_order_with_their_numbers() {
-        let intake = Arc::new(Intake::new());
+        let intake = Arc::new(Intake::new(None));
         intake.push(arena(2), RowNumbers::From(10));
         intake.push(arena(0), RowNumbers::Each(vec![]));
         intake.push(arena(2), RowNumbers::Each(vec![20, 22]));
         intake.finish();
         let mut numbers = Vec::new();
-        while let Next::Row(taken) = intake.take() {
-            assert!(taken.row().is_some());
-            numbers.push(taken.number());
+        while let Next::Rows(taken) = intake.take() {
+            assert!(taken.row(0).is_some());
+            numbers.extend(taken.rows().map(|(number, _)| number));
         }
         assert_eq!(numbers, [10, 11, 20, 22]);
         // Nothing is asked for once the end is announced.
@@ -227,7 +296,7 @@ mod tests {
 
     #[test]
     fn rows_that_wait_hold_few_bytes() {
-        let intake = Arc::new(Intake::new());
+        let intake = Arc::new(Intake::new(None));
         let mut rows = RowBuffer::new();
         for _ in 0..10 {
             rows.push_value(&vec![0; 10 << 20]);
@@ -236,15 +305,15 @@ mod tests {
         intake.push(rows, RowNumbers::From(0));
         intake.finish();
         let mut taken = Vec::new();
-        while let Next::Row(row) = intake.take() {
+        while let Next::Rows(row) = intake.take() {
             taken.push(row);
         }
         assert_eq!(taken.len(), 4);
         taken[0].admitted();
-        assert!(matches!(intake.take(), Next::Row(_)));
+        assert!(matches!(intake.take(), Next::Rows(_)));
         drop(taken);
         let mut more = 0;
-        while let Next::Row(mut row) = intake.take() {
+        while let Next::Rows(mut row) = intake.take() {
             row.admitted();
             more += 1;
         }
@@ -254,12 +323,12 @@ mod tests {
 
     #[test]
     fn two_arenas_are_asked_for_and_no_more() {
-        let intake = Arc::new(Intake::new());
+        let intake = Arc::new(Intake::new(None));
         assert!(matches!(intake.take(), Next::Nothing));
         assert_eq!(intake.asks(), 0);
         // A caller that begins with one arena is asked for a second one.
         intake.push(arena(1), RowNumbers::From(0));
-        assert!(matches!(intake.take(), Next::Row(_)));
+        assert!(matches!(intake.take(), Next::Rows(_)));
         assert_eq!((intake.asks(), intake.backlog()), (1, 1));
         // The second has not arrived when the first is used up. There is room for two, and one was
         // asked for already.
@@ -268,9 +337,9 @@ mod tests {
         assert_eq!((intake.asks(), intake.backlog()), (1, 0));
         intake.push(arena(1), RowNumbers::From(1));
         intake.push(arena(1), RowNumbers::From(2));
-        assert!(matches!(intake.take(), Next::Row(_)));
+        assert!(matches!(intake.take(), Next::Rows(_)));
         assert_eq!((intake.asks(), intake.backlog()), (0, 2));
-        assert!(matches!(intake.take(), Next::Row(_)));
+        assert!(matches!(intake.take(), Next::Rows(_)));
         assert_eq!((intake.asks(), intake.backlog()), (1, 1));
     }
 }

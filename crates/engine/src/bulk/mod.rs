@@ -2,6 +2,7 @@
 
 mod intake;
 mod pace;
+mod partition;
 mod progress;
 mod window;
 
@@ -9,16 +10,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
+use scylla::statement::batch::{Batch, BatchType};
 use turbocql_codec::RowBuffer;
 
 use self::intake::{Intake, Taken};
 pub use self::pace::Pace;
+use self::partition::Batcher;
+pub use self::partition::Batches;
 pub use self::progress::{Progress, Snapshot};
 use crate::answer::{Said, Text};
 use crate::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind};
 use crate::queue::TaskHandle;
 use crate::runtime::Runtime;
+use crate::seam::BatchRows;
 use crate::session::{Response, Session};
 use crate::statement::{Prepared, RequestOptions};
 
@@ -35,6 +40,8 @@ pub struct BulkPlan {
     /// Whether responses are kept. If so, no response may have a further page.
     pub keep_results: bool,
     pub pace: Pace,
+    /// Whether rows of one partition go in unlogged batches. Not with responses that are kept.
+    pub batches: Option<Batches>,
     /// For so long a row that failed with an error that may pass is sent again, if its request is
     /// declared idempotent. Until then it is neither failed nor succeeded.
     pub patience: Duration,
@@ -71,8 +78,8 @@ pub struct BulkOutcome {
     pub failed: Vec<(u64, EngineError)>,
     /// Whether there were too many failures, so that the remaining rows were not sent.
     pub stopped: bool,
-    /// The number of the last row sent. Rows are sent in the order in which they were handed in, so
-    /// no row after it was sent.
+    /// The greatest number of a row that was sent. Without batches, rows are sent in the order in
+    /// which they were handed in.
     pub last_sent: Option<u64>,
     /// Row numbers and responses, in the order of the responses' arrival. `None` unless responses
     /// are kept.
@@ -92,7 +99,10 @@ impl Bulk {
         plan: BulkPlan,
         events: Box<dyn BulkEvents>,
     ) -> Bulk {
-        let intake = Arc::new(Intake::new());
+        let batches = plan.batches.clone().filter(|_| !plan.keep_results);
+        let key = plan.prepared.partition_key();
+        let batcher = batches.and_then(|batches| Batcher::new(batches, key));
+        let intake = Arc::new(Intake::new(batcher));
         let taking = Arc::clone(&intake);
         let task = runtime.submit(async move {
             let BulkPlan { prepared, options, concurrency, max_failures, failures, .. } = plan;
@@ -100,7 +110,7 @@ impl Bulk {
             let is_repeatable = options.idempotent == Some(true);
             let patience = if is_repeatable { plan.patience } else { Duration::ZERO };
             let request = Arc::new(Request { session, prepared, options, keep_results });
-            let send = move |row| Arc::clone(&request).send(row);
+            let send = move |rows| Arc::clone(&request).send(rows);
             let limits =
                 window::Limits { concurrency, max_failures, failures, pace, patience, progress };
             let sending = window::send_all(taking, &*events, limits, keep_results, send);
@@ -151,19 +161,22 @@ struct Request {
 }
 
 impl Request {
-    async fn send(self: Arc<Self>, mut row: Taken) -> Result<Option<Response>, EngineError> {
+    async fn send(self: Arc<Self>, mut rows: Taken) -> Result<Option<Response>, EngineError> {
         let (session, options) = (&self.session, &self.options);
         let began = Instant::now();
         let (place, text) = (session.gate().line_up(), self.prepared.text());
         let mut permit = session.admitted(place, text, options, began).await?;
-        row.admitted();
+        rows.admitted();
+        permit.weigh(rows.bytes());
+        if rows.len() > 1 {
+            return self.send_batch(rows, began).await;
+        }
         let mut attempts = Attempts::idle();
-        let Some(values) = row.row() else {
+        let Some(values) = rows.row(0) else {
             return Err(EngineError::new(ErrorKind::Internal, "executing: the row is gone"));
         };
-        permit.weigh(values.bytes().len());
         let mut bound = self.prepared.bind(values, options, session.profiles(), &mut attempts)?;
-        drop(row);
+        drop(rows);
         let rest = session.rest("executing", options, began)?;
         if let Some(rest) = rest {
             bound.set_request_timeout(Some(rest.left));
@@ -177,5 +190,28 @@ impl Request {
         }
         let response = crate::seam::response(result, None, &self.prepared.recent);
         response.map(Some).map_err(|error| session.unreadable(&said, error, &attempts))
+    }
+
+    /// Sends rows of one partition as an unlogged batch: one write, with the retries of one.
+    async fn send_batch(
+        &self,
+        rows: Taken,
+        began: Instant,
+    ) -> Result<Option<Response>, EngineError> {
+        let (session, options, prepared) = (&self.session, &self.options, &self.prepared);
+        prepared.check()?;
+        let statements = (0..rows.len()).map(|_| prepared.handle().into()).collect();
+        let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements);
+        let attempts = Attempts::new(prepared.effect);
+        options.apply(&mut batch, &attempts, session.profiles())?;
+        let doing = "executing rows of one partition in a batch";
+        let rest = session.rest(doing, options, began)?;
+        if let Some(rest) = rest {
+            batch.set_request_timeout(Some(rest.left));
+        }
+        let answer = session.engine().batch(&batch, BatchRows(rows)).await;
+        prepared.note(&answer);
+        let said = Said { doing, text: Text::One(prepared.text()), rest, options };
+        answer.map(|_| None).map_err(|error| session.failed(&said, error, &attempts))
     }
 }

@@ -111,6 +111,13 @@ impl Control {
         }
     }
 
+    /// Requests are of another kind from now on: the latencies so far say nothing of theirs.
+    pub(super) fn forget(&mut self) {
+        self.limit = self.measuring.take().unwrap_or(self.limit);
+        (self.calm, self.latencies, self.answers, self.was_full) = (None, 0.0, 0, false);
+        self.old = 2 * self.limit();
+    }
+
     /// A request failed because the cluster has too much to do, or does not answer.
     pub(super) fn on_overload(&mut self, now: Instant) {
         if self.reduced.is_some_and(|before| now < before + RECOVERY) {
@@ -136,9 +143,9 @@ impl Rates {
         (rows.is_some() || bytes.is_some()).then_some(Rates { rows, bytes })
     }
 
-    /// Waits until a row of so many bytes may be sent.
-    pub(super) async fn pass(&self, bytes: usize) {
-        for (rate, cost) in [(&self.rows, 1.0), (&self.bytes, bytes as f64)] {
+    /// Waits until so many rows of so many bytes may be sent.
+    pub(super) async fn pass(&self, rows: usize, bytes: usize) {
+        for (rate, cost) in [(&self.rows, rows as f64), (&self.bytes, bytes as f64)] {
             let Some(rate) = rate else { continue };
             let at = rate.reserve(cost, Instant::now());
             tokio::time::sleep_until(at).await;

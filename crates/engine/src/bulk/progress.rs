@@ -14,6 +14,7 @@ pub struct Progress {
     window: AtomicUsize,
     in_flight: AtomicUsize,
     retried: AtomicU64,
+    batched: AtomicU64,
     acknowledged: Option<Mutex<Ranges>>,
 }
 
@@ -29,6 +30,8 @@ pub struct Snapshot {
     pub in_flight: usize,
     /// How often a row was sent again.
     pub retried: u64,
+    /// The rows that succeeded in a batch with others.
+    pub batched: u64,
 }
 
 impl Progress {
@@ -46,6 +49,7 @@ impl Progress {
             window: self.window.load(Ordering::Relaxed),
             in_flight: self.in_flight.load(Ordering::Relaxed),
             retried: self.retried.load(Ordering::Relaxed),
+            batched: self.batched.load(Ordering::Relaxed),
         }
     }
 
@@ -60,24 +64,34 @@ impl Progress {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn sent_again(&self) {
-        self.retried.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn sent_again(&self, rows: usize) {
+        self.retried.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
     pub(super) fn answered(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(super) fn succeeded(&self, number: u64, bytes: usize) {
-        self.succeeded.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        if let Some(ranges) = &self.acknowledged {
-            lock(ranges).add(number);
+    /// The rows of a request were acknowledged: their numbers, and the bytes of their values.
+    pub(super) fn succeeded(&self, rows: impl Iterator<Item = (u64, usize)>) {
+        let mut ranges = self.acknowledged.as_ref().map(lock);
+        let (mut count, mut total) = (0, 0);
+        for (number, bytes) in rows {
+            count += 1;
+            total += bytes as u64;
+            if let Some(ranges) = &mut ranges {
+                ranges.add(number);
+            }
+        }
+        self.succeeded.fetch_add(count, Ordering::Relaxed);
+        self.bytes.fetch_add(total, Ordering::Relaxed);
+        if count > 1 {
+            self.batched.fetch_add(count, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn failed(&self, rows: usize) {
+        self.failed.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
     pub(super) fn set_window(&self, window: usize) {
@@ -137,7 +151,7 @@ mod tests {
                 if number % 7 == 3 {
                     continue;
                 }
-                progress.succeeded(number, 1);
+                progress.succeeded([(number, 1)].into_iter());
                 set.insert(number);
                 let ranges = progress.acknowledged();
                 let listed: Vec<u64> = ranges.iter().flat_map(|&(a, b)| a..b).collect();
@@ -150,8 +164,8 @@ mod tests {
     #[test]
     fn rows_in_order_are_one_range() {
         let progress = Progress::new(true);
-        (5..1000).for_each(|number| progress.succeeded(number, 3));
-        progress.succeeded(7, 0);
+        progress.succeeded((5..1000).map(|number| (number, 3)));
+        progress.succeeded([(7, 0)].into_iter());
         assert_eq!(progress.acknowledged(), [(5, 1000)]);
         assert_eq!(progress.snapshot().bytes, 995 * 3);
         assert_eq!(Progress::new(false).acknowledged(), []);

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::intake::{Intake, Next, Taken};
 use super::pace::{Control, Pace, Rates};
+use super::partition::Way;
 use super::progress::Progress;
 use super::{BulkEvents, BulkOutcome};
 use crate::error::EngineError;
@@ -92,9 +93,9 @@ where
         let mut more = true;
         while more && slots.len() < window.limit.load(Ordering::Relaxed) {
             match window.take() {
-                Next::Row(row) => {
+                Next::Rows(rows) => {
                     window.occupied.fetch_add(1, Ordering::Relaxed);
-                    slots.spawn(Arc::clone(&window).occupy(row));
+                    slots.spawn(Arc::clone(&window).occupy(rows));
                 }
                 Next::Nothing => break,
                 Next::End => more = false,
@@ -119,40 +120,54 @@ where
     S: Fn(Taken) -> F,
     F: Future<Output = Result<Option<Response>, EngineError>>,
 {
-    async fn occupy(self: Arc<Self>, mut row: Taken) {
+    async fn occupy(self: Arc<Self>, mut rows: Taken) {
         loop {
-            let (number, bytes) = (row.number(), row.bytes());
-            let result = self.send_patiently(row, bytes).await;
-            self.note(number, bytes, result);
+            let those = rows.again();
+            let result = self.send_patiently(rows).await;
+            match result {
+                // One row may be to blame.
+                Err(error) if those.len() > 1 && !error.may_pass() => self.send_apart(&those).await,
+                result => self.note(&those, result),
+            }
             if self.occupied.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed) {
                 break;
             }
             match self.take() {
-                Next::Row(next) => row = next,
+                Next::Rows(next) => rows = next,
                 Next::Nothing | Next::End => break,
             }
         }
         self.occupied.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Sends a row, and again after errors that may pass, as long as there is patience.
-    async fn send_patiently(
-        &self,
-        mut row: Taken,
-        bytes: usize,
-    ) -> Result<Option<Response>, EngineError> {
+    /// Sends the rows of a batch one by one.
+    async fn send_apart(&self, rows: &Taken) {
+        for row in rows.apart() {
+            if self.outcome().stopped {
+                break;
+            }
+            let those = row.again();
+            let result = self.send_patiently(row).await;
+            self.note(&those, result);
+        }
+    }
+
+    /// Sends a request, and again after errors that may pass, as long as there is patience.
+    async fn send_patiently(&self, mut rows: Taken) -> Result<Option<Response>, EngineError> {
         let (mut since, mut pause) = (None, PAUSES.0);
+        let (count, batched) = (rows.len(), rows.is_batched());
         loop {
             if let Some(rates) = &self.rates {
-                rates.pass(bytes).await;
+                rates.pass(count, rows.bytes()).await;
             }
-            let again = (!self.patience.is_zero()).then(|| row.again());
-            let began = self.control.is_some().then(Instant::now);
+            let again = (!self.patience.is_zero()).then(|| rows.again());
+            let learns = self.control.is_some() || self.intake.batcher.is_some();
+            let began = learns.then(Instant::now);
             self.progress.as_ref().inspect(|progress| progress.sent());
-            let result = (self.send)(row).await;
+            let result = (self.send)(rows).await;
             self.progress.as_ref().inspect(|progress| progress.answered());
-            if let (Some(control), Some(began)) = (&self.control, began) {
-                self.learn(control, began, &result);
+            if let Some(began) = began {
+                self.learn(began, count, batched, &result);
             }
             let error = match result {
                 Ok(response) => return Ok(response),
@@ -165,8 +180,8 @@ where
             }
             // Not all at once: rows that failed together would fail together again.
             pause = (pause * 2 - pause / 4 * (again.index() % 3) as u32).min(PAUSES.1);
-            self.progress.as_ref().inspect(|progress| progress.sent_again());
-            row = again;
+            self.progress.as_ref().inspect(|progress| progress.sent_again(count));
+            rows = again;
         }
     }
 
@@ -176,28 +191,32 @@ where
             return Next::End;
         }
         let next = self.intake.take();
-        if let Next::Row(row) = &next {
-            outcome.last_sent = Some(row.number());
+        if let Next::Rows(rows) = &next {
+            let last = rows.rows().map(|(number, _)| number).max();
+            outcome.last_sent = outcome.last_sent.max(last);
         }
         next
     }
 
-    fn note(&self, number: u64, bytes: usize, result: Result<Option<Response>, EngineError>) {
+    fn note(&self, rows: &Taken, result: Result<Option<Response>, EngineError>) {
         let mut outcome = self.outcome();
         match result {
             Ok(response) => {
-                outcome.succeeded += 1;
-                if let (Some(results), Some(response)) = (&mut outcome.results, response) {
+                outcome.succeeded += rows.len() as u64;
+                if let (Some(results), Some(response)) = (&mut outcome.results, response)
+                    && let Some((number, _)) = rows.rows().next()
+                {
                     results.push((number, response));
                 }
                 drop(outcome);
-                self.progress.as_ref().inspect(|progress| progress.succeeded(number, bytes));
+                self.progress.as_ref().inspect(|progress| progress.succeeded(rows.rows()));
             }
             Err(error) => {
-                outcome.failed.push((number, error));
-                let before = self.failures.fetch_add(1, Ordering::Relaxed);
-                outcome.stopped = before >= self.max_failures;
-                self.progress.as_ref().inspect(|progress| progress.failed());
+                let before = self.failures.fetch_add(rows.len(), Ordering::Relaxed);
+                outcome.stopped = before + rows.len() > self.max_failures;
+                let failed = rows.rows().map(|(number, _)| (number, error.clone()));
+                outcome.failed.extend(failed);
+                self.progress.as_ref().inspect(|progress| progress.failed(rows.len()));
             }
         }
     }
@@ -220,18 +239,28 @@ impl<S> Window<S> {
         true
     }
 
-    /// Has the control look at an answer.
+    /// Learns from an answer what the cluster bears, and what a row costs.
     fn learn(
         &self,
-        control: &Mutex<Control>,
         began: Instant,
+        rows: usize,
+        batched: bool,
         result: &Result<Option<Response>, EngineError>,
     ) {
+        let (now, in_flight) = (Instant::now(), self.occupied.load(Ordering::Relaxed));
+        let way = match (&self.intake.batcher, result) {
+            (Some(batcher), Ok(_)) => batcher.note(now, rows, in_flight, batched),
+            _ => Way::Usual,
+        };
+        let Some(control) = &self.control else { return };
         let mut control = control.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match result {
-            Ok(_) => control.on_success(began.elapsed(), self.occupied.load(Ordering::Relaxed)),
-            Err(error) if error.may_pass() => control.on_overload(Instant::now()),
-            Err(_) => return,
+        match (result, way) {
+            (Ok(_), Way::Usual) => control.on_success(now - began, in_flight),
+            // Latencies of rows by themselves and of batches cannot be compared.
+            (Ok(_), Way::Tried) => return,
+            (Ok(_), Way::Found) => control.forget(),
+            (Err(error), _) if error.may_pass() => control.on_overload(now),
+            (Err(_), _) => return,
         }
         let limit = control.limit();
         drop(control);
@@ -251,184 +280,4 @@ impl<S> Window<S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bulk::RowNumbers;
-    use crate::error::ErrorKind;
-    use turbocql_codec::RowBuffer;
-
-    struct Silent;
-
-    impl BulkEvents for Silent {
-        fn wants_more(&self) {}
-        fn done(self: Box<Self>, _: BulkOutcome) {}
-    }
-
-    fn arena(rows: u8) -> RowBuffer {
-        let mut buffer = RowBuffer::new();
-        for row in 0..rows {
-            buffer.push_value(&[row]);
-            buffer.finish_row();
-        }
-        buffer
-    }
-
-    fn block_on<T>(future: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
-    }
-
-    fn limits(max_failures: usize) -> Limits {
-        Limits {
-            concurrency: 4,
-            max_failures,
-            failures: Arc::default(),
-            pace: Pace::default(),
-            patience: Duration::ZERO,
-            progress: None,
-        }
-    }
-
-    fn failure() -> EngineError {
-        EngineError::new(ErrorKind::Server, "no")
-    }
-
-    #[test]
-    fn the_window_is_kept_full_and_no_fuller() {
-        let intake = Arc::new(Intake::new());
-        intake.push(arena(10), RowNumbers::From(100));
-        intake.push(arena(3), RowNumbers::Each(vec![200, 202, 204]));
-        intake.finish();
-        let open = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
-        let counts = Arc::clone(&open);
-        let outcome = block_on(send_all(intake, &Silent, limits(0), false, move |_| {
-            let counts = Arc::clone(&counts);
-            async move {
-                let now = counts.0.fetch_add(1, Ordering::Relaxed) + 1;
-                counts.1.fetch_max(now, Ordering::Relaxed);
-                tokio::task::yield_now().await;
-                counts.0.fetch_sub(1, Ordering::Relaxed);
-                Ok(None)
-            }
-        }));
-        assert_eq!((outcome.succeeded, outcome.last_sent), (13, Some(204)));
-        assert_eq!((open.0.load(Ordering::Relaxed), open.1.load(Ordering::Relaxed)), (0, 4));
-    }
-
-    #[test]
-    fn too_many_failures_stop_it_and_what_is_in_flight_is_awaited() {
-        let intake = Arc::new(Intake::new());
-        intake.push(arena(100), RowNumbers::From(0));
-        intake.finish();
-        let outcome = block_on(send_all(intake, &Silent, limits(1), false, |row| async move {
-            // Row 5 fails, and so do all rows from 20 on.
-            let cell = row.row().unwrap().bytes()[4];
-            tokio::task::yield_now().await;
-            if cell == 5 || cell >= 20 { Err(failure()) } else { Ok(None) }
-        }));
-        assert!(outcome.stopped);
-        let last = outcome.last_sent.unwrap();
-        assert!((20..24).contains(&last), "{last}");
-        assert_eq!((outcome.succeeded, outcome.failed[0].0), (19, 5));
-        assert_eq!(outcome.failed.len() as u64, 1 + last - 19);
-    }
-
-    #[test]
-    fn it_waits_for_rows_that_come_late() {
-        let intake = Arc::new(Intake::new());
-        let outcome = block_on(async {
-            let sending =
-                send_all(Arc::clone(&intake), &Silent, limits(0), false, |_| async { Ok(None) });
-            let handing_in = async {
-                for first in [0, 10] {
-                    tokio::task::yield_now().await;
-                    intake.push(arena(10), RowNumbers::From(first));
-                }
-                tokio::task::yield_now().await;
-                intake.finish();
-            };
-            futures::join!(sending, handing_in).0
-        });
-        assert_eq!((outcome.succeeded, outcome.stopped), (20, false));
-    }
-
-    /// An error that may pass.
-    fn late() -> EngineError {
-        EngineError::new(ErrorKind::Timeout, "late")
-    }
-
-    #[test]
-    fn rows_that_fail_for_a_while_are_sent_again() {
-        let intake = Arc::new(Intake::new());
-        intake.push(arena(20), RowNumbers::From(50));
-        intake.finish();
-        let progress = Arc::new(Progress::new(true));
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&seen);
-        let limits = Limits {
-            patience: Duration::from_secs(20),
-            progress: Some(Arc::clone(&progress)),
-            ..limits(0)
-        };
-        let outcome = timed(send_all(intake, &Silent, limits, false, move |row| {
-            let number = row.number();
-            let mut log = log.lock().unwrap();
-            log.push(number);
-            let nth = log.iter().filter(|&&it| it == number).count();
-            async move { if number % 5 == 0 && nth < 3 { Err(late()) } else { Ok(None) } }
-        }));
-        assert_eq!((outcome.succeeded, outcome.failed.len()), (20, 0));
-        assert_eq!(seen.lock().unwrap().len(), 20 + 4 * 2);
-        assert_eq!(progress.acknowledged(), [(50, 70)]);
-        let now = progress.snapshot();
-        assert_eq!((now.succeeded, now.retried, now.in_flight, now.window), (20, 8, 0, 4));
-    }
-
-    #[test]
-    fn patience_ends_and_so_do_pauses_of_a_bulk_that_is_stopped() {
-        let intake = Arc::new(Intake::new());
-        intake.push(arena(3), RowNumbers::From(0));
-        intake.finish();
-        let began = std::time::Instant::now();
-        let limits = Limits { patience: Duration::from_secs(600), ..limits(0) };
-        let outcome = timed(send_all(intake, &Silent, limits, false, |row| {
-            // Row 2 fails for good, while the others wait to be sent again.
-            let number = row.number();
-            async move {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                Err(if number == 2 { failure_for_good() } else { late() })
-            }
-        }));
-        assert!(began.elapsed() < Duration::from_secs(20));
-        assert_eq!((outcome.failed.len(), outcome.stopped), (3, true));
-
-        let intake = Arc::new(Intake::new());
-        intake.push(arena(1), RowNumbers::From(0));
-        intake.finish();
-        let limits = Limits { patience: Duration::from_millis(400), ..super::tests::limits(0) };
-        let outcome = timed(send_all(intake, &Silent, limits, false, |_| async { Err(late()) }));
-        assert_eq!(outcome.failed[0].1.message, "late");
-    }
-
-    fn failure_for_good() -> EngineError {
-        EngineError::new(ErrorKind::Encode, "no")
-    }
-
-    #[test]
-    fn rates_hold_rows_back() {
-        let intake = Arc::new(Intake::new());
-        intake.push(arena(60), RowNumbers::From(0));
-        intake.finish();
-        let pace = Pace { rows_per_s: Some(100.0), ..Pace::default() };
-        let began = std::time::Instant::now();
-        let limits = Limits { pace, ..limits(0) };
-        let outcome = timed(send_all(intake, &Silent, limits, false, |_| async { Ok(None) }));
-        // Ten at once, and fifty in half a second.
-        assert!(began.elapsed() >= Duration::from_millis(450));
-        assert_eq!(outcome.succeeded, 60);
-    }
-
-    fn timed<T>(future: impl Future<Output = T>) -> T {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_time().build().unwrap().block_on(future)
-    }
-}
+mod tests;

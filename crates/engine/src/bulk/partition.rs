@@ -1,0 +1,343 @@
+//! Rows of one partition in one request: which rows go together, and whether it pays.
+//!
+//! An unlogged batch of one partition is one write for the server: it is applied as a whole, and
+//! replicas are asked once. Batches of several partitions would be none of that.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+use turbocql_codec::{Cell, RowBuffer, RowRef};
+
+/// How the rows of a bulk are put into batches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batches {
+    /// The indexes of the bind markers of the whole primary key. Two rows with one key are never in
+    /// one batch, where the order between them would be lost.
+    pub key: Vec<usize>,
+    /// The greatest size of a batch, in bytes of values. A row above it goes by itself.
+    pub most_bytes: usize,
+    /// Whether rows go in batches without a measurement whether it pays.
+    pub always: bool,
+}
+
+/// A way is measured over so many times the requests in flight, after so many that are not counted:
+/// until then, answers to requests of the other way are under way.
+const COUNTED: (usize, usize) = (4, 2);
+/// The way that pays is gone for so many measurements before the other is measured again.
+const AGAIN: usize = 64;
+/// Rows by themselves have to be so much quicker: batches cost both sides less work.
+const MARGIN: f64 = 1.1;
+
+/// Makes the batches of a bulk.
+#[derive(Debug)]
+pub(super) struct Batcher {
+    batches: Batches,
+    partition_key: Box<[usize]>,
+    cells: Vec<usize>,
+    trial: Mutex<Trial>,
+}
+
+/// Measures rows a second with batches, and without them.
+///
+/// The time of single requests would not do: where both ways are under way at a time, they wait in
+/// the same queues.
+#[derive(Debug)]
+struct Trial {
+    /// Whether rows go in batches for good, and now.
+    pays: bool,
+    now: bool,
+    /// Answers that are not counted, and that are, until the end of the measurement.
+    left: (usize, usize),
+    since: Option<Instant>,
+    rows: usize,
+    /// Of the way that pays, in rows a second.
+    rate: Option<f64>,
+    /// The measurements since the last of the other way.
+    turns: usize,
+}
+
+/// How a request went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The way that pays.
+    Usual,
+    /// The way that is tried.
+    Tried,
+    /// The way that pays, as the trial has shown just now.
+    Found,
+}
+
+/// The rows of an arena in the order in which they are sent, and where each request ends in it.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    pub(super) order: Vec<u32>,
+    pub(super) ends: Vec<u32>,
+}
+
+impl Batcher {
+    /// `None` if no two rows with different keys can be in one partition.
+    pub(super) fn new(batches: Batches, partition_key: &[usize]) -> Option<Batcher> {
+        let more = batches.key.iter().any(|place| !partition_key.contains(place));
+        if partition_key.is_empty() || !more || batches.most_bytes == 0 {
+            return None;
+        }
+        let mut cells = batches.key.clone();
+        cells.sort_unstable();
+        let partition_key = partition_key.into();
+        Some(Batcher { batches, partition_key, cells, trial: Mutex::default() })
+    }
+
+    fn trial(&self) -> MutexGuard<'_, Trial> {
+        self.trial.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The requests of the next arena; `None` if its rows go by themselves.
+    pub(super) fn group(&self, rows: &RowBuffer) -> Option<Groups> {
+        if !self.batches.always && !self.trial().now {
+            return None;
+        }
+        Some(self.by_partition(rows))
+    }
+
+    /// Notes that a request of so many rows has succeeded, one of so many in flight, and whether
+    /// its arena went in batches.
+    pub(super) fn note(&self, now: Instant, rows: usize, in_flight: usize, batched: bool) -> Way {
+        if self.batches.always {
+            return Way::Usual;
+        }
+        self.trial().note(now, rows, in_flight, batched)
+    }
+
+    fn by_partition(&self, rows: &RowBuffer) -> Groups {
+        /// A batch that takes further rows.
+        struct Open {
+            number: usize,
+            bytes: usize,
+            first: usize,
+        }
+        let mut open: HashMap<u64, Open> = HashMap::new();
+        let mut keys = HashSet::with_capacity(rows.len());
+        let mut members: Vec<Vec<u32>> = Vec::new();
+        for (index, row) in rows.rows().enumerate() {
+            let cells = self.key_cells(row);
+            let partition = hash(self.partition_key.iter().map(|place| cells.of(place)));
+            let is_new = keys.insert(hash(cells.all()));
+            let bytes = row.bytes().len();
+            if is_new
+                && let Some(batch) = open.get_mut(&partition)
+                && batch.bytes + bytes <= self.batches.most_bytes
+                && rows.row(batch.first).is_some_and(|first| self.is_same(first, row))
+            {
+                batch.bytes += bytes;
+                members[batch.number].push(index as u32);
+                continue;
+            }
+            open.insert(partition, Open { number: members.len(), bytes, first: index });
+            members.push(vec![index as u32]);
+        }
+        let mut groups = Groups::default();
+        for group in members {
+            groups.order.extend(group);
+            groups.ends.push(groups.order.len() as u32);
+        }
+        groups
+    }
+
+    fn key_cells<'a>(&'a self, row: RowRef<'a>) -> KeyCells<'a> {
+        let mut found = Vec::with_capacity(self.cells.len());
+        let (mut cells, mut at) = (row.cells(), 0);
+        for &place in &self.cells {
+            found.push(cells.nth(place - at));
+            at = place + 1;
+        }
+        KeyCells { places: &self.cells, found }
+    }
+
+    fn is_same(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
+        self.partition_key.iter().all(|&place| one.cells().nth(place) == other.cells().nth(place))
+    }
+}
+
+/// The cells of a row's primary key.
+struct KeyCells<'a> {
+    places: &'a [usize],
+    found: Vec<Option<Cell<'a>>>,
+}
+
+impl<'a> KeyCells<'a> {
+    fn of(&self, place: &usize) -> Option<Cell<'a>> {
+        let at = self.places.binary_search(place).ok()?;
+        self.found[at]
+    }
+
+    fn all(&self) -> impl Iterator<Item = Option<Cell<'a>>> + '_ {
+        self.found.iter().copied()
+    }
+}
+
+fn hash<'a>(cells: impl Iterator<Item = Option<Cell<'a>>>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for cell in cells {
+        match cell {
+            Some(Cell::Value(bytes)) => bytes.hash(&mut hasher),
+            Some(Cell::Null) => (-1i64).hash(&mut hasher),
+            Some(Cell::Unset) | None => (-2i64).hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
+impl Default for Trial {
+    fn default() -> Trial {
+        Trial { pays: true, now: true, left: (0, 0), since: None, rows: 0, rate: None, turns: 0 }
+    }
+}
+
+impl Trial {
+    fn note(&mut self, now: Instant, rows: usize, in_flight: usize, batched: bool) -> Way {
+        let way = if batched == self.pays { Way::Usual } else { Way::Tried };
+        if batched != self.now {
+            return way;
+        }
+        if self.since.is_none() && self.left == (0, 0) {
+            let in_flight = in_flight.max(16);
+            self.left = (COUNTED.1 * in_flight, COUNTED.0 * in_flight);
+        }
+        if self.left.0 > 0 {
+            self.left.0 -= 1;
+            return way;
+        }
+        // Counted from an answer to an answer.
+        let since = *self.since.get_or_insert(now);
+        if self.left.1 > 0 {
+            self.left.1 -= 1;
+            self.rows += if now > since { rows } else { 0 };
+            return way;
+        }
+        let rate = self.rows as f64 / (now - since).as_secs_f64().max(1e-9);
+        (self.since, self.rows) = (None, 0);
+        if batched == self.pays {
+            let is_first = self.rate.replace(rate).is_none();
+            // The first trial comes at once.
+            if is_first || self.is_due() {
+                self.now = !self.pays;
+            }
+            return way;
+        }
+        self.now = self.pays;
+        self.turns = 0;
+        let usual = self.rate.unwrap_or(0.0);
+        let is_better = if batched { rate * MARGIN >= usual } else { rate > usual * MARGIN };
+        if !is_better {
+            return way;
+        }
+        (self.pays, self.now, self.rate) = (batched, batched, Some(rate));
+        Way::Found
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.turns += 1;
+        self.turns >= AGAIN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Rows of a partition, a place in it, and so many bytes.
+    fn arena(rows: &[(u8, u8, usize)]) -> RowBuffer {
+        let mut buffer = RowBuffer::new();
+        for &(partition, place, bytes) in rows {
+            buffer.push_value(&vec![0; bytes]);
+            buffer.push_value(&[place]);
+            buffer.push_value(&[partition]);
+            buffer.finish_row();
+        }
+        buffer
+    }
+
+    fn batcher(most_bytes: usize, always: bool) -> Batcher {
+        Batcher::new(Batches { key: vec![2, 1], most_bytes, always }, &[2]).unwrap()
+    }
+
+    fn groups(batcher: &Batcher, rows: &RowBuffer) -> Vec<Vec<u32>> {
+        let groups = batcher.by_partition(rows);
+        let mut start = 0;
+        let requests = groups.ends.iter().map(|&end| {
+            let rows = groups.order[start..end as usize].to_vec();
+            start = end as usize;
+            rows
+        });
+        requests.collect()
+    }
+
+    #[test]
+    fn rows_of_a_partition_go_together_up_to_a_size() {
+        let rows = arena(&[(1, 0, 5), (2, 0, 5), (1, 1, 5), (1, 2, 5), (3, 0, 500), (1, 3, 5)]);
+        // Each of the small rows has 19 bytes.
+        let found = groups(&batcher(60, true), &rows);
+        assert_eq!(found, [vec![0, 2, 3], vec![1], vec![4], vec![5]]);
+        assert_eq!(groups(&batcher(100, true), &rows)[0], [0, 2, 3, 5]);
+    }
+
+    #[test]
+    fn a_key_comes_once_in_a_batch_and_the_later_row_later() {
+        let rows = arena(&[(1, 0, 5), (1, 1, 5), (1, 0, 6), (1, 2, 5), (1, 0, 7)]);
+        let found = groups(&batcher(1000, true), &rows);
+        assert_eq!(found, [vec![0, 1], vec![2, 3], vec![4]]);
+    }
+
+    #[test]
+    fn nothing_is_grouped_where_a_partition_has_one_row() {
+        let batches = Batches { key: vec![0], most_bytes: 1000, always: true };
+        assert!(Batcher::new(batches.clone(), &[0]).is_none());
+        assert!(Batcher::new(batches.clone(), &[]).is_none());
+        let none = Batches { key: vec![0, 1], most_bytes: 0, ..batches };
+        assert!(Batcher::new(none, &[0]).is_none());
+    }
+
+    /// Has a server of 64 workers take so long for a request with so many rows, with so many in
+    /// flight. Returns the share of the last rows that went in batches.
+    fn share_of_batches(seconds: impl Fn(usize) -> f64) -> f64 {
+        let batcher = batcher(1000, false);
+        let rows = arena(&[(1, 0, 5), (1, 1, 5), (1, 2, 5), (1, 3, 5), (1, 4, 5)]);
+        let start = Instant::now();
+        let mut now = 0.0;
+        let mut workers = std::collections::VecDeque::from(vec![0.0f64; 64]);
+        let (mut batched, mut all) = (0, 0);
+        for round in 0..60_000 {
+            let requests = match batcher.group(&rows) {
+                Some(groups) => groups.ends.iter().map(|&end| end as usize).collect(),
+                None => vec![1; 5],
+            };
+            let is_batch = requests.len() == 1;
+            if round >= 30_000 {
+                all += 1;
+                batched += usize::from(is_batch);
+            }
+            for rows in requests {
+                now = workers.pop_front().unwrap().max(now);
+                workers.push_back(now + seconds(rows));
+                let at = start + Duration::from_secs_f64(now);
+                batcher.note(at, rows, 64, is_batch);
+            }
+        }
+        f64::from(batched as u32) / f64::from(all)
+    }
+
+    #[test]
+    fn batches_are_made_where_they_pay() {
+        let share = share_of_batches(|rows| 0.001 + 0.0002 * rows as f64);
+        assert!((0.97..0.9999).contains(&share), "{share}");
+        let share = share_of_batches(|rows| 0.001 * (rows as f64).powf(1.3));
+        assert!((0.001..0.12).contains(&share), "{share}");
+        // As quick either way: batches are less work.
+        let share = share_of_batches(|rows| 0.001 * rows as f64);
+        assert!(share > 0.97, "{share}");
+    }
+}

@@ -1,0 +1,247 @@
+//! Windows over requests that are made up.
+
+use super::*;
+use crate::bulk::RowNumbers;
+use crate::bulk::partition::{Batcher, Batches};
+use crate::error::ErrorKind;
+use turbocql_codec::RowBuffer;
+
+struct Silent;
+
+impl BulkEvents for Silent {
+    fn wants_more(&self) {}
+    fn done(self: Box<Self>, _: BulkOutcome) {}
+}
+
+fn arena(rows: u8) -> RowBuffer {
+    let mut buffer = RowBuffer::new();
+    for row in 0..rows {
+        buffer.push_value(&[row]);
+        buffer.finish_row();
+    }
+    buffer
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn limits(max_failures: usize) -> Limits {
+    Limits {
+        concurrency: 4,
+        max_failures,
+        failures: Arc::default(),
+        pace: Pace::default(),
+        patience: Duration::ZERO,
+        progress: None,
+    }
+}
+
+fn failure() -> EngineError {
+    EngineError::new(ErrorKind::Server, "no")
+}
+
+#[test]
+fn the_window_is_kept_full_and_no_fuller() {
+    let intake = Arc::new(Intake::new(None));
+    intake.push(arena(10), RowNumbers::From(100));
+    intake.push(arena(3), RowNumbers::Each(vec![200, 202, 204]));
+    intake.finish();
+    let open = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+    let counts = Arc::clone(&open);
+    let outcome = block_on(send_all(intake, &Silent, limits(0), false, move |_| {
+        let counts = Arc::clone(&counts);
+        async move {
+            let now = counts.0.fetch_add(1, Ordering::Relaxed) + 1;
+            counts.1.fetch_max(now, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            counts.0.fetch_sub(1, Ordering::Relaxed);
+            Ok(None)
+        }
+    }));
+    assert_eq!((outcome.succeeded, outcome.last_sent), (13, Some(204)));
+    assert_eq!((open.0.load(Ordering::Relaxed), open.1.load(Ordering::Relaxed)), (0, 4));
+}
+
+#[test]
+fn too_many_failures_stop_it_and_what_is_in_flight_is_awaited() {
+    let intake = Arc::new(Intake::new(None));
+    intake.push(arena(100), RowNumbers::From(0));
+    intake.finish();
+    let outcome = block_on(send_all(intake, &Silent, limits(1), false, |row| async move {
+        // Row 5 fails, and so do all rows from 20 on.
+        let cell = row.row(0).unwrap().bytes()[4];
+        tokio::task::yield_now().await;
+        if cell == 5 || cell >= 20 { Err(failure()) } else { Ok(None) }
+    }));
+    assert!(outcome.stopped);
+    let last = outcome.last_sent.unwrap();
+    assert!((20..24).contains(&last), "{last}");
+    assert_eq!((outcome.succeeded, outcome.failed[0].0), (19, 5));
+    assert_eq!(outcome.failed.len() as u64, 1 + last - 19);
+}
+
+#[test]
+fn it_waits_for_rows_that_come_late() {
+    let intake = Arc::new(Intake::new(None));
+    let outcome = block_on(async {
+        let sending =
+            send_all(Arc::clone(&intake), &Silent, limits(0), false, |_| async { Ok(None) });
+        let handing_in = async {
+            for first in [0, 10] {
+                tokio::task::yield_now().await;
+                intake.push(arena(10), RowNumbers::From(first));
+            }
+            tokio::task::yield_now().await;
+            intake.finish();
+        };
+        futures::join!(sending, handing_in).0
+    });
+    assert_eq!((outcome.succeeded, outcome.stopped), (20, false));
+}
+
+/// An error that may pass.
+fn late() -> EngineError {
+    EngineError::new(ErrorKind::Timeout, "late")
+}
+
+#[test]
+fn rows_that_fail_for_a_while_are_sent_again() {
+    let intake = Arc::new(Intake::new(None));
+    intake.push(arena(20), RowNumbers::From(50));
+    intake.finish();
+    let progress = Arc::new(Progress::new(true));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let limits = Limits {
+        patience: Duration::from_secs(20),
+        progress: Some(Arc::clone(&progress)),
+        ..limits(0)
+    };
+    let outcome = timed(send_all(intake, &Silent, limits, false, move |row| {
+        let number = row.rows().next().unwrap().0;
+        let mut log = log.lock().unwrap();
+        log.push(number);
+        let nth = log.iter().filter(|&&it| it == number).count();
+        async move { if number % 5 == 0 && nth < 3 { Err(late()) } else { Ok(None) } }
+    }));
+    assert_eq!((outcome.succeeded, outcome.failed.len()), (20, 0));
+    assert_eq!(seen.lock().unwrap().len(), 20 + 4 * 2);
+    assert_eq!(progress.acknowledged(), [(50, 70)]);
+    let now = progress.snapshot();
+    assert_eq!((now.succeeded, now.retried, now.in_flight, now.window), (20, 8, 0, 4));
+}
+
+#[test]
+fn patience_ends_and_so_do_pauses_of_a_bulk_that_is_stopped() {
+    let intake = Arc::new(Intake::new(None));
+    intake.push(arena(3), RowNumbers::From(0));
+    intake.finish();
+    let began = std::time::Instant::now();
+    let limits = Limits { patience: Duration::from_secs(600), ..limits(0) };
+    let outcome = timed(send_all(intake, &Silent, limits, false, |row| {
+        // Row 2 fails for good, while the others wait to be sent again.
+        let number = row.rows().next().unwrap().0;
+        async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            Err(if number == 2 { failure_for_good() } else { late() })
+        }
+    }));
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert_eq!((outcome.failed.len(), outcome.stopped), (3, true));
+
+    let intake = Arc::new(Intake::new(None));
+    intake.push(arena(1), RowNumbers::From(0));
+    intake.finish();
+    let limits = Limits { patience: Duration::from_millis(400), ..super::tests::limits(0) };
+    let outcome = timed(send_all(intake, &Silent, limits, false, |_| async { Err(late()) }));
+    assert_eq!(outcome.failed[0].1.message, "late");
+}
+
+fn failure_for_good() -> EngineError {
+    EngineError::new(ErrorKind::Encode, "no")
+}
+
+/// Three partitions of five rows each, whose numbers begin with 100.
+fn in_partitions() -> Arc<Intake> {
+    let batches = Batches { key: vec![0, 1], most_bytes: 1000, always: true };
+    let intake = Arc::new(Intake::new(Batcher::new(batches, &[0])));
+    let mut rows = RowBuffer::new();
+    for number in 0..15 {
+        rows.push_value(&[number % 3]);
+        rows.push_value(&[number]);
+        rows.finish_row();
+    }
+    intake.push(rows, RowNumbers::From(100));
+    intake.finish();
+    intake
+}
+
+fn numbers(rows: &Taken) -> Vec<u64> {
+    rows.rows().map(|(number, _)| number).collect()
+}
+
+#[test]
+fn one_bad_row_of_a_batch_fails_alone() {
+    let progress = Arc::new(Progress::new(true));
+    let limits = Limits { progress: Some(Arc::clone(&progress)), ..limits(3) };
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let outcome = timed(send_all(in_partitions(), &Silent, limits, false, move |rows| {
+        let sent = numbers(&rows);
+        let bad = sent.contains(&104);
+        log.lock().unwrap().push(sent);
+        async move { if bad { Err(failure_for_good()) } else { Ok(None) } }
+    }));
+    assert_eq!((outcome.succeeded, outcome.stopped, outcome.last_sent), (14, false, Some(114)));
+    assert_eq!(outcome.failed[0].0, 104);
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort();
+    let batches = [vec![100, 103, 106, 109, 112], vec![101, 104, 107, 110, 113]];
+    assert_eq!(seen[0], batches[0]);
+    assert!(seen.contains(&batches[1]) && seen.contains(&vec![110]), "{seen:?}");
+    assert_eq!(progress.acknowledged(), [(100, 104), (105, 115)]);
+    let now = progress.snapshot();
+    assert_eq!((now.succeeded, now.failed, now.batched, now.bytes), (14, 1, 10, 140));
+}
+
+#[test]
+fn a_batch_that_fails_for_a_while_is_sent_again_and_else_fails_whole() {
+    for (patience, failed) in [(20, 0), (0, 15)] {
+        let progress = Arc::new(Progress::new(false));
+        let limits = Limits {
+            patience: Duration::from_secs(patience),
+            progress: Some(Arc::clone(&progress)),
+            ..limits(100)
+        };
+        let sent = AtomicUsize::new(0);
+        let outcome = timed(send_all(in_partitions(), &Silent, limits, false, move |rows| {
+            assert_eq!(rows.len(), 5);
+            let nth = sent.fetch_add(1, Ordering::Relaxed);
+            async move { if nth < 3 { Err(late()) } else { Ok(None) } }
+        }));
+        assert_eq!((outcome.failed.len(), outcome.succeeded), (failed, 15 - failed as u64));
+        let now = progress.snapshot();
+        let again = if failed == 0 { 15 } else { 0 };
+        assert_eq!((now.failed, now.retried), (failed as u64, again));
+    }
+}
+
+#[test]
+fn rates_hold_rows_back() {
+    let intake = Arc::new(Intake::new(None));
+    intake.push(arena(60), RowNumbers::From(0));
+    intake.finish();
+    let pace = Pace { rows_per_s: Some(100.0), ..Pace::default() };
+    let began = std::time::Instant::now();
+    let limits = Limits { pace, ..limits(0) };
+    let outcome = timed(send_all(intake, &Silent, limits, false, |_| async { Ok(None) }));
+    // Ten at once, and fifty in half a second.
+    assert!(began.elapsed() >= Duration::from_millis(450));
+    assert_eq!(outcome.succeeded, 60);
+}
+
+fn timed<T>(future: impl Future<Output = T>) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().build().unwrap().block_on(future)
+}
