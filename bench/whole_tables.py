@@ -1,19 +1,18 @@
 """Loads and unloads of whole tables: turbocql beside dsbulk and cqlsh's COPY, interleaved.
 
-    .venv/bin/python bench/whole_tables.py [--rows N] [--rounds N] [--tools NAME ...]
+    .venv/bin/python bench/whole_tables.py [--rows N] [--rounds N] [--shapes NAME ...] [--keep]
 
-Rows are (bigint, text, double, timestamp), in CSV for all and in Parquet for turbocql too. Each
-sample is a process of its own against one embedded Cassandra. It has the rows a second, the
+The tables are those of `whole_tables_cases`; files are CSV for all and Parquet for turbocql too.
+Each sample is a process of its own against one embedded Cassandra. It has the rows a second, the
 processor time of the client and of the node, and the client's largest resident size. *parse* only
 reads the CSV file as a load does; *ready* loads the same rows from Arrow in memory: together they
 are the floor of a load of CSV. What was written is counted after each sample. Samples go to
-`build/bench/whole_tables.jsonl`, and a table of medians is printed.
+`build/bench/whole_tables.jsonl`, or with `--keep` to `bench/samples`, of which the page is written.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import shutil
@@ -28,7 +27,9 @@ from typing import Any
 # turbocql is installed in its own environment only; its module fits interpreters of one version.
 sys.path.append(str(Path(__file__).parents[1] / "python"))
 
+import report_whole_tables
 from timing import provenance
+from whole_tables_cases import SHAPES, generated, make
 
 import turbocql
 from turbocql.testing import Cassandra
@@ -40,62 +41,27 @@ PYTHON = str(ROOT / ".venv-columns" / "bin" / "python")
 CQLSH = str(ROOT / ".venv-cqlsh" / "bin" / "cqlsh")
 DSBULK = str(ROOT / "build" / "dsbulk" / "*")
 SAMPLES = ROOT / "build" / "bench" / "whole_tables.jsonl"
-TABLE = "whole.rows"
-COLUMNS = "k bigint PRIMARY KEY, name text, ratio double, at timestamp"
-TIMEOUT_S = 3600
 Sample = dict[str, Any]
 
 
-def generated(count: int) -> Any:
-    """The rows, as a `pyarrow.Table`."""
-    import pyarrow as pa
-
-    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
-    at = [start + datetime.timedelta(seconds=number) for number in range(count)]
-    return pa.table(
-        {
-            "k": pa.array(range(count), pa.int64()),
-            "name": [f"name {number}" for number in range(count)],
-            "ratio": [number / 7 for number in range(count)],
-            "at": pa.array(at, pa.timestamp("ms", "UTC")),
-        }
-    )
-
-
-def make(directory: str, count: int) -> None:
-    """Writes the files that are loaded."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    table = generated(count)
-    pyarrow.parquet.write_table(table, f"{directory}/rows.parquet", row_group_size=100_000)
-    texts = pc.strftime(table["at"].cast(pa.timestamp("ms")), "%Y-%m-%dT%H:%M:%SZ")
-    options = pyarrow.csv.WriteOptions(quoting_style="none")
-    pyarrow.csv.write_csv(
-        table.set_column(3, "at", texts), f"{directory}/rows.csv", write_options=options
-    )
-
-
-def act(what: str, point: str, path: str, count: int) -> None:
+def act(what: str, shape: str, point: str, path: str, count: int) -> None:
     """One of turbocql's samples, in a process of its own. The time it names is its work alone."""
     from turbocql._files import open_source
 
-    types = {"k": "bigint", "name": "text", "ratio": "double", "at": "timestamp"}
     if what == "parse":
-        source = open_source(path, types=types)
+        source = open_source(path, types=SHAPES[shape].types)
         began = _now()
         assert sum(len(batch) for _, batch in source.batches()) == count
         _told(began)
         return
-    data: Any = generated(count) if what == "ready" else path
+    data: Any = generated(shape, count) if what == "ready" else path
     with turbocql.connect(point, timeout_s=60) as session:
         began = _now()
         if what == "unload":
-            assert session.unload(TABLE, path).rows == count
+            assert session.unload(f"whole.{shape}", path).rows == count
         else:
-            assert session.load(TABLE, data).succeeded == count
+            batches: Any = False if what == "apart" else "auto"
+            assert session.load(f"whole.{shape}", data, batches=batches).succeeded == count
         _told(began)
 
 
@@ -109,36 +75,38 @@ def _told(began: tuple[float, float]) -> None:
     print(json.dumps({"wall_s": wall, "cpu_s": cpu}))
 
 
-def command(tool: str, task: str, point: str, directory: Path, count: int) -> list[str]:
+def command(tool: str, task: str, shape: str, point: str, directory: Path, count: int) -> list[str]:
     """What is run for a sample."""
     host, _, port = point.rpartition(":")
-    source = directory / "rows.csv"
+    source = directory / f"{shape}.csv"
     target = directory / "out.csv"
     if tool == "cqlsh":
-        names = "(k, name, ratio, at)"
+        names = f"whole.{shape} ({', '.join(SHAPES[shape].types)})"
         if task == "load":
-            statement = f"COPY {TABLE} {names} FROM '{source}' WITH HEADER = TRUE"
+            statement = f"COPY {names} FROM '{source}' WITH HEADER = TRUE"
+            if shape == "vectors":
+                # By default it puts rows of several partitions into batches that are too large.
+                statement += " AND MAXBATCHSIZE = 1 AND MINBATCHSIZE = 1"
         else:
-            statement = f"COPY {TABLE} {names} TO '{target}' WITH HEADER = TRUE"
+            statement = f"COPY {names} TO '{target}' WITH HEADER = TRUE"
         return [CQLSH, host, port, "--request-timeout=600", "-e", statement]
     if tool == "dsbulk":
-        keyspace, _, table = TABLE.partition(".")
-        common = ["-h", host, "-port", port, "-k", keyspace, "-t", table, "-header", "true"]
+        common = ["-h", host, "-port", port, "-k", "whole", "-t", shape, "-header", "true"]
         place = str(source) if task == "load" else str(directory / "dsbulk")
         runner = "com.datastax.oss.dsbulk.runner.DataStaxBulkLoader"
         logs = ["-logDir", str(directory / "logs")]
         return ["java", "-cp", DSBULK, runner, task, *common, "-url", place, *logs]
     form = "parquet" if tool == "turbocql-parquet" else "csv"
-    path = directory / (f"rows.{form}" if task != "unload" else f"out.{form}")
-    what = {"parse": "parse", "ready": "ready"}.get(tool, task)
-    return [PYTHON, __file__, "--act", what, point, str(path), str(count)]
+    path = directory / (f"{shape}.{form}" if task != "unload" else f"out.{form}")
+    what = {"parse": "parse", "ready": "ready", "turbocql-apart": "apart"}.get(tool, task)
+    return [PYTHON, __file__, "--act", what, shape, point, str(path), str(count)]
 
 
-def sample(tool: str, task: str, node: Any, directory: Path, count: int) -> Sample:
+def sample(tool: str, task: str, shape: str, node: Any, directory: Path, count: int) -> Sample:
     """Runs one process, and checks what it did."""
     with turbocql.connect(node.contact_point, timeout_s=60) as session:
         if task == "load":
-            session.execute(f"TRUNCATE {TABLE}")
+            session.execute(f"TRUNCATE whole.{shape}")
     for left in (directory / "out.csv", directory / "out.parquet"):
         left.unlink(missing_ok=True)
     shutil.rmtree(directory / "dsbulk", ignore_errors=True)
@@ -146,7 +114,7 @@ def sample(tool: str, task: str, node: Any, directory: Path, count: int) -> Samp
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     with tempfile.TemporaryFile("w+") as said:
         running = subprocess.Popen(
-            command(tool, task, node.contact_point, directory, count),
+            command(tool, task, shape, node.contact_point, directory, count),
             stdout=said,
             stderr=subprocess.STDOUT,
             env=environment,
@@ -157,26 +125,30 @@ def sample(tool: str, task: str, node: Any, directory: Path, count: int) -> Samp
         text = said.read()
     if status:
         raise SystemExit(f"{tool} {task} failed: {text[-2000:]}")
-    made: Sample = {"tool": tool, "task": task, "rows": count, "whole_wall_s": wall}
-    made |= {"whole_cpu_s": usage.ru_utime + usage.ru_stime, "peak_mib": usage.ru_maxrss / 1024}
-    made["node_cpu_s"] = _processor_s(node.pid) - before
+    made: Sample = {"tool": tool, "task": task, "shape": shape, "rows": count}
+    made |= {"whole_wall_s": wall, "whole_cpu_s": usage.ru_utime + usage.ru_stime}
+    made |= {"peak_mib": usage.ru_maxrss / 1024, "node_cpu_s": _processor_s(node.pid) - before}
     lines = text.strip().splitlines()
     own = json.loads(lines[-1]) if tool not in ("cqlsh", "dsbulk") else {}
     made |= {"wall_s": own.get("wall_s", wall), "cpu_s": own.get("cpu_s", made["whole_cpu_s"])}
-    _check(tool, task, node.contact_point, directory, count)
-    return {**provenance(tool, turbocql.__version__), **made}
+    _check(tool, task, shape, node.contact_point, directory, count)
+    version = {"cqlsh": "6.2.2", "dsbulk": "1.10.0"}.get(tool, turbocql.__version__)
+    return {**provenance(tool, version), **made}
 
 
-def _check(tool: str, task: str, point: str, directory: Path, count: int) -> None:
+def _check(tool: str, task: str, shape: str, point: str, directory: Path, count: int) -> None:
     if tool == "parse":
         return
     if task == "load":
+        key = SHAPES[shape].key
         with turbocql.connect(point, timeout_s=60) as session:
-            found = sum(len(batch) for batch in session.scan(TABLE, columns=["k"]).batches())
+            batches = session.scan(f"whole.{shape}", columns=[key]).batches()
+            found = sum(len(batch) for batch in batches)
     elif tool == "turbocql-parquet":
         return
     else:
         files = sorted((directory / "dsbulk").glob("*.csv")) or [directory / "out.csv"]
+        # cqlsh ends each line with CR and LF, and none of the cells has a line break.
         found = sum(sum(1 for _ in path.open("rb")) - 1 for path in files)
     if found != count:
         raise SystemExit(f"{tool} {task}: {found} rows, not {count}")
@@ -190,50 +162,69 @@ def _processor_s(pid: int) -> float:
 
 def main() -> None:
     """What the command line asks for."""
-    tools = ["turbocql-csv", "turbocql-parquet", "parse", "ready", "cqlsh", "dsbulk"]
     if sys.argv[1:2] == ["--act"]:
-        what, point, path, count = sys.argv[2:]
-        act(what, point, path, int(count))
+        work, name, point, path, rows = sys.argv[2:]
+        act(work, name, point, path, int(rows))
         return
     if sys.argv[1:2] == ["--make"]:
-        make(sys.argv[2], int(sys.argv[3]))
+        make(sys.argv[2], sys.argv[3], int(sys.argv[4]))
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tools", nargs="*", default=tools, choices=tools)
+    parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--keep", action="store_true", help="replace the kept samples and the page")
     given = parser.parse_args()
     taken: list[Sample] = []
     with tempfile.TemporaryDirectory() as made, Cassandra(heap_mb=1024) as cluster:
-        directory = Path(made)
+        directory, node = Path(made), cluster.nodes[0]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-        rows = ["--make", made, str(given.rows)]
-        subprocess.run([PYTHON, __file__, *rows], check=True, env=environment)
         with turbocql.connect(cluster.contact_points) as session:
             session.execute(
                 "CREATE KEYSPACE whole WITH replication ="
                 " {'class': 'SimpleStrategy', 'replication_factor': 1}"
             )
-            session.execute(f"CREATE TABLE {TABLE} ({COLUMNS})")
         SAMPLES.parent.mkdir(parents=True, exist_ok=True)
-        # The node compiles its code while it works: the first load would be the slowest.
-        for _ in range(2):
-            sample("ready", "load", cluster.nodes[0], directory, given.rows)
-        for _ in range(given.rounds):
-            for task in ("load", "unload"):
-                for tool in given.tools:
-                    if task == "unload" and tool in ("parse", "ready"):
-                        continue
-                    found = sample(tool, task, cluster.nodes[0], directory, given.rows)
-                    taken.append(found)
-                    with SAMPLES.open("a", encoding="utf-8") as out:
-                        out.write(json.dumps(found) + "\n")
-                    print(_line(tool, task, [found]), file=sys.stderr, flush=True)
-    for task in ("load", "unload"):
-        for tool in given.tools:
-            same = [it for it in taken if (it["tool"], it["task"]) == (tool, task)]
-            if same:
-                print(_line(tool, task, same))
+        for name in given.shapes:
+            shape, count = SHAPES[name], int(given.rows * SHAPES[name].share)
+            # One by one, and then dropped: dsbulk cannot read a schema with vectors in it.
+            _execute(node, f"CREATE TABLE whole.{name} ({shape.columns})")
+            files = ["--make", name, made, str(count)]
+            subprocess.run([PYTHON, __file__, *files], check=True, env=environment)
+            # The node compiles its code while it works: the first load would be the slowest.
+            for _ in range(2):
+                sample("ready", "load", name, node, directory, count)
+            for _ in range(given.rounds):
+                for task, tools in (("load", shape.loads), ("unload", shape.unloads)):
+                    for tool in tools:
+                        found = sample(tool, task, name, node, directory, count)
+                        taken.append(found)
+                        with SAMPLES.open("a", encoding="utf-8") as out:
+                            out.write(json.dumps(found) + "\n")
+                        print(_line(tool, task, [found]), file=sys.stderr, flush=True)
+            _execute(node, f"DROP TABLE whole.{name}")
+            for left in directory.glob(f"{name}.*"):
+                left.unlink()
+    for line in _medians(taken):
+        print(line)
+    if given.keep:
+        kept = [json.dumps(found) + "\n" for found in taken]
+        report_whole_tables.SAMPLES.write_text("".join(kept), encoding="utf-8")
+        report_whole_tables.write()
+
+
+def _execute(node: Any, statement: str) -> None:
+    with turbocql.connect(node.contact_point, timeout_s=60) as session:
+        session.execute(statement)
+
+
+def _medians(taken: list[Sample]) -> list[str]:
+    keys = dict.fromkeys((it["shape"], it["task"], it["tool"]) for it in taken)
+    return [
+        _line(tool, task, [it for it in taken if (it["shape"], it["task"], it["tool"]) == key])
+        for key in keys
+        for _, task, tool in [key]
+    ]
 
 
 def _line(tool: str, task: str, taken: list[Sample]) -> str:
@@ -242,7 +233,7 @@ def _line(tool: str, task: str, taken: list[Sample]) -> str:
 
     rows = taken[0]["rows"]
     return (
-        f"{task:7} {tool:17} {rows / median('wall_s'):>10,.0f} rows/s"
+        f"{taken[0]['shape']:10} {task:7} {tool:17} {rows / median('wall_s'):>10,.0f} rows/s"
         f" {median('cpu_s') / rows * 1e6:8.2f} us of CPU a row,"
         f" whole process {median('whole_cpu_s') / rows * 1e6:8.2f},"
         f" node {median('node_cpu_s') / rows * 1e6:8.2f}, {median('peak_mib'):7.0f} MiB"

@@ -1,4 +1,4 @@
-"""Readers of CSV and of JSON lines, in blocks of a few megabytes."""
+"""Readers of CSV and of JSON lines, block by block."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from ._core import CqlType
 from ._files_json import column_of, guessed_of
+from ._files_numbers import numbers_of
 from ._files_read import ROWS, Guarded, Reader, Skip, Unit, Unread
 from ._files_text import (
     Number,
@@ -25,7 +26,8 @@ from .errors import ConfigError, EncodeError
 
 __all__ = ["CsvFile", "JsonLines"]
 
-_BLOCK = 4 << 20
+_BLOCK = 512 << 10
+"""pyarrow reads up to 32 blocks ahead."""
 _PLACED = 10
 """The line of so many rows is looked for, in a reading of its own each."""
 _LARGEST_BLOCK = 1 << 30
@@ -223,6 +225,9 @@ class CsvFile(Reader):
                     return guessed(texts)
                 if not is_nested(cql_type):
                     return from_texts(cql_type, texts)
+                numbers = numbers_of(cql_type, texts)
+                if numbers is not None:
+                    return numbers
                 values = texts.to_pylist()
                 return column_of(
                     cql_type,

@@ -8,6 +8,7 @@ AssertionError.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import resource
@@ -23,6 +24,8 @@ import pyarrow as pa
 
 from turbocql import _files_lines
 from turbocql._files import Source, open_sink, open_source
+from turbocql._files_json import column_of
+from turbocql._files_numbers import numbers_of
 from turbocql._files_text import type_of
 from turbocql.codec import CqlType
 from turbocql.errors import ConfigError, EncodeError
@@ -395,6 +398,38 @@ BAD_CELLS = {
 }
 
 
+WHOLE = ["0", "-1", "127", "-128", "1.0", "32768", "2147483647", str(2**63 - 1), str(2**63)]
+FRACTIONS = ["1.5", "-0.0", "-7", "1e5", "1E-3", "1e-50", "0.1", "3.4028235e38", "1e39"]
+FRACTIONS += ["01", ".5", "1.", "null", "NaN", '"1"']
+
+
+def lists_of_numbers(where: Path) -> None:
+    """What Arrow reads is what the decoder of JSON reads."""
+    rng, quick = random.Random(7), 0
+    for _ in range(4000):
+        kind = rng.choice(["float", "double", "tinyint", "smallint", "int", "bigint"])
+        outer = rng.choice(["list<{}>", "set<{}>", "vector<{}, 3>", "frozen<list<{}>>"])
+        numbers = FRACTIONS if kind in ("float", "double") else WHOLE
+        numbers = numbers[: rng.choice([3, 8, len(numbers)])]
+        cells: list[str | None] = []
+        for _ in range(rng.randint(1, 4)):
+            count = 3 if "vector" in outer and rng.random() < 0.9 else rng.randint(0, 4)
+            space = rng.choice(["", " ", "\n"])
+            inner = f"{space},{space}".join(rng.choice(numbers) for _ in range(count))
+            cells.append(None if rng.random() < 0.05 else f"[{space}{inner}{space}]")
+        cql_type = CqlType(outer.format(kind))
+        found = numbers_of(cql_type, pa.array(cells, pa.string()))
+        if found is None:
+            continue
+        quick += 1
+        found.validate(full=True)
+        objects = [None if cell is None else json.loads(cell) for cell in cells]
+        expected = column_of(cql_type, objects)
+        assert found.type == expected.type, (found.type, expected.type)
+        assert found.equals(expected), (cells, found, expected)
+    assert quick > 1000, quick
+
+
 def bad_cells_are_named(where: Path) -> None:
     for cql_type, cells in BAD_CELLS.items():
         for cell in cells:
@@ -538,6 +573,7 @@ CHECKS: tuple[Check, ...] = (
     skipped_units_leave_the_numbers,
     small_blocks,
     text_forms,
+    lists_of_numbers,
     bad_cells_are_named,
     damaged_files,
     existing_and_failing_targets,
