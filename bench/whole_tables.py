@@ -28,6 +28,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parents[1] / "python"))
 
 import report_whole_tables
+from codec_environments import read_samples
 from timing import provenance
 from whole_tables_cases import SHAPES, generated, make
 
@@ -208,8 +209,11 @@ def main() -> None:
     for line in _medians(taken):
         print(line)
     if given.keep:
-        kept = [json.dumps(found) + "\n" for found in taken]
-        report_whole_tables.SAMPLES.write_text("".join(kept), encoding="utf-8")
+        place = report_whole_tables.SAMPLES
+        # Those of other tables stay.
+        kept = [it for it in read_samples(place) if it["shape"] not in given.shapes]
+        lines = [json.dumps(found) + "\n" for found in [*kept, *taken]]
+        place.write_text("".join(lines), encoding="utf-8")
         report_whole_tables.write()
 
 

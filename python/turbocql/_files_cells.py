@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ._core import CqlType
+from ._files_numbers import texts_of
 from ._files_text import kind_of, library, thawed
 from ._given import refused
 from .types import Date, Duration, Time, Timestamp
@@ -273,6 +274,9 @@ def csv_column(array: Any, field: Any, cql_type: CqlType | None) -> Any:
         return array.cast(target)
     if pa.types.is_string(array.type):
         return array
+    numbers = texts_of(array)
+    if numbers is not None:
+        return numbers
     cells = cells_of(array, field, cql_type)
     texts = [it if it is None or isinstance(it, str) else _encode(it) for it in cells]
     return pa.array(texts, pa.string())

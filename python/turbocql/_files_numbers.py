@@ -1,6 +1,6 @@
-"""Lists of numbers in cells of CSV, read by Arrow: vectors, for the most part.
+"""Lists of numbers in cells of CSV, read and written by Arrow: vectors, for the most part.
 
-Python's `json` makes an object of each number, which takes ten times as long.
+Python's `json` makes an object of each number, which takes several times as long.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from ._core import CqlType
 from ._files_text import kind_of, library, thawed, type_of
 
-__all__ = ["numbers_of"]
+__all__ = ["numbers_of", "texts_of"]
 
 _WHOLE = "-?(0|[1-9][0-9]*)"
 _NUMBERS = {
@@ -66,3 +66,33 @@ def _numbers(cql_type: CqlType, texts: Any) -> Any:
     if set(lengths.values()) != {wanted.list_size}:
         return None
     return pa.FixedSizeListArray.from_arrays(numbers, type=wanted)
+
+
+def texts_of(array: Any) -> Any:
+    """The JSON of lists or vectors of numbers; `None` for other columns, and where a number has no
+    form of its own in JSON.
+    """
+    pa = library()
+    pc, types = pa.compute, pa.types
+    of = array.type
+    if not (types.is_list(of) or types.is_fixed_size_list(of)):
+        return None
+    kind = of.value_type
+    if not (types.is_integer(kind) or kind in (pa.float32(), pa.float64())):
+        return None
+    values = array.flatten()
+    if values.null_count or not len(values):
+        return None
+    texts = values.cast(pa.string())
+    if types.is_floating(kind):
+        # Without a fraction, a negative zero would be read as a whole number, which has no sign.
+        is_odd = pc.or_(pc.invert(pc.is_finite(values)), pc.equal(texts, "-0"))
+        if pc.any(is_odd).as_py():
+            return None
+    lengths = pc.fill_null(pc.list_value_length(array), 0)
+    offsets = pa.concat_arrays(
+        [pa.array([0], pa.int64()), pc.cumulative_sum(lengths.cast("int64"))]
+    )
+    lists = pa.ListArray.from_arrays(offsets.cast(pa.int32()), texts)
+    joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+    return pc.if_else(array.is_valid(), joined, None) if array.null_count else joined

@@ -28,8 +28,10 @@ _COMPRESSIONS: dict[str, tuple[str | None, ...]] = {
     "csv": (None, "gzip", "none"),
     "jsonl": (None, "gzip", "none"),
 }
-_GROUP_BYTES = 128 << 20
+_GROUP_BYTES = 24 << 20
 """Rows are held in memory until a group of them is written: never more than this, and a batch."""
+_TEXT_BYTES = 1 << 20
+"""So much is made text at a time: as objects and as text it takes many times the room."""
 
 
 class _Plan(NamedTuple):
@@ -92,8 +94,10 @@ class _File:
         self.rows += batch.num_rows
         if self._plan.format in ("csv", "jsonl"):
             # Pieces, because the text of each is made as a whole.
-            for begin in range(0, batch.num_rows, 16_384):
-                self._write_text(batch.slice(begin, 16_384))
+            width = max(1, batch.nbytes // max(1, batch.num_rows))
+            step = max(1, min(16_384, _TEXT_BYTES // width))
+            for begin in range(0, batch.num_rows, step):
+                self._write_text(batch.slice(begin, step))
             return
         while batch.num_rows:
             part = batch.slice(0, self._plan.rows_per_group - self._held_rows)

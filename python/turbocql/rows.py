@@ -203,7 +203,7 @@ class Rows(_Result[T]):
     ) -> Batches:
         """Iterates over the rows as Arrow record batches.
 
-        Pages are gathered into batches of 16,384 rows or 16 MiB, or some more. `rows_per_batch` is
+        Pages are gathered into batches of 16,384 rows or 8 MiB, or some more. `rows_per_batch` is
         the number of rows of each batch but the last.
 
         Raises: `Error` when an iteration of a longer result has begun.
@@ -289,7 +289,7 @@ class AsyncRows(_Result[T]):
     ) -> AsyncBatches:
         """Iterates over the rows as Arrow record batches.
 
-        Pages are gathered into batches of 16,384 rows or 16 MiB, or some more. `rows_per_batch` is
+        Pages are gathered into batches of 16,384 rows or 8 MiB, or some more. `rows_per_batch` is
         the number of rows of each batch but the last.
 
         Raises: `Error` when an iteration of a longer result has begun.

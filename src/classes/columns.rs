@@ -23,7 +23,7 @@ use turbocql_values::failure::Failure;
 /// number. More rows fit no cache.
 const USUAL_ROWS: usize = 16_384;
 /// Or so many bytes on the wire.
-const USUAL_BYTES: usize = 16 << 20;
+const USUAL_BYTES: usize = 8 << 20;
 
 /// A page, not decoded.
 #[pyclass(frozen, module = "turbocql._core")]

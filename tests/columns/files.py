@@ -9,9 +9,11 @@ AssertionError.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import resource
+import struct
 import sys
 import tempfile
 import uuid
@@ -25,7 +27,7 @@ import pyarrow as pa
 from turbocql import _files_lines
 from turbocql._files import Source, open_sink, open_source
 from turbocql._files_json import column_of
-from turbocql._files_numbers import numbers_of
+from turbocql._files_numbers import numbers_of, texts_of
 from turbocql._files_text import type_of
 from turbocql.codec import CqlType
 from turbocql.errors import ConfigError, EncodeError
@@ -428,6 +430,25 @@ def lists_of_numbers(where: Path) -> None:
         assert found.type == expected.type, (found.type, expected.type)
         assert found.equals(expected), (cells, found, expected)
     assert quick > 1000, quick
+    for kind, width in (("float", 32), ("double", 64)):
+        bits = [rng.getrandbits(width) for _ in range(30_000)]
+        numbers = [it for it in map(partial(from_bits, kind), bits) if math.isfinite(it)]
+        numbers = numbers[: len(numbers) // 3 * 3]
+        flat = pa.array(numbers, pa.float32() if kind == "float" else pa.float64())
+        array = pa.FixedSizeListArray.from_arrays(flat, 3)
+        texts = texts_of(array)
+        # Each number comes back bit by bit.
+        assert numbers_of(CqlType(f"vector<{kind}, 3>"), texts).equals(array)
+        for odd in (-0.0, math.inf, -math.inf, math.nan):
+            assert texts_of(pa.array([[1.5, odd]], pa.list_(flat.type))) is None
+    texts = texts_of(pa.array([[1], None, [], [-2, 3]], pa.list_(pa.int32())))
+    assert texts.to_pylist() == ["[1]", None, "[]", "[-2,3]"]
+
+
+def from_bits(kind: str, bits: int) -> float:
+    form, size = ("<f", 4) if kind == "float" else ("<d", 8)
+    number: float = struct.unpack(form, bits.to_bytes(size, "little"))[0]
+    return number
 
 
 def bad_cells_are_named(where: Path) -> None:

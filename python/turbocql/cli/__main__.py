@@ -1,0 +1,7 @@
+"""Runs the command line: `python -m turbocql.cli`."""
+
+import sys
+
+from . import main
+
+sys.exit(main())

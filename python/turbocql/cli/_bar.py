@@ -1,0 +1,103 @@
+"""Progress on standard error: a bar on a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+from ..bulk import Progress
+
+__all__ = ["Bar", "duration"]
+
+_EVERY_S = 10.0
+_NARROW = 90
+
+
+def duration(seconds: float) -> str:
+    """A time as `1 h 2 min`, `3 min 4 s` or `5.6 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
+
+
+def _size(count: float) -> str:
+    for unit, least in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= least:
+            return f"{count / least:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+class Bar:
+    """Shows how far a command has come. A callable for the progress of a load."""
+
+    def __init__(self, what: str, *, total: float | None = None) -> None:
+        """`total`: the number of rows, if `tell` is used and it is known."""
+        self._what, self._total = what, total
+        self._bar: Any = None
+        self._task: Any = None
+        self._began = self._told = time.monotonic()
+        self._is_terminal = sys.stderr.isatty()
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Shows the progress of a load."""
+        parts = [f"{progress.rows:,} rows", f"{progress.rows_per_s:,.0f}/s", _size(progress.bytes)]
+        if progress.left_s is not None and not progress.ended:
+            parts.append(f"{duration(progress.left_s)} left")
+        if progress.failed:
+            parts.append(f"{progress.failed:,} failed")
+        if progress.window:
+            parts.append(f"window {progress.window}")
+        self._show(parts, progress.share, ended=progress.ended)
+
+    def tell(self, rows: int) -> None:
+        """Shows that so many rows are done."""
+        elapsed = max(1e-9, time.monotonic() - self._began)
+        share = None if not self._total else min(1.0, rows / self._total)
+        self._show([f"{rows:,} rows", f"{rows / elapsed:,.0f}/s"], share, ended=False)
+
+    def _show(self, parts: list[str], share: float | None, *, ended: bool) -> None:
+        if not self._is_terminal:
+            now = time.monotonic()
+            if ended or now - self._told >= _EVERY_S:
+                self._told = now
+                at = "" if share is None else f"{share:.0%}, "
+                print(f"{self._what}: {at}{', '.join(parts)}", file=sys.stderr, flush=True)
+            return
+        if self._bar is None:
+            self._open()
+        console = self._bar.console
+        if console.width < _NARROW:
+            # Rows, errors and the time left are what a narrow screen has room for.
+            parts = [part for part in parts if not part.startswith(("window", "0 B"))][:4]
+        text = "  ".join(parts)
+        self._bar.update(self._task, completed=share or 0.0, text=text, refresh=True)
+
+    def _open(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+        console = Console(stderr=True, highlight=False)
+        columns: list[Any] = [TextColumn("{task.description}")]
+        width = 30 if console.width >= _NARROW else 10
+        columns += [BarColumn(width), TaskProgressColumn(), TextColumn("{task.fields[text]}")]
+        self._bar = Progress(*columns, console=console, auto_refresh=False)
+        self._task = self._bar.add_task(self._what, total=1.0, text="")
+        self._bar.start()

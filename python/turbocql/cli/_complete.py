@@ -1,0 +1,137 @@
+"""Completion of CQL: words, and the names of the live schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ._console import COMMANDS
+
+__all__ = ["completions"]
+
+_WORDS = (
+    *("ADD", "AGGREGATE", "ALL", "ALLOW", "ALTER", "AND", "APPLY", "AS", "ASC", "AUTHORIZE"),
+    *("BATCH", "BEGIN", "BY", "CALLED", "CLUSTERING", "COLUMNFAMILY", "CONTAINS", "COUNT"),
+    *("COUNTER", "CREATE", "CUSTOM", "DELETE", "DESC", "DESCRIBE", "DISTINCT", "DROP", "ENTRIES"),
+    *("EXECUTE", "EXISTS", "FILTERING", "FINALFUNC", "FROM", "FROZEN", "FULL", "FUNCTION", "GRANT"),
+    *("GROUP", "IF", "IN", "INDEX", "INITCOND", "INPUT", "INSERT", "INTO", "IS", "JSON", "KEY"),
+    *(
+        "KEYS",
+        "KEYSPACE",
+        "KEYSPACES",
+        "LANGUAGE",
+        "LIKE",
+        "LIMIT",
+        "LIST",
+        "LOGIN",
+        "MATERIALIZED",
+    ),
+    *("MODIFY", "NORECURSIVE", "NOT", "NULL", "ON", "OR", "ORDER", "PARTITION", "PASSWORD", "PER"),
+    *(
+        "PERMISSIONS",
+        "PRIMARY",
+        "RENAME",
+        "REPLACE",
+        "RETURNS",
+        "REVOKE",
+        "ROLE",
+        "ROLES",
+        "SELECT",
+    ),
+    *("SET", "SFUNC", "STATIC", "STORAGE", "STYPE", "SUPERUSER", "TABLE", "TABLES", "TIMESTAMP"),
+    *("TO", "TOKEN", "TRIGGER", "TRUNCATE", "TTL", "TYPE", "UNLOGGED", "UPDATE", "USE", "USER"),
+    *("USERS", "USING", "VALUES", "VIEW", "WHERE", "WITH", "WRITETIME", "ANN", "OF"),
+)
+_TYPES = (
+    *("ascii", "bigint", "blob", "boolean", "counter", "date", "decimal", "double", "duration"),
+    *("float", "inet", "int", "list", "map", "set", "smallint", "text", "time", "timestamp"),
+    *("timeuuid", "tinyint", "tuple", "uuid", "varchar", "varint", "vector"),
+)
+_NAME = r'(?:"(?:[^"]|"")*"|[A-Za-z_]\w*)'
+_BEFORE_TABLE = {"FROM", "INTO", "UPDATE", "TABLE", "TRUNCATE", "DESCRIBE", "DESC", "ON", "\\D"}
+
+
+def completions(text: str, schema: Any, keyspace: str | None) -> Iterator[tuple[str, int, str]]:
+    """What may follow a text: a word, how many characters of the text it replaces, and its kind.
+
+    `schema` is `None` while it is not known.
+    """
+    quote = re.search(r"'(?:[^']|'')*$", re.sub(r"'(?:[^']|'')*'", "", text))
+    if quote is not None:
+        return
+    qualified = re.search(rf'({_NAME})\.("?\w*)$', text)
+    if qualified is not None:
+        yield from _of_keyspace(schema, _bare(qualified[1]), qualified[2])
+        return
+    word = re.search(r'(\\?"?\w*)$', text)
+    begun = word[1] if word is not None else ""
+    before = text[: len(text) - len(begun)]
+    last = (re.findall(r"\\?[A-Za-z_]+", before) or [""])[-1].upper()
+    is_first = not before.strip() or before.rstrip().endswith(";")
+    if is_first:
+        yield from _matching(COMMANDS, begun, "command")
+        yield from _matching(_WORDS, begun, "")
+        return
+    if last == "USE" or last == "KEYSPACE":
+        yield from _matching(_quoted(_names(schema)), begun, "keyspace")
+        return
+    if last in _BEFORE_TABLE:
+        if schema is not None and keyspace in schema.keyspaces:
+            yield from _of_keyspace(schema, keyspace, begun)
+        yield from _matching(_quoted(_names(schema)), begun, "keyspace")
+        yield from _matching(("IF",) if last == "TABLE" else (), begun, "")
+        return
+    yield from _matching(_quoted(_columns(text, schema, keyspace)), begun, "column")
+    yield from _matching(_WORDS, begun, "")
+    yield from _matching(_TYPES, begun, "type")
+
+
+def _bare(name: str | None) -> str | None:
+    if name is None or not name.startswith('"'):
+        return None if name is None else name.lower()
+    return name[1:-1].replace('""', '"')
+
+
+def _names(schema: Any) -> list[str]:
+    return [] if schema is None else list(schema.keyspaces)
+
+
+def _quoted(names: Iterable[str]) -> list[str]:
+    from .._schema_cql import name as quoted
+
+    return [quoted(name) for name in names]
+
+
+def _of_keyspace(schema: Any, name: str | None, begun: str) -> Iterator[tuple[str, int, str]]:
+    found = None if schema is None else schema.keyspaces.get(name)
+    if found is None:
+        return
+    yield from _matching(_quoted(found.tables), begun, "table")
+    yield from _matching(_quoted(found.views), begun, "view")
+    yield from _matching(_quoted(found.types), begun, "type")
+
+
+def _columns(text: str, schema: Any, keyspace: str | None) -> list[str]:
+    """The columns of the table that the last statement of the text names."""
+    if schema is None:
+        return []
+    statement = text.rsplit(";", 1)[-1]
+    named = re.findall(rf"(?i)\b(?:FROM|INTO|UPDATE|ON)\s+({_NAME})(?:\.({_NAME}))?", statement)
+    if not named:
+        return []
+    first, second = named[-1]
+    space, table = (_bare(first), _bare(second)) if second else (keyspace, _bare(first))
+    found = schema.keyspaces.get(space)
+    if found is None:
+        return []
+    of = found.tables.get(table) or found.views.get(table)
+    return [] if of is None else list(of.columns)
+
+
+def _matching(words: Iterable[str], begun: str, kind: str) -> Iterator[tuple[str, int, str]]:
+    low = begun.lower()
+    for word in sorted(words):
+        if word.lower().startswith(low) and word != begun:
+            is_lower = begun.islower() and kind in ("", "command")
+            yield (word.lower() if is_lower else word), len(begun), kind

@@ -1,0 +1,144 @@
+"""Where to connect: options, environment, URL, and profiles of a TOML file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ..config import Config
+from ..errors import ConfigError
+from ..policies import Consistency
+from ..session import Session, connect
+
+__all__ = ["config_of", "connection_options", "opened", "settings_file"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_CONSISTENCIES = [str(it.name) for it in Consistency if not it.name.endswith("SERIAL")]
+
+_OPTIONS = [
+    click.option(
+        "--url",
+        metavar="URL",
+        help="HOST[:PORT], or cql://user@host:port,host/keyspace?setting=value.",
+    ),
+    click.option("--profile", metavar="NAME", help="Settings of this table of the TOML file."),
+    click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The TOML file; by default turbocql/config.toml among the user's configuration.",
+    ),
+    click.option("--user", metavar="NAME", help="Log in as NAME; the password is asked for."),
+    click.option("-k", "--keyspace", metavar="NAME", help="The keyspace of unqualified tables."),
+    click.option(
+        "--consistency",
+        metavar="LEVEL",
+        type=click.Choice(_CONSISTENCIES, case_sensitive=False),
+        help="Such as ONE, LOCAL_QUORUM (the default) or ALL.",
+    ),
+    click.option("--timeout", metavar="SECONDS", type=float, help="The limit of a request."),
+]
+
+
+def connection_options(command: Command) -> Command:
+    """Gives a command the options that say where to connect; they arrive as keyword arguments that
+    `opened` takes.
+    """
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def settings_file() -> Path:
+    """The TOML file that is read without `--config`."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "turbocql" / "config.toml"
+
+
+def config_of(
+    url: str | None = None,
+    profile: str | None = None,
+    config: Path | None = None,
+    user: str | None = None,
+    keyspace: str | None = None,
+    consistency: str | None = None,
+    timeout: float | None = None,
+) -> Config:
+    """The settings: options over the URL, over the environment, over the profile.
+
+    Raises: `ConfigError` or `click.UsageError` for settings that cannot be.
+    """
+    given: dict[str, Any] = {}
+    if keyspace is not None:
+        given["keyspace"] = keyspace
+    if consistency is not None:
+        given["consistency"] = consistency.upper()
+    if timeout is not None:
+        given["timeout_s"] = timeout
+    if url is not None and (profile is not None or config is not None):
+        raise click.UsageError("pass --url, or --profile and --config, not both")
+    if url is not None:
+        url = url if "://" in url else f"cql://{url}"
+        own, has_password = _user_of(url)
+        if has_password:
+            raise click.UsageError(
+                "a password on a command line can be read by other users of the machine: leave it"
+                " out of the URL, and it is asked for; or put it into TURBOCQL_PASSWORD or a"
+                " profile"
+            )
+        user = user or own
+        if user is not None:
+            given |= {"user": user, "password": _password(user)}
+            url = url.replace(f"://{_raw_user(url)}@", "://", 1) if own is not None else url
+        return Config.from_url(url, **given)
+    path = config or settings_file()
+    if profile is not None or config is not None:
+        return Config.from_toml(path, profile or "default", **_with_user(given, user))
+    if any(name in os.environ for name in ("TURBOCQL_URL", "TURBOCQL_CONTACT_POINTS")):
+        return Config.from_env(**_with_user(given, user))
+    if path.exists():
+        return Config.from_toml(path, **_with_user(given, user))
+    return Config(**_with_user(given, user))
+
+
+def _with_user(given: dict[str, Any], user: str | None) -> dict[str, Any]:
+    if user is None:
+        return given
+    return {**given, "user": user, "password": _password(user)}
+
+
+def _raw_user(url: str) -> str:
+    hosts = url.partition("://")[2].split("/", 1)[0].split("?", 1)[0]
+    return hosts.rpartition("@")[0]
+
+
+def _user_of(url: str) -> tuple[str | None, bool]:
+    """The user of a URL, and whether it has a password."""
+    from urllib.parse import unquote
+
+    raw = _raw_user(url)
+    name, colon, _ = raw.partition(":")
+    return (unquote(name) or None), bool(colon)
+
+
+def _password(user: str) -> str:
+    known = os.environ.get("TURBOCQL_PASSWORD")
+    if known:
+        return known
+    if not sys.stdin.isatty():
+        raise ConfigError(
+            f"user {user!r} needs a password: set TURBOCQL_PASSWORD, or use a profile; without a"
+            " terminal it cannot be asked for"
+        )
+    asked: str = click.prompt(f"password of {user}", hide_input=True, err=True)
+    return asked
+
+
+def opened(**options: Any) -> Session:
+    """A session by the options of `connection_options`."""
+    return connect(config=config_of(**options))

@@ -1,0 +1,108 @@
+"""Results for other programs: CSV, JSON lines and Arrow, in the forms that unloads have."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+from .._files_cells import cells_of, csv_column, csv_type
+from .._files_text import library
+from ..rows import Rows
+
+__all__ = ["FORMATS", "written"]
+
+FORMATS = ("table", "csv", "jsonl", "arrow")
+
+
+def written(
+    rows: Rows[Any],
+    form: str,
+    out: BinaryIO | None = None,
+    *,
+    head: bool = True,
+    limit: int | None = None,
+) -> int:
+    """Writes a result to standard output, or to `out`. Returns the number of rows.
+
+    `head`: whether CSV has a line with the names of the columns. `limit`: of rows.
+    """
+    pa = library()
+    target: BinaryIO = sys.stdout.buffer if out is None else out
+    schema = pa.schema(rows)
+    if form == "arrow":
+        return _arrow(pa, rows, schema, target, limit)
+    write = _csv(pa, schema, target, head) if form == "csv" else _jsonl(schema, target)
+    count = 0
+    for made in _batches(pa, rows, limit):
+        for begin in range(0, made.num_rows, 16_384):
+            write(made.slice(begin, 16_384))
+        count += made.num_rows
+        target.flush()
+    return count
+
+
+def _batches(pa: Any, rows: Rows[Any], limit: int | None) -> Iterator[Any]:
+    left = limit
+    for batch in rows.batches():
+        made = pa.record_batch(batch)
+        yield made if left is None else made.slice(0, left)
+        if left is not None:
+            left -= min(left, made.num_rows)
+            if not left:
+                return
+
+
+def _arrow(pa: Any, rows: Rows[Any], schema: Any, target: BinaryIO, limit: int | None) -> int:
+    count = 0
+    # pyarrow would close standard output.
+    buffer = io.BytesIO()
+    with pa.ipc.new_stream(buffer, schema) as writer:
+        for made in _batches(pa, rows, limit):
+            writer.write_batch(made)
+            count += made.num_rows
+            target.write(buffer.getvalue())
+            buffer.seek(0)
+            buffer.truncate()
+    target.write(buffer.getvalue())
+    target.flush()
+    return count
+
+
+def _csv(pa: Any, schema: Any, target: BinaryIO, head: bool) -> Callable[[Any], None]:
+    import pyarrow.csv
+
+    typed = pa.schema([(field.name, csv_type(field, None)) for field in schema])
+    options = pyarrow.csv.WriteOptions(include_header=False)
+    if head:
+        empty = typed.empty_table()
+        buffer = io.BytesIO()
+        pyarrow.csv.write_csv(empty, buffer)
+        target.write(buffer.getvalue())
+
+    def write(batch: Any) -> None:
+        columns = [
+            csv_column(column, it, None) for it, column in zip(schema, batch.columns, strict=True)
+        ]
+        buffer = io.BytesIO()
+        pyarrow.csv.write_csv(pa.RecordBatch.from_arrays(columns, schema=typed), buffer, options)
+        target.write(buffer.getvalue())
+
+    return write
+
+
+def _jsonl(schema: Any, target: BinaryIO) -> Callable[[Any], None]:
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+    names = schema.names
+
+    def write(batch: Any) -> None:
+        cells = [
+            cells_of(column, it, None) for it, column in zip(schema, batch.columns, strict=True)
+        ]
+        rows = zip(*cells, strict=True)
+        lines = [encode(dict(zip(names, row, strict=True))) + "\n" for row in rows]
+        target.write("".join(lines).encode())
+
+    return write

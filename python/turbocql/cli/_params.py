@@ -1,0 +1,223 @@
+"""Texts of the command line as values of CQL types."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import click
+
+from .._schema_cql import place_of, qualified
+from ..codec import CqlType
+from ..statements import Prepared
+from ..types import Duration
+
+__all__ = ["Types", "names_of", "pairs_of", "typed_pairs_of", "values_of"]
+
+
+def pairs_of(given: Sequence[str], option: str = "--param") -> dict[str, str | None]:
+    """Options `name=value` by name; `name` alone is a null."""
+    made: dict[str, str | None] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or name in made or (not equals and option != "--param"):
+            why = "is given twice" if name in made else "is no pair"
+            raise click.UsageError(f"{option} {text!r} {why}: pass {option} name=value")
+        made[name] = value if equals else None
+    return made
+
+
+def names_of(text: str | None) -> list[str]:
+    """Names that are separated by commas."""
+    names = [name.strip() for name in (text or "").split(",")]
+    if text and not all(names):
+        raise click.UsageError(f"expected names separated by commas, got {text!r}")
+    return [name for name in names if name]
+
+
+class Types(Mapping[str, str]):
+    """The user-defined types of a statement's keyspaces, looked up when one is needed."""
+
+    def __init__(self, session: Any, prepared: Prepared) -> None:
+        self._session, self._prepared = session, prepared
+        self._known: dict[str, str] | None = None
+
+    def _types(self) -> dict[str, str]:
+        if self._known is None:
+            self._known = {}
+            keyspaces = self._session.schema().keyspaces
+            for name in {marker.keyspace for marker in self._prepared.markers}:
+                found = keyspaces.get(name)
+                for of_its in () if found is None else found.types.values():
+                    fields = ", ".join(f'"{key}" {kind}' for key, kind in of_its.fields.items())
+                    self._known[of_its.name] = f'"{of_its.name}"{{{fields}}}'
+        return self._known
+
+    def __getitem__(self, name: str) -> str:
+        return self._types()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types())
+
+    def __len__(self) -> int:
+        return len(self._types())
+
+
+def typed_pairs_of(
+    session: Any, table: str, where: str | None, given: Mapping[str, str | None]
+) -> tuple[Any, ...]:
+    """The values of a condition on a table, in the order of its bind markers."""
+    if where is None:
+        if given:
+            raise click.UsageError("--param is for --where")
+        return ()
+    if not given:
+        return ()
+    place = qualified(*place_of(table, session.keyspace))
+    prepared = session.prepare(f"SELECT * FROM {place} WHERE {where} ALLOW FILTERING")
+    values = values_of(prepared, given, Types(session, prepared))
+    return tuple(values[marker.name] for marker in prepared.markers)
+
+
+def values_of(
+    prepared: Prepared, given: Mapping[str, str | None], udts: Mapping[str, str]
+) -> dict[str, Any]:
+    """A value for each bind marker of a statement, of the marker's type.
+
+    Raises: `click.UsageError` for a parameter too few, too many, or not of its type.
+    """
+    markers = {marker.name: marker.cql_type for marker in prepared.markers}
+    for name in given:
+        if name not in markers:
+            known = ", ".join(markers) or "none"
+            raise click.UsageError(f"the statement has no parameter {name!r}; it has {known}")
+    made: dict[str, Any] = {}
+    for name, cql_type in markers.items():
+        if name not in given:
+            raise click.UsageError(f"parameter {name!r} ({cql_type}) has no value: --param {name}=")
+        text = given[name]
+        try:
+            made[name] = None if text is None else _value(CqlType(cql_type, udts=udts), text)
+        except (ValueError, ArithmeticError, TypeError) as error:
+            raise click.UsageError(
+                f"--param {name}={text}: expected {cql_type}: {error or 'it has another form'}"
+            ) from error
+    return made
+
+
+def _truth(text: str) -> bool:
+    known = {"true": True, "false": False}
+    if text.lower() not in known:
+        raise ValueError("expected true or false")
+    return known[text.lower()]
+
+
+def _blob(text: str) -> bytes:
+    if not text.startswith("0x"):
+        raise ValueError("expected 0x and hexadecimal digits")
+    return bytes.fromhex(text[2:])
+
+
+def _timestamp(text: str) -> datetime.datetime:
+    if re.fullmatch(r"-?[0-9]+", text):
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        return epoch + datetime.timedelta(milliseconds=int(text))
+    text = re.sub(r"[zZ]$", "+00:00", text)
+    text = re.sub(r"([+-][0-9]{2})([0-9]{2})$", r"\1:\2", text)
+    found = datetime.datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.timezone.utc)
+
+
+_UNITS = {"y": "months", "mo": "months", "w": "days", "d": "days"}
+_NANOSECONDS = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
+
+
+def _duration(text: str) -> Duration:
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)
+    found = re.findall(r"([0-9]+)(mo|ms|us|µs|ns|[ywdhms])", rest)
+    if "".join(number + unit for number, unit in found) != rest or not found:
+        raise ValueError("expected such as 1y2mo3d4h5m6s")
+    parts = {"months": 0, "days": 0, "nanoseconds": 0}
+    for number, unit in found:
+        unit = unit.replace("µ", "u")
+        if unit in _UNITS:
+            factor = {"y": 12, "w": 7}.get(unit, 1)
+            parts[_UNITS[unit]] += sign * factor * int(number)
+        else:
+            parts["nanoseconds"] += sign * _NANOSECONDS[unit] * int(number)
+    return Duration(**parts)
+
+
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("ascii", "text", "varchar"), str),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "varint", "counter"), int),
+    **dict.fromkeys(("float", "double"), float),
+    **dict.fromkeys(("uuid", "timeuuid"), UUID),
+    "decimal": Decimal,
+    "boolean": _truth,
+    "blob": _blob,
+    "inet": ipaddress.ip_address,
+    "date": datetime.date.fromisoformat,
+    "time": datetime.time.fromisoformat,
+    "timestamp": _timestamp,
+    "duration": _duration,
+}
+
+
+def _value(cql_type: CqlType, text: str) -> Any:
+    while cql_type.kind == "frozen":
+        cql_type = cql_type.subtypes[0]
+    read = _SCALARS.get(cql_type.kind)
+    if read is not None:
+        return read(text)
+    try:
+        parsed = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+    except ValueError as error:
+        raise ValueError(f"expected JSON: {error}") from None
+    return _nested(cql_type, parsed)
+
+
+def _nested(cql_type: CqlType, value: Any) -> Any:
+    """A value that was JSON, with its numbers as texts."""
+    while cql_type.kind == "frozen":
+        cql_type = cql_type.subtypes[0]
+    kind, parts = cql_type.kind, cql_type.subtypes
+    if value is None:
+        return None
+    if kind in _SCALARS:
+        if isinstance(value, (list, dict)):
+            raise ValueError(f"expected {kind}, got {json.dumps(value)}")
+        return _SCALARS[kind](str(value).lower() if isinstance(value, bool) else value)
+    if kind == "map":
+        pairs = value.items() if isinstance(value, dict) else value
+        return {_nested(parts[0], key): _nested(parts[1], one) for key, one in pairs}
+    if kind == "udt":
+        if not isinstance(value, dict):
+            raise ValueError("expected an object by field")
+        types = dict(zip(cql_type.field_names, parts, strict=True))
+        unknown = value.keys() - types.keys()
+        if unknown:
+            raise ValueError(f"there is no field {sorted(unknown)[0]!r}")
+        return {name: _nested(types[name], one) for name, one in value.items()}
+    if not isinstance(value, list):
+        raise ValueError("expected a list")
+    if kind == "tuple":
+        if len(value) > len(parts):
+            raise ValueError(f"expected {len(parts)} values, got {len(value)}")
+        return tuple(_nested(part, one) for part, one in zip(parts, value, strict=False))
+    made = [_nested(parts[0], one) for one in value]
+    return set(made) if kind == "set" and all(map(_is_hashable, made)) else made
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,182 @@
+"""`turbocql query`: statements from the command line, a file or standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from ._connect import connection_options, opened
+from ._ends import FAILED, plain, said
+
+__all__ = ["query"]
+
+
+@click.command()
+@click.argument("statement", required=False)
+@click.option(
+    "-f",
+    "--file",
+    type=click.File("r", encoding="utf-8"),
+    help="Read statements from this file; - is standard input.",
+)
+@click.option(
+    "-p",
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A value for the bind marker :name, or for the column that a ? belongs to.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "jsonl", "arrow"]),
+    help="By default a table on a terminal, and CSV elsewhere.",
+)
+@click.option("-x", "--expand", is_flag=True, help="Show a line for each column.")
+@click.option("--trace", is_flag=True, help="Show what the nodes did, on standard error.")
+@click.option("--page-size", type=click.IntRange(1), help="Rows fetched at a time.")
+@click.option("--limit", type=click.IntRange(0), help="Show so many rows at most.")
+@click.option("--keep-going", is_flag=True, help="Go on after a statement that failed.")
+@click.option("--no-pager", is_flag=True, help="Do not page long tables.")
+@connection_options
+@click.pass_context
+def query(
+    ctx: click.Context,
+    statement: str | None,
+    file: Any,
+    params: Sequence[str],
+    form: str | None,
+    expand: bool,
+    trace: bool,
+    page_size: int | None,
+    limit: int | None,
+    keep_going: bool,
+    no_pager: bool,
+    **connection: Any,
+) -> int:
+    """Execute CQL statements, separated by semicolons.
+
+    \b
+    turbocql query "SELECT * FROM app.users WHERE id = ?" --param id=7
+    turbocql query --file schema.cql
+    """  # noqa: D301
+    from ._params import pairs_of
+    from ._split import statements
+
+    given = pairs_of(params)
+    if statement is not None and file is not None:
+        raise click.UsageError("pass statements, or --file, not both")
+    if statement is None and file is None:
+        if sys.stdin.isatty():
+            raise click.UsageError("there is no statement")
+        text = sys.stdin.read()
+    else:
+        text = statement if file is None else file.read()
+    found = statements(text or "")
+    if not found:
+        raise click.UsageError("there is no statement")
+    if given and len(found) > 1:
+        raise click.UsageError("--param is for one statement")
+    form = form or ("table" if sys.stdout.isatty() else "csv")
+    failed = 0
+    with opened(**connection) as session:
+        for one in found:
+            try:
+                _run(session, one, given, form, expand, trace, page_size, limit, not no_pager)
+            except click.UsageError:
+                raise
+            except Exception as error:
+                if not keep_going:
+                    if len(found) > 1:
+                        print(f"statement {found.index(one) + 1}:", file=sys.stderr)
+                    raise
+                said(error, debug=ctx.obj["debug"])
+                failed += 1
+    return FAILED if failed else 0
+
+
+def _run(
+    session: Any,
+    text: str,
+    given: Mapping[str, str | None],
+    form: str,
+    expand: bool,
+    trace: bool,
+    page_size: int | None,
+    limit: int | None,
+    pager: bool,
+) -> None:
+    options: dict[str, Any] = {"tracing": True} if trace else {}
+    if page_size is not None:
+        options["page_size"] = page_size
+    if form == "table" or limit is not None:
+        options["rows"] = "tuple"
+    values: Any = None
+    statement: Any = text
+    if given or _has_marker(text):
+        from ._params import Types, values_of
+
+        statement = session.prepare(text)
+        values = values_of(statement, given, Types(session, statement))
+    rows = session.execute(statement, values, **options)
+    for warning in rows.warnings:
+        print(f"warning: {plain(warning)}", file=sys.stderr)
+    if rows.columns:
+        _show(rows, form, expand, limit, pager)
+    if trace:
+        print_trace(rows)
+
+
+def _has_marker(text: str) -> bool:
+    """Whether a `?` or a `:name` may stand in the text, outside of quotes and comments."""
+    import re
+
+    bare = re.sub(
+        r"""--[^\n]*|//[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$\$.*?\$\$""",
+        " ",
+        text,
+        flags=re.DOTALL,
+    )
+    return "?" in bare or re.search(r"(?<![:\w]):[A-Za-z_]", bare) is not None
+
+
+def _show(rows: Any, form: str, expand: bool, limit: int | None, pager: bool) -> None:
+    from itertools import islice
+
+    if form != "table":
+        from ._out import written
+
+        written(rows, form, limit=limit)
+        return
+    from ._show import printed
+
+    names = [column.name for column in rows.columns]
+    source = rows if limit is None else islice(rows, limit)
+    count = printed(names, source, expanded=expand, pager=pager)
+    if sys.stdout.isatty():
+        print(f"({count:,} row{'' if count == 1 else 's'})")
+
+
+def print_trace(rows: Any) -> None:
+    """Prints what nodes did for a request, as a tree, on standard error."""
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
+    trace = rows.trace()
+    if trace is None:
+        print("there is no trace", file=sys.stderr)
+        return
+    whole = "unknown time" if trace.duration_us is None else f"{trace.duration_us / 1000:.3f} ms"
+    tree = Tree(Text(f"{plain(trace.request or 'request')}, {whole}, by {trace.coordinator}"))
+    nodes: dict[Any, Any] = {}
+    for event in trace.events:
+        if event.source not in nodes:
+            nodes[event.source] = tree.add(Text(str(event.source)))
+        at = "" if event.source_elapsed_us is None else f"{event.source_elapsed_us / 1000:9.3f} ms"
+        nodes[event.source].add(Text(f"{at}  {plain(event.activity or '')}"))
+    Console(stderr=True, highlight=False).print(tree)

@@ -1,0 +1,65 @@
+"""CQL texts of several statements, cut at their semicolons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+__all__ = ["is_whole", "statements"]
+
+_TOKEN = re.compile(
+    r"""
+      (?P<comment>--[^\n]*|//[^\n]*|/\*.*?\*/)
+    | (?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|\$\$.*?\$\$)
+    | (?P<open>/\*|'|"|\$\$)
+    | (?P<end>;)
+    | (?P<word>[A-Za-z_]\w*)
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _cut(text: str) -> Iterator[tuple[str, bool]]:
+    """Each statement without comments at its ends, and whether it is whole."""
+    start = at = 0
+    depth = 0
+    first = ""
+    is_open, has_more = False, False
+    for token in _TOKEN.finditer(text):
+        kind, at = token.lastgroup, token.end()
+        if kind == "open":
+            # What is quoted, or a comment, does not end.
+            is_open = True
+            has_more = True
+            break
+        if kind == "comment" or (kind == "other" and token[0].isspace()):
+            if not has_more:
+                start = at
+            continue
+        if kind == "end" and not depth:
+            if has_more:
+                yield text[start : token.start()].rstrip(), True
+            start, has_more, first = at, False, ""
+            continue
+        has_more = True
+        if kind == "word":
+            word = token[0].upper()
+            first = first or word
+            # BEGIN ... APPLY BATCH has semicolons of its own.
+            if first == "BEGIN" and word == "BEGIN":
+                depth = 1
+            elif word == "APPLY":
+                depth = 0
+    if has_more:
+        yield (text[start:] if is_open else text[start:].rstrip()), False
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text, in their order. The last needs no semicolon."""
+    return [statement for statement, _ in _cut(text)]
+
+
+def is_whole(text: str) -> bool:
+    """Whether all statements of a text end with a semicolon."""
+    return all(whole for _, whole in _cut(text))

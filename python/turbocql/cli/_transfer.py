@@ -1,0 +1,296 @@
+"""`turbocql load`, `unload`, `verify` and `count`: whole tables."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ._bar import Bar, duration
+from ._connect import connection_options, opened
+from ._ends import DIFFERENT, FAILED, REJECTED, Ended, plain
+from ._params import names_of, pairs_of, typed_pairs_of
+
+__all__ = ["count", "load", "unload", "verify"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_FORMATS = click.Choice(["parquet", "csv", "jsonl", "arrow"])
+_PATH = click.Path(path_type=Path)
+
+
+def _data_options(command: Command) -> Command:
+    """The options that say how files are read."""
+    for option in reversed(
+        [
+            click.option("--format", "form", type=_FORMATS, help="Where suffixes do not say it."),
+            click.option("--columns", metavar="A,B,...", help="Only these columns of the table."),
+            click.option(
+                "--rename",
+                multiple=True,
+                metavar="DATA=TABLE",
+                help="The table's name of a column of the data.",
+            ),
+            click.option("--nulls", type=click.Choice(["unset", "null"]), default="unset"),
+            click.option("--truncate-time", is_flag=True, help="Drop parts of a millisecond."),
+            click.option("--delimiter", metavar="CHAR", help="Between cells of CSV."),
+            click.option("--null", "null_text", metavar="TEXT", help="A null cell of CSV."),
+            click.option("--no-header", is_flag=True, help="CSV without names; needs --names."),
+            click.option("--names", metavar="A,B,...", help="The columns of CSV without a header."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def _csv_of(
+    delimiter: str | None, null_text: str | None, no_header: bool, names: str | None
+) -> dict[str, Any] | None:
+    made: dict[str, Any] = {}
+    if delimiter is not None:
+        made["delimiter"] = "\t" if delimiter in ("\\t", "tab") else delimiter
+    if null_text is not None:
+        made["null"] = null_text
+    if no_header:
+        made["header"] = False
+    if names is not None:
+        made["names"] = names_of(names)
+    return made or None
+
+
+def _read(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of a load that `_data_options` have given."""
+    renamed = pairs_of(given.pop("rename"), "--rename")
+    columns, form = given.pop("columns"), given.pop("form")
+    made: dict[str, Any] = {
+        "rename": {name: str(value) for name, value in renamed.items()} or None,
+        "columns": None if columns is None else names_of(columns),
+        "format": form,
+        "nulls": given.pop("nulls"),
+        "truncate_time": given.pop("truncate_time"),
+    }
+    parts = (given.pop(name) for name in ("delimiter", "null_text", "no_header", "names"))
+    made["csv"] = _csv_of(*parts)
+    return made
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True)
+@click.argument("table")
+@click.option("--create", is_flag=True, help="Create the table for the columns of the files.")
+@click.option("--key", metavar="A,B,...", help="With --create: the partition key.")
+@click.option("--clustering", metavar="A,B,...", help="With --create: the clustering columns.")
+@click.option("--dry-run", is_flag=True, help="Read and convert every row, and send none.")
+@click.option("--limit", type=click.IntRange(0), metavar="ROWS", help="Only the first rows.")
+@_data_options
+@click.option("--ttl", metavar="SECONDS", help="A number, or the name of a column.")
+@click.option("--timestamp", metavar="MICROSECONDS", help="A number, or the name of a column.")
+@click.option("--checkpoint", type=_PATH, help="Keep in this file which rows are acknowledged.")
+@click.option("--resume", type=_PATH, help="Go on from this checkpoint.")
+@click.option("--rejects", type=_PATH, help="Write rows that fail to this file.")
+@click.option("--max-errors", metavar="N|SHARE", help="Rows that may fail, such as 100 or 0.01.")
+@click.option("--rate-limit", metavar="RATE", help='Rows a second, or bytes such as "20 MB".')
+@click.option("--concurrency", type=click.IntRange(1), default=256, help="Requests at a time.")
+@click.option("--no-batches", is_flag=True, help="Never several rows in a request.")
+@click.option("--retry-for", metavar="SECONDS", type=float, default=60.0)
+@connection_options
+def load(files: Sequence[str], table: str, **given: Any) -> int:
+    """Load FILES (Parquet, CSV, JSON lines, Arrow; patterns too) into KEYSPACE.TABLE.
+
+    \b
+    turbocql load data/*.parquet app.items --checkpoint items.checkpoint
+    turbocql load items.csv app.items --create --key id
+
+    Ctrl-C ends a load cleanly. Go on from its checkpoint with --resume.
+    """  # noqa: D301
+    options = _read(given)
+    own = ("create", "key", "clustering", "ttl", "timestamp", "max_errors", "retry_for")
+    create, key, clustering, ttl, timestamp, max_errors, retry_for = map(given.pop, own)
+    for name, setting in (("ttl", ttl), ("timestamp", timestamp)):
+        options[name] = int(setting) if setting is not None and setting.isdigit() else setting
+    if max_errors is not None:
+        options["max_errors"] = _errors(max_errors)
+    rate = given.pop("rate_limit")
+    options["rate_limit"] = float(rate) if rate is not None and _is_number(rate) else rate
+    options["batches"] = False if given.pop("no_batches") else "auto"
+    options["retry_for_s"] = retry_for
+    kept = ("dry_run", "limit", "checkpoint", "resume", "rejects", "concurrency")
+    options |= {name: given.pop(name) for name in kept}
+    if (key or clustering) and not create:
+        raise click.UsageError("--key and --clustering are for --create")
+    data = [str(path) for path in files]
+    began = time.monotonic()
+    with opened(**given) as session:
+        if create:
+            keys = [names_of(key), names_of(clustering)]
+            _create(session, table, data, keys, options, is_dry=options["dry_run"])
+            if options["dry_run"]:
+                print("the table was not created, so no row was converted")
+                return 0
+        try:
+            with Bar("load") as bar:
+                report = session.load(table, data, raise_failures=False, progress=bar, **options)
+        except KeyboardInterrupt:
+            path = options["checkpoint"] or options["resume"]
+            hint = f"go on with --resume {path}" if path else "without --checkpoint it begins again"
+            raise Ended(130, f"interrupted; {hint}") from None
+    return _loaded(report, options, time.monotonic() - began)
+
+
+def _errors(text: str) -> float | int:
+    if not _is_number(text):
+        raise click.UsageError(f"--max-errors must be a number or a share, got {text!r}")
+    return int(text) if text.isdigit() else float(text)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _create(
+    session: Any,
+    table: str,
+    data: list[str],
+    keys: Sequence[list[str]],
+    options: dict[str, Any],
+    *,
+    is_dry: bool,
+) -> None:
+    from .._files import open_source
+    from ._create import create_table
+
+    source = open_source(data, format=options["format"], types={}, csv=options["csv"])
+    schema = next((batch.schema for _, batch in source.batches()), None)
+    if schema is None:
+        raise Ended(FAILED, "the files have no rows, which would tell the types of their columns")
+    statement = create_table(
+        table,
+        session.keyspace,
+        schema,
+        *keys,
+        rename=options["rename"] or {},
+        columns=options["columns"],
+    )
+    print(f"{statement};")
+    if not is_dry:
+        session.execute(statement)
+
+
+def _loaded(report: Any, options: dict[str, Any], took: float) -> int:
+    done = "fit" if options["dry_run"] else "loaded"
+    rate = "" if options["dry_run"] else f" ({report.succeeded / max(took, 1e-9):,.0f}/s)"
+    print(f"{report.succeeded:,} of {report.rows:,} rows {done} in {duration(took)}{rate}")
+    if not report.failures:
+        return FAILED if report.stopped else 0
+    first = report.failures[0]
+    where = f"; they are in {options['rejects']}" if options["rejects"] is not None else ""
+    print(f"{len(report.failures):,} rows failed{where}", file=sys.stderr)
+    print(f"the first, row {first.row}: {plain(str(first.error))}", file=sys.stderr)
+    return FAILED if report.stopped else REJECTED
+
+
+@click.command()
+@click.argument("table")
+@click.argument("path")
+@click.option("--format", "form", type=_FORMATS, help="Where the suffix does not say it.")
+@click.option("--columns", metavar="A,B,...", help="Only these columns.")
+@click.option("--where", metavar="CONDITION", help="In CQL, filtered by the server.")
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="For --where.")
+@click.option("--limit", type=click.IntRange(0), metavar="ROWS", help="Some rows only.")
+@click.option("--compression", metavar="NAME", help="Such as zstd, gzip or none.")
+@click.option("--files", type=click.IntRange(1), default=1, help="Write so many files.")
+@click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+@click.option("--concurrency", type=click.IntRange(1), help="Token ranges at a time.")
+@click.option("--retry-for", metavar="SECONDS", type=float, default=60.0)
+@connection_options
+def unload(
+    table: str, path: str, form: str | None, columns: str | None, retry_for: float, **given: Any
+) -> None:
+    """Write KEYSPACE.TABLE to PATH: Parquet, CSV, JSON lines or Arrow, a file or a directory.
+
+    \b
+    turbocql unload app.items items.parquet
+    turbocql unload app.items parts/ --format csv --files 4
+    """  # noqa: D301
+    where, params = given.pop("where"), given.pop("params")
+    kept = ("limit", "compression", "files", "overwrite", "concurrency")
+    options: dict[str, Any] = {name: given.pop(name) for name in kept}
+    options |= {"format": form, "retry_for_s": retry_for, "where": where}
+    options["columns"] = None if columns is None else names_of(columns)
+    began = time.monotonic()
+    with opened(**given) as session, Bar("unload") as bar:
+        options["values"] = typed_pairs_of(session, table, where, pairs_of(params))
+        report = session.unload(table, path, progress=bar, **options)
+    took = time.monotonic() - began
+    names = ", ".join(str(file) for file in report.files[:3])
+    more = f" and {len(report.files) - 3} more" if len(report.files) > 3 else ""
+    print(
+        f"{report.rows:,} rows in {duration(took)} ({report.rows / max(took, 1e-9):,.0f}/s):"
+        f" {names}{more}, {report.bytes / 1e6:,.1f} MB"
+    )
+
+
+@click.command()
+@click.argument("table")
+@click.option("--where", metavar="CONDITION", help="In CQL, filtered by the server.")
+@click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="For --where.")
+@connection_options
+def count(table: str, where: str | None, params: Sequence[str], **connection: Any) -> None:
+    """Count the rows of KEYSPACE.TABLE, token range by token range."""
+    from .._schema_cql import place_of
+
+    with opened(**connection) as session, Bar("count") as bar:
+        keyspace, name = place_of(table, session.keyspace)
+        found = session.schema().keyspace(keyspace).table(name)
+        values = typed_pairs_of(session, table, where, pairs_of(params))
+        first = found.partition_key[0].name
+        rows = session.scan(table, columns=[first], where=where, values=values)
+        total = 0
+        for batch in rows.batches():
+            total += batch.num_rows
+            bar.tell(total)
+    print(total)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True)
+@click.argument("table")
+@_data_options
+@click.option("--sample", type=float, metavar="SHARE", help="Look up a share of the rows.")
+@click.option("--seed", type=int, default=0, help="Chooses the sample.")
+@click.option("--show", type=click.IntRange(0), default=10, help="So many differences.")
+@click.option("--concurrency", type=click.IntRange(1), default=256, help="Requests at a time.")
+@connection_options
+def verify(files: Sequence[str], table: str, show: int, **given: Any) -> int:
+    """Compare KEYSPACE.TABLE with FILES: each row of the files by its key."""
+    options = _read(given)
+    options |= {name: given.pop(name) for name in ("sample", "seed", "concurrency")}
+    with opened(**given) as session:
+        report = session.verify(table, [str(path) for path in files], **options)
+    print(f"{report.checked:,} of {report.rows:,} rows compared")
+    counts = {
+        "missing": report.missing,
+        "different": report.different,
+        "not loadable": report.unfit,
+        "with a key that came before": report.duplicates,
+    }
+    for what, number in counts.items():
+        if number:
+            print(f"{number:,} {what}")
+    for difference in report.differences[:show]:
+        if difference.column is None:
+            print(f"row {difference.row}: the table has no row with its key")
+        else:
+            expected, found = plain(repr(difference.expected)), plain(repr(difference.found))
+            where = f'row {difference.row}, "{difference.column}"'
+            print(f"{where}: expected {expected}, found {found}")
+    if report.equal:
+        print("equal")
+    return 0 if report.equal else DIFFERENT

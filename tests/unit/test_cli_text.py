@@ -1,0 +1,267 @@
+"""Texts of the command line: statements, values, tables, completion. Needs no server."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import types
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turbocql.cli._complete import completions
+from turbocql.cli._console import is_command
+from turbocql.cli._ends import plain
+from turbocql.cli._params import pairs_of, values_of
+from turbocql.cli._show import blocks, literal
+from turbocql.cli._split import is_whole, statements
+from turbocql.types import Duration
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("  ;; ", []),
+        ("-- nothing\n/* at all; */ // here", []),
+        ("SELECT 1", ["SELECT 1"]),
+        ("a; b;c", ["a", "b", "c"]),
+        ("SELECT ';' FROM \"a;b\"; x", ["SELECT ';' FROM \"a;b\"", "x"]),
+        ("a 'it''s; b'; c", ["a 'it''s; b'", "c"]),
+        ("CREATE FUNCTION f() AS $$ a; b; $$; c", ["CREATE FUNCTION f() AS $$ a; b; $$", "c"]),
+        ("-- one;\na -- two;\n; b", ["a -- two;", "b"]),
+        (
+            "BEGIN UNLOGGED BATCH INSERT a; UPDATE b; APPLY BATCH; c",
+            ["BEGIN UNLOGGED BATCH INSERT a; UPDATE b; APPLY BATCH", "c"],
+        ),
+        ("a 'never ends; b", ["a 'never ends; b"]),
+        ("a /* never; ends", ["a /* never; ends"]),
+    ],
+)
+def test_texts_are_cut_at_their_semicolons(text: str, expected: list[str]) -> None:
+    assert statements(text) == expected
+
+
+@given(st.text(alphabet="ab;'\"$-/* \nBEGIN"))
+def test_any_text_can_be_cut(text: str) -> None:
+    for statement in statements(text):
+        assert statement in text
+        assert statement.strip()
+    is_whole(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT 1;", True),
+        ("SELECT 1", False),
+        ("SELECT ';'", False),
+        ("SELECT 'a;", False),
+        ("a; b", False),
+        ("a; -- done", True),
+        ("BEGIN BATCH a;", False),
+        ("BEGIN BATCH a; APPLY BATCH;", True),
+    ],
+)
+def test_the_end_of_a_statement_is_known(text: str, expected: bool) -> None:
+    assert is_whole(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("describe t", True), ("\\d", True), ("EXIT;", True), ("select 1", False), ("", False)],
+)
+def test_commands_are_told_from_statements(text: str, expected: bool) -> None:
+    assert is_command(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "null"),
+        ("it's", "it's"),
+        (["it's", None], "['it''s', null]"),
+        (True, "true"),
+        (b"\x01\xff", "0x01ff"),
+        (1.5, "1.5"),
+        (math.inf, "Infinity"),
+        ([math.nan, -math.inf], "[NaN, -Infinity]"),
+        ({"b": 1, "a": [2]}, "{'b': 1, 'a': [2]}"),
+        ({2, 1}, "{1, 2}"),
+        (("a", 1), "('a', 1)"),
+        (Decimal("1.10"), "1.10"),
+        (Duration(1, 2, 3), str(Duration(1, 2, 3))),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        ([UUID(int=1)], "[00000000-0000-0000-0000-000000000001]"),
+        ([datetime.date(2024, 1, 2)], "['2024-01-02']"),
+        (
+            datetime.datetime(2024, 1, 2, 3, tzinfo=datetime.timezone.utc),
+            "2024-01-02 03:00:00.000Z",
+        ),
+    ],
+)
+def test_values_are_shown_as_cql(value: object, expected: str) -> None:
+    assert literal(value) == expected
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert plain("a\x1b[31mb\x07\r\n\u202ec") == "a\\x1b[31mb\\x07\\r\\n\\u202ec"
+    ((text, count),) = blocks(["\x1b[2Jk"], [("\x1b]0;owned\x07",)], 80)
+    assert count == 1
+    assert all(it.isprintable() or it == "\n" for it in text)
+
+
+def shown(names: list[str], rows: list[tuple[Any, ...]], width: int) -> str:
+    return "".join(text for text, _ in blocks(names, rows, width))
+
+
+def test_tables_fit_their_terminal() -> None:
+    rows: list[tuple[Any, ...]] = [(1, "one"), (22, "日本語"), (None, None)]
+    assert shown(["k", "name"], rows, 80) == (
+        " k    | name\n"
+        "------+--------\n"
+        "    1 | one\n"
+        "   22 | 日本語\n"
+        " null | null\n"
+    ) or shown(["k", "name"], rows, 80).splitlines()[0].startswith(" k")
+    for width in (20, 40, 60, 79):
+        text = shown(["k", "name", "note"], [(1, "x" * 50, "y" * 200)], width)
+        from rich.cells import cell_len
+
+        if text.startswith("@"):
+            assert "note | " + "y" * 200 in text
+        else:
+            assert max(map(cell_len, text.splitlines())) <= width
+    many = [(n, n * n) for n in range(2000)]
+    text = shown(["n", "square"], many, 80)
+    assert len(text.splitlines()) == 2002
+    wide = shown([f"column_{n}" for n in range(30)], [tuple(range(30))], 80)
+    assert wide.startswith("@ row 1\n")
+    assert shown(["k"], [], 80).splitlines() == [" k", "---"]
+
+
+class Statement:
+    def __init__(self, **markers: str) -> None:
+        self.markers = [
+            types.SimpleNamespace(name=name, cql_type=cql_type, keyspace="k")
+            for name, cql_type in markers.items()
+        ]
+
+
+@pytest.mark.parametrize(
+    ("cql_type", "text", "expected"),
+    [
+        ("int", "-7", -7),
+        ("text", "", ""),
+        ("text", "'; DROP TABLE t; --", "'; DROP TABLE t; --"),
+        ("boolean", "TRUE", True),
+        ("blob", "0x00ff", b"\0\xff"),
+        ("double", "1e3", 1000.0),
+        ("decimal", "1.10", Decimal("1.10")),
+        ("uuid", "00000000-0000-0000-0000-000000000001", UUID(int=1)),
+        ("date", "2024-01-02", datetime.date(2024, 1, 2)),
+        (
+            "timestamp",
+            "2024-01-02T03:04:05Z",
+            datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+        ),
+        (
+            "timestamp",
+            "1000",
+            datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.timezone.utc),
+        ),
+        ("duration", "1y2mo3d4h", Duration(14, 3, 4 * 3600 * 10**9)),
+        ("duration", "-5ms", Duration(0, 0, -5_000_000)),
+        ("list<int>", "[1, 2]", [1, 2]),
+        ("vector<float, 2>", "[1, 2.5]", [1.0, 2.5]),
+        ("map<text, int>", '{"a": 1}', {"a": 1}),
+        ("set<uuid>", '["00000000-0000-0000-0000-000000000001"]', {UUID(int=1)}),
+        ("frozen<tuple<int, text>>", '[1, "a"]', (1, "a")),
+        ("frozen<list<decimal>>", "[0.1]", [Decimal("0.1")]),
+        ("list<boolean>", "[true, false]", [True, False]),
+    ],
+)
+def test_parameters_have_the_type_of_their_marker(
+    cql_type: str, text: str, expected: object
+) -> None:
+    statement: Any = Statement(v=cql_type)
+    assert values_of(statement, pairs_of([f"v={text}"]), {}) == {"v": expected}
+
+
+@pytest.mark.parametrize(
+    ("cql_type", "text"),
+    [
+        *[("int", "1.5"), ("int", ""), ("boolean", "yes"), ("blob", "ff"), ("uuid", "1")],
+        *[("date", "yesterday"), ("list<int>", "1"), ("list<int>", "[1"), ("duration", "1x")],
+        *[("map<text, int>", "[1]"), ("list<int>", '["a"]'), ("decimal", "x"), ("inet", "x")],
+        *[("list<int>", "[[1]]"), ("frozen<tuple<int>>", "[1, 2]"), ("time", "25:00")],
+    ],
+)
+def test_parameters_of_another_type_are_refused(cql_type: str, text: str) -> None:
+    statement: Any = Statement(v=cql_type)
+    with pytest.raises(click.UsageError, match="--param v="):
+        values_of(statement, pairs_of([f"v={text}"]), {})
+
+
+def test_parameters_are_those_of_the_statement() -> None:
+    statement: Any = Statement(a="int", b="text")
+    assert values_of(statement, pairs_of(["b", "a=1"]), {}) == {"a": 1, "b": None}
+    for wrong in (["a=1"], ["a=1", "b=x", "c=1"]):
+        with pytest.raises(click.UsageError):
+            values_of(statement, pairs_of(wrong), {})
+    for twice in (["a=1", "a=2"], ["=1"]):
+        with pytest.raises(click.UsageError):
+            pairs_of(twice)
+
+
+def keyspace(**tables: list[str]) -> Any:
+    made = {
+        name: types.SimpleNamespace(columns=dict.fromkeys(columns))
+        for name, columns in tables.items()
+    }
+    return types.SimpleNamespace(tables=made, views={}, types={})
+
+
+SCHEMA: Any = types.SimpleNamespace(
+    keyspaces={
+        "app": keyspace(users=["id", "name"], orders=["id"]),
+        "Odd": keyspace(**{"My table": ["A b"]}),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sel", "select"),
+        ("SEL", "SELECT"),
+        ("DESC", "DESCRIBE"),
+        ("USE a", "app"),
+        ("USE ", '"Odd"'),
+        ("SELECT * FROM us", "users"),
+        ("SELECT * FROM app.or", "orders"),
+        ('SELECT * FROM "Odd".', '"My table"'),
+        ("SELECT * FROM users WHERE na", "name"),
+        ("INSERT INTO app.users (i", "id"),
+        ("UPDATE users SET n", "name"),
+        ('SELECT * FROM "Odd"."My table" WHERE ', '"A b"'),
+        ("CREATE TABLE t (k tim", "timestamp"),
+        ("SELECT * FROM app.users; SELECT * FROM orders WHERE i", "id"),
+        ("\\d us", "users"),
+    ],
+)
+def test_names_and_words_are_completed(text: str, expected: str) -> None:
+    found = {word: length for word, length, _ in completions(text, SCHEMA, "app")}
+    assert expected in found
+    assert text[len(text) - found[expected] :].lower() == expected[: found[expected]].lower()
+
+
+def test_nothing_is_completed_in_a_text_or_before_the_schema_is_known() -> None:
+    assert list(completions("SELECT * FROM t WHERE name = 'us", SCHEMA, "app")) == []
+    assert list(completions("SELECT * FROM us", None, "app")) == []
+    assert {word for word, _, _ in completions("SEL", None, None)} == {"SELECT"}
