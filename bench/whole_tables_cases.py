@@ -116,7 +116,8 @@ def make(shape: str, directory: str, count: int) -> None:
                 out.writelines(f'{k},"{values}"\n' for k, values in rows)
         return
     place = table.schema.get_field_index("at")
-    texts = pc.strftime(table["at"].cast(pa.timestamp("ms")), "%Y-%m-%dT%H:%M:%SZ")
+    # The form that cqlsh reads, too: it takes another for no time of the day, and says nothing.
+    texts = pc.strftime(table["at"].cast(pa.timestamp("s")), "%Y-%m-%d %H:%M:%S+0000")
     options = pyarrow.csv.WriteOptions(quoting_style="none")
     table = table.set_column(place, "at", texts)
     pyarrow.csv.write_csv(table, f"{where}.csv", write_options=options)

@@ -81,6 +81,9 @@ class AsyncTables(Face):
         ways are measured during the load, and the quicker one is taken; `True` and `False` decide.
         If the server refuses a batch, its rows are sent one by one.
 
+        `limit` is a number of rows of files, the first. With `dry_run` all rows are read and
+        converted, and none is sent.
+
         Raises: `EncodeError` when a column or its type does not fit the table; `ConfigError` for a
             table that does not exist and for invalid options; `BulkError` when a row failed (unless
             `raise_failures` is false) or reading the data failed; its `report` has the outcome of
@@ -105,6 +108,9 @@ class AsyncTables(Face):
         if found is None:
             return BulkReport(0, 0)
         load.match(found.names, known)
+        if load.is_tried:
+            insert = await self.prepare(load.statement)
+            return await in_thread(load.tried, self._core, found, insert)
         await in_thread(load.check, data)
         watch = load.watched()
         await in_thread(watch.begin)
@@ -161,7 +167,8 @@ class AsyncTables(Face):
         `"csv"`, `"jsonl"` or `"arrow"`. `compression` is the format's own. A directory, or `files`
         above 1, makes files `part-00000.parquet` and so on. Files are written under other names and
         moved when all are whole; if the call fails, none is left. Existing files are kept, and are
-        an error, unless `overwrite` is true. Rows have no order. Needs pyarrow.
+        an error, unless `overwrite` is true. `limit` is the most rows to write. Rows have no order.
+        Needs pyarrow.
 
         Raises: `ConfigError` for a table, a column, an option or a target that cannot be;
             `RequestError` when a range cannot be read; `OSError` when a file cannot be written.
@@ -177,7 +184,8 @@ class AsyncTables(Face):
             rows = cast("AsyncRows[Any]", await self._scan(scan))
             await in_thread(unload.begin, rows)
             async for batch in rows.batches():
-                await in_thread(unload.write, batch)
+                if not await in_thread(unload.write, batch):
+                    break
             return await in_thread(unload.end)
         except BaseException:
             await in_thread(unload.abandon)

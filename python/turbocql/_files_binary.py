@@ -30,6 +30,8 @@ class ParquetFile(Reader):
                 self.path,
                 memory_map=False,
                 pre_buffer=False,
+                # Else a column of a row group would be in memory as a whole.
+                buffer_size=1 << 20,
                 page_checksum_verification=True,
             )
 

@@ -19,7 +19,7 @@ from .errors import ConfigError, EncodeError
 __all__ = ["BYTES", "ROWS", "CsvOptions", "Guarded", "Reader", "Skip", "Unit", "Unread", "What"]
 
 ROWS = 65_536
-BYTES = 32 << 20
+BYTES = 4 << 20
 """No batch is larger, unless a row is."""
 
 Skip = Callable[[int, int], bool]

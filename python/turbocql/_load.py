@@ -13,9 +13,10 @@ from ._load_files import Files, is_files
 from ._options import LoadOptions, StatementOptions
 from ._schema_cql import name as quoted
 from ._schema_cql import place_of, qualified
-from ._watch import Watch
-from .bulk import BulkReport
-from .errors import ConfigError
+from ._watch import Stopped, Watch
+from .bulk import BulkFailure, BulkReport
+from .errors import BulkError, ConfigError
+from .statements import Prepared
 
 __all__ = ["FIXED", "QUERY", "UDTS", "Load", "Pace", "rows_or_columns"]
 
@@ -24,7 +25,7 @@ _DEFAULTS: dict[str, Any] = {
     **{"rename": None, "columns": None, "nulls": "unset", "ttl": None, "timestamp": None},
     **{"truncate_time": False, "concurrency": 256, "max_failures": 1000, "raise_failures": True},
     **{"format": None, "csv": None, "adaptive": True, "rate_limit": None, "retry_for_s": 60.0},
-    **{"batches": "auto", "batch_bytes": 16384},
+    **{"batches": "auto", "batch_bytes": 16384, "limit": None, "dry_run": False},
     **{"max_errors": None, "rejects": None, "checkpoint": None, "resume": None, "progress": None},
     **{"consistency": None, "timeout_s": None, "idempotent": True, "profile": None},
 }
@@ -110,6 +111,9 @@ class Load:
             check_seconds("retry_for_s", patience)
         self.pace = Pace(given["adaptive"], *_rates(given["rate_limit"]), float(patience))
         """How requests are sent: see the native `execute_many`."""
+        check_flag("dry_run", given["dry_run"])
+        self.is_tried: bool = given["dry_run"]
+        """Whether nothing is sent."""
         self._batches = _checked_batches(given["batches"], given["batch_bytes"])
         self._files = Files({**given, "most": self.max_failures}, self._truncates, most_share)
         self.statement = ""
@@ -151,6 +155,25 @@ class Load:
     def unread(self) -> int:
         """The number of rows of files that could not be read."""
         return self._files.unread
+
+    def tried(self, session: _core.Session, found: Given, insert: Prepared) -> BulkReport:
+        """Reads and encodes all rows, and sends none: the report of a load that would write all."""
+        encoded = _core.EncodedColumns(session, self.columns(found, apart=False), insert)
+        rows, failures = 0, list[BulkFailure]()
+        try:
+            while (taken := encoded.take()) is not None and len(failures) <= self.max_failures:
+                rows += len(taken[0]) + len(taken[1])
+                failures += [BulkFailure(row, error) for row, error in taken[1]]
+        except Stopped as stopped:
+            error = BulkError(f"the data is not read on: {stopped}")
+            report = BulkReport(rows, rows - len(failures), failures, stopped=True)
+            error.report = self._files.tried(report)
+            raise error from stopped
+        is_too_much = len(failures) > self.max_failures
+        report = self._files.tried(BulkReport(rows, rows - len(failures), failures, is_too_much))
+        if self.raise_failures:
+            report.raise_for_failures()
+        return report
 
     def match(self, names: Sequence[str], table: Sequence[tuple[str, str, str]]) -> None:
         """Finds a column of the table for each of the data's, and writes the statement. `table` is

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _core
 from ._checkpoint import Checkpoint, Ranges, joined, left_of, replace_file
-from ._checks import check_choice
+from ._checks import check_choice, check_int
 from ._files import Source, open_source
 from ._files_cells import cells_of
 from ._given import Given
@@ -41,6 +41,10 @@ class Files:
         self._checkpoint, self._resume = options["checkpoint"], options["resume"]
         self._rejects = None if options["rejects"] is None else Path(options["rejects"])
         self._tell = told(options["progress"])
+        self._limit: int | None = options["limit"]
+        if self._limit is not None:
+            check_int("limit", self._limit, 0, 2**63 - 1)
+        self._is_tried: bool = options["dry_run"]
         self._truncates, self._most_share = truncates, most_share
         self._nulls: str = options["nulls"]
         self._source: Source | None = None
@@ -65,7 +69,7 @@ class Files:
         """Raises `ConfigError` if an option is for files only."""
         options = {
             **{"format": self._format, "csv": self._csv, "rejects": self._rejects},
-            **{"checkpoint": self._checkpoint, "resume": self._resume},
+            **{"checkpoint": self._checkpoint, "resume": self._resume, "limit": self._limit},
         }
         for name, value in options.items():
             if value is not None:
@@ -95,6 +99,9 @@ class Files:
         if self._source is None:
             return
         outputs = self._outputs()
+        if self._is_tried:
+            # No row is acknowledged.
+            outputs = {}
         path, rejects = outputs.get("checkpoint", outputs.get("resume")), self._rejects
         if path is not None:
             self._begin(path, statement, types, pairs)
@@ -152,6 +159,10 @@ class Files:
             return next(left_of(first, first + count, self._done), None) is None
 
         for first, batch in source.batches(is_done, self._note):
+            if self._limit is not None:
+                if first >= self._limit:
+                    break
+                batch = batch.slice(0, self._limit - first)
             self._rows += len(batch)
             for begin, end in left_of(first, first + len(batch), self._left_out(first, len(batch))):
                 self.watch.check()
@@ -162,6 +173,8 @@ class Files:
 
     def _note(self, row: int, error: EncodeError, raw: Any) -> None:
         """Notes a row that cannot be read, unless it was loaded before: then it is not read."""
+        if self._limit is not None and row >= self._limit:
+            return
         if next(left_of(row, row + 1, self._done), None) is not None:
             self._unread.setdefault(row, (error, raw))
             self._fresh.add(row)
@@ -193,6 +206,11 @@ class Files:
         report = self.watch.end(report)
         rows = sum(end - first for first, end in left_of(0, report.rows, self._done))
         return dataclasses.replace(report, rows=rows)
+
+    def tried(self, report: BulkReport) -> BulkReport:
+        """The report of a load that has sent nothing."""
+        rows = report.rows + len(self._unread)
+        return dataclasses.replace(self._reject(report), rows=rows)
 
     def _reject(self, report: BulkReport) -> BulkReport:
         """Writes the rows that failed, with their numbers and errors, one in a line of JSON."""

@@ -65,6 +65,8 @@ class LoadOptions(TypedDict, total=False):
     max_failures: int
     max_errors: float | None
     raise_failures: bool
+    limit: int | None
+    dry_run: bool
     rejects: str | os.PathLike[str] | None
     checkpoint: str | os.PathLike[str] | None
     resume: str | os.PathLike[str] | None
@@ -120,6 +122,7 @@ class UnloadOptions(TypedDict, total=False):
     format: Literal["parquet", "csv", "jsonl", "arrow"] | None
     compression: str | None
     files: int
+    limit: int | None
     overwrite: bool
     concurrency: int | None
     retry_for_s: float

@@ -81,6 +81,9 @@ class Tables(Face):
         ways are measured during the load, and the quicker one is taken; `True` and `False` decide.
         If the server refuses a batch, its rows are sent one by one.
 
+        `limit` is a number of rows of files, the first. With `dry_run` all rows are read and
+        converted, and none is sent.
+
         Raises: `EncodeError` when a column or its type does not fit the table; `ConfigError` for a
             table that does not exist and for invalid options; `BulkError` when a row failed (unless
             `raise_failures` is false) or reading the data failed; its `report` has the outcome of
@@ -100,6 +103,8 @@ class Tables(Face):
         if found is None:
             return BulkReport(0, 0)
         load.match(found.names, known)
+        if load.is_tried:
+            return load.tried(self._core, found, self.prepare(load.statement))
         load.check(data)
         with load.watched() as watch:
             op = self._load(load, load.columns(found, apart=False), watch)
@@ -148,7 +153,8 @@ class Tables(Face):
         `"csv"`, `"jsonl"` or `"arrow"`. `compression` is the format's own. A directory, or `files`
         above 1, makes files `part-00000.parquet` and so on. Files are written under other names and
         moved when all are whole; if the call fails, none is left. Existing files are kept, and are
-        an error, unless `overwrite` is true. Rows have no order. Needs pyarrow.
+        an error, unless `overwrite` is true. `limit` is the most rows to write. Rows have no order.
+        Needs pyarrow.
 
         Raises: `ConfigError` for a table, a column, an option or a target that cannot be;
             `RequestError` when a range cannot be read; `OSError` when a file cannot be written.
@@ -162,7 +168,8 @@ class Tables(Face):
             rows = cast("Rows[Any]", self._scan(scan).wait())
             unload.begin(rows)
             for batch in rows.batches():
-                unload.write(batch)
+                if not unload.write(batch):
+                    break
             return unload.end()
         except BaseException:
             unload.abandon()

@@ -19,6 +19,7 @@ __all__ = ["Unload"]
 
 _OWN: dict[str, Any] = {
     **{"format": None, "compression": None, "files": 1, "overwrite": False, "progress": None},
+    "limit": None,
 }
 _EVERY_S = 0.5
 
@@ -43,6 +44,8 @@ class Unload:
         check_choice("format", own["format"], (None, "parquet", "csv", "jsonl", "arrow"))
         check_int("files", own["files"], 1, 100_000)
         check_flag("overwrite", own["overwrite"])
+        if own["limit"] is not None:
+            check_int("limit", own["limit"], 0, 2**63 - 1)
         self._path, self._own = path, own
         self._tell = told(own["progress"])
         self._types: dict[str, str] = {}
@@ -67,10 +70,13 @@ class Unload:
             overwrite=self._own["overwrite"],
         )
 
-    def write(self, batch: Batch) -> None:
-        """Writes some rows."""
+    def write(self, batch: Batch) -> bool:
+        """Writes some rows. Returns whether more are wanted."""
         pa: Any = importlib.import_module("pyarrow")
         made = pa.record_batch(batch)
+        most = self._own["limit"]
+        if most is not None:
+            made = made.slice(0, most - self._rows)
         if self._sink is not None:
             self._sink.write(made)
         self._rows += made.num_rows
@@ -78,6 +84,7 @@ class Unload:
         if self._tell is not None and time.monotonic() - self._told >= _EVERY_S:
             self._told = time.monotonic()
             self._tell(self._progress(ended=False))
+        return most is None or self._rows < most
 
     def end(self) -> UnloadReport:
         """Moves the files to their names."""

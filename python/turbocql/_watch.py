@@ -72,7 +72,7 @@ class Watch:
         """
         self._ended.set()
         self._thread.join()
-        self._look(last=True)
+        self._look(last=True, whole=raised is None)
         if isinstance(raised, BulkError) and raised.report is not None:
             raised.report = self._on_end(raised.report)
         if isinstance(raised, Stopped) and self._failed is None:
@@ -126,16 +126,16 @@ class Watch:
         while not self._ended.wait(_EVERY_S) and self._failed is None:
             self._look()
 
-    def _look(self, *, last: bool = False) -> None:
+    def _look(self, *, last: bool = False, whole: bool = False) -> None:
         try:
             if self._checkpoint is not None:
                 self._checkpoint.write(self.acknowledged())
             if self._tell is not None:
-                self._tell(self._progress(last=last))
+                self._tell(self._progress(last=last, whole=whole))
         except BaseException as error:
             self._failed = self._failed or error
 
-    def _progress(self, *, last: bool) -> Progress:
+    def _progress(self, *, last: bool, whole: bool) -> Progress:
         succeeded, failed, bytes_, window, in_flight, *others = self.native.snapshot()
         elapsed = time.monotonic() - self._began
         total = self._total()
@@ -149,7 +149,7 @@ class Watch:
             rows_per_s=succeeded / elapsed if elapsed else 0.0,
             elapsed_s=elapsed,
             left_s=0.0 if last else left,
-            share=1.0 if last and share is not None else share,
+            share=1.0 if whole and share is not None else share,
             window=window,
             in_flight=in_flight,
             retried=others[0],

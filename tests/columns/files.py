@@ -432,9 +432,9 @@ def lists_of_numbers(where: Path) -> None:
     assert quick > 1000, quick
     for kind, width in (("float", 32), ("double", 64)):
         bits = [rng.getrandbits(width) for _ in range(30_000)]
-        numbers = [it for it in map(partial(from_bits, kind), bits) if math.isfinite(it)]
-        numbers = numbers[: len(numbers) // 3 * 3]
-        flat = pa.array(numbers, pa.float32() if kind == "float" else pa.float64())
+        values = [it for it in map(partial(from_bits, kind), bits) if math.isfinite(it)]
+        values = values[: len(values) // 3 * 3]
+        flat = pa.array(values, pa.float32() if kind == "float" else pa.float64())
         array = pa.FixedSizeListArray.from_arrays(flat, 3)
         texts = texts_of(array)
         # Each number comes back bit by bit.

@@ -41,7 +41,7 @@ def test_files_of_each_format_and_type() -> None:
 def test_whole_tables_from_files_and_to_files(cassandra: Cassandra) -> None:
     done = run("columns", "-m", "tests.columns.whole", cassandra.contact_points[0])
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 15
+    assert len(done.stdout.splitlines()) == 19
 
 
 @pytest.mark.exhaustive

@@ -48,6 +48,7 @@ LAYERS = [
         "_files_cells",
         "_files_json",
         "_files_lines",
+        "_files_numbers",
         "_files_read",
         "_files_text",
         "_files_write",
@@ -69,7 +70,7 @@ LEVEL = {
     for level, names in enumerate(LAYERS)
     for name in names
 }
-LEAVES = ("turbocql.accel", "turbocql.testing")
+LEAVES = ("turbocql.accel", "turbocql.cli", "turbocql.testing")
 FACES = {
     "turbocql",
     "turbocql._cassandra",
@@ -80,6 +81,7 @@ FACES = {
     "turbocql._files_cells",
     "turbocql._files_json",
     "turbocql._files_lines",
+    "turbocql._files_numbers",
     "turbocql._files_read",
     "turbocql._files_text",
     "turbocql._files_write",

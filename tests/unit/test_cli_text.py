@@ -122,13 +122,13 @@ def shown(names: list[str], rows: list[tuple[Any, ...]], width: int) -> str:
 
 def test_tables_fit_their_terminal() -> None:
     rows: list[tuple[Any, ...]] = [(1, "one"), (22, "日本語"), (None, None)]
-    assert shown(["k", "name"], rows, 80) == (
-        " k    | name\n"
-        "------+--------\n"
-        "    1 | one\n"
-        "   22 | 日本語\n"
-        " null | null\n"
-    ) or shown(["k", "name"], rows, 80).splitlines()[0].startswith(" k")
+    assert shown(["k", "name"], rows, 80).splitlines() == [
+        " k    | name",
+        "------+--------",
+        "    1 | one",
+        "   22 | 日本語",
+        " null | null",
+    ]
     for width in (20, 40, 60, 79):
         text = shown(["k", "name", "note"], [(1, "x" * 50, "y" * 200)], width)
         from rich.cells import cell_len
@@ -147,10 +147,7 @@ def test_tables_fit_their_terminal() -> None:
 
 class Statement:
     def __init__(self, **markers: str) -> None:
-        self.markers = [
-            types.SimpleNamespace(name=name, cql_type=cql_type, keyspace="k")
-            for name, cql_type in markers.items()
-        ]
+        self.markers = [("k", "t", name, cql_type) for name, cql_type in markers.items()]
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,8 @@ def said(error: BaseException, *, debug: bool) -> int:
     if isinstance(error, click.UsageError):
         error.show()
         return code
-    if code == INTERRUPTED and not str(error):
-        print("interrupted", file=sys.stderr)
+    if code == INTERRUPTED:
+        print(str(error) or "interrupted", file=sys.stderr)
         return code
     text = str(error) or type(error).__name__
     if isinstance(error, click.ClickException):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -17,25 +18,28 @@ __all__ = ["accel", "completion", "testing"]
 @click.option("--auth", is_flag=True, help="Require a user and a password.")
 @click.option("--heap-mb", type=click.IntRange(128), help="The heap of each node, in MiB.")
 @click.option("--keep-logs", is_flag=True, help="Do not remove the logs.")
-def testing(nodes: int, tls: bool, auth: bool, heap_mb: int | None, keep_logs: bool) -> int:
+def testing(nodes: int, tls: bool, auth: bool, heap_mb: int | None, keep_logs: bool) -> None:
     """Start Apache Cassandra on this machine, until Ctrl-C. It needs Java 17."""
-    from ..testing.__main__ import main
-
     arguments = ["--nodes", str(nodes)]
     flags = {"--tls": tls, "--auth": auth, "--keep-logs": keep_logs}
     arguments += [flag for flag, is_set in flags.items() if is_set]
     arguments += [] if heap_mb is None else ["--heap-mb", str(heap_mb)]
-    return main(arguments)
+    _become("turbocql.testing", arguments)
 
 
 @click.command(
     context_settings={"ignore_unknown_options": True, "help_option_names": []},
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def accel(arguments: tuple[str, ...]) -> int:
+def accel(arguments: tuple[str, ...]) -> None:
     """Run a program of cassandra-driver accelerated: [--status] PROGRAM ARGS."""
-    ended = subprocess.run([sys.executable, "-m", "turbocql.accel", *arguments], check=False)
-    return ended.returncode
+    _become("turbocql.accel", arguments)
+
+
+def _become(module: str, arguments: Sequence[str]) -> None:
+    """Ends this program for a module's own, which has the terminal and its signals to itself."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
 
 
 @click.command()

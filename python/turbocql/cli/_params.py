@@ -13,8 +13,10 @@ from uuid import UUID
 
 import click
 
+from .._schema_cql import name as quoted
 from .._schema_cql import place_of, qualified
 from ..codec import CqlType
+from ..rows import Column
 from ..statements import Prepared
 from ..types import Duration
 
@@ -52,11 +54,13 @@ class Types(Mapping[str, str]):
         if self._known is None:
             self._known = {}
             keyspaces = self._session.schema().keyspaces
-            for name in {marker.keyspace for marker in self._prepared.markers}:
+            for name in {Column(*marker).keyspace for marker in self._prepared.markers}:
                 found = keyspaces.get(name)
                 for of_its in () if found is None else found.types.values():
-                    fields = ", ".join(f'"{key}" {kind}' for key, kind in of_its.fields.items())
-                    self._known[of_its.name] = f'"{of_its.name}"{{{fields}}}'
+                    parts = (f"{quoted(key)} {kind}" for key, kind in of_its.fields.items())
+                    text = f"{quoted(of_its.name)}{{{', '.join(parts)}}}"
+                    # Markers name the keyspace, and fields of other types do not.
+                    self._known |= {of_its.name: text, f"{name}.{of_its.name}": text}
         return self._known
 
     def __getitem__(self, name: str) -> str:
@@ -82,7 +86,7 @@ def typed_pairs_of(
     place = qualified(*place_of(table, session.keyspace))
     prepared = session.prepare(f"SELECT * FROM {place} WHERE {where} ALLOW FILTERING")
     values = values_of(prepared, given, Types(session, prepared))
-    return tuple(values[marker.name] for marker in prepared.markers)
+    return tuple(values[Column(*marker).name] for marker in prepared.markers)
 
 
 def values_of(
@@ -92,7 +96,8 @@ def values_of(
 
     Raises: `click.UsageError` for a parameter too few, too many, or not of its type.
     """
-    markers = {marker.name: marker.cql_type for marker in prepared.markers}
+    columns = [Column(*marker) for marker in prepared.markers]
+    markers = {column.name: column.cql_type for column in columns}
     for name in given:
         if name not in markers:
             known = ", ".join(markers) or "none"

@@ -46,6 +46,7 @@ __all__ = ["query"]
 @click.pass_context
 def query(
     ctx: click.Context,
+    /,
     statement: str | None,
     file: Any,
     params: Sequence[str],

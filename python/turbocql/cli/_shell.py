@@ -143,7 +143,7 @@ def _keys() -> Any:
     keys = KeyBindings()
 
     @keys.add("enter", filter=has_focus(DEFAULT_BUFFER))
-    def _(event: Any) -> None:
+    def enter(event: Any) -> None:
         buffer = event.current_buffer
         state = buffer.complete_state
         if state is not None and state.current_completion is not None:

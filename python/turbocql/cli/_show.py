@@ -69,9 +69,15 @@ def blocks(
     done = 0
     for block in _in_blocks(rows):
         cells = [[_cell(value) for value in row] for row in block]
-        if not expanded and widths is None:
-            widths = _widths(titles, cells, width)
-            expanded = widths is None
+        if not expanded:
+            found = _widths(titles, cells, width)
+            if widths is None:
+                widths = found
+                expanded = found is None
+            elif found is not None:
+                # Later rows may be wider, where there is room.
+                wider = list(map(max, widths, found))
+                widths = wider if sum(wider) <= width - 3 * len(wider) - 1 else widths
         if expanded or widths is None:
             text = _expanded(titles, cells, done)
         else:

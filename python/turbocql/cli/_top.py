@@ -91,7 +91,7 @@ class _Looks:
 
     def summary(self) -> str:
         """The counts of this client."""
-        now = self.session.metrics
+        now = self.session.metrics()
         parts = [
             f"{now.requests:,} requests",
             f"{now.failures:,} failures",

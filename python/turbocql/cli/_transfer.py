@@ -170,14 +170,9 @@ def _create(
     schema = next((batch.schema for _, batch in source.batches()), None)
     if schema is None:
         raise Ended(FAILED, "the files have no rows, which would tell the types of their columns")
-    statement = create_table(
-        table,
-        session.keyspace,
-        schema,
-        *keys,
-        rename=options["rename"] or {},
-        columns=options["columns"],
-    )
+    key, clustering = keys
+    rename, columns = options["rename"] or {}, options["columns"]
+    statement = create_table(table, session.keyspace, schema, key, clustering, rename, columns)
     print(f"{statement};")
     if not is_dry:
         session.execute(statement)
