@@ -39,11 +39,12 @@ def rows_of(count: int) -> pa.Table:
             "k": pa.array(range(count), pa.int64()),
             "name": pa.array([f"name {n}" for n in range(count)]),
             "ratio": pa.array([n / 7 for n in range(count)]),
+            "bucket": pa.array([n % 50 for n in range(count)], pa.int32()),
         }
     )
 
 
-def table(session: Any, replicas: int) -> str:
+def table(session: Any, replicas: int, key: str = "k") -> str:
     """A new table whose rows have so many replicas."""
     space = f"faults_{replicas}"
     session.execute(
@@ -51,7 +52,8 @@ def table(session: Any, replicas: int) -> str:
         f" {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
     )
     session.execute(f"DROP TABLE IF EXISTS {space}.t")
-    session.execute(f"CREATE TABLE {space}.t (k bigint PRIMARY KEY, name text, ratio double)")
+    columns = f"k bigint, name text, ratio double, bucket int, PRIMARY KEY ({key})"
+    session.execute(f"CREATE TABLE {space}.t ({columns})")
     return f"{space}.t"
 
 
@@ -62,7 +64,7 @@ def beside(work: Callable[[], None]) -> threading.Thread:
 
 
 def check_rows(session: Any, where: str, path: Path) -> None:
-    rows = session.scan(where, columns=["k", "name", "ratio"], rows="tuple").all()
+    rows = session.scan(where, columns=["k", "name", "ratio", "bucket"], rows="tuple").all()
     columns = rows_of(ROWS).to_pydict()
     there = {row[0]: row for row in rows}
     assert len(rows) == len(there)
@@ -118,6 +120,9 @@ def a_node_is_killed_and_started_during_a_load(
 
     for replicas in (3, 1):
         load_beside(session, table(session, replicas), path, fault)
+    # Rows of fifty partitions, in batches.
+    told = load_beside(session, table(session, 1, "bucket, k"), path, fault)
+    assert told[-1].batched > ROWS // 2, told[-1]
 
 
 def a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: Path) -> None:
@@ -167,7 +172,7 @@ def a_node_is_killed_and_started_during_an_unload(
             finally:
                 thread.join()
             assert report.rows == ROWS
-            found = pq.read_table(target).sort_by("k").select(["k", "name", "ratio"])
+            found = pq.read_table(target).sort_by("k").select(["k", "name", "ratio", "bucket"])
             assert found.to_pydict() == rows_of(ROWS).to_pydict()
 
 
