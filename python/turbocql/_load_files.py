@@ -197,7 +197,9 @@ class Files:
         unread = [BulkFailure(row, error) for row, (error, _) in self._unread.items()]
         failures = sorted([*report.failures, *unread], key=lambda failure: failure.row)
         rows = max(report.rows, 1 + max(self._unread))
-        return dataclasses.replace(report, rows=rows, failures=failures)
+        # As for rows that the server refuses, also where the last row was one too many.
+        stopped = report.stopped or len(failures) > self._most
+        return dataclasses.replace(report, rows=rows, failures=failures, stopped=stopped)
 
     def ended(self, report: BulkReport) -> BulkReport:
         """The report of the rows of this run."""

@@ -378,6 +378,7 @@ def rows_that_cannot_be_read_are_rejected(session: Any, directory: Path) -> None
         error = refused_bulk(partial(session.load, where, directory / name, max_errors=2))
         assert error.report is not None
         assert len(error.report.failures) >= 3
+        assert error.report.stopped
         found = session.verify(where, directory / name)
         assert (found.rows, found.checked, found.unfit) == (count, count - 4, 4)
         assert (found.missing, found.different) == (0, 0)

@@ -19,6 +19,7 @@ from tests.meta.sources import ROOT
 
 import turbocql
 from turbocql.testing import Cassandra
+from turbocql.testing.jars import cache_dir
 
 PYTHON = ROOT / ".venv-columns" / "bin" / "python"
 SPACE = "command_line"
@@ -154,8 +155,12 @@ def test_wrong_parameters_and_statements_have_their_codes(line: Line) -> None:
     assert "there is no statement" in line.fails(2, "query", " ; ")
     assert "error: " in line.fails(1, "query", "SELEC 1")
     assert "nothere" in line.fails(1, "query", f"SELECT * FROM {SPACE}.nothere")
-    done = line("query", "SELEC 1", **{})
+    done = line("query", "SELEC 1")
     assert len(done.stderr.splitlines()) < 8
+    twice = f"SELECT k AS a, k AS a FROM {SPACE}.t"
+    assert "two values for 'a'" in line.fails(1, "query", twice, "--format", "jsonl")
+    assert "no table 'nothere'" in line.fails(1, "count", f"{SPACE}.nothere")
+    assert "No such file: nothere.csv" in line.fails(1, "load", "nothere.csv", f"{SPACE}.t")
     debug = line.raw("--debug", "query", "--url", line.point, "SELEC 1")
     assert debug.returncode == 1
     assert "Traceback" in debug.stderr
@@ -365,6 +370,32 @@ def test_help_is_quick_because_it_imports_little(line: Line) -> None:
     # What such a script asks for.
     asked = line.raw(_TURBOCQL_COMPLETE="bash_complete", COMP_WORDS="turbocql unl", COMP_CWORD="1")
     assert "unload" in asked.stdout
+
+
+def test_other_programs_have_their_own_codes(line: Line) -> None:
+    (line.home / "ends.py").write_text("import sys; print(sys.argv[1:]); sys.exit(7)")
+    done = line.raw("accel", "ends.py", "--help", "x")
+    # Without cassandra-driver there is nothing to accelerate, and the program runs.
+    assert (done.returncode, done.stdout) == (7, "['--help', 'x']\n"), done.stderr
+    running = subprocess.Popen(
+        [str(PYTHON), "-m", "turbocql.cli", "testing", "--heap-mb", "400"],
+        cwd=line.home,
+        env={**environment(line.home), "TURBOCQL_CACHE_DIR": str(cache_dir())},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    try:
+        for text in running.stdout:
+            if text.startswith("contact points: "):
+                point = text.split(": ")[1].strip()
+                done = line.raw("nodes", "--url", point)
+                assert (done.returncode, point in done.stdout) == (0, True)
+                break
+    finally:
+        running.send_signal(signal.SIGINT)
+        rest, _ = running.communicate(timeout=60)
+    assert (running.returncode, "ended" in rest) == (0, True)
 
 
 def test_a_reader_that_goes_is_no_error(line: Line) -> None:

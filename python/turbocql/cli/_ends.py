@@ -97,6 +97,8 @@ def said(error: BaseException, *, debug: bool) -> int:
     text = str(error) or type(error).__name__
     if isinstance(error, click.ClickException):
         text = error.format_message()
+    elif isinstance(error, OSError) and error.strerror and error.filename is not None:
+        text = f"{error.strerror}: {error.filename}"
     elif not isinstance(error, (Ended, OSError, Error)):
         text = f"{type(error).__name__}: {text}"
     if isinstance(error, AuthenticationError):

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from .._files_cells import cells_of, csv_column, csv_type
 from .._files_text import library
 from ..rows import Rows
+from ._ends import FAILED, Ended
 
 __all__ = ["FORMATS", "written"]
 
@@ -96,6 +97,9 @@ def _csv(pa: Any, schema: Any, target: BinaryIO, head: bool) -> Callable[[Any], 
 def _jsonl(schema: Any, target: BinaryIO) -> Callable[[Any], None]:
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
     names = schema.names
+    doubled = [name for name in names if names.count(name) > 1]
+    if doubled:
+        raise Ended(FAILED, f"an object has no two values for {doubled[0]!r}: rename one by AS")
 
     def write(batch: Any) -> None:
         cells = [

@@ -243,7 +243,10 @@ def count(table: str, where: str | None, params: Sequence[str], **connection: An
 
     with opened(**connection) as session, Bar("count") as bar:
         keyspace, name = place_of(table, session.keyspace)
-        found = session.schema().keyspace(keyspace).table(name)
+        try:
+            found = session.schema().keyspace(keyspace).table(name)
+        except KeyError as error:
+            raise Ended(FAILED, str(error.args[0])) from None
         values = typed_pairs_of(session, table, where, pairs_of(params))
         first = found.partition_key[0].name
         rows = session.scan(table, columns=[first], where=where, values=values)
