@@ -13,7 +13,7 @@ from textwrap import fill
 
 from availability_cases import CLIENTS, FAULT_AT_S, FAULTS, IN_TIME_S, JUST_AFTER_S
 from codec_environments import HERE, ROOT, read_samples
-from report_data import Sample, Spread, escaped, number, table
+from report_data import Sample, Spread, escaped, filled, number, table
 
 __all__ = ["PAGE", "SAMPLES", "tables", "write"]
 
@@ -83,15 +83,7 @@ def _filled(text: str) -> list[str]:
         ("FAULT_AT", FAULT_AT_S),
     ):
         text = text.replace(name, f"{value:g}")
-    lines: list[str] = []
-    for paragraph in text.strip().split("\n\n"):
-        points = paragraph.split("\n- ") if paragraph.startswith("- ") else [paragraph]
-        for point in points:
-            words = " ".join(point.removeprefix("- ").split())
-            begin, next_line = ("- ", "  ") if paragraph.startswith("- ") else ("", "")
-            lines.append(fill(words, 100, initial_indent=begin, subsequent_indent=next_line))
-        lines.append("")
-    return lines
+    return filled(text)
 
 
 def tables(samples: list[Sample]) -> list[str]:

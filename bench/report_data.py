@@ -6,6 +6,7 @@ import re
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from textwrap import fill
 from typing import Any
 
 from targets import CODEC, SCENARIOS, Verdict, judge
@@ -27,6 +28,7 @@ __all__ = [
     "codec_cases",
     "end_to_end",
     "escaped",
+    "filled",
     "growth",
     "interpreters",
     "number",
@@ -298,6 +300,19 @@ def escaped(text: str) -> str:
     """
     code_or_tag = re.compile(r"(`[^`\n]*`)|<(?=\w)(?!\w+ markdown=)")
     return code_or_tag.sub(lambda found: found[1] or "&lt;", text)
+
+
+def filled(text: str) -> list[str]:
+    """Paragraphs and points of Markdown, filled again."""
+    lines: list[str] = []
+    for paragraph in text.strip().split("\n\n"):
+        points = paragraph.split("\n- ") if paragraph.startswith("- ") else [paragraph]
+        for point in points:
+            words = " ".join(point.removeprefix("- ").split())
+            begin, next_line = ("- ", "  ") if paragraph.startswith("- ") else ("", "")
+            lines.append(fill(words, 100, initial_indent=begin, subsequent_indent=next_line))
+        lines.append("")
+    return lines
 
 
 def table(head: list[str], rows: Iterable[Iterable[str]]) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import fill
 
 from codec_environments import HERE, ROOT, read_samples
-from report_data import Sample, Spread, escaped, number, table
+from report_data import Sample, Spread, escaped, filled, number, table
 from whole_tables_cases import SHAPES, TOOLS
 
 __all__ = ["PAGE", "SAMPLES", "targets", "write"]
@@ -52,7 +52,7 @@ def write(samples: Path = SAMPLES, page: Path = PAGE) -> None:
     taken = read_samples(samples)
     if not taken:
         raise SystemExit(f"no samples in {samples}: see make bench-whole-tables")
-    lines = ["# Whole tables, measured", "", *_filled(_BEGINNING)]
+    lines = ["# Whole tables, measured", "", *filled(_BEGINNING)]
     lines += ["## Targets", "", *table(["target", "figure", ""], targets(taken))]
     for name, shape in SHAPES.items():
         for task in ("load", "unload"):
@@ -61,22 +61,10 @@ def write(samples: Path = SAMPLES, page: Path = PAGE) -> None:
                 count = next(it["rows"] for it in taken if it["shape"] == name)
                 title = f"{task.capitalize()} of {count:,} rows {shape.title}"
                 lines += [f"## {title}", "", *table(_HEAD, rows)]
-    lines += ["## How the figures were measured", "", *_filled(_METHOD), *_about(taken)]
+    lines += ["## How the figures were measured", "", *filled(_METHOD), *_about(taken)]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(escaped("\n".join(lines)).rstrip() + "\n", encoding="utf-8")
     print(f"wrote {page.relative_to(ROOT) if page.is_relative_to(ROOT) else page}")
-
-
-def _filled(text: str) -> list[str]:
-    lines: list[str] = []
-    for paragraph in text.strip().split("\n\n"):
-        points = paragraph.split("\n- ") if paragraph.startswith("- ") else [paragraph]
-        for point in points:
-            words = " ".join(point.removeprefix("- ").split())
-            begin, next_line = ("- ", "  ") if paragraph.startswith("- ") else ("", "")
-            lines.append(fill(words, 100, initial_indent=begin, subsequent_indent=next_line))
-        lines.append("")
-    return lines
 
 
 def _of(taken: Sequence[Sample], shape: str, task: str, tool: str) -> list[Sample]:
