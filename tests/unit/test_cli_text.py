@@ -20,7 +20,7 @@ from turbocql.cli._ends import plain
 from turbocql.cli._params import pairs_of, values_of
 from turbocql.cli._show import blocks, literal
 from turbocql.cli._split import is_whole, statements
-from turbocql.types import Duration
+from turbocql.types import Duration, Time
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,8 @@ class Statement:
             "1000",
             datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.timezone.utc),
         ),
+        ("time", "08:12:54.123456789", Time.of(8, 12, 54, 123_456_789)),
+        ("time", "23:59", Time.of(23, 59)),
         ("duration", "1y2mo3d4h", Duration(14, 3, 4 * 3600 * 10**9)),
         ("duration", "-5ms", Duration(0, 0, -5_000_000)),
         ("list<int>", "[1, 2]", [1, 2]),
@@ -197,6 +199,7 @@ def test_parameters_have_the_type_of_their_marker(
         *[("date", "yesterday"), ("list<int>", "1"), ("list<int>", "[1"), ("duration", "1x")],
         *[("map<text, int>", "[1]"), ("list<int>", '["a"]'), ("decimal", "x"), ("inet", "x")],
         *[("list<int>", "[[1]]"), ("frozen<tuple<int>>", "[1, 2]"), ("time", "25:00")],
+        *[("timestamp", "2024-01-02T03:04:05.6789Z"), ("time", "1:2"), ("time", "1")],
     ],
 )
 def test_parameters_of_another_type_are_refused(cql_type: str, text: str) -> None:

@@ -18,7 +18,7 @@ from .._schema_cql import place_of, qualified
 from ..codec import CqlType
 from ..rows import Column
 from ..statements import Prepared
-from ..types import Duration
+from ..types import Duration, Time
 
 __all__ = ["Types", "names_of", "pairs_of", "typed_pairs_of", "values_of"]
 
@@ -136,7 +136,17 @@ def _timestamp(text: str) -> datetime.datetime:
     text = re.sub(r"[zZ]$", "+00:00", text)
     text = re.sub(r"([+-][0-9]{2})([0-9]{2})$", r"\1:\2", text)
     found = datetime.datetime.fromisoformat(text)
+    if found.microsecond % 1000:
+        raise ValueError("a timestamp has no part below a millisecond")
     return found if found.tzinfo is not None else found.replace(tzinfo=datetime.timezone.utc)
+
+
+def _time(text: str) -> Time:
+    found = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?", text)
+    if found is None:
+        raise ValueError("expected HH:MM:SS.nnnnnnnnn")
+    hour, minute, second, fraction = found.groups(default="0")
+    return Time.of(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
 
 
 _UNITS = {"y": "months", "mo": "months", "w": "days", "d": "days"}
@@ -169,7 +179,7 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
     "blob": _blob,
     "inet": ipaddress.ip_address,
     "date": datetime.date.fromisoformat,
-    "time": datetime.time.fromisoformat,
+    "time": _time,
     "timestamp": _timestamp,
     "duration": _duration,
 }
