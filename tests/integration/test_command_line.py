@@ -418,21 +418,22 @@ PROMPT = re.compile(r"turbocql(:\w+)?>")
 class Terminal:
     """A shell in a terminal, whose screen is read as people read it."""
 
-    def __init__(self, line: Line, *arguments: str, columns: int = 100) -> None:
-        more = {"TERM": "xterm-256color", "PAGER": "cat", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    def __init__(
+        self, line: Line, *arguments: str, command: str = "shell", columns: int = 100
+    ) -> None:
+        more = {"TERM": "xterm-256color", "PAGER": "sed s/^/P:/", "PROMPT_TOOLKIT_NO_CPR": "1"}
         env = environment(line.home, **more)
         del env["COLUMNS"]
         self.screen = pyte.Screen(columns, 60)
         self._stream = pyte.Stream(self.screen)
         self.child = pexpect.spawn(
             str(PYTHON),
-            ["-m", "turbocql.cli", "shell", "--url", line.point, *arguments],
+            ["-m", "turbocql.cli", command, *arguments],
             cwd=str(line.home),
             env=env,
             dimensions=(60, columns),
             encoding="utf-8",
         )
-        self.wait("")
 
     def text(self) -> str:
         return "\n".join(it.rstrip() for it in self.screen.display).strip("\n")
@@ -460,8 +461,9 @@ class Terminal:
         self.wait(wanted)
         assert "Traceback" not in self.text()
 
-    def end(self) -> int:
-        self.child.sendeof()
+    def end(self, *, eof: bool = True) -> int:
+        if eof:
+            self.child.sendeof()
         self.child.expect(pexpect.EOF, timeout=30)
         self.child.close()
         status = self.child.exitstatus
@@ -469,10 +471,31 @@ class Terminal:
         return status
 
 
+def opened(line: Line, *arguments: str) -> Terminal:
+    """A shell with its prompt."""
+    shell = Terminal(line, "--url", line.point, *arguments)
+    shell.wait("")
+    return shell
+
+
+def test_a_password_is_asked_for_and_a_long_result_is_paged(line: Line) -> None:
+    query = "SELECT table_name, column_name FROM system_schema.columns"
+    terminal = Terminal(line, "--url", f"ann@{line.point}", query, command="query")
+    terminal.wait("password of ann: ", prompt=False)
+    terminal.child.send("geheim\r")
+    terminal.wait("(?m)^P: ", prompt=False)
+    assert "geheim" not in terminal.text()
+    assert terminal.end(eof=False) == 0
+    short = Terminal(line, "--url", line.point, f"{query} LIMIT 3", command="query")
+    short.wait(r"(?m)^\(3 rows\)", prompt=False)
+    assert "P:" not in short.text()
+    assert short.end(eof=False) == 0
+
+
 def test_the_shell(line: Line) -> None:
     insert(line, "k=1", "name=first")
     (line.home / "more.cql").write_text(f"INSERT INTO {SPACE}.t (k, name) VALUES (2, 'second');")
-    shell = Terminal(line)
+    shell = opened(line)
     shell.run(f"USE {SPACE};", rf"turbocql:{SPACE}>$")
     shell.run("SELECT k, name FROM t;", r"1 \| first")
     # Several lines.
@@ -516,7 +539,7 @@ def test_the_shell(line: Line) -> None:
 
 
 def test_the_shell_completes_names(line: Line) -> None:
-    shell = Terminal(line, "--keyspace", SPACE)
+    shell = opened(line, "--keyspace", SPACE)
     # The schema is read beside the prompt.
     for _ in range(20):
         shell.child.send("\x0cDESCRIBE command_l\t")
@@ -534,7 +557,7 @@ def test_the_shell_completes_names(line: Line) -> None:
 
 
 def test_ctrl_c_cancels_the_request_and_not_the_shell(line: Line, cassandra: Cassandra) -> None:
-    shell = Terminal(line, "--timeout", "60")
+    shell = opened(line, "--timeout", "60")
     node = cassandra.nodes[0]
     with paused(node):
         shell.child.send(f"SELECT * FROM {SPACE}.t;\r")
