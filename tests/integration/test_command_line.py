@@ -481,7 +481,7 @@ def opened(line: Line, *arguments: str) -> Terminal:
 def test_a_password_is_asked_for_and_a_long_result_is_paged(line: Line) -> None:
     query = "SELECT table_name, column_name FROM system_schema.columns"
     terminal = Terminal(line, "--url", f"ann@{line.point}", query, command="query")
-    terminal.wait("password of ann: ", prompt=False)
+    terminal.wait("password of ann:", prompt=False)
     terminal.child.send("geheim\r")
     terminal.wait("(?m)^P: ", prompt=False)
     assert "geheim" not in terminal.text()
