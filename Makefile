@@ -20,8 +20,11 @@ AVAILABLE := scylla-driver cassandra-driver acsylla
 # Drivers to compare with, and to accelerate.
 DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
 
+# Engines that read and write tables in several processes, each in an environment of its own.
+ENGINES := ray spark duckdb dask
+
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns demo-load test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables screens instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables screens instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -131,6 +134,16 @@ bench: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(RIV
 
 bench-availability: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(AVAILABLE:%=.venv-%/.installed) jars) ## requests while a node hangs or is killed, beside other drivers; 20 minutes; CASE="stopped turbocql" for some
 	$(BIN)/python bench/availability.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
+
+check-engines: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## Ray, Spark, duckdb and Dask read and write 1,000,000 rows on three nodes while workers and nodes are killed; ten minutes; ENGINE="ray" for some
+	$(BIN)/python -m tests.engines.run $(ENGINE)
+	$(BIN)/python scripts/engine_programs.py --check
+
+engine-programs: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## the programs of docs/engines.md run, and their output into the page
+	$(BIN)/python scripts/engine_programs.py
+
+demo-ray: $(BIN)/.built .venv-ray/.installed jars ## Ray reads a table of a real Cassandra in parallel, computes a feature, writes it back, draws build/ray.png
+	PYTHONPATH=python .venv-ray/bin/python examples/ray_demo.py
 
 screens: $(BIN)/.built $(BIN)/.demo .venv-columns/.installed jars ## what the command line shows, into docs/screens.md; a minute
 	$(BIN)/python scripts/screens.py

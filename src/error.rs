@@ -58,3 +58,9 @@ fn name(kind: ErrorKind) -> &'static str {
 pub fn interrupted() -> EngineError {
     EngineError::new(ErrorKind::Closed, "the session was closed while the request was in flight")
 }
+
+/// The exception of a wait that ended without a result, because the interpreter ends.
+pub fn ended(py: Python<'_>) -> PyErr {
+    let reason = "the interpreter ends, and nobody can wait for the answer";
+    raise_engine(py, &EngineError::new(ErrorKind::Closed, reason))
+}

@@ -62,6 +62,10 @@ mod error {
     pub fn interrupted() -> EngineError {
         EngineError
     }
+
+    pub fn ended(_: crate::prelude::Python<'_>) -> crate::stand_ins::python::PyErr {
+        crate::stand_ins::python::PyErr
+    }
 }
 mod options {
     pub use crate::stand_ins::engine::RequestOptions as Options;
@@ -81,6 +85,11 @@ mod statement {
 }
 mod ending {
     pub use crate::stand_ins::python::Inside;
+
+    /// Here the interpreter never ends.
+    pub fn must_leave() -> bool {
+        false
+    }
 }
 mod exceptions {
     pub use crate::stand_ins::python::PyRuntimeError;

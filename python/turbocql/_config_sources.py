@@ -12,6 +12,7 @@ import importlib
 import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -20,10 +21,16 @@ from ._config_values import Field, check_text, convert, fields_of, listed, table
 from .config import Config, _point
 from .errors import ConfigError
 
-__all__ = ["from_env", "from_toml", "from_url"]
+__all__ = ["from_env", "from_toml", "from_url", "settings_file"]
 
 _OTHERS = frozenset({"TURBOCQL_CACHE_DIR"})
 """Environment variables that are not settings of a session. `turbocql.testing` reads them."""
+
+
+def settings_file() -> Path:
+    """The TOML file that is meant where none is named."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "turbocql" / "config.toml"
 
 
 def from_url(owner: type[Config], url: object, overrides: Mapping[str, Any]) -> dict[str, Any]:

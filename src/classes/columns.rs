@@ -15,9 +15,10 @@ use turbocql_codec::{CodecError, Column, Page};
 use turbocql_columns::batch::{Read, broken};
 use turbocql_columns::schema::{Decimal, Duration, Texts, Time, Uuids, Varint};
 use turbocql_columns::{Batches, Profile};
-use turbocql_values::ending::Inside;
+use turbocql_values::ending::{Foreign, Inside};
 use turbocql_values::error::{Direction, raise};
 use turbocql_values::failure::Failure;
+use turbocql_values::ffi::interpreter::is_foreign_thread;
 
 /// A batch is given at the end of the page with which it has so many rows, if the program names no
 /// number. More rows fit no cache.
@@ -384,10 +385,15 @@ impl Reader {
     }
 }
 
+fn ended() -> ArrowError {
+    ArrowError::ExternalError("the interpreter has ended".into())
+}
+
 impl Iterator for Reader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let Some(_here) = Foreign::enter(is_foreign_thread()) else { return Some(Err(ended())) };
         // C calls this, so a panic must end here.
         let done = catch_unwind(AssertUnwindSafe(|| {
             Python::try_attach(|py| match self.next_batch(py) {
@@ -397,7 +403,7 @@ impl Iterator for Reader {
         }));
         match done {
             Ok(Some(found)) => found,
-            Ok(None) => Some(Err(ArrowError::ExternalError("the interpreter has ended".into()))),
+            Ok(None) => Some(Err(ended())),
             Err(_) => Some(Err(ArrowError::ExternalError("turbocql panicked".into()))),
         }
     }

@@ -21,12 +21,12 @@ use turbocql_engine::{
     Session, TaskHandle, Ticket, Trace,
 };
 
-use crate::error::interrupted;
+use crate::error::{ended, interrupted};
 use crate::op::awaiting::OpAwait;
 use crate::op::bridge::LoopQueue;
 use crate::op::ready::Burst;
 use crate::options::{Options, given};
-use turbocql_values::ending::Inside;
+use turbocql_values::ending::{self, Inside};
 
 /// A completion: the outcome of the engine's work for an operation.
 pub enum Arrival {
@@ -413,6 +413,10 @@ impl Op {
             if let Err(interrupt) = py.check_signals() {
                 self.0.abandon();
                 return Err(interrupt);
+            }
+            if ending::must_leave() {
+                self.0.abandon();
+                return Err(ended(py));
             }
         }
     }

@@ -45,6 +45,8 @@ DRIVERS = {
     "cassandra-driver": ROOT / ".venv-cassandra-driver" / "bin" / "python",
     "turbocql": Path(sys.executable),
 }
+# Programs of docs/engines.md: run where their engines are installed, by `make check-engines`.
+ENGINES = [f"examples/engines/with_{name}.py" for name in ("ray", "spark", "duckdb", "dask")]
 MODULES = [
     turbocql.codec,
     turbocql.config,
@@ -85,8 +87,19 @@ def test_every_example_is_run() -> None:
     for page in PAGES:
         fences = re.findall(r"^ *(?:```+|~~~+) *(?:py|pycon|python)\b.*", page.read_text(), re.M)
         others = [fence for fence in fences if fence != "```python"]
-        titles = [f'```python title="readings.py, on {driver}"' for driver in DRIVERS]
-        assert others == (titles if page.name == "migrating.md" else []), page
+        titles = {
+            "migrating.md": [f'```python title="readings.py, on {driver}"' for driver in DRIVERS],
+            "engines.md": [f'```python title="{name}"' for name in ENGINES],
+        }
+        assert others == titles.get(page.name, []), page
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_programs_of_engines_are_those_of_the_examples(name: str) -> None:
+    """`make check-engines` runs them and compares what they print."""
+    page = (ROOT / "docs" / "engines.md").read_text()
+    program = (ROOT / name).read_text()
+    assert f'```python title="{name}"\n{program}```\n\nIt prints:\n\n```text\n' in page
 
 
 def test_the_migration_guides_programs_print_the_same(cassandra: Cassandra, tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ LAYERS = [
     ["_async_tables", "_tables"],
     ["_diagnosis"],
     ["aio", "session"],
+    ["workers"],
+    ["_distributed"],
     ["dbapi", "diagnose"],
     ["diagnose.__main__"],
     [""],  # turbocql itself
@@ -70,7 +72,7 @@ LEVEL = {
     for level, names in enumerate(LAYERS)
     for name in names
 }
-LEAVES = ("turbocql.accel", "turbocql.cli", "turbocql.testing")
+LEAVES = tuple(f"turbocql.{name}" for name in ("accel", "cli", "duckdb", "ray", "spark", "testing"))
 FACES = {
     "turbocql",
     "turbocql._cassandra",

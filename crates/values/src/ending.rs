@@ -28,6 +28,8 @@ thread_local! {
     /// Set in the thread that ends the interpreter. This thread is not delayed, because later exit
     /// handlers may still call turbocql.
     static IS_ENDING: Cell<bool> = const { Cell::new(false) };
+    /// Set in a thread of another library while it reads from turbocql: see `Foreign`.
+    static IS_FOREIGN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Held while a native call may run Python code.
@@ -49,7 +51,7 @@ impl Inside {
     }
 
     pub fn enter(py: Python<'_>) -> Inside {
-        if ENDING.load(Ordering::Acquire) && !IS_ENDING.get() {
+        if ENDING.load(Ordering::Acquire) && !IS_ENDING.get() && !IS_FOREIGN.get() {
             // A thread that sleeps here is not counted as inside a native call, so that the exit
             // handler does not wait for it.
             let inside = usize::from(DEPTH.get() > 0);
@@ -82,6 +84,34 @@ pub fn stay_away() {
     while ENDING.load(Ordering::Acquire) && !IS_ENDING.get() {
         std::thread::sleep(HOLD_UP);
     }
+}
+
+/// Held while another library's thread reads from turbocql. That library may wait for its thread
+/// after the interpreter has ended, and so the thread must come back to it before that.
+pub struct Foreign {
+    before: bool,
+}
+
+impl Foreign {
+    /// `is_foreign`: whether the thread is not one of the interpreter's; a thread of the interpreter
+    /// would ask for the GIL once it is back. `None` if the interpreter ends: a foreign thread must
+    /// not ask for the GIL then. Called without the GIL, or with it.
+    pub fn enter(is_foreign: bool) -> Option<Foreign> {
+        let is_late = is_foreign && ENDING.load(Ordering::Acquire);
+        (!is_late).then(|| Foreign { before: IS_FOREIGN.replace(is_foreign) })
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        IS_FOREIGN.set(self.before);
+    }
+}
+
+/// Whether this thread must go back to the library that it belongs to, because the interpreter
+/// ends.
+pub fn must_leave() -> bool {
+    ENDING.load(Ordering::Acquire) && IS_FOREIGN.get() && !IS_ENDING.get()
 }
 
 /// Called in a forked child. The other threads do not exist there, nor do their native calls.

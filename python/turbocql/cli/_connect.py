@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from .._config_sources import settings_file
 from ..config import Config
 from ..errors import ConfigError
 from ..policies import Consistency
@@ -52,12 +53,6 @@ def connection_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
-
-
-def settings_file() -> Path:
-    """The TOML file that is read without `--config`."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "turbocql" / "config.toml"
 
 
 def config_of(

@@ -1,4 +1,5 @@
-//! The number of the interpreter that runs, for processes with several interpreters.
+//! Interpreter and threads: the number of the interpreter that runs, for processes with several
+//! interpreters, and whose a thread is.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -9,4 +10,12 @@ pub fn interpreter(_py: Python<'_>) -> i64 {
     // SAFETY: both functions need the GIL, which `_py` shows is held; so an interpreter runs, and
     // the pointer to it is valid. Runs at every import. Tests: unit/test_quick_paths.py.
     unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) }
+}
+
+/// Whether the calling thread is one that the interpreter does not know: another library's.
+pub fn is_foreign_thread() -> bool {
+    // SAFETY: the function reads a thread-local pointer and needs no GIL; it may be called at any
+    // time, also after the interpreter's end. Runs at every batch of a stream. Tests:
+    // integration/test_columns.py.
+    unsafe { ffi::PyGILState_GetThisThreadState() }.is_null()
 }

@@ -1,0 +1,48 @@
+"""Live tables in duckdb: a relation whose rows are read from the cluster when a query runs.
+
+Needs duckdb and pyarrow: `pip install 'turbocql[duckdb]'`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._distributed import needed
+from ..columns import ColumnTypes
+from ..session import Session
+
+if TYPE_CHECKING:
+    import duckdb
+    from typing_extensions import Unpack
+
+    from .._options import ScanOptions
+
+__all__ = ["scan"]
+
+
+def scan(
+    connection: duckdb.DuckDBPyConnection,
+    session: Session,
+    table: str,
+    /,
+    *,
+    types: ColumnTypes | None = None,
+    **options: Unpack[ScanOptions],
+) -> duckdb.DuckDBPyRelation:
+    """A table as a relation of duckdb. Each query that uses it reads the table anew.
+
+    A query reads the columns that it needs, and no others; `columns` are those that the relation
+    has. `where` is a condition in CQL, with `values` for its bind markers, which the server
+    evaluates. Conditions of the SQL are evaluated
+    here, by Arrow, on rows that the whole scan has brought. The other options are those of
+    [`Session.scan`][turbocql.session.Session.scan]. The session must stay open while the relation
+    is used.
+
+    Raises: `ConfigError` when there is no such table or column; `RequestError` when it cannot be
+        looked up. What fails during a query, duckdb raises as an error of its own, with the
+        message.
+    """
+    needed("duckdb", "duckdb", "pyarrow.dataset")
+    from ._dataset import TableDataset
+
+    return connection.from_arrow(TableDataset(session, table, types=types, **options))

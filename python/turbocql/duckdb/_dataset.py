@@ -1,0 +1,88 @@
+"""A table as a data set of pyarrow, of which duckdb asks columns and filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset
+
+from .._checks import shown
+from .._distributed import schema_of
+from .._options import ScanOptions
+from .._scan import Scan
+from .._schema_cql import qualified
+from ..columns import ColumnTypes
+from ..errors import ConfigError
+from ..session import Session
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["TableDataset"]
+
+_FORMS = ("rows", "row", "split")
+
+
+class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """A table as a data set of pyarrow: what has `schema` and `scanner`, for consumers that ask for
+    columns and filters, such as duckdb.
+
+    The options are those of `scan`.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        table: str,
+        /,
+        *,
+        types: ColumnTypes | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> None:
+        # The class of pyarrow has no constructor. Whoever derives from it overrides what would read
+        # its C++ object, which is not there.
+        if not isinstance(session, Session):
+            raise TypeError(f"session must be a Session, got {shown(session)}")
+        for name in _FORMS:
+            if name in options:
+                raise TypeError(f"a relation has no option {name!r}")
+        place = Scan(table, session.keyspace, options).place
+        self._session, self._place, self._types = session, place, types or ColumnTypes()
+        self._options: dict[str, Any] = {**options}
+        self._own_schema = schema_of(session, place, options, self._types)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of all columns."""
+        return self._own_schema
+
+    def scanner(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        **options: Any,
+    ) -> pyarrow.dataset.Scanner:
+        """A scan of these columns, with the rows that pass a filter of pyarrow."""
+        names = self._own_schema.names
+        wanted = names if columns is None else list(columns)
+        for name in wanted:
+            if name not in names:
+                raise ConfigError(f"there is no column {name!r}; there are {', '.join(names)}")
+        # An expression does not tell its columns, but its text has their names.
+        said = "" if filter is None else str(filter)
+        read = [name for name in names if name in wanted or name in said] or names[:1]
+        rows = self._session.scan(qualified(*self._place), **{**self._options, "columns": read})
+        reader = pa.RecordBatchReader.from_stream(rows.batches(types=self._types))
+        known = {name: value for name, value in options.items() if name in _SCANNER_OPTIONS}
+        return pyarrow.dataset.Scanner.from_batches(reader, columns=wanted, filter=filter, **known)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a TableDataset has an open session: it cannot be pickled")
+
+    def __repr__(self) -> str:
+        return f"<TableDataset {'.'.join(self._place)}>"
+
+
+_SCANNER_OPTIONS = ("batch_size", "use_threads", "memory_pool")

@@ -1,0 +1,101 @@
+"""Tables as data sets of Ray Data: `read` makes a `Dataset`, `sink` is what one is written to.
+
+Needs Ray and pyarrow: `pip install 'turbocql[ray]'`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._distributed import needed
+from ..columns import ColumnTypes
+
+if TYPE_CHECKING:
+    import ray.data
+    from typing_extensions import Unpack
+
+    from .._options import LoadOptions
+    from ..config import Config
+    from ..workers import Environment, Profile
+
+__all__ = ["read", "sink"]
+
+
+def read(
+    table: str,
+    *,
+    config: Config | Environment | Profile | str | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    values: Sequence[Any] = (),
+    parallelism: int | None = None,
+    types: ColumnTypes | None = None,
+    scan: Mapping[str, Any] | None = None,
+    **resources: Any,
+) -> ray.data.Dataset:
+    """A table as a data set, read in parts by token ranges when the data set is used.
+
+    `config` says where the workers connect: see [`workers`][turbocql.workers.session]. `columns`,
+    `where` and `values` are those of [`Session.scan`][turbocql.session.Session.scan], whose other
+    options are in `scan`: `concurrency` (the token ranges that a task reads at a time, by default
+    2), `page_size`, `consistency`, `timeout_s`, `retry_for_s` and `profile`. A `select_columns` of
+    the data set reads these columns only; a `limit` ends the reading early. `parallelism` is the
+    number of parts; by default Ray decides, for small tables fewer. `types` selects Arrow types.
+    `resources` are options of `ray.data.read_datasource` for the read tasks, such as `num_cpus`,
+    `memory`, `resources` and `concurrency` (the tasks that run at a time).
+
+    Vectors of numbers are columns of Ray's tensors: 2-D arrays in batches of NumPy.
+
+    Raises: `ConfigError` or `TypeError` when there is no such table or column, for invalid options,
+        and when `config` holds a password and may not be pickled; `ConnectError` when no node
+        answers.
+    """
+    needed("ray", "ray.data")
+    import ray.data
+
+    from ._table import TableDatasource
+
+    made = TableDatasource(
+        table,
+        config=config,
+        columns=columns,
+        where=where,
+        values=values,
+        parallelism=parallelism,
+        types=types,
+        scan=scan,
+    )
+    if parallelism is not None:
+        resources["override_num_blocks"] = parallelism
+    return ray.data.read_datasource(made, **resources)
+
+
+def sink(
+    table: str,
+    *,
+    config: Config | Environment | Profile | str | None = None,
+    rows_per_task: int | None = None,
+    **options: Unpack[LoadOptions],
+) -> Any:
+    """What `Dataset.write_datasink` writes the rows of a data set to.
+
+    `config` says where the workers connect: see [`workers`][turbocql.workers.session]. The options
+    are those of [`Session.load`][turbocql.session.Session.load], such as `rename`, `columns`,
+    `nulls`, `ttl`, `concurrency`, `rate_limit` (each of a task, not of all) and `consistency`; not
+    those about files and reports. Each task checks columns and types before it sends its first row.
+
+    All rows have one write time, that of the beginning of the job, unless `timestamp` says
+    otherwise. So a task that Ray runs again, on another worker, changes nothing. The time is the
+    later one of this machine's and the server's. Rows with one primary key in the data set have
+    one time too: of each of their cells the greater value stays.
+
+    The attribute `rows` of what is returned is the number of rows that the last job has written.
+
+    Raises: `ConfigError` or `TypeError` for invalid options, and when `config` holds a password and
+        may not be pickled.
+    """
+    needed("ray", "ray.data")
+    from ._table import TableDatasink
+
+    return TableDatasink(table, config=config, rows_per_task=rows_per_task, **options)

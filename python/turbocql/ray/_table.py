@@ -1,0 +1,186 @@
+"""The classes of Ray Data that read and write tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from ray.data.block import BlockAccessor, BlockMetadata
+from ray.data.datasource import Datasink, Datasource, ReadTask
+
+from .._distributed import Reading, Writing, checked_count, reading, writing
+from ..columns import ColumnTypes
+from ..tables import Split
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._options import LoadOptions
+    from ..config import Config
+    from ..workers import Environment, Profile
+
+__all__ = ["TableDatasink", "TableDatasource"]
+
+_BYTES_PER_TASK = 8 << 20
+"""Ray asks for 200 tasks or more, whatever the size of the data. A task is not worth less."""
+_LEAST_TASKS = 16
+_TASKS_OF_UNKNOWN_SIZE = 64
+
+
+class TableDatasource(Datasource):  # type: ignore[misc]
+    """What `ray.data.read_datasource` reads a table from. The options are those of `read`."""
+
+    def __init__(
+        self,
+        table: str,
+        *,
+        config: Config | Environment | Profile | str | None = None,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        values: Sequence[Any] = (),
+        parallelism: int | None = None,
+        types: ColumnTypes | None = None,
+        scan: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        checked_count("parallelism", parallelism, 100_000)
+        options = {**(scan or {}), "columns": columns, "where": where}
+        if values:
+            options["values"] = values
+        # Ray makes arrays of fixed-shape tensors.
+        types = ColumnTypes(tensors=True) if types is None else types
+        self._reading = reading(table, config, types, options)
+        self._schema = self._reading.schema()
+        self._parallelism = parallelism
+        self._splits: list[Split] | None = None
+        # Ray's own name for the columns that a plan needs.
+        self._projection_map: dict[str, str] | None = None
+
+    def get_name(self) -> str:
+        """The name of the read tasks."""
+        return f"Turbocql({self._reading.table})"
+
+    def supports_projection_pushdown(self) -> bool:
+        """A read task asks for the columns that are needed, and no others."""
+        return True
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        """The bytes of the table on disk by the nodes' estimates; `None` if they have none."""
+        sizes = [split.size_bytes for split in self._parts(_LEAST_TASKS)]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if known else None
+
+    def get_read_tasks(
+        self,
+        parallelism: int,
+        per_task_row_limit: int | None = None,
+        data_context: Any = None,
+    ) -> list[ReadTask]:
+        """A task for each part of the table."""
+        size = self.estimate_inmemory_data_size()
+        if self._parallelism is None:
+            worth = _TASKS_OF_UNKNOWN_SIZE if size is None else size // _BYTES_PER_TASK
+            parallelism = min(parallelism, max(_LEAST_TASKS, worth))
+        names = None if self._projection_map is None else list(self._projection_map)
+        wanted, schema = self._reading, self._schema
+        if names is not None:
+            # A block without columns would have no rows.
+            names = names or self._schema.names[:1]
+            schema = pa.schema([schema.field(name) for name in names])
+            wanted = wanted.selecting(names)
+        return [
+            ReadTask(
+                partial(_blocks, wanted, split, per_task_row_limit, schema),
+                BlockMetadata(
+                    num_rows=None, size_bytes=split.size_bytes, input_files=None, exec_stats=None
+                ),
+                schema=schema,
+                per_task_row_limit=per_task_row_limit,
+            )
+            for split in self._parts(parallelism)
+        ]
+
+    def _parts(self, parallelism: int) -> list[Split]:
+        if self._splits is None or len(self._splits) != parallelism:
+            self._splits = self._reading.splits(parallelism)
+        return self._splits
+
+
+def _blocks(
+    reading: Reading, split: Split, limit: int | None, schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """The rows of a part, on a worker."""
+    is_empty = True
+    for batch in reading.batches(split, limit):
+        is_empty = False
+        yield pa.Table.from_batches([batch]).select(schema.names)
+    if is_empty:
+        yield pa.Table.from_batches([], schema)
+
+
+class TableDatasink(Datasink):  # type: ignore[misc]
+    """What a data set is written to: made by `sink`."""
+
+    def __init__(
+        self,
+        table: str,
+        *,
+        config: Config | Environment | Profile | str | None = None,
+        rows_per_task: int | None = None,
+        **options: Unpack[LoadOptions],
+    ) -> None:
+        self._given = writing(table, config, options)
+        self._writing: Writing | None = None
+        self._rows_per_task = checked_count("rows_per_task", rows_per_task, 2**31 - 1)
+        self.rows: int | None = None
+        """The rows that the last write has written; `None` before one has ended."""
+
+    def get_name(self) -> str:
+        """The name of the write tasks."""
+        return f"Turbocql({self._given.table})"
+
+    @property
+    def min_rows_per_write(self) -> int | None:
+        """The rows of a task, at least; `None` leaves it to Ray."""
+        return self._rows_per_task
+
+    def on_write_start(self, schema: Any = None) -> None:
+        """Chooses the write time, before the first task begins.
+
+        Raises: `ConfigError` when there is no such table.
+        """
+        # The schema is of no use: where Ray fuses the write with what is before it, it is that of
+        # the first operation's input. Each task checks its columns before it sends a row.
+        self.rows = None
+        self._writing = self._given.begun()
+
+    def write(self, blocks: Iterable[Any], ctx: Any) -> int:
+        """Writes the blocks of a task; returns the number of rows."""
+        if self._writing is None:
+            raise RuntimeError("on_write_start was not called")
+        tables = (_plain(BlockAccessor.for_block(block).to_arrow()) for block in blocks)
+        return self._writing.load(table for table in tables if table.num_rows).succeeded
+
+    def on_write_complete(self, write_result: Any) -> None:
+        """Adds up the rows of all tasks."""
+        self.rows = sum(write_result.write_returns)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The same with the storage of Ray's own tensors."""
+    for place, field in enumerate(table.schema):
+        if type(field.type).__module__.startswith("ray."):
+            table = table.set_column(place, field.name, _storage(table.column(place)))
+    return table
+
+
+def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type.storage_type
+    chunks = [chunk.storage for chunk in column.chunks]
+    if pa.types.is_struct(kind) and [field.name for field in kind] == ["data", "shape"]:
+        # Tensors of several shapes. The numbers of those with one dimension are the vectors.
+        kind = kind.field("data").type
+        chunks = [chunk.field("data") for chunk in chunks]
+    return pa.chunked_array(chunks, kind)

@@ -1,0 +1,295 @@
+"""The data source of PySpark that reads and writes tables."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from .._distributed import Reading, Writing, checked_count, reading, writing
+from ..columns import ColumnTypes
+from ..config import Config
+from ..errors import ConfigError
+from ..tables import Split
+from ..workers import Environment, Profile
+from ._filters import Keys, pushed
+
+__all__ = ["TableSource"]
+
+_BYTES_PER_PARTITION = 64 << 20
+_LEAST_PARTITIONS, _MOST_PARTITIONS = 16, 10_000
+
+
+class TableSource(DataSource):  # type: ignore[misc]
+    """The data source `turbocql`: `register` has its options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "turbocql"
+
+    def schema(self) -> StructType:
+        """The columns of the table in Spark's types."""
+        plain = pa.schema([_plain_field(field) for field in self._reading(None).schema()])
+        return from_arrow_schema(plain)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads the columns of the schema, which may be a part of the table's."""
+        made = self._reading(schema.fieldNames())
+        count = _number("partitions", self.options.get("partitions"))
+        is_filtering = _flag("push_filters", self.options.get("push_filters", "false"))
+        # Spark refuses a reader that takes filters where its own setting is off.
+        kind = _FilteringReader if is_filtering else _Reader
+        return kind(made, schema, checked_count("partitions", count, 100_000))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Writes rows; the write time of all is that of this call, unless an option has one.
+
+        Raises: `ConfigError` for the mode `overwrite`; `EncodeError` when a column or its type does
+            not fit the table.
+        """
+        if overwrite:
+            raise ConfigError(
+                "turbocql writes with mode('append') only: rows with equal keys are replaced, and"
+                " no others are deleted"
+            )
+        settings, table, given = self._given()
+        for name in _READ_ONLY:
+            if given.pop(name, None) is not None:
+                raise ConfigError(f"the option {name!r} is for reading")
+        made = writing(table, settings, _typed(given))
+        none = pa.Table.from_batches([], to_arrow_schema(schema, timezone="UTC"))
+        return _Writer(made.begun(none))
+
+    def _reading(self, columns: Sequence[str] | None) -> Reading:
+        settings, table, given = self._given()
+        for name in ("partitions", "push_filters"):
+            given.pop(name, None)
+        for name in _WRITE_ONLY:
+            if given.pop(name, None) is not None:
+                raise ConfigError(f"the option {name!r} is for writing")
+        types = _types(given.pop("decimal", None), given.pop("varint", None))
+        listed = given.pop("columns", None)
+        if columns is None and listed is not None:
+            columns = [name.strip() for name in listed.split(",")]
+        options: dict[str, Any] = {**_typed(given), "columns": columns}
+        if "ranges" in options:
+            options["concurrency"] = options.pop("ranges")
+        return reading(table, settings, types, options)
+
+    def _given(self) -> tuple[Config | Environment | Profile, str, dict[str, str]]:
+        """Settings, table and the other options."""
+        given = {name.lower(): text for name, text in dict(self.options).items()}
+        path = given.pop("path", None)
+        table = given.pop("table", path)
+        if table is None:
+            raise ConfigError("name the table: option('table', 'keyspace.table')")
+        settings = _settings(given)
+        unknown = given.keys() - _KNOWN
+        if unknown:
+            known = ", ".join(sorted({*_KNOWN, *_PLACES, "table"}))
+            raise ConfigError(f"unknown option {sorted(unknown)[0]!r}; there are {known}")
+        return settings, table, given
+
+
+_PLACES = ("url", "profile", "profile_file", "environment", "pickle_secrets")
+_READ_ONLY: tuple[str, ...] = (
+    "columns",
+    "where",
+    "partitions",
+    "decimal",
+    "varint",
+    "ranges",
+    "page_size",
+)
+_READ_ONLY += ("push_filters",)
+_WRITE_ONLY: tuple[str, ...] = (
+    "nulls",
+    "ttl",
+    "timestamp",
+    "truncate_time",
+    "concurrency",
+    "rate_limit",
+)
+_WRITE_ONLY += ("max_errors", "batches", "batch_bytes")
+_KNOWN = {*_READ_ONLY, *_WRITE_ONLY, "consistency", "timeout_s", "retry_for_s"}
+_INTEGERS = ("ranges", "page_size", "concurrency", "batch_bytes")
+_NUMBERS = ("timeout_s", "retry_for_s", "max_errors")
+_FLAGS = ("truncate_time",)
+
+
+def _settings(given: dict[str, str]) -> Config | Environment | Profile:
+    """Takes where to connect out of the options."""
+    url, profile = given.pop("url", None), given.pop("profile", None)
+    file, prefix = given.pop("profile_file", None), given.pop("environment", None)
+    secrets = _flag("pickle_secrets", given.pop("pickle_secrets", "false"))
+    if [url is None, profile is None and file is None, prefix is None].count(False) != 1:
+        raise ConfigError("set one of the options url, profile (or profile_file) and environment")
+    if url is not None:
+        return Config.from_url(url if "://" in url else f"cql://{url}", pickle_secrets=secrets)
+    if prefix is not None:
+        return Environment(prefix)
+    return Profile(profile or "default", file)
+
+
+def _types(decimal: str | None, varint: str | None) -> ColumnTypes:
+    digits: Any = "text"
+    if decimal not in (None, "text"):
+        try:
+            precision, _, scale = str(decimal).partition(",")
+            digits = (int(precision), int(scale or "0"))
+        except ValueError:
+            raise ConfigError(f"decimal must be like 38,10 or text, got {decimal!r}") from None
+    numbers: Any = varint or "text"
+    return replace(ColumnTypes.spark(), decimal=digits, varint=numbers)
+
+
+def _typed(given: Mapping[str, str]) -> dict[str, Any]:
+    """Options as the methods of a session take them."""
+    made: dict[str, Any] = {}
+    for name, text in given.items():
+        if name in _INTEGERS:
+            made[name] = _number(name, text)
+        elif name in _NUMBERS:
+            made[name] = _number(name, text, float)
+        elif name in _FLAGS:
+            made[name] = _flag(name, text)
+        elif name == "batches":
+            made[name] = text if text == "auto" else _flag(name, text)
+        elif name in ("ttl", "timestamp", "rate_limit"):
+            # A number, or the name of a column, or a rate in bytes.
+            made[name] = int(text) if text.lstrip("-").isdigit() else text
+        else:
+            made[name] = text
+    return made
+
+
+def _number(name: str, text: str | None, kind: Any = int) -> Any:
+    if text is None:
+        return None
+    try:
+        return kind(text)
+    except ValueError:
+        raise ConfigError(f"the option {name} must be a number, got {text!r}") from None
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ConfigError(f"the option {name} must be true or false, got {text!r}")
+    return text.lower() == "true"
+
+
+@dataclass
+class _Part(InputPartition):  # type: ignore[misc]
+    """A part of the table, or a query of one partition of it."""
+
+    split: Split | None
+    values: tuple[Any, ...] = ()
+
+
+class _Reader(DataSourceReader):  # type: ignore[misc]
+    def __init__(self, made: Reading, schema: StructType, count: int | None) -> None:
+        self._reading = made
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._count = count
+        self._keys: Keys | None = None
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The parts of the table."""
+        if self._keys is not None and self._keys.whole:
+            return [_Part(None, values) for values in self._keys.whole]
+        count = self._count
+        if count is None:
+            sizes = [split.size_bytes or 0 for split in self._reading.splits(_LEAST_PARTITIONS)]
+            count = sum(sizes) // _BYTES_PER_PARTITION
+            count = max(_LEAST_PARTITIONS, min(_MOST_PARTITIONS, count))
+        return [_Part(split) for split in self._reading.splits(count)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part as record batches of exactly Spark's types."""
+        for batch in self._batches(partition):
+            columns = [
+                _as(batch.column(field.name), field.type, field.name) for field in self._schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _batches(self, part: Any) -> Iterator[pa.RecordBatch]:
+        made, keys = self._reading, self._keys
+        if part.split is None and keys is not None:
+            return made.query(keys.where, part.values)
+        if keys is not None and keys.where:
+            made = replace(
+                made, options={**made.options, "where": keys.where, "values": keys.values}
+            )
+        return made.batches(part.split)
+
+
+class _FilteringReader(_Reader):
+    def pushFilters(self, filters: list[Any]) -> list[Any]:
+        """Takes filters on key columns; the others are for Spark."""
+        if "where" in self._reading.options:
+            return filters
+        self._keys, left = pushed(filters, self._reading.columns())
+        return left
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A type that Spark has for a type of Arrow: without extensions, and lists of any length."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(kind.storage_type)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(field) for field in kind])
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    return kind
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _plain(field.type))
+
+
+def _as(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+    """An array in the type that Spark wants, if nothing is lost."""
+    if array.type.equals(kind):
+        return array
+    try:
+        return array.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ConfigError(
+            f"column {name!r}: {array.type} of the table is not {kind} of the schema: {error}"
+        ) from error
+
+
+@dataclass
+class _Written(WriterCommitMessage):  # type: ignore[misc]
+    rows: int
+
+
+class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
+    def __init__(self, made: Writing) -> None:
+        self._writing = made
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Writes the batches of a task."""
+        filled = (batch for batch in iterator if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return _Written(0)
+        return _Written(self._writing.load(itertools.chain([first], filled)).succeeded)

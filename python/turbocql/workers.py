@@ -1,0 +1,192 @@
+"""Sessions in the workers of Ray, Spark, Dask and others: where their settings come from, and one
+session for each process.
+
+A task that an engine sends to a worker names its settings. A `Config` travels in the task itself,
+so one with a password is refused unless its `pickle_secrets` is true. [`Profile`][] and
+[`Environment`][] travel as names, and each worker reads the settings on its own machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock, Timer
+from typing import Any
+
+from ._checks import check_seconds, shown
+from ._config_sources import settings_file
+from .config import Config
+from .errors import ConfigError
+from .session import Session, connect
+
+__all__ = ["Environment", "Profile", "session"]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Settings in a table of a TOML file, which each worker reads by itself.
+
+    Source: see [`Config.from_toml`][turbocql.config.Config.from_toml].
+    """
+
+    name: str = "default"
+    path: str | None = None
+    """The file; `None` for `turbocql/config.toml` among the configuration of the worker's user."""
+
+    def read(self) -> Config:
+        """The settings on this machine.
+
+        Raises: `ConfigError` when the file cannot be read or has no such profile.
+        """
+        path = settings_file() if self.path is None else self.path
+        return Config.from_toml(path, self.name)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Settings in environment variables, which each worker reads by itself.
+
+    Source: see [`Config.from_env`][turbocql.config.Config.from_env].
+    """
+
+    prefix: str = "TURBOCQL_"
+
+    def read(self) -> Config:
+        """The settings of this process.
+
+        Raises: `ConfigError` when no variable names a host, or one has an invalid value.
+        """
+        hosts = (f"{self.prefix}URL", f"{self.prefix}CONTACT_POINTS")
+        if not any(name in os.environ for name in hosts):
+            raise ConfigError(
+                f"the environment of this process (on {os.uname().nodename}) has neither"
+                f" {hosts[0]} nor {hosts[1]}: set one for the workers of the engine"
+            )
+        return Config.from_env(self.prefix)
+
+
+@dataclass
+class _Open:
+    """The session of a process for some settings, and how many use it."""
+
+    opening: Lock = field(default_factory=Lock)
+    session: Session | None = None
+    users: int = 0
+    timer: Timer | None = None
+
+
+class _Table:
+    """The sessions of this process, by their settings."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.by_settings: dict[Config | Environment | Profile, _Open] = {}
+        self.inherited: list[Any] = []
+        """What a forked process has of its parent. It is kept, because nothing of it may end
+        here."""
+
+    def forked(self) -> None:
+        """Begins anew in the child of a fork: no session of the parent works there."""
+        self.inherited.append(self.by_settings)
+        self.lock, self.by_settings = Lock(), {}
+
+
+_table = _Table()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_table.forked)
+
+
+@contextmanager
+def session(
+    config: Config | Environment | Profile | str | None = None, *, idle_s: float = 60.0
+) -> Iterator[Session]:
+    """The session of this process for these settings, opened if it is not open.
+
+    All who ask with equal settings share it, also at the same time. It is closed when nobody has
+    used it for `idle_s` seconds. A forked process opens its own. `config` may also be a URL;
+    `None` takes `Environment()` if that names a host, else `Profile()` if the file exists, else the
+    default settings.
+
+    Raises: `ConfigError` for invalid settings; `ConnectError` when no node answers.
+
+    Example:
+        >>> with turbocql.workers.session("cql://127.0.0.1") as session:
+        ...     row = session.execute("SELECT cluster_name FROM system.local").one()
+    """
+    if idle_s != 0:
+        check_seconds("idle_s", idle_s)
+    table, settings = _table, _settings_of(config)
+    with table.lock:
+        held = table.by_settings.setdefault(settings, _Open())
+        held.users += 1
+        if held.timer is not None:
+            held.timer.cancel()
+            held.timer = None
+    try:
+        with held.opening:
+            if held.session is None or held.session.closed:
+                made = settings if isinstance(settings, Config) else settings.read()
+                held.session = connect(config=made)
+            opened = held.session
+        yield opened
+    finally:
+        _leave(table, settings, held, idle_s)
+
+
+def _leave(
+    table: _Table, settings: Config | Environment | Profile, held: _Open, idle_s: float
+) -> None:
+    with table.lock:
+        held.users -= 1
+        if held.users or table.by_settings.get(settings) is not held:
+            return
+        if idle_s != 0 and held.session is not None:
+            held.timer = Timer(idle_s, _close, (table, settings, held))
+            held.timer.daemon = True
+            held.timer.start()
+            return
+    _close(table, settings, held)
+
+
+def _close(table: _Table, settings: Config | Environment | Profile, held: _Open) -> None:
+    """Closes a session that nobody uses."""
+    with table.lock:
+        # Someone may have come between the end of the time and this.
+        if held.users or table.by_settings.get(settings) is not held:
+            return
+        del table.by_settings[settings]
+    if held.session is not None:
+        held.session.close()
+
+
+def _settings_of(
+    config: Config | Environment | Profile | str | None,
+) -> Config | Environment | Profile:
+    """Which settings are meant."""
+    if isinstance(config, str):
+        return Config.from_url(config if "://" in config else f"cql://{config}")
+    if isinstance(config, (Config, Environment, Profile)):
+        return config
+    if config is not None:
+        raise TypeError(
+            "config must be a Config, a URL, or a Profile or Environment of turbocql.workers, got"
+            f" {shown(config)}"
+        )
+    if any(f"TURBOCQL_{name}" in os.environ for name in ("URL", "CONTACT_POINTS")):
+        return Environment()
+    return Profile() if settings_file().exists() else Config()
+
+
+def _sendable(
+    config: Config | Environment | Profile | str | None,
+) -> Config | Environment | Profile:
+    """Which settings are meant, for a task that is sent to a worker.
+
+    Raises: `ConfigError` for a secret, unless `pickle_secrets` is true.
+    """
+    settings = _settings_of(config)
+    if isinstance(settings, Config):
+        settings.__getstate__()
+    return settings

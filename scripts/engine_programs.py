@@ -1,0 +1,72 @@
+"""Runs the programs of examples/engines on a real node, and writes them and what they print into
+docs/engines.md: `make engine-programs`. With --check, only says whether the page is up to date.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from turbocql.testing import Cassandra
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "engines.md"
+ENGINES = ("ray", "spark", "duckdb", "dask")
+
+
+def printed(engine: str, point: str) -> str:
+    """What a program prints in its engine's environment."""
+    python = ROOT / f".venv-{engine}" / "bin" / "python"
+    assert python.exists(), f"make -C {ROOT} .venv-{engine}/.installed"
+    done = subprocess.run(
+        [str(python), f"examples/engines/with_{engine}.py", point],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "python"),
+            "PYSPARK_PYTHON": str(python),
+            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if done.returncode:
+        raise SystemExit(f"with_{engine}.py failed:\n{done.stderr[-4000:]}")
+    return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines()) + "\n"
+
+
+def written(page: str, engine: str, output: str) -> str:
+    """The page with a program and its output between its marks."""
+    name = f"examples/engines/with_{engine}.py"
+    program = (ROOT / name).read_text(encoding="utf-8")
+    block = (
+        f'<!-- {name} -->\n\n```python title="{name}"\n{program}```\n\n'
+        f"It prints:\n\n```text\n{output}```\n\n<!-- end -->"
+    )
+    made, count = re.subn(
+        rf"<!-- {re.escape(name)} -->.*?<!-- end -->", lambda _: block, page, flags=re.S
+    )
+    assert count == 1, f"{PAGE} has no place for {name}"
+    return made
+
+
+def main() -> int:
+    page = PAGE.read_text(encoding="utf-8")
+    made = page
+    with Cassandra(heap_mb=512) as cluster:
+        for engine in ENGINES:
+            made = written(made, engine, printed(engine, cluster.contact_points[0]))
+            print(f"with_{engine}.py ran", flush=True)
+    if "--check" in sys.argv:
+        print("the page has what they print" if made == page else "the page has something else")
+        return int(made != page)
+    PAGE.write_text(made, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

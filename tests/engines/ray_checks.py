@@ -1,0 +1,113 @@
+"""Tables as data sets of Ray, with two workers: run by `tests.engines.run`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import ray
+import ray.data
+from tests.engines.rows import rows_of, sums_of_arrow, total
+from tests.engines.support import (
+    CONFIG,
+    EXPECTED,
+    ROWS,
+    check_table,
+    during,
+    new_table,
+    node_killed,
+    node_started,
+    refused,
+    said,
+    worker_killed,
+)
+
+import turbocql.ray
+from turbocql.errors import ConfigError
+
+WORKER = "ray::"
+
+
+def generated() -> Any:
+    """The rows, made by the workers."""
+    return ray.data.range(ROWS, override_num_blocks=16).map_batches(
+        lambda batch: rows_of(batch["id"]), batch_format="numpy", batch_size=10_000
+    )
+
+
+def sums(batch: Any) -> Any:
+    """The sums of a batch, as texts: the checksum has no type in Arrow that sums."""
+    count, ids, checksum = sums_of_arrow(batch)
+    return pa.table({"count": [count], "ids": [str(ids)], "checksum": [str(checksum)]})
+
+
+def read_sums(table: str, **options: Any) -> Any:
+    """What Ray's workers find in a table."""
+    data = turbocql.ray.read(table, config=CONFIG, **options)
+    rows = data.map_batches(sums, batch_format="pyarrow", batch_size=None).take_all()
+    return total((row["count"], int(row["ids"]), int(row["checksum"])) for row in rows)
+
+
+def write(table: str) -> None:
+    sink = turbocql.ray.sink(table, config=CONFIG)
+    generated().write_datasink(sink)
+    assert sink.rows == ROWS, sink.rows
+
+
+def main() -> None:
+    # A worker is lost more often here than Ray expects.
+    ray.init(
+        num_cpus=2, include_dashboard=False, logging_level="ERROR", object_store_memory=2 << 30
+    )
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+
+    began, table = time.time(), new_table("ray")
+    write(table)
+    check_table(table)
+    said("ray writes", began)
+
+    began = time.time()
+    assert read_sums(table) == EXPECTED
+    assert read_sums(table, parallelism=3) == EXPECTED
+    said("ray reads", began)
+
+    data = turbocql.ray.read(table, config=CONFIG)
+    assert data.count() == ROWS
+    assert data.select_columns(["bucket", "id"]).schema().names == ["bucket", "id"]
+    assert data.sum("id") == EXPECTED.ids
+    assert len(data.limit(7).take_all()) == 7
+    batch = data.select_columns(["emb"]).take_batch(5, batch_format="numpy")
+    assert (batch["emb"].shape, batch["emb"].dtype) == ((5, 8), np.float32)
+    some = turbocql.ray.read(
+        table, config=CONFIG, where="bucket = ?", values=[7], columns=["id"], num_cpus=0.5
+    )
+    assert sorted(row["id"] for row in some.take_all()) == list(range(7, ROWS, 1000))
+    secret = turbocql.Config(user="u", password="p")
+    refused(lambda: turbocql.ray.read(table, config=secret), ConfigError, "pickle_secrets")
+
+    began = time.time()
+    assert during(worker_killed(WORKER, 0.5), lambda: read_sums(table)) == EXPECTED
+    said("ray reads, a worker is killed", began)
+
+    began, other = time.time(), new_table("ray_worker")
+    during(worker_killed(WORKER, 2.0), lambda: write(other))
+    check_table(other)
+    said("ray writes, a worker is killed", began)
+
+    began, other = time.time(), new_table("ray_node")
+    with node_started():
+        during(node_killed(WORKER, 2.0), lambda: write(other))
+        check_table(other)
+        said("ray writes, a node is killed", began)
+    began = time.time()
+    with node_started():
+        assert during(node_killed(WORKER, 0.5), lambda: read_sums(table)) == EXPECTED
+        said("ray reads, a node is killed", began)
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()

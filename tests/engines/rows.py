@@ -1,0 +1,120 @@
+"""The rows that the engines write and read, and what a table must add up to."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+COUNT = 1_000_000
+DIMENSIONS = 8
+TABLE = (
+    "CREATE TABLE {} (part int, id bigint, bucket int, name text, ratio double, at timestamp,"
+    f" emb vector<float, {DIMENSIONS}>, PRIMARY KEY (part, id))"
+)
+PER_PARTITION = 200
+COLUMNS = ["part", "id", "bucket", "name", "ratio", "at", "emb"]
+
+
+class Sums(NamedTuple):
+    """What does not depend on the order of rows."""
+
+    rows: int
+    ids: int
+    checksum: int
+    """Of all cells of all rows, modulo 2**64."""
+
+    def __add__(self, other: Any) -> Sums:
+        return Sums(self.rows + other[0], self.ids + other[1], (self.checksum + other[2]) % 2**64)
+
+
+NOTHING = Sums(0, 0, 0)
+
+
+def rows_of(ids: Any) -> dict[str, Any]:
+    """The rows of these ids, as columns of NumPy."""
+    ids = np.asarray(ids, np.int64)
+    return {
+        "part": (ids // PER_PARTITION).astype(np.int32),
+        "id": ids,
+        "bucket": (ids % 1000).astype(np.int32),
+        "name": np.array([f"row {one}" for one in ids.tolist()], object),
+        "ratio": ids / 7,
+        "at": (ids * 1000).astype("M8[ms]"),
+        "emb": (ids[:, None] % 97 + np.arange(DIMENSIONS)).astype(np.float32),
+    }
+
+
+def table_of(ids: Any) -> pa.Table:
+    """The same as a table of Arrow."""
+    columns = rows_of(ids)
+    numbers = pa.array(columns.pop("emb").ravel())
+    emb = pa.FixedSizeListArray.from_arrays(numbers, DIMENSIONS)
+    at = pa.array(columns.pop("at"), pa.timestamp("ms", "UTC"))
+    made = {name: pa.array(column) for name, column in columns.items()}
+    return pa.table({**made, "at": at, "emb": emb})
+
+
+def sums_of(columns: dict[str, Any]) -> Sums:
+    """The sums of rows, given as columns of NumPy."""
+    ids = np.asarray(columns["id"], np.int64)
+    mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= np.asarray(columns["part"], np.int64).astype(np.uint64) * np.uint64(7)
+    mixed ^= np.asarray(columns["bucket"], np.int64).astype(np.uint64) * np.uint64(31)
+    mixed += np.asarray(columns["ratio"], np.float64).view(np.uint64)
+    mixed ^= _times(columns["at"]).view(np.uint64) * np.uint64(131)
+    emb = np.stack(columns["emb"]) if len(ids) else np.zeros((0, DIMENSIONS))
+    weights = np.arange(1, DIMENSIONS + 1)
+    mixed += (emb.astype(np.float64) @ weights).astype(np.uint64) * np.uint64(0x100000001B3)
+    crcs = [zlib.crc32(name.encode()) for name in columns["name"]]
+    mixed ^= np.array(crcs, np.uint64) * np.uint64(0x85EBCA6B)
+    # What depends on all cells of a row is mixed once more, so that rows that have exchanged cells
+    # do not add up.
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return Sums(len(ids), int(ids.sum()), int(mixed.sum(dtype=np.uint64)))
+
+
+def _times(column: Any) -> Any:
+    """Times as NumPy has them, without a zone; pandas has another type for those with one."""
+    values = np.asarray(column)
+    if values.dtype == object:
+        values = np.array([one.tz_localize(None) for one in values], "M8[ms]")
+    return values.astype("M8[ms]")
+
+
+def sums_of_arrow(table: Any) -> Sums:
+    """The sums of rows, given as a table or a record batch of Arrow."""
+    columns = {name: table.column(name) for name in COLUMNS}
+    emb = columns["emb"]
+    chunks = emb.chunks if isinstance(emb, pa.ChunkedArray) else [emb]
+    made = {
+        name: column.to_pylist() if name == "name" else column.to_numpy(zero_copy_only=False)
+        for name, column in columns.items()
+        if name != "emb"
+    }
+    flat = [_numbers(chunk) for chunk in chunks]
+    made["emb"] = np.concatenate(flat) if flat else np.zeros((0, DIMENSIONS))
+    return sums_of(made)
+
+
+def _numbers(chunk: Any) -> Any:
+    chunk = getattr(chunk, "storage", chunk)
+    return chunk.flatten().to_numpy(zero_copy_only=False).reshape(len(chunk), DIMENSIONS)
+
+
+def expected(count: int = COUNT) -> Sums:
+    """What the generator's rows add up to."""
+    return total(
+        sums_of(rows_of(np.arange(at, min(at + 100_000, count)))) for at in range(0, count, 100_000)
+    )
+
+
+def total(parts: Iterable[Any]) -> Sums:
+    """The sum of sums."""
+    made = NOTHING
+    for part in parts:
+        made += part
+    return made
