@@ -141,8 +141,13 @@ def _uuids(array: Any) -> list[str | None]:
 
 
 def _floats(array: Any) -> list[Any]:
-    pc = library().compute
+    pa = library()
+    pc = pa.compute
     values: list[Any] = array.to_pylist()
+    if array.type == pa.float32():
+        # The digits that tell it from other floats, and not those of the double that it equals.
+        texts = array.cast(pa.string()).to_pylist()
+        values = [None if it is None else float(it) for it in texts]
     if pc.all(pc.is_finite(array)).as_py() is not False:
         return values
     names = {float("inf"): "Infinity", float("-inf"): "-Infinity"}

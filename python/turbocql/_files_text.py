@@ -5,7 +5,7 @@
 | blob | `0x` and hexadecimal digits |
 | date, timestamp | ISO 8601; years beyond 0000 to 9999 have a sign: `+12345-01-01` |
 | time | `08:30:00.000000000`; one outside a day is `-5ns` |
-| duration | `1mo2d3ns`; an object of its parts if they have different signs |
+| duration | `1mo2d1h30m`; an object of its parts if they have different signs |
 | decimal, uuid, inet | text |
 | varint | a JSON number, text beyond 4,000 digits |
 | float, double | a JSON number; `NaN`, `Infinity` and `-Infinity` are text |
@@ -240,7 +240,7 @@ def from_texts(cql_type: CqlType, texts: Any) -> Any:
         try:
             return texts.cast(target)
         except pa.ArrowInvalid:
-            return pa.array(_each(texts, _days), pa.int32()).cast(target)
+            return pa.array(_each(texts, days_of), pa.int32()).cast(target)
     if kind == "time":
         # Arrow reads no times alone.
         instants = pc.binary_join_element_wise("1970-01-01 ", texts, "")
@@ -312,7 +312,7 @@ def _instants(texts: Any) -> Any:
             return texts.cast(pa.timestamp(unit, "UTC"))
         except pa.ArrowInvalid:
             continue
-    return pa.array(_each(texts, _milliseconds), pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    return pa.array(_each(texts, milliseconds_of), pa.int64()).cast(pa.timestamp("ms", "UTC"))
 
 
 def _civil_days(sign: str, year: str, month: str, day: str) -> int:
@@ -324,7 +324,8 @@ def _civil_days(sign: str, year: str, month: str, day: str) -> int:
     return ordinal - _EPOCH + rounds * 146_097
 
 
-def _days(text: str) -> int:
+def days_of(text: str) -> int:
+    """Days since 1970 of a date, also outside of the years 1 to 9999."""
     found = _DATE.fullmatch(text)
     if found is None:
         raise ValueError("expected a date as YYYY-MM-DD")
@@ -343,7 +344,8 @@ def _nanoseconds(text: str) -> int:
     return Time.of(int(hour), int(minute), int(second or 0), nanosecond).nanoseconds
 
 
-def _milliseconds(text: str) -> int:
+def milliseconds_of(text: str) -> int:
+    """Milliseconds since 1970 of a time, also outside of the years 1 to 9999."""
     found = _INSTANT.fullmatch(text)
     if found is None:
         raise ValueError("expected a timestamp as YYYY-MM-DDTHH:MM:SS.mmmZ")

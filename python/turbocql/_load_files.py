@@ -108,6 +108,7 @@ class Files:
         if rejects is not None:
             if any(os.path.realpath(rejects) == os.path.realpath(it) for it in (path,) if it):
                 raise ConfigError(f"rejects and the checkpoint are one file: {rejects}")
+            _check_rejects(rejects)
             # Where it cannot be written, nothing is sent.
             replace_file(rejects, b"")
 
@@ -237,9 +238,31 @@ class Files:
         for row, (error, data) in sorted(told.items()):
             reason = f"{type(error).__name__}: {error}"
             line = {"row": row, "error": reason, "data": data}
-            lines.append(json.dumps(line, default=str, ensure_ascii=False) + "\n")
+            text = json.dumps(line, default=str, ensure_ascii=False)
+            if not _is_unicode(text):
+                # JSON can have half of a surrogate pair, and UTF-8 cannot.
+                text = json.dumps(line, default=str)
+            lines.append(f"{text}\n")
         replace_file(self._rejects, "".join(lines).encode())
         return report
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_rejects(path: Path) -> None:
+    """Raises `ConfigError` if a file is something else than the rejects of an earlier load."""
+    if not path.is_file():
+        return
+    with open(path, "rb") as file:
+        first = file.readline(1 << 20)
+    if first and not first.startswith(b'{"row": '):
+        raise ConfigError(f"rejects: {path} is there, and has no rejects: pass another name")
 
 
 def told(progress: Any) -> Callable[[Progress], object] | None:

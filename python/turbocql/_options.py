@@ -105,6 +105,7 @@ class VerifyOptions(TypedDict, total=False):
     csv: Mapping[str, Any] | None
     sample: float | None
     seed: int
+    progress: Callable[[int], object] | None
     concurrency: int
     retry_for_s: float
     consistency: Consistency | str | None

@@ -181,7 +181,8 @@ class Tables(Face):
         `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format` and `csv` are
         those of [`load`][turbocql.session.Session.load]. The cells that a load of the data would
         write are compared; nulls that it would leave are not. `sample` is the share of rows to look
-        up, all by default, chosen by `seed`. Keys that come twice in the data are counted. Memory
+        up, all by default, chosen by `seed`. `progress` is called with the number of rows that were
+        read, after each part. Keys that come twice in the data are counted. Memory
         is bounded. The other options are `concurrency`, `retry_for_s`, `consistency`, `timeout_s`
         and `profile`.
 

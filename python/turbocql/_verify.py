@@ -33,6 +33,9 @@ class Verification:
     def __init__(self, table: str, keyspace: str | None, options: VerifyOptions) -> None:
         own: dict[str, Any] = dict(options)
         sample, seed = own.pop("sample", None), own.pop("seed", 0)
+        self._progress: Callable[[int], object] | None = own.pop("progress", None)
+        if self._progress is not None and not callable(self._progress):
+            raise TypeError(f"progress must be a callable, got {shown(self._progress)}")
         unknown = own.keys() - VerifyOptions.__annotations__.keys()
         if unknown:
             known = ", ".join(VerifyOptions.__annotations__)
@@ -122,6 +125,8 @@ class Verification:
                 values = [None if it is None else self._value(place, it) for it in (expected, cell)]
                 self._note(Difference(number, self._names[place], *values))
             self._different += differs
+        if self._progress is not None:
+            self._progress(self.rows)
 
     def _are_equal(self, place: int, expected: bytes | None, cell: bytes | None) -> bool:
         """Whether cells of different bytes are one value: the server sorts sets and maps."""

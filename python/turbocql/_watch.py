@@ -120,7 +120,8 @@ class Watch:
         if self._most_share is not None:
             most = int(self._most_share * max(_FEW, self._read(), succeeded + failed))
         if failed > most:
-            raise Stopped(f"{failed} of {succeeded + failed} rows failed")
+            tried = succeeded + failed
+            raise Stopped(f"{failed} of the first {tried} rows failed, more than max_errors allows")
 
     def _run(self) -> None:
         while not self._ended.wait(_EVERY_S) and self._failed is None:

@@ -274,6 +274,12 @@ class Timestamp:
         return Timestamp, (self.milliseconds,)
 
 
+_CLOCK = (
+    *((3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s")),
+    *((1_000_000, "ms"), (1000, "us"), (1, "ns")),
+)
+
+
 @final
 @dataclass(frozen=True)
 class Duration:
@@ -317,7 +323,11 @@ class Duration:
 
     def __str__(self) -> str:
         sign = "-" if min(self.months, self.days, self.nanoseconds) < 0 else ""
-        parts = (abs(self.months), "mo"), (abs(self.days), "d"), (abs(self.nanoseconds), "ns")
+        years, months = divmod(abs(self.months), 12)
+        parts, rest = [(years, "y"), (months, "mo"), (abs(self.days), "d")], abs(self.nanoseconds)
+        for size, unit in _CLOCK:
+            number, rest = divmod(rest, size)
+            parts.append((number, unit))
         text = "".join(f"{number}{unit}" for number, unit in parts if number)
         return sign + (text or "0ns")
 

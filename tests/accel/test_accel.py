@@ -35,7 +35,9 @@ LEFT: dict[str, set[str]] = {
 """What is left alone."""
 
 
-def run(driver: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    driver: str, *arguments: str, timeout_s: float | None = None
+) -> subprocess.CompletedProcess[str]:
     """A program in the driver's environment."""
     python = ROOT / f".venv-{driver}" / "bin" / "python"
     assert python.exists(), f"make -C {ROOT} .venv-{driver}/.installed"
@@ -47,6 +49,7 @@ def run(driver: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=timeout_s,
     )
 
 

@@ -26,6 +26,14 @@ def test_columns_of_asynchronous_sessions(cassandra: Cassandra) -> None:
     assert len(done.stdout.splitlines()) == 2
 
 
+@pytest.mark.parametrize("consumer", ["pyarrow", "duckdb"])
+def test_a_program_ends_while_other_threads_read(cassandra: Cassandra, consumer: str) -> None:
+    point = cassandra.contact_points[0]
+    done = run("columns", "-m", "tests.columns.early", point, consumer, timeout_s=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "200\n"
+
+
 def test_hostile_producers_get_an_error() -> None:
     done = run("columns", "-m", "tests.columns.hostile")
     assert done.returncode == 0, done.stderr

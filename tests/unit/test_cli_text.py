@@ -20,7 +20,7 @@ from turbocql.cli._ends import plain
 from turbocql.cli._params import pairs_of, values_of
 from turbocql.cli._show import blocks, literal
 from turbocql.cli._split import is_whole, statements
-from turbocql.types import Duration, Time
+from turbocql.types import Duration, Time, Timestamp
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,9 @@ from turbocql.types import Duration, Time
         ("SELECT ';' FROM \"a;b\"; x", ["SELECT ';' FROM \"a;b\"", "x"]),
         ("a 'it''s; b'; c", ["a 'it''s; b'", "c"]),
         ("CREATE FUNCTION f() AS $$ a; b; $$; c", ["CREATE FUNCTION f() AS $$ a; b; $$", "c"]),
-        ("-- one;\na -- two;\n; b", ["a -- two;", "b"]),
+        ("-- one;\na -- two;\n; b", ["a", "b"]),
+        ("a -- b;\n c -- d", ["a -- b;\n c"]),
+        ("a /* b */; // c", ["a"]),
         (
             "BEGIN UNLOGGED BATCH INSERT a; UPDATE b; APPLY BATCH; c",
             ["BEGIN UNLOGGED BATCH INSERT a; UPDATE b; APPLY BATCH", "c"],
@@ -170,7 +172,7 @@ class Statement:
         (
             "timestamp",
             "1000",
-            datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.timezone.utc),
+            Timestamp(1000),
         ),
         ("time", "08:12:54.123456789", Time.of(8, 12, 54, 123_456_789)),
         ("time", "23:59", Time.of(23, 59)),

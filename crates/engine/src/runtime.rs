@@ -5,6 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::runtime::Builder;
+use tokio::sync::watch;
 
 use crate::queue::Shared;
 
@@ -27,6 +28,8 @@ struct Inner {
     /// The id of the process that has the thread. The child process of a fork does not have the
     /// thread.
     process: u32,
+    /// Whether the runtime is draining.
+    draining: watch::Sender<bool>,
 }
 
 struct Thread {
@@ -68,7 +71,8 @@ impl Runtime {
             }
         })?;
         let thread = Mutex::new(Some(Thread { handle, ended }));
-        Ok(Runtime(Arc::new(Inner { shared, thread, process: std::process::id() })))
+        let (process, draining) = (std::process::id(), watch::Sender::new(false));
+        Ok(Runtime(Arc::new(Inner { shared, thread, process, draining })))
     }
 
     /// The state through which other threads submit work to the I/O thread.
@@ -84,12 +88,19 @@ impl Runtime {
     /// Waits until the calling task is the only one in flight, for `limit` at most. Must run on the
     /// I/O thread.
     pub async fn drain(&self, limit: Duration) {
+        self.0.draining.send_replace(true);
         let _ = tokio::time::timeout(limit, async {
             while self.in_flight() > 1 {
                 tokio::time::sleep(DRAIN_POLL).await;
             }
         })
         .await;
+    }
+
+    /// Tells when the runtime begins to drain. Work that waits for a caller, and not for a server,
+    /// must end then.
+    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
+        self.0.draining.subscribe()
     }
 
     /// Ends the thread and drops the tasks that are left on it. Waits for this for 2 s at most. A

@@ -48,6 +48,8 @@ pub struct ScanRange {
 pub struct Scan {
     pages: Mutex<mpsc::Receiver<PageResult>>,
     task: TaskHandle,
+    /// Whether the scan ended because its session is being closed.
+    is_cut: Arc<AtomicBool>,
 }
 
 type PageResult = Result<Response, EngineError>;
@@ -93,22 +95,35 @@ impl Scan {
             next: AtomicUsize::new(0),
             has_sent: AtomicBool::new(false),
         });
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let (cut, mut draining) = (Arc::clone(&is_cut), runtime.draining());
         let task = runtime.submit(async move {
             // Dropped with this future, which drops every request.
             let mut reads = JoinSet::new();
             for _ in 0..workers {
                 reads.spawn(Arc::clone(&reading).read_ranges(sender.clone()));
             }
-            drop(sender);
-            while let Some(left) = reads.join_next().await {
-                if let Err(error) = left
-                    && error.is_panic()
-                {
-                    std::panic::resume_unwind(error.into_panic());
+            loop {
+                let left = tokio::select! {
+                    left = reads.join_next() => left,
+                    // A page that nobody takes would keep the session from closing.
+                    _ = draining.wait_for(|&is_draining| is_draining) => {
+                        cut.store(true, Ordering::Release);
+                        break;
+                    }
+                };
+                match left {
+                    Some(Err(error)) if error.is_panic() => {
+                        std::panic::resume_unwind(error.into_panic());
+                    }
+                    Some(_) => {}
+                    None => break,
                 }
             }
+            // Kept until `cut` is set, so that the end of the pages comes after it.
+            drop(sender);
         });
-        Scan { pages: Mutex::new(pages), task }
+        Scan { pages: Mutex::new(pages), task, is_cut }
     }
 
     /// The next page of any range; `None` after the last.
@@ -116,7 +131,12 @@ impl Scan {
     /// After an error, the next call goes on: the page that failed is asked for again, and the pages
     /// of other ranges are not touched. Dropping this future loses no page.
     pub async fn next(&self) -> Result<Option<Response>, EngineError> {
-        self.pages.lock().await.recv().await.transpose()
+        let page = self.pages.lock().await.recv().await;
+        if page.is_none() && self.is_cut.load(Ordering::Acquire) {
+            let reason = "scanning: the session was closed before the last page";
+            return Err(EngineError::new(ErrorKind::Closed, reason));
+        }
+        page.transpose()
     }
 }
 
@@ -355,6 +375,30 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(runtime.in_flight(), 0);
+    }
+
+    #[test]
+    fn closing_ends_a_scan_with_an_error() {
+        let runtime = Runtime::start(1).unwrap();
+        let ask = |range, at: Option<PagingState>, _| async move {
+            Ok(page(range, place(at.as_ref()), 200, 1))
+        };
+        let scan = Arc::new(Scan::over(&runtime, ask, limits(9, 4, Duration::ZERO)));
+        let draining = runtime.clone();
+        let began = Instant::now();
+        wait(&runtime, async move { draining.drain(Duration::from_secs(10)).await });
+        assert!(began.elapsed() < Duration::from_secs(5));
+        let left = Arc::clone(&scan);
+        let error = wait(&runtime, async move {
+            loop {
+                match left.next().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => panic!("the end of a scan that was cut is no end"),
+                    Err(error) => return error,
+                }
+            }
+        });
+        assert!(matches!(error.kind, ErrorKind::Closed), "{error:?}");
     }
 
     #[test]

@@ -5,6 +5,8 @@ It needs click, rich, prompt_toolkit and pyarrow: `pip install 'turbocql[cli]'`.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,11 +18,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Arguments: those after the name of the program; by default those of the process.
     """
+    _prepare()
     try:
         from ._app import run
+
+        return run(arguments)
     except ModuleNotFoundError as error:
-        if error.name != "click":
+        if error.name not in ("click", "rich", "prompt_toolkit", "pygments"):
             raise
         print("the command line needs more packages: pip install 'turbocql[cli]'", file=sys.stderr)
         return 2
-    return run(arguments)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _prepare() -> None:
+    """Makes the streams of the process usable, whatever its parent has left of them."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            # A descriptor that was closed would be taken by the next file or connection.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+        elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
+            # Where a character cannot be written, its escape is.
+            stream.reconfigure(errors="backslashreplace")
+    if hasattr(sys, "set_int_max_str_digits"):
+        # A varint may have more than Python's limit of 4,300.
+        sys.set_int_max_str_digits(0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import signal
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from .. import __version__
-from ._ends import said
+from ._ends import Gone, said
 
 __all__ = ["root", "run"]
 
@@ -44,6 +45,13 @@ class _Commands(click.Group):
         found: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), cmd_name)
         return found
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            # click would end the process by itself, with 1.
+            raise Gone from error
+
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", prog_name="turbocql")
@@ -53,16 +61,30 @@ def root(ctx: click.Context, debug: bool) -> None:
     """Apache Cassandra and ScyllaDB from the command line.
 
     Each command connects by its own options, by the environment (TURBOCQL_URL), or by a profile:
-    see "turbocql query --help". Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no connection, 4
+    see "turbocql query --help". Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no session, 4
     some rows failed, 5 tables differ, 130 interrupted.
     """
     ctx.obj["debug"] = debug
+
+
+def _end_cleanly() -> None:
+    """Has the signals that end programs unwind this one, so that it leaves no unfinished files."""
+
+    def end(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # nohup has SIGHUP ignored.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     state: dict[str, Any] = {"debug": False}
     given = None if arguments is None else list(arguments)
+    _end_cleanly()
     try:
         done = root.main(given, "turbocql", standalone_mode=False, obj=state)
     except click.exceptions.Exit as ended:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
 
 from ..bulk import Progress
 
-__all__ = ["Bar", "duration"]
+try:
+    import termios
+except ImportError:  # not a Unix
+    termios = None  # type: ignore[assignment]
+
+__all__ = ["Bar", "duration", "size"]
 
 _EVERY_S = 10.0
+_DRAW_S = 0.1
 _NARROW = 90
 
 
@@ -26,11 +34,31 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min"
 
 
-def _size(count: float) -> str:
+def size(count: float) -> str:
+    """A number of bytes, such as `2.0 MB`."""
     for unit, least in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= least:
             return f"{count / least:.1f} {unit}"
     return f"{count:.0f} B"
+
+
+@contextmanager
+def _without_echo() -> Iterator[None]:
+    """The terminal shows no `^C`, which would break a line that fills the screen."""
+    if termios is None or not sys.stdin.isatty():
+        yield
+        return
+    try:
+        before = termios.tcgetattr(sys.stdin)
+        mode = [*before[:3], before[3] & ~termios.ECHOCTL, *before[4:]]
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, mode)
+    except (OSError, ValueError, termios.error):
+        yield
+        return
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
 class Bar:
@@ -40,8 +68,10 @@ class Bar:
         """`total`: the number of rows, if `tell` is used and it is known."""
         self._what, self._total = what, total
         self._bar: Any = None
+        self._echo = ExitStack()
         self._task: Any = None
         self._began = self._told = time.monotonic()
+        self._drawn = 0.0
         self._is_terminal = sys.stderr.isatty()
 
     def __enter__(self) -> Bar:
@@ -55,10 +85,11 @@ class Bar:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+            self._echo.close()
 
     def __call__(self, progress: Progress) -> None:
         """Shows the progress of a load."""
-        parts = [f"{progress.rows:,} rows", f"{progress.rows_per_s:,.0f}/s", _size(progress.bytes)]
+        parts = [f"{progress.rows:,} rows", f"{progress.rows_per_s:,.0f}/s", size(progress.bytes)]
         if progress.left_s is not None and not progress.ended:
             parts.append(f"{duration(progress.left_s)} left")
         if progress.failed:
@@ -69,7 +100,11 @@ class Bar:
 
     def tell(self, rows: int) -> None:
         """Shows that so many rows are done."""
-        elapsed = max(1e-9, time.monotonic() - self._began)
+        now = time.monotonic()
+        if now - self._drawn < _DRAW_S:
+            return
+        self._drawn = now
+        elapsed = max(1e-9, now - self._began)
         share = None if not self._total else min(1.0, rows / self._total)
         self._show([f"{rows:,} rows", f"{rows / elapsed:,.0f}/s"], share, ended=False)
 
@@ -88,7 +123,8 @@ class Bar:
             # Rows, errors and the time left are what a narrow screen has room for.
             parts = [part for part in parts if not part.startswith(("window", "0 B"))][:4]
         text = "  ".join(parts)
-        self._bar.update(self._task, completed=share or 0.0, text=text, refresh=True)
+        total = None if share is None else 1.0
+        self._bar.update(self._task, total=total, completed=share or 0.0, text=text, refresh=True)
 
     def _open(self) -> None:
         from rich.console import Console
@@ -100,4 +136,5 @@ class Bar:
         columns += [BarColumn(width), TaskProgressColumn(), TextColumn("{task.fields[text]}")]
         self._bar = Progress(*columns, console=console, auto_refresh=False)
         self._task = self._bar.add_task(self._what, total=1.0, text="")
+        self._echo.enter_context(_without_echo())
         self._bar.start()

@@ -9,7 +9,7 @@ import click
 
 from ..errors import Error
 from ._connect import config_of, connection_options, opened
-from ._ends import FAILED, NO_CONNECTION, Ended
+from ._ends import FAILED, NO_CONNECTION, USAGE, Ended, counted
 
 __all__ = ["describe", "described", "diagnose", "node_rows", "nodes"]
 
@@ -23,7 +23,9 @@ def describe(name: str | None, **connection: Any) -> None:
         print(described(session.schema(), name, session.keyspace))
 
 
-def described(schema: Any, name: str | None, keyspace: str | None) -> str:
+def described(
+    schema: Any, name: str | None, keyspace: str | None, *, is_keyspace: bool = False
+) -> str:
     """The statements for what has this name, or the names of all keyspaces.
 
     Raises: `Ended` for an unknown name.
@@ -39,7 +41,7 @@ def described(schema: Any, name: str | None, keyspace: str | None) -> str:
     if len(parts) == 1 and keyspace is not None and parts[0] not in schema.keyspaces:
         parts = [keyspace, *parts]
     try:
-        if len(parts) == 1:
+        if len(parts) == 1 or is_keyspace:
             return str(schema.keyspace(parts[0]).as_cql())
         return _within(schema.keyspace(parts[0]), parts[1])
     except KeyError as error:
@@ -53,7 +55,12 @@ def _within(keyspace: Any, name: str) -> str:
     if not found or name in keyspace.tables:
         table = keyspace.table(name)
         views = [it for it in keyspace.views.values() if it.base_table == name]
-        found = [table, *(view for view in views if view.index is None), *found]
+        found = [
+            table,
+            *table.indexes.values(),
+            *(view for view in views if view.index is None),
+            *found,
+        ]
     return "\n\n".join(it.as_cql() for it in found)
 
 
@@ -62,20 +69,33 @@ def _parts(name: str) -> list[str]:
     import re
 
     if not re.fullmatch(r'("(?:[^"]|"")+"|[^".]+)(\.("(?:[^"]|"")+"|[^".]+))?', name):
-        raise click.UsageError(f"expected KEYSPACE or KEYSPACE.TABLE, got {name!r}")
+        raise Ended(USAGE, f"expected KEYSPACE or KEYSPACE.TABLE, got {name!r}")
     found = re.findall(r'"(?:[^"]|"")+"|[^".]+', name)
     return [it[1:-1].replace('""', '"') if it.startswith('"') else it for it in found]
 
 
 def _counts(keyspace: Any) -> str:
     parts = {
-        "tables": keyspace.tables,
-        "views": keyspace.views,
-        "types": keyspace.types,
-        "functions": keyspace.functions,
+        "table": keyspace.tables,
+        "view": keyspace.views,
+        "type": keyspace.types,
+        "function": keyspace.functions,
     }
-    said = [f"{len(group)} {what}" for what, group in parts.items() if group]
-    return ", ".join(said) or "empty"
+    return ", ".join(counted(len(it), what) for what, it in parts.items() if it) or "empty"
+
+
+GROUPS = ("TABLES", "TYPES", "FUNCTIONS", "AGGREGATES", "INDEXES", "VIEWS")
+"""What can be listed of a keyspace."""
+
+
+def group_names(keyspace: Any, group: str) -> set[str]:
+    """The names of what a keyspace has of a group."""
+    if group == "INDEXES":
+        return {name for table in keyspace.tables.values() for name in table.indexes}
+    if group in ("FUNCTIONS", "AGGREGATES"):
+        # Several may have one name.
+        return {it.name for it in getattr(keyspace, group.lower()).values()}
+    return set(getattr(keyspace, group.lower()))
 
 
 NODE_COLUMNS = ["address", "datacenter", "rack", "state", "tokens", "shards", "host id"]
@@ -106,13 +126,26 @@ def node_rows(session: Any) -> list[list[Any]]:
 
 
 @click.command()
+@click.option("--format", "form", type=click.Choice(["table", "csv", "jsonl"]), default="table")
 @connection_options
-def nodes(**connection: Any) -> None:
+def nodes(form: str, **connection: Any) -> None:
     """List the nodes of the cluster, and whether they are up."""
-    from ._show import printed
-
     with opened(**connection) as session:
-        printed(NODE_COLUMNS, node_rows(session))
+        found = node_rows(session)
+    if form == "table":
+        from ._show import printed
+
+        printed(NODE_COLUMNS, found)
+    elif form == "csv":
+        import csv
+
+        rows = csv.writer(sys.stdout, lineterminator="\n")
+        rows.writerows([NODE_COLUMNS, *found])
+    else:
+        import json
+
+        for row in found:
+            print(json.dumps(dict(zip(NODE_COLUMNS, row, strict=True)), ensure_ascii=False))
 
 
 @click.command()

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ._console import COMMANDS
+from ._cluster import GROUPS
+from ._console import COMMANDS, KINDS, LEVELS
 
 __all__ = ["completions"]
 
@@ -48,6 +49,15 @@ _TYPES = (
     *("float", "inet", "int", "list", "map", "set", "smallint", "text", "time", "timestamp"),
     *("timeuuid", "tinyint", "tuple", "uuid", "varchar", "varint", "vector"),
 )
+_SWITCH = ("ON", "OFF")
+_AFTER_COMMAND = {
+    **dict.fromkeys(("TRACING", "EXPAND", "TIMING", "PAGING"), _SWITCH),
+    **{"CONSISTENCY": LEVELS, "SERIAL": ("CONSISTENCY",), "FORMAT": ("table", "csv", "jsonl")},
+    **{"CAPTURE": ("OFF",), "SHOW": ("VERSION", "HOST")},
+    **dict.fromkeys(("DESC", "DESCRIBE"), ("KEYSPACES", "SCHEMA", "CLUSTER", *KINDS, *GROUPS)),
+}
+_ALWAYS = {"ORDER": ("BY",), "GROUP": ("BY",), "PRIMARY": ("KEY",), "ALLOW": ("FILTERING",)}
+"""Words that only one word can follow."""
 _NAME = r'(?:"(?:[^"]|"")*"|[A-Za-z_]\w*)'
 _BEFORE_TABLE = {"FROM", "INTO", "UPDATE", "TABLE", "TRUNCATE", "DESCRIBE", "DESC", "ON", "\\D"}
 
@@ -72,6 +82,18 @@ def completions(text: str, schema: Any, keyspace: str | None) -> Iterator[tuple[
     if is_first:
         yield from _matching(COMMANDS, begun, "command")
         yield from _matching(_WORDS, begun, "")
+        return
+    words = before.upper().split()
+    if words[-1] in _ALWAYS:
+        yield from _matching(_ALWAYS[words[-1]], begun, "")
+        return
+    if len(words) == 1 and words[0] in _AFTER_COMMAND:
+        yield from _matching(_AFTER_COMMAND[words[0]], begun, "")
+        if words[0] not in ("DESC", "DESCRIBE"):
+            return
+    if re.search(rf"(?i)\bCREATE\s+TABLE\b[^;]*[(,]\s*{_NAME}\s+$", before):
+        yield from _matching(_TYPES, begun, "type")
+        yield from _matching(("FROZEN", "PRIMARY", "KEY"), begun, "")
         return
     if last == "USE" or last == "KEYSPACE":
         yield from _matching(_quoted(_names(schema)), begun, "keyspace")

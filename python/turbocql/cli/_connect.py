@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,10 +18,21 @@ from ..errors import ConfigError
 from ..policies import Consistency
 from ..session import Session, connect
 
-__all__ = ["config_of", "connection_options", "opened", "settings_file"]
+__all__ = ["asked_password", "config_of", "connection_options", "opened", "settings_file"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_CONSISTENCIES = [str(it.name) for it in Consistency if not it.name.endswith("SERIAL")]
+_CONSISTENCIES = [str(it.name) for it in Consistency]
+
+
+def _profiles(file: Path | None, begun: str) -> list[str]:
+    """The profiles of the TOML file, for the completion of a shell."""
+    try:
+        text = (file or settings_file()).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return []
+    names = re.findall(r"(?m)^\[([\w-]+)\]", text)
+    return [name for name in names if name.startswith(begun)]
+
 
 _OPTIONS = [
     click.option(
@@ -27,7 +40,12 @@ _OPTIONS = [
         metavar="URL",
         help="HOST[:PORT], or cql://user@host:port,host/keyspace?setting=value.",
     ),
-    click.option("--profile", metavar="NAME", help="Settings of this table of the TOML file."),
+    click.option(
+        "--profile",
+        metavar="NAME",
+        help="Settings of this table of the TOML file.",
+        shell_complete=lambda ctx, _, begun: _profiles(ctx.params.get("config"), begun),
+    ),
     click.option(
         "--config",
         metavar="FILE",
@@ -42,7 +60,12 @@ _OPTIONS = [
         type=click.Choice(_CONSISTENCIES, case_sensitive=False),
         help="Such as ONE, LOCAL_QUORUM (the default) or ALL.",
     ),
-    click.option("--timeout", metavar="SECONDS", type=float, help="The limit of a request."),
+    click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        help="The limit of a request, and of connecting; by default 30.",
+    ),
 ]
 
 
@@ -74,13 +97,13 @@ def config_of(
     if consistency is not None:
         given["consistency"] = consistency.upper()
     if timeout is not None:
-        given["timeout_s"] = timeout
+        given["timeout_s"] = given["connect_timeout_s"] = timeout
     if url is not None and (profile is not None or config is not None):
         raise click.UsageError("pass --url, or --profile and --config, not both")
     if url is not None:
         url = url if "://" in url else f"cql://{url}"
         own, has_password = _user_of(url)
-        if has_password:
+        if has_password or _has_secret(url):
             raise click.UsageError(
                 "a password on a command line can be read by other users of the machine: leave it"
                 " out of the URL, and it is asked for; or put it into TURBOCQL_PASSWORD or a"
@@ -121,10 +144,23 @@ def _user_of(url: str) -> tuple[str | None, bool]:
     return (unquote(name) or None), bool(colon)
 
 
+def _has_secret(url: str) -> bool:
+    """Whether a setting of the URL is a password."""
+    from urllib.parse import parse_qsl
+
+    settings = parse_qsl(url.partition("?")[2], keep_blank_values=True)
+    return any("password" in name.lower() for name, _ in settings)
+
+
 def _password(user: str) -> str:
-    known = os.environ.get("TURBOCQL_PASSWORD")
-    if known:
-        return known
+    return os.environ.get("TURBOCQL_PASSWORD") or asked_password(user)
+
+
+def asked_password(user: str) -> str:
+    """The password of a user, asked for on the terminal.
+
+    Raises: `ConfigError` where there is none.
+    """
     if not sys.stdin.isatty():
         raise ConfigError(
             f"user {user!r} needs a password: set TURBOCQL_PASSWORD, or use a profile; without a"
@@ -134,6 +170,15 @@ def _password(user: str) -> str:
     return asked
 
 
-def opened(**options: Any) -> Session:
+@contextmanager
+def opened(**options: Any) -> Iterator[Session]:
     """A session by the options of `connection_options`."""
-    return connect(config=config_of(**options))
+    session = connect(config=config_of(**options))
+    try:
+        yield session
+    except (KeyboardInterrupt, SystemExit):
+        # Nobody waits for the requests in flight any more.
+        session.close(timeout_s=0)
+        raise
+    finally:
+        session.close()

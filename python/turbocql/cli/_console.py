@@ -5,45 +5,82 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import Error
+import click
+
+from .. import __version__
+from .._schema_cql import name as quoted
 from ..policies import Consistency
-from ._cluster import NODE_COLUMNS, described, node_rows
-from ._ends import FAILED, Ended, plain, said
+from ..session import connect
+from ._cluster import GROUPS, NODE_COLUMNS, described, group_names, node_rows
+from ._connect import asked_password
+from ._ends import FAILED, Ended, counted, folded, plain, said, shown
 from ._out import written
 from ._query import print_trace
-from ._show import printed
-from ._split import statements
+from ._show import printed, terminal_width, types_of
+from ._split import rest_after, statements
 
-__all__ = ["COMMANDS", "HELP", "Console", "is_command"]
+__all__ = ["COMMANDS", "KINDS", "LEVELS", "Console", "is_command", "pieces"]
 
-HELP = """\
-Statements end with a semicolon and may have several lines. Commands need none:
+_HELP = (
+    ("DESCRIBE [KEYSPACES | TABLES | TYPES | SCHEMA | CLUSTER | NAME]", "\\d [NAME]", "as CQL"),
+    ("USE KEYSPACE", "", ""),
+    ("CONSISTENCY [LEVEL]", "", "of the statements that follow"),
+    ("SERIAL CONSISTENCY [LEVEL]", "", ""),
+    ("TRACING [ON | OFF]", "", "what the nodes do for a statement"),
+    ("PAGING [ON | OFF | ROWS]", "", "long results in the pager; rows fetched at a time"),
+    ("EXPAND [ON | OFF]", "\\x", "a line for each column"),
+    ("TIMING [ON | OFF]", "\\timing", "how long a statement takes"),
+    ("FORMAT [table | csv | jsonl]", "", ""),
+    ("SOURCE 'FILE'", "\\i FILE", "executes the statements of a file"),
+    ("CAPTURE ['FILE' | OFF]", "\\o [FILE]", "results go to a file"),
+    ("NODES", "\\n", "the nodes of the cluster"),
+    ("SHOW [VERSION | HOST]", "", ""),
+    ("LOGIN USER", "", "another user; the password is asked for"),
+    ("HELP", "\\?", ""),
+    ("CLEAR", "", ""),
+    ("EXIT", "\\q", ""),
+)
 
-  DESCRIBE [KEYSPACES | TABLES | SCHEMA | CLUSTER | NAME]    \\d [NAME]   \\l
-  USE KEYSPACE
-  CONSISTENCY [LEVEL]          SERIAL CONSISTENCY [LEVEL]
-  TRACING [ON | OFF]           what the nodes do for a statement
-  PAGING [ON | OFF | ROWS]     long results through the pager; rows fetched at a time
-  EXPAND [ON | OFF]            a line for each column                \\x
-  TIMING [ON | OFF]            how long a statement takes            \\timing
-  FORMAT [table | csv | jsonl]
-  SOURCE 'FILE'                executes the statements of a file     \\i FILE
-  CAPTURE ['FILE' | OFF]       results go to a file                  \\o FILE
-  NODES                        the nodes of the cluster              \\n
-  HELP   CLEAR   EXIT                                                \\?   \\q
 
-Ctrl-C cancels a statement, Ctrl-D ends the shell."""
+def help_text(width: int) -> str:
+    """The commands, in lines of this width."""
+    lines = ["Statements end with a semicolon and may have several lines. Commands need none:", ""]
+    longest = max(len(command) for command, _, _ in _HELP[1:])
+    for command, short, what in _HELP:
+        line = f"  {command:{longest}}  {short:10}  {what}".rstrip()
+        if len(line) > width or len(command) > longest:
+            more = ", ".join(part for part in (short, what) if part)
+            line = f"  {command}\n      {more}".rstrip()
+        lines.append(line)
+    lines += ["", "Ctrl-C cancels a statement, Ctrl-D ends the shell."]
+    return "\n".join(lines)
+
 
 COMMANDS = (
-    *("CAPTURE", "CLEAR", "CONSISTENCY", "DESC", "DESCRIBE", "EXIT", "EXPAND", "FORMAT", "HELP"),
-    *("NODES", "PAGING", "QUIT", "SERIAL", "SOURCE", "TIMING", "TRACING"),
+    *(
+        "CAPTURE",
+        "CLEAR",
+        "CONSISTENCY",
+        "COPY",
+        "DESC",
+        "DESCRIBE",
+        "EXIT",
+        "EXPAND",
+        "FORMAT",
+        "HELP",
+    ),
+    *("LOGIN", "NODES", "PAGING", "QUIT", "SERIAL", "SHOW", "SOURCE", "TIMING", "TRACING"),
+    "USE",
 )
 _SHORT = {
     **{"\\d": "DESCRIBE", "\\l": "DESCRIBE KEYSPACES", "\\x": "EXPAND TOGGLE", "\\q": "EXIT"},
@@ -51,12 +88,43 @@ _SHORT = {
     **{"\\?": "HELP", "\\h": "HELP", "\\dt": "DESCRIBE TABLES"},
 }
 _CHANGES = ("CREATE", "ALTER", "DROP")
+LEVELS = tuple(it.name for it in Consistency if not it.name.endswith("SERIAL"))
+KINDS = ("KEYSPACE", "TABLE", "TYPE", "FUNCTION", "AGGREGATE", "INDEX", "MATERIALIZED")
 
 
 def is_command(text: str) -> bool:
     """Whether a text is a command of the shell, which needs no semicolon."""
-    words = text.split(None, 1)
-    return bool(words) and (words[0].startswith("\\") or words[0].rstrip(";").upper() in COMMANDS)
+    word = _words(text)[0]
+    return word.startswith("\\") or word.upper() in COMMANDS
+
+
+def _words(text: str) -> tuple[str, str]:
+    """The first word of a text, without semicolons, and the rest of its line."""
+    first, _, rest = (text.split("\n", 1)[0].strip() or " ").partition(" ")
+    first, tab, more = first.partition("\t")
+    return first.rstrip(";"), (more + " " + rest if tab else rest).strip().rstrip(";").strip()
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The statements and commands of a text. A command ends with its line, or at a semicolon."""
+    while text.strip():
+        text = text.lstrip()
+        if text.startswith("\\"):
+            # What follows may be the name of a file, with semicolons in it.
+            line, _, text = text.partition("\n")
+            yield line
+            continue
+        found = statements(text)
+        if not found:
+            return
+        if is_command(found[0]):
+            text = text[text.index(found[0]) :]
+            line = text.split("\n", 1)[0]
+            yield statements(line)[0]
+            text = rest_after(line) + text[len(line) :]
+        else:
+            yield found[0]
+            text = rest_after(text)
 
 
 class Console:
@@ -86,23 +154,24 @@ class Console:
         Raises: `EOFError` when the shell is to end.
         """
         try:
-            if is_command(text):
-                self._command(text)
-            else:
-                for statement in statements(text):
-                    if is_command(statement):
-                        self._command(statement)
-                    else:
-                        self._execute(statement)
+            self._run(text)
         except KeyboardInterrupt:
             print("canceled", file=sys.stderr)
             return False
         except EOFError:
             raise
-        except (Error, Ended, OSError, ValueError) as error:
+        except Exception as error:
+            # Whatever fails, the shell goes on.
             said(error, debug=False)
             return False
         return True
+
+    def _run(self, text: str) -> None:
+        for piece in pieces(text):
+            if is_command(piece):
+                self._command(piece)
+            else:
+                self._execute(piece)
 
     def _execute(self, statement: str) -> None:
         options: dict[str, Any] = {"rows": "tuple", "page_size": self.page_size}
@@ -116,7 +185,7 @@ class Console:
         rows = self.session.execute(statement, **options)
         took = time.perf_counter() - began
         for warning in rows.warnings:
-            print(f"warning: {plain(warning)}", file=sys.stderr)
+            print(f"warning: {shown(warning)}", file=sys.stderr)
         if rows.columns:
             self._show(rows)
         if self.timing:
@@ -127,18 +196,25 @@ class Console:
             self._on_change()
 
     def _show(self, rows: Any) -> None:
-        names = [column.name for column in rows.columns]
+        names, types = (
+            [column.name for column in rows.columns],
+            types_of(self.session, rows.columns),
+        )
         with self._output() as is_file:
             if self.form != "table":
                 # Columns of a text file: what a terminal must not obey is escaped by neither.
                 out = io.BytesIO()
                 written(rows, self.form, out)
                 text = out.getvalue().decode("utf-8", "replace")
-                sys.stdout.write(text if is_file else _shown(text))
+                sys.stdout.write(text if is_file else shown(text))
                 return
             pager = self.paging and not is_file
-            count = printed(names, rows, expanded=self.expand, pager=pager)
-            print(f"\n({count:,} row{'' if count == 1 else 's'})")
+            number = printed(names, rows, types=types, expanded=self.expand, pager=pager)
+            said = "" if number is None else f"({counted(number, 'row')})"
+            if said:
+                print(f"\n{said}")
+        if self.capture is not None:
+            print(f"{said} in {plain(str(self.capture))}")
 
     @contextlib.contextmanager
     def _output(self) -> Iterator[bool]:
@@ -152,33 +228,60 @@ class Console:
         ):
             yield True
 
+    @contextlib.contextmanager
+    def _long_output(self) -> Iterator[None]:
+        """Output that goes through the pager where it is longer than the screen."""
+        with self._output() as is_file:
+            if is_file or not self.paging or not sys.stdout.isatty():
+                yield
+                return
+            kept = io.StringIO()
+            with contextlib.redirect_stdout(kept):
+                yield
+            text = kept.getvalue()
+            if text.count("\n") >= shutil.get_terminal_size().lines - 1:
+                click.echo_via_pager(text)
+            else:
+                sys.stdout.write(text)
+
     def _command(self, text: str) -> None:
-        text = text.strip().rstrip(";").strip()
-        first, _, rest = text.partition(" ")
+        first, rest = _words(text)
         if first.startswith("\\"):
+            if first == "\\o" and not rest:
+                rest = "OFF"
             if first not in _SHORT:
-                raise Ended(FAILED, f"there is no command {first}; \\? lists them")
-            text = f"{_SHORT[first]} {rest}".strip()
-            first, _, rest = text.partition(" ")
+                raise Ended(FAILED, f"there is no command {plain(first)}; \\? lists them")
+            first, rest = _words(f"{_SHORT[first]} {rest}")
         run: dict[str, Callable[[str], None]] = {
             "CAPTURE": self._capture,
             "CLEAR": lambda _: print("\x1b[2J\x1b[H", end=""),
             "CONSISTENCY": self._consistency,
+            "COPY": self._copy,
             "DESC": self._describe,
             "DESCRIBE": self._describe,
             "EXIT": self._exit,
             "EXPAND": lambda rest: self._switch("expand", rest),
             "FORMAT": self._format,
-            "HELP": lambda _: print(HELP),
+            "HELP": lambda _: print(help_text(terminal_width())),
+            "LOGIN": self._login,
             "NODES": lambda _: self._nodes(),
             "PAGING": self._paging,
             "QUIT": self._exit,
             "SERIAL": self._serial,
+            "SHOW": self._about,
             "SOURCE": self._source,
             "TIMING": lambda rest: self._switch("timing", rest),
             "TRACING": lambda rest: self._switch("tracing", rest),
+            "USE": lambda rest: self._execute(f"USE {rest}"),
         }
         run[first.upper()](rest.strip())
+
+    def _copy(self, _: str) -> None:
+        raise Ended(
+            FAILED,
+            "COPY is two commands outside of the shell: turbocql load FILES KEYSPACE.TABLE, and"
+            " turbocql unload KEYSPACE.TABLE PATH",
+        )
 
     def _exit(self, _: str) -> None:
         raise EOFError
@@ -193,7 +296,7 @@ class Console:
         print(f"{name} is {'on' if getattr(self, name) else 'off'}")
 
     def _paging(self, rest: str) -> None:
-        if rest.isdigit() and int(rest) > 0:
+        if re.fullmatch("[1-9][0-9]{0,8}", rest):
             self.paging, self.page_size = True, int(rest)
         elif rest.upper() in ("ON", "OFF"):
             self.paging = rest.upper() == "ON"
@@ -203,9 +306,8 @@ class Console:
         print(f"paging is {state}, {self.page_size} rows are fetched at a time")
 
     def _level(self, rest: str, *, serial: bool) -> str:
-        known = [it.name for it in Consistency if it.name.endswith("SERIAL") is serial]
-        if not serial:
-            known += [it.name for it in Consistency if it.name.endswith("SERIAL")]
+        known = [it.name for it in Consistency if it.name.endswith("SERIAL")]
+        known = known if serial else [*LEVELS, *known]
         if rest.upper() not in known:
             raise Ended(FAILED, f"expected one of {', '.join(known)}, got {rest!r}")
         return rest.upper()
@@ -232,32 +334,64 @@ class Console:
 
     def _describe(self, rest: str) -> None:
         schema = self.session.schema(refresh=True)
-        word, _, name = rest.partition(" ")
-        kinds = ("KEYSPACE", "TABLE", "TYPE", "FUNCTION", "AGGREGATE", "INDEX", "MATERIALIZED")
-        with self._output():
-            if word.upper() == "KEYSPACES":
-                print(described(schema, None, None))
-            elif word.upper() == "TABLES" or (not rest and self.keyspace is not None):
-                self._tables(schema)
-            elif not rest:
-                print(described(schema, None, None))
-            elif word.upper() in ("SCHEMA", "FULL"):
+        word, _, name = " ".join(rest.split()).partition(" ")
+        word, name = word.upper(), name.strip()
+        with self._long_output():
+            if word in ("SCHEMA", "FULL"):
                 own = [it for it in schema.keyspaces if not it.startswith("system")]
                 print("\n\n".join(schema.keyspaces[it].as_cql() for it in own))
-            elif word.upper() == "CLUSTER":
+            elif word == "CLUSTER":
+                self._about("CLUSTER")
                 self._nodes()
-            elif word.upper() in kinds and name.strip():
-                name = name.strip().removeprefix("VIEW ").removeprefix("view ")
-                print(described(schema, _folded(name), self.keyspace))
+            elif word in GROUPS and not name:
+                self._listed(schema, word)
+            elif word == "KEYSPACES" or (not rest and self.keyspace is None):
+                print(described(schema, None, None))
+            elif not rest:
+                self._listed(schema, "TABLES")
+            elif word == "KEYSPACE" and not name and self.keyspace is not None:
+                print(schema.keyspace(self.keyspace).as_cql())
+            elif word in KINDS and name:
+                if word == "MATERIALIZED":
+                    name = re.sub("(?i)^view +", "", name)
+                within = None if word == "KEYSPACE" else self.keyspace
+                print(described(schema, _folded(name), within, is_keyspace=word == "KEYSPACE"))
             else:
                 print(described(schema, _folded(rest), self.keyspace))
 
-    def _tables(self, schema: Any) -> None:
+    def _listed(self, schema: Any, group: str) -> None:
+        """Names of one kind, of the keyspace in use or of all."""
         names = [self.keyspace] if self.keyspace is not None else list(schema.keyspaces)
         for name in names:
             found = schema.keyspaces.get(name)
-            if found is not None and found.tables:
-                print(f"{name}: {', '.join(sorted(found.tables))}")
+            if found is None:
+                raise Ended(FAILED, f"no keyspace {plain(repr(name))}")
+            listed = sorted(group_names(found, group))
+            if listed:
+                print(folded(f"{quoted(name)}: {', '.join(map(quoted, listed))}"))
+
+    def _about(self, rest: str) -> None:
+        asked = "SELECT cluster_name, release_version, partitioner FROM system.local"
+        name, version, partitioner = self.session.execute(asked, rows="tuple").one()
+        if rest.upper() == "VERSION":
+            print(f"turbocql {__version__}, server {version}")
+        elif rest.upper() in ("", "HOST", "CLUSTER"):
+            kind = partitioner.rpartition(".")[2]
+            print(f"cluster {plain(name)}, server {version}, {kind}")
+        else:
+            raise Ended(FAILED, f"expected SHOW VERSION or SHOW HOST, got {rest!r}")
+
+    def _login(self, rest: str) -> None:
+        user = rest.split(" ", 1)[0].strip("'\"")
+        if not user:
+            raise Ended(FAILED, "expected LOGIN USER; the password is asked for")
+        config = replace(
+            self.session.config, user=user, password=asked_password(user), keyspace=self.keyspace
+        )
+        made = connect(config=config)
+        self.session.close()
+        self.session = made
+        print(f"logged in as {plain(user)}")
 
     def _nodes(self) -> None:
         with self._output():
@@ -276,14 +410,10 @@ class Console:
         path = self._path(rest)
         if self._sourced >= 10:
             raise Ended(FAILED, f"{path}: files that source each other")
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         self._sourced += 1
         try:
-            for statement in statements(text):
-                if is_command(statement):
-                    self._command(statement)
-                else:
-                    self._execute(statement)
+            self._run(text)
         finally:
             self._sourced -= 1
 
@@ -302,7 +432,3 @@ class Console:
 def _folded(name: str) -> str:
     """A name as the schema has it: in lower case, unless it is in quotes."""
     return name if '"' in name else name.lower()
-
-
-def _shown(text: str) -> str:
-    return "\n".join(plain(line) for line in text.split("\n"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -26,9 +27,13 @@ __all__ = [
     "REJECTED",
     "USAGE",
     "Ended",
+    "Gone",
     "code_of",
+    "counted",
+    "folded",
     "plain",
     "said",
+    "shown",
 ]
 
 FAILED = 1
@@ -45,6 +50,10 @@ INTERRUPTED = 130
 """Ctrl-C."""
 _PIPE = 141
 """The reader of the output has gone."""
+
+
+class Gone(Exception):
+    """The reader of the output has gone."""
 
 
 class Ended(Exception):
@@ -64,13 +73,23 @@ def plain(text: str) -> str:
     )
 
 
+def shown(text: str) -> str:
+    """Lines of text without what a terminal would obey."""
+    return "\n".join(plain(line) for line in text.split("\n"))
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things, such as `1 row` or `1,000 rows`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def code_of(error: BaseException) -> int:
     """The exit code for an error."""
     if isinstance(error, Ended):
         return error.code
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return INTERRUPTED
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, (BrokenPipeError, Gone)):
         return _PIPE
     if isinstance(error, (click.UsageError, ConfigError)):
         return USAGE
@@ -82,27 +101,31 @@ def code_of(error: BaseException) -> int:
 def said(error: BaseException, *, debug: bool) -> int:
     """Says of an error what helps, on standard error, and returns the exit code."""
     code = code_of(error)
-    if isinstance(error, BrokenPipeError):
+    if code == _PIPE:
         # Python would complain again when it flushes standard output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code
     if debug:
         traceback.print_exception(error)
-    if isinstance(error, click.UsageError):
-        error.show()
-        return code
     if code == INTERRUPTED:
         print(str(error) or "interrupted", file=sys.stderr)
         return code
     text = str(error) or type(error).__name__
     if isinstance(error, click.ClickException):
         text = error.format_message()
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            text = f"{text.rstrip('.')}. See {error.ctx.command_path} --help"
+    elif isinstance(error, (BulkError, ConfigError)):
+        text = _options_of(text)
     elif isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.strerror}: {error.filename}"
     elif not isinstance(error, (Ended, OSError, Error)):
         text = f"{type(error).__name__}: {text}"
     if isinstance(error, AuthenticationError):
         text += ". The user is that of --user, of the profile, or of the environment"
+    failures = error.report.failures if isinstance(error, BulkError) else []
+    if failures and str(failures[0].error) not in text:
+        text += f"; the first, row {failures[0].row}: {failures[0].error}"
     if isinstance(error, BulkError) and error.__cause__ is not None:
         # It quotes its cause already.
         error.__cause__ = None
@@ -110,12 +133,36 @@ def said(error: BaseException, *, debug: bool) -> int:
     return code
 
 
-def _paragraph(text: str) -> str:
+_WORDS = ("overwrite", "resume", "checkpoint", "rename", "columns", "format", "names", "header")
+
+
+def _options_of(text: str) -> str:
+    """A message that names arguments of Python, with the options of the command line."""
+    text = text.replace("truncate_time=True", "--truncate-time").replace(
+        "overwrite=True", "--overwrite"
+    )
+    text = text.replace("max_errors", "--max-errors")
+    return re.sub(rf"\b({'|'.join(_WORDS)})=(?!\w)", r"--\1", text)
+
+
+def folded(text: str) -> str:
+    """A paragraph in lines of the terminal's width; elsewhere one line."""
+    if not sys.stdout.isatty():
+        return text
     width = max(40, min(100, shutil.get_terminal_size().columns))
+    return textwrap.fill(
+        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _paragraph(text: str) -> str:
     lines = [plain(line) for line in text.split("\n") if line.strip()]
+    whole = f"error: {' '.join(lines)}"
+    if not sys.stderr.isatty():
+        return whole  # one line of a log
     filled = textwrap.fill(
-        f"error: {' '.join(lines)}",
-        width,
+        whole,
+        max(40, min(100, shutil.get_terminal_size().columns)),
         subsequent_indent="  ",
         break_long_words=False,
         break_on_hyphens=False,

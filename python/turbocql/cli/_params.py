@@ -5,22 +5,24 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import json
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import click
 
+from .._files_text import days_of, milliseconds_of
 from .._schema_cql import name as quoted
 from .._schema_cql import place_of, qualified
 from ..codec import CqlType
 from ..rows import Column
 from ..statements import Prepared
-from ..types import Duration, Time
+from ..types import Date, Duration, Time, Timestamp
 
-__all__ = ["Types", "names_of", "pairs_of", "typed_pairs_of", "values_of"]
+__all__ = ["Types", "keyspaces_of", "names_of", "pairs_of", "typed_pairs_of", "values_of"]
 
 
 def pairs_of(given: Sequence[str], option: str = "--param") -> dict[str, str | None]:
@@ -29,8 +31,10 @@ def pairs_of(given: Sequence[str], option: str = "--param") -> dict[str, str | N
     for text in given:
         name, equals, value = text.partition("=")
         if not name or name in made or (not equals and option != "--param"):
-            why = "is given twice" if name in made else "is no pair"
-            raise click.UsageError(f"{option} {text!r} {why}: pass {option} name=value")
+            why = "is no pair: pass NAME=VALUE"
+            if name in made:
+                why = f"is the second of {name!r}: name the markers of a statement, as in :a and :b"
+            raise click.UsageError(f"{option} {text!r} {why}")
         made[name] = value if equals else None
     return made
 
@@ -44,23 +48,25 @@ def names_of(text: str | None) -> list[str]:
 
 
 class Types(Mapping[str, str]):
-    """The user-defined types of a statement's keyspaces, looked up when one is needed."""
+    """The user-defined types of a cluster, looked up when one is needed. Those of `keyspaces` are
+    also known by their names alone.
+    """
 
-    def __init__(self, session: Any, prepared: Prepared) -> None:
-        self._session, self._prepared = session, prepared
+    def __init__(self, session: Any, keyspaces: Iterable[str] = ()) -> None:
+        self._session, self._keyspaces = session, set(keyspaces)
         self._known: dict[str, str] | None = None
 
     def _types(self) -> dict[str, str]:
         if self._known is None:
             self._known = {}
-            keyspaces = self._session.schema().keyspaces
-            for name in {Column(*marker).keyspace for marker in self._prepared.markers}:
-                found = keyspaces.get(name)
-                for of_its in () if found is None else found.types.values():
+            for name, found in self._session.schema().keyspaces.items():
+                for of_its in found.types.values():
                     parts = (f"{quoted(key)} {kind}" for key, kind in of_its.fields.items())
-                    text = f"{quoted(of_its.name)}{{{', '.join(parts)}}}"
+                    text = f"{quoted(name)}.{quoted(of_its.name)}{{{', '.join(parts)}}}"
                     # Markers name the keyspace, and fields of other types do not.
-                    self._known |= {of_its.name: text, f"{name}.{of_its.name}": text}
+                    self._known[f"{name}.{of_its.name}"] = text
+                    if name in self._keyspaces:
+                        self._known[of_its.name] = text
         return self._known
 
     def __getitem__(self, name: str) -> str:
@@ -71,6 +77,11 @@ class Types(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._types())
+
+
+def keyspaces_of(prepared: Prepared) -> set[str]:
+    """The keyspaces of the tables of a statement."""
+    return {Column(*marker).keyspace for marker in prepared.markers}
 
 
 def typed_pairs_of(
@@ -85,7 +96,7 @@ def typed_pairs_of(
         return ()
     place = qualified(*place_of(table, session.keyspace))
     prepared = session.prepare(f"SELECT * FROM {place} WHERE {where} ALLOW FILTERING")
-    values = values_of(prepared, given, Types(session, prepared))
+    values = values_of(prepared, given, Types(session, keyspaces_of(prepared)))
     return tuple(values[Column(*marker).name] for marker in prepared.markers)
 
 
@@ -109,10 +120,11 @@ def values_of(
         text = given[name]
         try:
             made[name] = None if text is None else _value(CqlType(cql_type, udts=udts), text)
-        except (ValueError, ArithmeticError, TypeError) as error:
-            raise click.UsageError(
-                f"--param {name}={text}: expected {cql_type}: {error or 'it has another form'}"
-            ) from error
+        except ArithmeticError:
+            raise click.UsageError(f"--param {name}={text}: expected {cql_type}") from None
+        except (ValueError, TypeError) as error:
+            why = f": {error}" if str(error) else ""
+            raise click.UsageError(f"--param {name}={text}: expected {cql_type}{why}") from error
     return made
 
 
@@ -123,19 +135,52 @@ def _truth(text: str) -> bool:
     return known[text.lower()]
 
 
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"[-+]?[0-9]+", text):
+        raise ValueError("expected digits")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        made = float(text)
+    except ValueError:
+        raise ValueError("expected a number") from None
+    if math.isinf(made) and "inf" not in text.lower():
+        raise ValueError("the number is too large")
+    return made
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise ValueError("expected 32 hexadecimal digits, with or without hyphens") from None
+
+
 def _blob(text: str) -> bytes:
     if not text.startswith("0x"):
         raise ValueError("expected 0x and hexadecimal digits")
     return bytes.fromhex(text[2:])
 
 
-def _timestamp(text: str) -> datetime.datetime:
+def _date(text: str) -> datetime.date | Date:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        return Date(days_of(text))
+
+
+def _timestamp(text: str) -> datetime.datetime | Timestamp:
     if re.fullmatch(r"-?[0-9]+", text):
-        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-        return epoch + datetime.timedelta(milliseconds=int(text))
+        return Timestamp(int(text))
     text = re.sub(r"[zZ]$", "+00:00", text)
     text = re.sub(r"([+-][0-9]{2})([0-9]{2})$", r"\1:\2", text)
-    found = datetime.datetime.fromisoformat(text)
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        # It may be outside of the years 1 to 9999.
+        return Timestamp(milliseconds_of(text))
     if found.microsecond % 1000:
         raise ValueError("a timestamp has no part below a millisecond")
     return found if found.tzinfo is not None else found.replace(tzinfo=datetime.timezone.utc)
@@ -171,18 +216,25 @@ def _duration(text: str) -> Duration:
 
 _SCALARS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("ascii", "text", "varchar"), str),
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "varint", "counter"), int),
-    **dict.fromkeys(("float", "double"), float),
-    **dict.fromkeys(("uuid", "timeuuid"), UUID),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "varint", "counter"), _whole),
+    **dict.fromkeys(("float", "double"), _number),
+    **dict.fromkeys(("uuid", "timeuuid"), _uuid),
     "decimal": Decimal,
     "boolean": _truth,
     "blob": _blob,
     "inet": ipaddress.ip_address,
-    "date": datetime.date.fromisoformat,
+    "date": _date,
     "time": _time,
     "timestamp": _timestamp,
     "duration": _duration,
 }
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("an object has two values for one name")
+    return made
 
 
 def _value(cql_type: CqlType, text: str) -> Any:
@@ -192,9 +244,17 @@ def _value(cql_type: CqlType, text: str) -> Any:
     if read is not None:
         return read(text)
     try:
-        parsed = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+        parsed = json.loads(
+            text,
+            parse_float=str,
+            parse_int=str,
+            parse_constant=str,
+            object_pairs_hook=_without_doubles,
+        )
     except ValueError as error:
         raise ValueError(f"expected JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("expected JSON: it is nested too deeply") from None
     return _nested(cql_type, parsed)
 
 
@@ -211,6 +271,10 @@ def _nested(cql_type: CqlType, value: Any) -> Any:
         return _SCALARS[kind](str(value).lower() if isinstance(value, bool) else value)
     if kind == "map":
         pairs = value.items() if isinstance(value, dict) else value
+        if not isinstance(value, dict) and not (
+            isinstance(value, list) and all(isinstance(it, list) and len(it) == 2 for it in value)
+        ):
+            raise ValueError("expected an object, or a list of [key, value]")
         return {_nested(parts[0], key): _nested(parts[1], one) for key, one in pairs}
     if kind == "udt":
         if not isinstance(value, dict):
@@ -220,6 +284,12 @@ def _nested(cql_type: CqlType, value: Any) -> Any:
         if unknown:
             raise ValueError(f"there is no field {sorted(unknown)[0]!r}")
         return {name: _nested(types[name], one) for name, one in value.items()}
+    if kind == "tuple" and isinstance(value, dict):
+        # The form that results have: by position.
+        known = [str(at) for at in range(len(parts))]
+        if value.keys() - set(known):
+            raise ValueError(f"expected the positions {', '.join(known)}")
+        value = [value.get(at) for at in known]
     if not isinstance(value, list):
         raise ValueError("expected a list")
     if kind == "tuple":

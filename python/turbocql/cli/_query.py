@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
+from ..errors import EncodeError
+from ..rows import Column
 from ._connect import connection_options, opened
-from ._ends import FAILED, plain, said
+from ._ends import FAILED, Ended, counted, plain, said, shown
 
 __all__ = ["query"]
 
@@ -19,7 +23,7 @@ __all__ = ["query"]
 @click.option(
     "-f",
     "--file",
-    type=click.File("r", encoding="utf-8"),
+    type=click.File("r", encoding="utf-8-sig"),
     help="Read statements from this file; - is standard input.",
 )
 @click.option(
@@ -38,8 +42,8 @@ __all__ = ["query"]
 )
 @click.option("-x", "--expand", is_flag=True, help="Show a line for each column.")
 @click.option("--trace", is_flag=True, help="Show what the nodes did, on standard error.")
-@click.option("--page-size", type=click.IntRange(1), help="Rows fetched at a time.")
-@click.option("--limit", type=click.IntRange(0), help="Show so many rows at most.")
+@click.option("--page-size", type=click.IntRange(1, 2**31 - 1), help="Rows fetched at a time.")
+@click.option("--limit", type=click.IntRange(0, 2**62), help="Show so many rows at most.")
 @click.option("--keep-going", is_flag=True, help="Go on after a statement that failed.")
 @click.option("--no-pager", is_flag=True, help="Do not page long tables.")
 @connection_options
@@ -75,25 +79,30 @@ def query(
         if sys.stdin.isatty():
             raise click.UsageError("there is no statement")
         text = sys.stdin.read()
+    elif file is None:
+        text = statement
     else:
-        text = statement if file is None else file.read()
+        try:
+            text = file.read()
+        except UnicodeDecodeError as error:
+            raise Ended(FAILED, f"{file.name} is not UTF-8: {error}") from None
     found = statements(text or "")
     if not found:
         raise click.UsageError("there is no statement")
     if given and len(found) > 1:
         raise click.UsageError("--param is for one statement")
-    form = form or ("table" if sys.stdout.isatty() else "csv")
+    form = form or ("table" if expand or sys.stdout.isatty() else "csv")
     failed = 0
     with opened(**connection) as session:
-        for one in found:
+        for number, one in enumerate(found, 1):
             try:
                 _run(session, one, given, form, expand, trace, page_size, limit, not no_pager)
             except click.UsageError:
                 raise
             except Exception as error:
+                if len(found) > 1:
+                    print(f"statement {number}:", file=sys.stderr)
                 if not keep_going:
-                    if len(found) > 1:
-                        print(f"statement {found.index(one) + 1}:", file=sys.stderr)
                     raise
                 said(error, debug=ctx.obj["debug"])
                 failed += 1
@@ -119,33 +128,48 @@ def _run(
     values: Any = None
     statement: Any = text
     if given or _has_marker(text):
-        from ._params import Types, values_of
+        from ._params import Types, keyspaces_of, values_of
 
         statement = session.prepare(text)
-        values = values_of(statement, given, Types(session, statement))
-    rows = session.execute(statement, values, **options)
+        _check_names(statement, _bare(text))
+        values = values_of(statement, given, Types(session, keyspaces_of(statement)))
+    try:
+        rows = session.execute(statement, values, **options)
+    except EncodeError as error:
+        raise click.UsageError(f"--param: {error}") from error
     for warning in rows.warnings:
-        print(f"warning: {plain(warning)}", file=sys.stderr)
+        print(f"warning: {shown(warning)}", file=sys.stderr)
     if rows.columns:
-        _show(rows, form, expand, limit, pager)
+        _show(session, rows, form, expand, limit, pager)
     if trace:
         print_trace(rows)
 
 
+def _check_names(prepared: Any, bare: str) -> None:
+    """Markers without names have those of their columns, of which there may be two."""
+    names = [Column(*marker).name for marker in prepared.markers]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None and "?" in bare:
+        raise click.UsageError(f"two markers are called {doubled!r}: name them, as in :a and :b")
+
+
 def _has_marker(text: str) -> bool:
     """Whether a `?` or a `:name` may stand in the text, outside of quotes and comments."""
-    import re
+    bare = _bare(text)
+    return "?" in bare or re.search(r"(?<![:\w]):[A-Za-z_]", bare) is not None
 
-    bare = re.sub(
+
+def _bare(text: str) -> str:
+    """A text without what is in quotes and comments."""
+    return re.sub(
         r"""--[^\n]*|//[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$\$.*?\$\$""",
         " ",
         text,
         flags=re.DOTALL,
     )
-    return "?" in bare or re.search(r"(?<![:\w]):[A-Za-z_]", bare) is not None
 
 
-def _show(rows: Any, form: str, expand: bool, limit: int | None, pager: bool) -> None:
+def _show(session: Any, rows: Any, form: str, expand: bool, limit: int | None, pager: bool) -> None:
     from itertools import islice
 
     if form != "table":
@@ -153,13 +177,13 @@ def _show(rows: Any, form: str, expand: bool, limit: int | None, pager: bool) ->
 
         written(rows, form, limit=limit)
         return
-    from ._show import printed
+    from ._show import printed, types_of
 
-    names = [column.name for column in rows.columns]
     source = rows if limit is None else islice(rows, limit)
-    count = printed(names, source, expanded=expand, pager=pager)
-    if sys.stdout.isatty():
-        print(f"({count:,} row{'' if count == 1 else 's'})")
+    names, types = [column.name for column in rows.columns], types_of(session, rows.columns)
+    count = printed(names, source, types=types, expanded=expand, pager=pager)
+    if sys.stdout.isatty() and count is not None:
+        print(f"({counted(count, 'row')})")
 
 
 def print_trace(rows: Any) -> None:
@@ -180,4 +204,7 @@ def print_trace(rows: Any) -> None:
             nodes[event.source] = tree.add(Text(str(event.source)))
         at = "" if event.source_elapsed_us is None else f"{event.source_elapsed_us / 1000:9.3f} ms"
         nodes[event.source].add(Text(f"{at}  {plain(event.activity or '')}"))
-    Console(stderr=True, highlight=False).print(tree)
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = 1000
+    console.print(tree)

@@ -14,8 +14,9 @@ from typing import Any
 import click
 
 from ..errors import Error
-from ._connect import connection_options, opened
-from ._ends import USAGE, Ended
+from ..session import connect
+from ._connect import config_of, connection_options
+from ._ends import USAGE, Ended, counted, plain
 
 __all__ = ["history_file", "shell"]
 
@@ -32,15 +33,17 @@ def shell(**connection: Any) -> None:
     """An interactive prompt for CQL, with completion and history."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Ended(USAGE, "the shell needs a terminal: use turbocql query")
-    with opened(**connection) as session:
-        _Shell(session).run()
+    made = _Shell(connect(config=config_of(**connection)))
+    try:
+        made.run()
+    finally:
+        made.console.session.close()
 
 
 class _Shell:
     def __init__(self, session: Any) -> None:
         from ._console import Console
 
-        self.session = session
         self.schema: Any = None
         self.console = Console(session, on_change=self._refresh)
         self._refresh()
@@ -51,16 +54,16 @@ class _Shell:
         def read() -> None:
             # Without a schema there is less to complete.
             with contextlib.suppress(Error):
-                self.schema = self.session.schema(refresh=True)
+                self.schema = self.console.session.schema(refresh=True)
 
         threading.Thread(target=read, name="turbocql-schema", daemon=True).start()
 
     def run(self) -> None:
         """Reads and runs until the end of the input."""
         prompt = self._prompt()
-        nodes = self.session.nodes
-        where = ", ".join(sorted({str(node.datacenter) for node in nodes}))
-        print(f"{len(nodes)} node{'s' if len(nodes) > 1 else ''} in {where}. HELP lists commands.")
+        nodes = self.console.session.nodes
+        where = ", ".join(sorted({plain(str(node.datacenter)) for node in nodes}))
+        print(f"{counted(len(nodes), 'node')} in {where}. HELP lists commands.")
         while True:
             keyspace = self.console.keyspace
             name = "turbocql" if keyspace is None else f"turbocql:{keyspace}"
@@ -91,7 +94,8 @@ class _Shell:
             lexer=PygmentsLexer(SqlLexer),
             multiline=True,
             key_bindings=_keys(),
-            prompt_continuation=lambda width, *_: "... ".rjust(width),
+            # A line that is wrapped is no new one.
+            prompt_continuation=lambda width, _, wraps: ("" if wraps else "... ").rjust(width),
             enable_open_in_editor=True,
         )
 
@@ -137,7 +141,7 @@ def _keys() -> Any:
     from prompt_toolkit.filters import has_focus
     from prompt_toolkit.key_binding import KeyBindings
 
-    from ._console import is_command
+    from ._console import is_command, pieces
     from ._split import is_whole
 
     keys = KeyBindings()
@@ -150,7 +154,8 @@ def _keys() -> Any:
             buffer.apply_completion(state.current_completion)
             return
         text = buffer.text
-        if not text.strip() or is_command(text) or is_whole(text):
+        found = list(pieces(text))
+        if not text.strip() or (found and is_command(found[-1])) or is_whole(text):
             buffer.validate_and_handle()
         else:
             buffer.insert_text("\n")

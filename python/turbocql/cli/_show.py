@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 import datetime
+import math
+import os
 import shutil
+import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
+from .._schema_cql import name as _quoted
+from ..codec import CqlType
+from ..errors import Error
+from ..rows import Column
 from ._ends import plain
+from ._params import Types
 
-__all__ = ["blocks", "literal", "printed", "terminal_width"]
+__all__ = ["blocks", "literal", "printed", "terminal_width", "types_of"]
 
+_LARGEST = 3.4028234663852886e38
+"""The largest float of 32 bits."""
+_UNBOUND = 1_000_000
 _BLOCK = 500
 """So many rows are laid out together."""
 
 
-def literal(value: Any, *, inner: bool = False) -> str:
+def types_of(session: Any, columns: Sequence[Column]) -> list[CqlType | None]:
+    """The types of columns; `None` for one that the schema does not explain."""
+    udts = Types(session, {column.keyspace for column in columns})
+    made: list[CqlType | None] = []
+    for column in columns:
+        try:
+            made.append(CqlType(column.cql_type, udts=udts))
+        except (ValueError, Error):
+            made.append(None)
+    return made
+
+
+def literal(value: Any, cql_type: CqlType | None = None, *, inner: bool = False) -> str:
     """A value as CQL writes it; texts within others in quotes."""
+    while cql_type is not None and cql_type.kind == "frozen":
+        cql_type = cql_type.subtypes[0]
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -26,6 +51,7 @@ def literal(value: Any, *, inner: bool = False) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
+        value = _short(value) if cql_type is not None and cql_type.kind == "float" else value
         return repr(value).replace("inf", "Infinity").replace("nan", "NaN")
     if isinstance(value, (bytes, bytearray, memoryview)):
         return "0x" + bytes(value).hex()
@@ -35,40 +61,73 @@ def literal(value: Any, *, inner: bool = False) -> str:
         return f"'{text}'" if inner else text
     if isinstance(value, Decimal):
         return str(value)
-    if isinstance(value, dict):
-        items = (f"{literal(k, inner=True)}: {literal(v, inner=True)}" for k, v in value.items())
+    if isinstance(value, Mapping):
+        key, item = _parts(cql_type, 2)
+        items = (f"{_within(k, key)}: {_within(v, item)}" for k, v in value.items())
         return "{" + ", ".join(items) + "}"
     if isinstance(value, (set, frozenset)):
-        return "{" + ", ".join(sorted(literal(it, inner=True) for it in value)) + "}"
-    if hasattr(value, "_asdict"):
-        items = (f"{name}: {literal(it, inner=True)}" for name, it in value._asdict().items())
-        return "{" + ", ".join(items) + "}"
-    if isinstance(value, tuple):
-        return "(" + ", ".join(literal(it, inner=True) for it in value) + ")"
-    if isinstance(value, list):
-        return "[" + ", ".join(literal(it, inner=True) for it in value) + "]"
+        (part,) = _parts(cql_type, 1)
+        return "{" + ", ".join(sorted(_within(it, part) for it in value)) + "}"
+    if hasattr(value, "_fields"):
+        # A field whose name Python cannot have is called otherwise by the tuple.
+        names = value._fields if cql_type is None else map(_quoted, cql_type.field_names)
+        parts = _parts(cql_type, len(value))
+        triples = zip(names, value, parts, strict=False)
+        return "{" + ", ".join(f"{name}: {_within(it, part)}" for name, it, part in triples) + "}"
+    if isinstance(value, tuple) and (cql_type is None or cql_type.kind == "tuple"):
+        pairs = zip(value, _parts(cql_type, len(value)), strict=False)
+        return "(" + ", ".join(_within(it, part) for it, part in pairs) + ")"
+    if isinstance(value, (list, tuple)):
+        (part,) = _parts(cql_type, 1)
+        return "[" + ", ".join(_within(it, part) for it in value) + "]"
     text = str(value)
     is_plain = not inner or isinstance(value, int) or type(value).__name__ in ("UUID", "Duration")
     return text if is_plain else f"'{text}'"
 
 
+def _within(value: Any, cql_type: CqlType | None) -> str:
+    return literal(value, cql_type, inner=True)
+
+
+def _parts(cql_type: CqlType | None, count: int) -> Sequence[CqlType | None]:
+    return cql_type.subtypes if cql_type is not None and cql_type.subtypes else [None] * count
+
+
+def _short(value: float) -> float:
+    """The double with the fewest digits that stands for this float of 32 bits."""
+    # Six digits tell most floats apart; the smallest have fewer.
+    for digits in range(1 if abs(value) < 1.2e-38 else 6, 9):
+        made = float(f"{value:.{digits}g}")
+        if abs(made) <= _LARGEST and struct.unpack("f", struct.pack("f", made))[0] == value:
+            return made
+    return float(f"{value:.9g}") if math.isfinite(value) else value
+
+
 def terminal_width() -> int:
-    """The width of the terminal."""
+    """The width of the terminal; elsewhere lines are as long as they need to be."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return _UNBOUND
     return max(20, shutil.get_terminal_size().columns)
 
 
 def blocks(
-    names: Sequence[str], rows: Iterable[Sequence[Any]], width: int, *, expanded: bool = False
+    names: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    width: int,
+    *,
+    types: Sequence[CqlType | None] = (),
+    expanded: bool = False,
 ) -> Iterator[tuple[str, int]]:
-    """Rows as text, a few hundred at a time, each with their number.
+    """Rows as text, a few hundred at a time, each with their number. `types` are of the columns.
 
     A table that is wider than `width` becomes one line per column, as with `expanded`.
     """
     titles = [plain(name) for name in names]
+    of_columns = types or [None] * len(titles)
     widths: list[int] | None = None
     done = 0
     for block in _in_blocks(rows):
-        cells = [[_cell(value) for value in row] for row in block]
+        cells = [list(map(_cell, row, of_columns)) for row in block]
         if not expanded:
             found = _widths(titles, cells, width)
             if widths is None:
@@ -101,10 +160,17 @@ def _in_blocks(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
         yield block
 
 
-def _cell(value: Any) -> tuple[str, bool]:
-    """The text of a value, and whether it is a number."""
+class _Cell(NamedTuple):
+    text: str
+    is_number: bool = False
+    is_one: bool = False
+    """Whether it must not be broken into several lines: a number, a time, a UUID."""
+
+
+def _cell(value: Any, cql_type: CqlType | None) -> _Cell:
     is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
-    return plain(literal(value)), is_number
+    long = (str, bytes, bytearray, memoryview, Mapping, set, frozenset, list, tuple)
+    return _Cell(plain(literal(value, cql_type)), is_number, not isinstance(value, long))
 
 
 def _length() -> Callable[[str], int]:
@@ -115,17 +181,20 @@ def _length() -> Callable[[str], int]:
 
 
 def _widths(
-    titles: Sequence[str], cells: Sequence[Sequence[tuple[str, bool]]], width: int
+    titles: Sequence[str], cells: Sequence[Sequence[_Cell]], width: int
 ) -> list[int] | None:
     """The width of each column; `None` if the table does not fit."""
     length = _length()
     widths = [length(title) for title in titles]
     for row in cells:
-        widths = [max(one, length(text)) for one, (text, _) in zip(widths, row, strict=True)]
+        widths = [max(one, length(cell.text)) for one, cell in zip(widths, row, strict=True)]
     room = width - 3 * len(titles) - 1
     if sum(widths) <= room:
         return widths
     least = [min(one, max(length(title), 12)) for one, title in zip(widths, titles, strict=True)]
+    for row in cells:
+        whole = (length(cell.text) if cell.is_one else 0 for cell in row)
+        least = list(map(max, least, whole))
     spare = room - sum(least)
     if spare < 0:
         return None
@@ -141,14 +210,14 @@ def _widths(
 
 def _table(
     titles: Sequence[str],
-    cells: Sequence[Sequence[tuple[str, bool]]],
+    cells: Sequence[Sequence[_Cell]],
     widths: Sequence[int],
     *,
     has_head: bool,
 ) -> str:
     lines: list[str] = []
     if has_head:
-        lines += _line([(title, False) for title in titles], widths)
+        lines += _line(list(map(_Cell, titles)), widths)
         lines.append("-+-".join("-" * width for width in (*widths[:1], *widths[1:])))
         lines[-1] = f"-{lines[-1]}-"
     for row in cells:
@@ -156,17 +225,17 @@ def _table(
     return "\n".join(lines) + "\n"
 
 
-def _line(row: Sequence[tuple[str, bool]], widths: Sequence[int]) -> list[str]:
+def _line(row: Sequence[_Cell], widths: Sequence[int]) -> list[str]:
     """A row, of several lines where cells are longer than their columns."""
     length = _length()
-    parts = [_folded(text, width) for (text, _), width in zip(row, widths, strict=True)]
+    parts = [_folded(cell.text, width) for cell, width in zip(row, widths, strict=True)]
     lines = []
     for nth in range(max(map(len, parts), default=0)):
         made = []
-        for part, (_, is_number), width in zip(parts, row, widths, strict=True):
+        for part, cell, width in zip(parts, row, widths, strict=True):
             text = part[nth] if nth < len(part) else ""
             space = " " * (width - length(text))
-            made.append(space + text if is_number else text + space)
+            made.append(space + text if cell.is_number else text + space)
         lines.append(f" {' | '.join(made)}".rstrip() or " ")
     return lines
 
@@ -180,16 +249,14 @@ def _folded(text: str, width: int) -> list[str]:
     return chop_cells(text, width)
 
 
-def _expanded(
-    titles: Sequence[str], cells: Sequence[Sequence[tuple[str, bool]]], before: int
-) -> str:
+def _expanded(titles: Sequence[str], cells: Sequence[Sequence[_Cell]], before: int) -> str:
     length = _length()
     widest = max(map(length, titles), default=0)
     lines: list[str] = []
     for number, row in enumerate(cells, before + 1):
         lines.append(f"@ row {number}")
-        for title, (text, _) in zip(titles, row, strict=True):
-            lines.append(f" {title}{' ' * (widest - length(title))} | {text}")
+        for title, cell in zip(titles, row, strict=True):
+            lines.append(f" {title}{' ' * (widest - length(title))} | {cell.text}")
         lines.append("")
     return "\n".join(lines) + "\n"
 
@@ -198,20 +265,22 @@ def printed(
     names: Sequence[str],
     rows: Iterable[Sequence[Any]],
     *,
+    types: Sequence[CqlType | None] = (),
     expanded: bool = False,
     pager: bool = False,
-) -> int:
+) -> int | None:
     """Prints rows, through the pager if they are more than the screen has lines. Returns how many
-    there were.
+    there were; `None` if the pager was left before the last.
     """
-    found = blocks(names, rows, terminal_width(), expanded=expanded)
-    count = 0
+    found = blocks(names, rows, terminal_width(), types=types, expanded=expanded)
+    count, is_whole = 0, False
 
     def text() -> Iterator[str]:
-        nonlocal count
+        nonlocal count, is_whole
         for block, number in found:
             count += number
             yield block
+        is_whole = True
 
     made = text()
     is_shown = pager and sys.stdout.isatty() and sys.stdin.isatty()
@@ -222,7 +291,7 @@ def printed(
         import click
 
         click.echo_via_pager(itertools.chain([first], made))
-        return count
+        return count if is_whole else None
     sys.stdout.write(first)
     for block in made:
         sys.stdout.write(block)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["is_whole", "statements"]
+__all__ = ["is_whole", "rest_after", "statements"]
 
 _TOKEN = re.compile(
     r"""
@@ -20,9 +20,9 @@ _TOKEN = re.compile(
 )
 
 
-def _cut(text: str) -> Iterator[tuple[str, bool]]:
-    """Each statement without comments at its ends, and whether it is whole."""
-    start = at = 0
+def _cut(text: str) -> Iterator[tuple[str, bool, int]]:
+    """Each statement without comments at its ends, whether it is whole, and where it ends."""
+    start = last = at = 0
     depth = 0
     first = ""
     is_open, has_more = False, False
@@ -39,10 +39,10 @@ def _cut(text: str) -> Iterator[tuple[str, bool]]:
             continue
         if kind == "end" and not depth:
             if has_more:
-                yield text[start : token.start()].rstrip(), True
+                yield text[start:last], True, token.end()
             start, has_more, first = at, False, ""
             continue
-        has_more = True
+        has_more, last = True, at
         if kind == "word":
             word = token[0].upper()
             first = first or word
@@ -52,14 +52,19 @@ def _cut(text: str) -> Iterator[tuple[str, bool]]:
             elif word == "APPLY":
                 depth = 0
     if has_more:
-        yield (text[start:] if is_open else text[start:].rstrip()), False
+        yield (text[start:] if is_open else text[start:last]), False, len(text)
 
 
 def statements(text: str) -> list[str]:
     """The statements of a text, in their order. The last needs no semicolon."""
-    return [statement for statement, _ in _cut(text)]
+    return [statement for statement, *_ in _cut(text)]
 
 
 def is_whole(text: str) -> bool:
     """Whether all statements of a text end with a semicolon."""
-    return all(whole for _, whole in _cut(text))
+    return all(whole for _, whole, _ in _cut(text))
+
+
+def rest_after(text: str) -> str:
+    """What follows the first statement of a text."""
+    return text[next((end for *_, end in _cut(text)), len(text)) :]

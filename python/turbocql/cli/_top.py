@@ -22,7 +22,9 @@ _MARKS = "▁▂▃▄▅▆▇█"
 
 
 @click.command()
-@click.option("--every", type=click.FloatRange(0.1), default=1.0, help="Seconds between looks.")
+@click.option(
+    "--every", type=click.FloatRange(0.1, 86_400), default=1.0, help="Seconds between looks."
+)
 @click.option("--times", type=click.IntRange(1), help="End after so many looks.")
 @connection_options
 def top(every: float, times: int | None, **connection: Any) -> None:

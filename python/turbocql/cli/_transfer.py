@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from ._bar import Bar, duration
+from ._bar import Bar, duration, size
 from ._connect import connection_options, opened
-from ._ends import DIFFERENT, FAILED, REJECTED, Ended, plain
-from ._params import names_of, pairs_of, typed_pairs_of
+from ._ends import DIFFERENT, FAILED, REJECTED, Ended, counted, plain
+from ._params import Types, names_of, pairs_of, typed_pairs_of
 
 __all__ = ["count", "load", "unload", "verify"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _FORMATS = click.Choice(["parquet", "csv", "jsonl", "arrow"])
 _PATH = click.Path(path_type=Path)
+
+
+_retry_for = click.option(
+    "--retry-for",
+    metavar="SECONDS",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="How long a request that fails is tried again.",
+)
 
 
 def _data_options(command: Command) -> Command:
@@ -34,7 +48,13 @@ def _data_options(command: Command) -> Command:
                 metavar="DATA=TABLE",
                 help="The table's name of a column of the data.",
             ),
-            click.option("--nulls", type=click.Choice(["unset", "null"]), default="unset"),
+            click.option(
+                "--nulls",
+                type=click.Choice(["unset", "null"]),
+                default="unset",
+                show_default=True,
+                help="What a null of the data does: leave the cell as it is, or delete it.",
+            ),
             click.option("--truncate-time", is_flag=True, help="Drop parts of a millisecond."),
             click.option("--delimiter", metavar="CHAR", help="Between cells of CSV."),
             click.option("--null", "null_text", metavar="TEXT", help="A null cell of CSV."),
@@ -78,13 +98,20 @@ def _read(given: dict[str, Any]) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, type=click.Path())
 @click.argument("table")
 @click.option("--create", is_flag=True, help="Create the table for the columns of the files.")
 @click.option("--key", metavar="A,B,...", help="With --create: the partition key.")
 @click.option("--clustering", metavar="A,B,...", help="With --create: the clustering columns.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="COLUMN=TYPE",
+    help="With --create: the CQL type of a column.",
+)
 @click.option("--dry-run", is_flag=True, help="Read and convert every row, and send none.")
-@click.option("--limit", type=click.IntRange(0), metavar="ROWS", help="Only the first rows.")
+@click.option("--limit", type=click.IntRange(0, 2**62), metavar="ROWS", help="Only the first rows.")
 @_data_options
 @click.option("--ttl", metavar="SECONDS", help="A number, or the name of a column.")
 @click.option("--timestamp", metavar="MICROSECONDS", help="A number, or the name of a column.")
@@ -95,7 +122,7 @@ def _read(given: dict[str, Any]) -> dict[str, Any]:
 @click.option("--rate-limit", metavar="RATE", help='Rows a second, or bytes such as "20 MB".')
 @click.option("--concurrency", type=click.IntRange(1), default=256, help="Requests at a time.")
 @click.option("--no-batches", is_flag=True, help="Never several rows in a request.")
-@click.option("--retry-for", metavar="SECONDS", type=float, default=60.0)
+@_retry_for
 @connection_options
 def load(files: Sequence[str], table: str, **given: Any) -> int:
     """Load FILES (Parquet, CSV, JSON lines, Arrow; patterns too) into KEYSPACE.TABLE.
@@ -103,14 +130,33 @@ def load(files: Sequence[str], table: str, **given: Any) -> int:
     \b
     turbocql load data/*.parquet app.items --checkpoint items.checkpoint
     turbocql load items.csv app.items --create --key id
+    zcat items.csv.gz | turbocql load - app.items --format csv
 
     Ctrl-C ends a load cleanly. Go on from its checkpoint with --resume.
     """  # noqa: D301
+    if "-" in files:
+        with _spooled(files, given["form"]) as path:
+            return _load([path], table, given)
+    return _load([str(path) for path in files], table, given)
+
+
+@contextmanager
+def _spooled(files: Sequence[str], form: str | None) -> Iterator[str]:
+    """Standard input in a file: formats are read from their ends, or twice."""
+    if list(files) != ["-"] or form is None:
+        raise click.UsageError("- is standard input: it is alone, and needs --format")
+    with tempfile.NamedTemporaryFile(suffix=f".{form}") as kept:
+        shutil.copyfileobj(sys.stdin.buffer, kept)
+        kept.flush()
+        yield kept.name
+
+
+def _load(data: list[str], table: str, given: dict[str, Any]) -> int:
     options = _read(given)
-    own = ("create", "key", "clustering", "ttl", "timestamp", "max_errors", "retry_for")
-    create, key, clustering, ttl, timestamp, max_errors, retry_for = map(given.pop, own)
+    own = ("create", "key", "clustering", "types", "ttl", "timestamp", "max_errors", "retry_for")
+    create, key, clustering, types, ttl, timestamp, max_errors, retry_for = map(given.pop, own)
     for name, setting in (("ttl", ttl), ("timestamp", timestamp)):
-        options[name] = int(setting) if setting is not None and setting.isdigit() else setting
+        options[name] = _whole_or_name(setting)
     if max_errors is not None:
         options["max_errors"] = _errors(max_errors)
     rate = given.pop("rate_limit")
@@ -119,16 +165,15 @@ def load(files: Sequence[str], table: str, **given: Any) -> int:
     options["retry_for_s"] = retry_for
     kept = ("dry_run", "limit", "checkpoint", "resume", "rejects", "concurrency")
     options |= {name: given.pop(name) for name in kept}
-    if (key or clustering) and not create:
-        raise click.UsageError("--key and --clustering are for --create")
-    data = [str(path) for path in files]
+    if (key or clustering or types) and not create:
+        raise click.UsageError("--key, --clustering and --type are for --create")
     began = time.monotonic()
     with opened(**given) as session:
         if create:
             keys = [names_of(key), names_of(clustering)]
-            _create(session, table, data, keys, options, is_dry=options["dry_run"])
+            _create(session, table, data, keys, pairs_of(types, "--type"), options)
             if options["dry_run"]:
-                print("the table was not created, so no row was converted")
+                print("the table was not created, so no row was converted", file=sys.stderr)
                 return 0
         try:
             with Bar("load") as bar:
@@ -143,7 +188,11 @@ def load(files: Sequence[str], table: str, **given: Any) -> int:
 def _errors(text: str) -> float | int:
     if not _is_number(text):
         raise click.UsageError(f"--max-errors must be a number or a share, got {text!r}")
-    return int(text) if text.isdigit() else float(text)
+    return int(text) if re.fullmatch("[0-9]+", text) else float(text)
+
+
+def _whole_or_name(text: str | None) -> int | str | None:
+    return int(text) if text is not None and re.fullmatch("[0-9]+", text) else text
 
 
 def _is_number(text: str) -> bool:
@@ -159,51 +208,52 @@ def _create(
     table: str,
     data: list[str],
     keys: Sequence[list[str]],
+    given: dict[str, str | None],
     options: dict[str, Any],
-    *,
-    is_dry: bool,
 ) -> None:
-    from .._files import open_source
-    from ._create import create_table
+    from ._create import create_table, types_of_data
 
-    source = open_source(data, format=options["format"], types={}, csv=options["csv"])
-    schema = next((batch.schema for _, batch in source.batches()), None)
-    if schema is None:
-        raise Ended(FAILED, "the files have no rows, which would tell the types of their columns")
-    key, clustering = keys
-    rename, columns = options["rename"] or {}, options["columns"]
-    statement = create_table(table, session.keyspace, schema, key, clustering, rename, columns)
+    types = types_of_data(
+        data,
+        options["format"],
+        options["csv"],
+        options["rename"] or {},
+        options["columns"],
+        {name: str(definition) for name, definition in given.items()},
+        Types(session),
+    )
+    statement = create_table(table, session.keyspace, types, *keys)
     print(f"{statement};")
-    if not is_dry:
+    if not options["dry_run"]:
         session.execute(statement)
 
 
 def _loaded(report: Any, options: dict[str, Any], took: float) -> int:
     done = "fit" if options["dry_run"] else "loaded"
     rate = "" if options["dry_run"] else f" ({report.succeeded / max(took, 1e-9):,.0f}/s)"
-    print(f"{report.succeeded:,} of {report.rows:,} rows {done} in {duration(took)}{rate}")
+    print(f"{report.succeeded:,} of {counted(report.rows, 'row')} {done} in {duration(took)}{rate}")
     if not report.failures:
         return FAILED if report.stopped else 0
     first = report.failures[0]
     where = f"; they are in {options['rejects']}" if options["rejects"] is not None else ""
-    print(f"{len(report.failures):,} rows failed{where}", file=sys.stderr)
+    print(f"{counted(len(report.failures), 'row')} failed{where}", file=sys.stderr)
     print(f"the first, row {first.row}: {plain(str(first.error))}", file=sys.stderr)
     return FAILED if report.stopped else REJECTED
 
 
 @click.command()
 @click.argument("table")
-@click.argument("path")
+@click.argument("path", type=click.Path())
 @click.option("--format", "form", type=_FORMATS, help="Where the suffix does not say it.")
 @click.option("--columns", metavar="A,B,...", help="Only these columns.")
 @click.option("--where", metavar="CONDITION", help="In CQL, filtered by the server.")
 @click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="For --where.")
-@click.option("--limit", type=click.IntRange(0), metavar="ROWS", help="Some rows only.")
+@click.option("--limit", type=click.IntRange(0, 2**62), metavar="ROWS", help="Some rows only.")
 @click.option("--compression", metavar="NAME", help="Such as zstd, gzip or none.")
-@click.option("--files", type=click.IntRange(1), default=1, help="Write so many files.")
+@click.option("--files", type=click.IntRange(1), default=1, help="Write so many files at most.")
 @click.option("--overwrite", is_flag=True, help="Replace files that are there.")
 @click.option("--concurrency", type=click.IntRange(1), help="Token ranges at a time.")
-@click.option("--retry-for", metavar="SECONDS", type=float, default=60.0)
+@_retry_for
 @connection_options
 def unload(
     table: str, path: str, form: str | None, columns: str | None, retry_for: float, **given: Any
@@ -214,6 +264,10 @@ def unload(
     turbocql unload app.items items.parquet
     turbocql unload app.items parts/ --format csv --files 4
     """  # noqa: D301
+    if path == "-":
+        raise click.UsageError(
+            f'to write to standard output: turbocql query "SELECT * FROM {table}" --format csv'
+        )
     where, params = given.pop("where"), given.pop("params")
     kept = ("limit", "compression", "files", "overwrite", "concurrency")
     options: dict[str, Any] = {name: given.pop(name) for name in kept}
@@ -224,11 +278,12 @@ def unload(
         options["values"] = typed_pairs_of(session, table, where, pairs_of(params))
         report = session.unload(table, path, progress=bar, **options)
     took = time.monotonic() - began
-    names = ", ".join(str(file) for file in report.files[:3])
+    names = ", ".join(plain(str(file)) for file in report.files[:3])
     more = f" and {len(report.files) - 3} more" if len(report.files) > 3 else ""
+    rate = report.rows / max(took, 1e-9)
     print(
-        f"{report.rows:,} rows in {duration(took)} ({report.rows / max(took, 1e-9):,.0f}/s):"
-        f" {names}{more}, {report.bytes / 1e6:,.1f} MB"
+        f"{counted(report.rows, 'row')} in {duration(took)} ({rate:,.0f}/s):"
+        f" {names}{more}, {size(report.bytes)}"
     )
 
 
@@ -258,7 +313,7 @@ def count(table: str, where: str | None, params: Sequence[str], **connection: An
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, type=click.Path())
 @click.argument("table")
 @_data_options
 @click.option("--sample", type=float, metavar="SHARE", help="Look up a share of the rows.")
@@ -270,9 +325,9 @@ def verify(files: Sequence[str], table: str, show: int, **given: Any) -> int:
     """Compare KEYSPACE.TABLE with FILES: each row of the files by its key."""
     options = _read(given)
     options |= {name: given.pop(name) for name in ("sample", "seed", "concurrency")}
-    with opened(**given) as session:
-        report = session.verify(table, [str(path) for path in files], **options)
-    print(f"{report.checked:,} of {report.rows:,} rows compared")
+    with opened(**given) as session, Bar("verify") as bar:
+        report = session.verify(table, [str(path) for path in files], progress=bar.tell, **options)
+    print(f"{report.checked:,} of {counted(report.rows, 'row')} compared")
     counts = {
         "missing": report.missing,
         "different": report.different,

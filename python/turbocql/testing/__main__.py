@@ -38,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"starting Cassandra on {asked.nodes} node(s) ...", flush=True)
         with cluster:
             print(_how_to_connect(cluster), flush=True)
-            threading.Event().wait()
+            while all(node.is_running for node in cluster.nodes):
+                threading.Event().wait(1.0)
+            ended = [node.address for node in cluster.nodes if not node.is_running]
+            print(f"the process of {', '.join(ended)} has ended", file=sys.stderr)
+            return 1
     except KeyboardInterrupt:
         print("\nended", flush=True)
     except CassandraError as error:
