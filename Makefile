@@ -24,7 +24,7 @@ DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver
 ENGINES := ray spark duckdb dask
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables screens instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -138,6 +138,9 @@ bench-availability: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_
 check-engines: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## Ray, Spark, duckdb and Dask read and write 1,000,000 rows on three nodes while workers and nodes are killed; ten minutes; ENGINE="ray" for some
 	$(BIN)/python -m tests.engines.run $(ENGINE)
 	$(BIN)/python scripts/engine_programs.py --check
+
+bench-engines: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## a table read by Ray, Spark and Dask beside scylla-driver within Ray, on three nodes; a quarter of an hour; BENCH_ARGS="--keep" writes docs/engines.md
+	$(BIN)/python bench/engines.py $(BENCH_ARGS)
 
 engine-programs: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## the programs of docs/engines.md run, and their output into the page
 	$(BIN)/python scripts/engine_programs.py

@@ -51,7 +51,7 @@ def ray(config: turbocql.Config, count: int) -> Iterator[Read]:
         import turbocql.ray
 
         def read() -> tuple[int, int]:
-            table = turbocql.ray.read(TABLE, config=config)
+            table = turbocql.ray.read(TABLE, config=config, parallelism=PARTS)
             return of_rows(data, table)
 
         yield read
@@ -111,6 +111,7 @@ def spark(config: turbocql.Config, count: int) -> Iterator[Read]:
     made.sparkContext.setLogLevel("ERROR")
     turbocql.spark.register(made)
     source = made.read.format("turbocql").option("url", ",".join(config.contact_points))
+    source = source.option("partitions", PARTS)
 
     def added_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

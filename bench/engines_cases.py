@@ -28,13 +28,16 @@ class Client:
 
 def _clients() -> Iterator[tuple[str, Client]]:
     yield "scan", Client("`session.scan`, one process", "ray")
-    for count in (1, 2):
-        said = f"{count} worker{'s' if count > 1 else ''}"
-        yield f"ray-{count}", Client(f"`turbocql.ray`, {said}", "ray", "ray::", count)
-        yield f"spark-{count}", Client(f"`turbocql.spark`, {said}", "spark", "pyspark", count)
-        yield f"dask-{count}", Client(f"Dask by the recipe, {said}", "dask", "spawn_main", count)
-        title = f"scylla-driver in Ray's `map_batches`, {said}"
-        yield f"driver-{count}", Client(title, "ray", "ray::", count)
+    ways = {
+        "ray": ("`turbocql.ray`", "ray", "ray::"),
+        "spark": ("`turbocql.spark`", "spark", "pyspark.daemon"),
+        "dask": ("Dask by the recipe", "dask", "spawn_main"),
+        "driver": ("scylla-driver in Ray's `map_batches`", "ray", "ray::"),
+    }
+    for name, (title, engine, worker) in ways.items():
+        for count in (1, 2):
+            said = f"{title}, {count} worker{'s' if count > 1 else ''}"
+            yield f"{name}-{count}", Client(said, engine, worker, count)
 
 
 CLIENTS = dict(_clients())

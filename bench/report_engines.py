@@ -19,7 +19,7 @@ __all__ = ["PAGE", "SAMPLES", "row", "write"]
 
 SAMPLES = HERE / "samples" / "engines.jsonl"
 PAGE = ROOT / "docs" / "engines.md"
-_HEAD = ["", "rows/s", "CPU of the workers, us a row", "of all client processes", "requests"]
+_HEAD = ["client", "rows/s", "CPU of the workers, us a row", "of all client processes", "requests"]
 _METHOD = """\
 Every figure of this table is computed by `bench/report_engines.py` from the samples in
 `bench/samples/engines.jsonl`. `make bench-engines BENCH_ARGS=--keep` takes the samples.
@@ -66,7 +66,7 @@ def write(samples: Path = SAMPLES, page: Path = PAGE) -> None:
     rounds = max(sum(it["client"] == name for it in taken) for name in names)
     first = taken[0]
     said = {"rows": f"{first['rows']:,}", "ranges": first["ranges"], "parts": PARTS}
-    lines += ["", *filled(_METHOD.format(rounds=rounds, **said)), "", *_about(taken)]
+    lines += [*filled(_METHOD.format(rounds=rounds, **said)), *_about(taken)]
     section = (
         f"<!-- figures -->\n\n{escaped(chr(10).join(lines)).strip()}\n\n<!-- end of figures -->"
     )

@@ -112,6 +112,7 @@ class Scan:
             there, here = qualified(split.keyspace, split.table), qualified(*self.place)
             raise ConfigError(f"the split is of {there}, not of {here}")
         self._within = ((FIRST, LAST),) if split is None else split.ranges
+        self._is_part = split is not None
         if not self._within:
             raise ConfigError("the split has no ranges")
         for before, last in self._within:
@@ -172,7 +173,10 @@ class Scan:
         if len(found) > _MOST_RANGES:
             # A request of a range reads the ranges of all nodes that lie in it.
             found = list(self._within)
-        return _divided(found, 4 * self.concurrency(nodes))
+        # Ranges differ in size, so a few more than are read at a time keep all readers busy to the
+        # end. The readers of splits work beside others, and each range costs a request.
+        each = 1 if self._is_part else 4
+        return _divided(found, each * self.concurrency(nodes))
 
 
 def question(options: Any) -> ExecuteOptions:

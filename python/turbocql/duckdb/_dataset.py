@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +71,12 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         for name in wanted:
             if name not in names:
                 raise ConfigError(f"there is no column {name!r}; there are {', '.join(names)}")
-        # An expression does not tell its columns, but its text has their names.
-        said = "" if filter is None else str(filter)
-        read = [name for name in names if name in wanted or name in said] or names[:1]
+        read = [name for name in names if name in wanted] or names[:1]
+        if filter is not None:
+            # An expression does not tell its columns, but its text has their names, plain ones as
+            # they are.
+            said = str(filter)
+            read = [it for it in names if it in read or it in said or not _is_plain(it)]
         rows = self._session.scan(qualified(*self._place), **{**self._options, "columns": read})
         reader = pa.RecordBatchReader.from_stream(rows.batches(types=self._types))
         known = {name: value for name, value in options.items() if name in _SCANNER_OPTIONS}
@@ -83,6 +87,10 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"<TableDataset {'.'.join(self._place)}>"
+
+
+def _is_plain(name: str) -> bool:
+    return re.fullmatch(r"\w+", name, re.ASCII) is not None
 
 
 _SCANNER_OPTIONS = ("batch_size", "use_threads", "memory_pool")
