@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from ..bulk import Progress
+from ._ends import counted
 
 try:
     import termios
@@ -64,14 +65,14 @@ def _without_echo() -> Iterator[None]:
 class Bar:
     """Shows how far a command has come. A callable for the progress of a load."""
 
-    def __init__(self, what: str, *, total: float | None = None) -> None:
-        """`total`: the number of rows, if `tell` is used and it is known."""
-        self._what, self._total = what, total
+    def __init__(self, what: str) -> None:
+        self._what = what
         self._bar: Any = None
         self._echo = ExitStack()
         self._task: Any = None
         self._began = self._told = time.monotonic()
         self._drawn = 0.0
+        self._rows: int | None = None
         self._is_terminal = sys.stderr.isatty()
 
     def __enter__(self) -> Bar:
@@ -84,12 +85,17 @@ class Bar:
         trace: TracebackType | None,
     ) -> None:
         if self._bar is not None:
+            self._draw()
             self._bar.stop()
             self._echo.close()
 
     def __call__(self, progress: Progress) -> None:
         """Shows the progress of a load."""
-        parts = [f"{progress.rows:,} rows", f"{progress.rows_per_s:,.0f}/s", size(progress.bytes)]
+        parts = [
+            counted(progress.rows, "row"),
+            f"{progress.rows_per_s:,.0f}/s",
+            size(progress.bytes),
+        ]
         if progress.left_s is not None and not progress.ended:
             parts.append(f"{duration(progress.left_s)} left")
         if progress.failed:
@@ -100,13 +106,19 @@ class Bar:
 
     def tell(self, rows: int) -> None:
         """Shows that so many rows are done."""
+        self._rows = rows
         now = time.monotonic()
-        if now - self._drawn < _DRAW_S:
+        if now - self._drawn >= _DRAW_S:
+            self._drawn = now
+            self._draw()
+
+    def _draw(self) -> None:
+        """Shows what `tell` has heard."""
+        if self._rows is None:
             return
-        self._drawn = now
-        elapsed = max(1e-9, now - self._began)
-        share = None if not self._total else min(1.0, rows / self._total)
-        self._show([f"{rows:,} rows", f"{rows / elapsed:,.0f}/s"], share, ended=False)
+        elapsed = max(1e-9, time.monotonic() - self._began)
+        said = [counted(self._rows, "row"), f"{self._rows / elapsed:,.0f}/s"]
+        self._show(said, None, ended=False)
 
     def _show(self, parts: list[str], share: float | None, *, ended: bool) -> None:
         if not self._is_terminal:
@@ -117,23 +129,26 @@ class Bar:
                 print(f"{self._what}: {at}{', '.join(parts)}", file=sys.stderr, flush=True)
             return
         if self._bar is None:
-            self._open()
+            self._open(has_share=share is not None)
         console = self._bar.console
         if console.width < _NARROW:
             # Rows, errors and the time left are what a narrow screen has room for.
             parts = [part for part in parts if not part.startswith(("window", "0 B"))][:4]
         text = "  ".join(parts)
-        total = None if share is None else 1.0
-        self._bar.update(self._task, total=total, completed=share or 0.0, text=text, refresh=True)
+        self._bar.update(self._task, completed=share or 0.0, text=text, refresh=True)
 
-    def _open(self) -> None:
+    def _open(self, *, has_share: bool) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
 
         console = Console(stderr=True, highlight=False)
         columns: list[Any] = [TextColumn("{task.description}")]
         width = 30 if console.width >= _NARROW else 10
-        columns += [BarColumn(width), TaskProgressColumn(), TextColumn("{task.fields[text]}")]
+        if has_share:
+            columns += [BarColumn(width), TaskProgressColumn()]
+        else:
+            columns.append(SpinnerColumn("line"))
+        columns.append(TextColumn("{task.fields[text]}"))
         self._bar = Progress(*columns, console=console, auto_refresh=False)
         self._task = self._bar.add_task(self._what, total=1.0, text="")
         self._echo.enter_context(_without_echo())

@@ -12,7 +12,7 @@ import click
 from ..errors import Error
 from ._cluster import node_rows
 from ._connect import connection_options, opened
-from ._ends import plain
+from ._ends import counted, plain
 
 __all__ = ["top"]
 
@@ -95,11 +95,11 @@ class _Looks:
         """The counts of this client."""
         now = self.session.metrics()
         parts = [
-            f"{now.requests:,} requests",
-            f"{now.failures:,} failures",
-            f"{now.retries:,} retries",
-            f"{now.timeouts:,} timeouts",
-            f"{now.connections} connections",
+            counted(now.requests, "request"),
+            counted(now.failures, "failure"),
+            f"{now.retries:,} {'retry' if now.retries == 1 else 'retries'}",
+            counted(now.timeouts, "timeout"),
+            counted(now.connections, "connection"),
         ]
         if now.latency is not None:
             parts.append(f"p50 {now.latency.p50_ms} ms, p99 {now.latency.p99_ms} ms")
