@@ -13,10 +13,12 @@ import turbocql
 from turbocql import workers
 
 
-def read_part(split: turbocql.Split, config: turbocql.Config) -> pd.DataFrame:
-    """A part of a table as a pandas DataFrame, on a worker."""
+def read_part(
+    split: turbocql.Split, config: turbocql.Config, columns: list[str] | None = None
+) -> pd.DataFrame:
+    """A part of a table as a pandas DataFrame, on a worker. Dask passes the columns it needs."""
     with workers.session(config) as session:
-        return session.scan(split=split, concurrency=2).to_pandas()
+        return session.scan(split=split, columns=columns, concurrency=2).to_pandas()
 
 
 def write_part(frame: pd.DataFrame, table: str, config: turbocql.Config, write_time: int) -> int:

@@ -26,6 +26,7 @@ from .workers import Environment, Profile, _sendable, session
 __all__ = [
     "Reading",
     "Writing",
+    "check_columns",
     "checked_count",
     "needed",
     "reading",
@@ -39,6 +40,7 @@ _NOT_IN_TASKS = frozenset(
     | {"raise_failures"}
 )
 _QUERY = ("consistency", "timeout_s", "page_size", "profile")
+_TABLE_ROWS, _TABLE_BYTES = 65_536, 8 << 20
 RANGES = 2
 """The token ranges that a task reads at a time, unless it is told otherwise. The tasks of an engine
 read beside each other already."""
@@ -88,6 +90,33 @@ class Reading:
             partition_key(known, self.place)
             return known
 
+    def row_bytes(self) -> int | None:
+        """The size of a row in Arrow, by some rows; `None` without any."""
+        with session(self.settings) as opened:
+            given = self.options.get("columns")
+            names = "*" if given is None else ", ".join(map(quoted, given))
+            options: Any = {name: self.options[name] for name in _QUERY if name in self.options}
+            asked = f"SELECT {names} FROM {self.table} LIMIT 100"
+            rows = opened.execute(asked, idempotent=True, **options)
+            for batch in rows.batches(types=self.types):
+                made = _pyarrow().record_batch(batch)
+                if made.num_rows:
+                    return max(1, int(made.nbytes) // int(made.num_rows))
+        return None
+
+    def in_order(self, split: Split, unit: int, limit: int | None = None) -> Iterator[Any]:
+        """The rows of a part as `pyarrow.Table`s, which are the same each time while the table's
+        rows are: in the order of tokens, and cut by their contents, not by pages. `unit` is a
+        number of rows that are kept together.
+        """
+        options = {**self.options, "concurrency": 1}
+        if limit is not None:
+            options["page_size"] = min(limit, options.get("page_size") or limit, 5000) or 1
+        with session(self.settings) as opened:
+            rows = opened.scan(split=split, **options)
+            made = rows.batches(rows_per_batch=unit, types=self.types)
+            yield from _gathered(up_to(limit, made))
+
     def batches(self, split: Split, limit: int | None = None) -> Iterator[Any]:
         """The rows of a part as `pyarrow.RecordBatch`es."""
         options = {**self.options}
@@ -107,6 +136,19 @@ class Reading:
         with session(self.settings) as opened:
             rows = opened.execute(f"{asked} ALLOW FILTERING", values, idempotent=True, **options)
             yield from up_to(None, rows.batches(types=self.types))
+
+
+def _gathered(batches: Iterable[Any]) -> Iterator[Any]:
+    """Small batches as tables of some size."""
+    table, kept, rows, size = _pyarrow().Table, [], 0, 0
+    for batch in batches:
+        kept.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _TABLE_ROWS or size >= _TABLE_BYTES:
+            yield table.from_batches(kept)
+            kept, rows, size = [], 0, 0
+    if kept:
+        yield table.from_batches(kept)
 
 
 def schema_of(
@@ -147,11 +189,20 @@ def reading(
     """
     settings = _sendable(config)
     given = {name: value for name, value in options.items() if value is not None}
+    check_columns(given.get("columns"))
     given.setdefault("concurrency", RANGES)
     scan = Scan(table, _keyspace(settings, table), ScanOptions(**given))  # type: ignore[typeddict-item]
     if types is not None and not isinstance(types, ColumnTypes):
         raise TypeError(f"types must be a ColumnTypes, got {type(types).__name__}")
     return Reading(settings, scan.place, given, types or ColumnTypes())
+
+
+def check_columns(columns: Any) -> None:
+    """Raises `ConfigError` for a column that is named twice: data sets have names once."""
+    names = [] if columns is None or isinstance(columns, str) else list(columns)
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise ConfigError(f"columns name {doubled!r} twice")
 
 
 def _keyspace(settings: Config | Environment | Profile, table: object) -> str | None:
@@ -171,6 +222,8 @@ class Writing:
     options: Mapping[str, Any] = field(hash=False)
     """Options of `Session.load`. Once it has begun, they have a write time, so that a task that is
     run again writes what it wrote before, and changes nothing."""
+    types: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The CQL type of each column of the table, once it has begun."""
 
     @property
     def table(self) -> str:
@@ -194,7 +247,8 @@ class Writing:
                 asked = "SELECT toUnixTimestamp(now()) FROM system.local"
                 (there,) = opened.execute(asked, rows="tuple", idempotent=True).one() or (0,)
                 options["timestamp"] = max(time.time_ns() // 1000, int(there) * 1000)
-        return replace(self, options=options)
+        types = {name: cql_type for name, _, cql_type, _ in known}
+        return replace(self, options=options, types=types)
 
     def load(self, data: Iterable[Any]) -> BulkReport:
         """Writes Arrow data: an iterable of tables or record batches.

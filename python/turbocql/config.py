@@ -295,6 +295,13 @@ class Config:
     __copy__ = _copied
     __deepcopy__ = _copied_deep
 
+    def __dask_tokenize__(self) -> str:
+        """Called by Dask, which names tasks by their arguments."""
+        import hashlib  # imported here, as only programs of Dask need them
+        import pickle
+
+        return hashlib.sha256(pickle.dumps(self)).hexdigest()
+
     def __getstate__(self) -> dict[str, Any]:
         tls = self.tls if isinstance(self.tls, Tls) else None
         secrets = {

@@ -8,11 +8,12 @@ so one with a password is refused unless its `pickle_secrets` is true. [`Profile
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock, Timer
+from threading import TIMEOUT_MAX, Lock, Timer
 from typing import Any
 
 from ._checks import check_seconds, shown
@@ -105,9 +106,9 @@ def session(
     """The session of this process for these settings, opened if it is not open.
 
     All who ask with equal settings share it, also at the same time. It is closed when nobody has
-    used it for `idle_s` seconds. A forked process opens its own. `config` may also be a URL;
-    `None` takes `Environment()` if that names a host, else `Profile()` if the file exists, else the
-    default settings.
+    used it for `idle_s` seconds; `math.inf` keeps it. A forked process opens its own. `config` may
+    also be a URL; `None` takes `Environment()` if that names a host, else `Profile()` if the file
+    exists, else the default settings.
 
     Raises: `ConfigError` for invalid settings; `ConnectError` when no node answers.
 
@@ -115,7 +116,7 @@ def session(
         >>> with turbocql.workers.session("cql://127.0.0.1") as session:
         ...     row = session.execute("SELECT cluster_name FROM system.local").one()
     """
-    if idle_s != 0:
+    if idle_s not in (0, math.inf):
         check_seconds("idle_s", idle_s)
     table, settings = _table, _settings_of(config)
     with table.lock:
@@ -142,6 +143,8 @@ def _leave(
         held.users -= 1
         if held.users or table.by_settings.get(settings) is not held:
             return
+        if idle_s > TIMEOUT_MAX and held.session is not None:
+            return  # it is kept as long as the process
         if idle_s != 0 and held.session is not None:
             held.timer = Timer(idle_s, _close, (table, settings, held))
             held.timer.daemon = True
@@ -188,5 +191,11 @@ def _sendable(
     """
     settings = _settings_of(config)
     if isinstance(settings, Config):
-        settings.__getstate__()
+        try:
+            settings.__getstate__()
+        except ConfigError as error:
+            raise ConfigError(
+                f"{error}. For tasks, pass turbocql.workers.Profile('name') or"
+                " turbocql.workers.Environment(), which each worker reads by itself"
+            ) from None
     return settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from tests.engines.support import (
     worker_killed,
 )
 
+import turbocql.columns
 import turbocql.ray
 from turbocql.errors import ConfigError
 
@@ -54,6 +56,60 @@ def write(table: str) -> None:
     sink = turbocql.ray.sink(table, config=CONFIG)
     generated().write_datasink(sink)
     assert sink.rows == ROWS, sink.rows
+
+
+def check_features(table: str) -> None:
+    """Options, rows of Python's objects, nulls, and the order of rows."""
+    for option, kind in (
+        ({"wher": "id = 1"}, TypeError),
+        ({"scan": {"where": "id = 1"}}, TypeError),
+        ({"scan": {"concurrency": 4}}, TypeError),
+        ({"columns": ["nothing"]}, ConfigError),
+        ({"columns": ["id", "id"]}, ConfigError),
+        ({"parallelism": 0}, ConfigError),
+    ):
+        refused(partial(turbocql.ray.read, table, config=CONFIG, **option), kind, "")
+    ids = turbocql.ray.read(table, config=CONFIG, columns=["id"])
+    both = ids.zip(ids.rename_columns({"id": "again"}))
+    assert both.filter(expr="id != again").count() == 0
+
+    with turbocql.connect(config=CONFIG) as session:
+        session.execute("DROP TABLE IF EXISTS engines.odd")
+        session.execute(
+            "CREATE TABLE engines.odd (k int PRIMARY KEY, s smallint, f float, d duration,"
+            " v vector<float, 2>, l list<int>)"
+        )
+        insert = session.prepare(
+            "INSERT INTO engines.odd (k, s, f, d, v, l) VALUES (?, ?, ?, ?, ?, ?)"
+        )
+        lasting = turbocql.Duration(1, 2, 3)
+        session.execute(insert, (1, 2, 0.1, lasting, [1.5, 2.5], [1, 2]))
+        session.execute(insert, (2, None, None, None, None, None))
+        before = sorted(session.execute("SELECT * FROM engines.odd", rows="tuple").all())
+    odd = partial(turbocql.ray.read, "engines.odd", config=CONFIG)
+    refused(odd().take_all, Exception, "types=turbocql.columns.ColumnTypes()")
+    plain = odd(types=turbocql.columns.ColumnTypes())
+    sink = turbocql.ray.sink("engines.odd", config=CONFIG)
+    with turbocql.connect(config=CONFIG) as session:
+        whole = plain.filter(lambda row: row["k"] == 1)
+        for changed in (
+            plain,
+            plain.map(lambda row: row),
+            plain.map_batches(lambda batch: batch, batch_format="pandas"),
+            # NumPy has no nulls, and so neither has a batch of it.
+            whole.map_batches(lambda batch: batch, batch_format="numpy"),
+        ):
+            changed.write_datasink(sink)
+            after = sorted(session.execute("SELECT * FROM engines.odd", rows="tuple").all())
+            assert after == before, after
+    for value, what in ((2**31, '"k"'), (1.5, '"k"')):
+        wrong = ray.data.from_items([{"k": value}])
+        refused(partial(wrong.write_datasink, sink), Exception, what)
+    wrong = ray.data.from_numpy(np.zeros((3, 2, 1), np.float32))
+    wrong = wrong.map_batches(lambda batch: {"k": np.arange(3), "v": batch["data"]})
+    refused(partial(wrong.write_datasink, sink), Exception, "dimensions")
+    wrong = ray.data.from_items([{"k": 1, "f": 1 / 3}])
+    refused(partial(wrong.write_datasink, sink), Exception, '"f"')
 
 
 def main() -> None:
@@ -88,9 +144,19 @@ def main() -> None:
     secret = turbocql.Config(user="u", password="p")
     refused(lambda: turbocql.ray.read(table, config=secret), ConfigError, "pickle_secrets")
 
+    check_features(table)
+
     began = time.time()
     assert during(worker_killed(WORKER, 0.5), lambda: read_sums(table)) == EXPECTED
     said("ray reads, a worker is killed", began)
+
+    # A task that has already yielded blocks is run again, and goes on after them.
+    began, block = time.time(), context.target_max_block_size
+    context.target_max_block_size = 200_000
+    for after_s in (0.5, 1.0, 1.5):
+        assert during(worker_killed(WORKER, after_s), lambda: read_sums(table)) == EXPECTED
+    context.target_max_block_size = block
+    said("ray reads in small blocks, workers are killed", began)
 
     began, other = time.time(), new_table("ray_worker")
     during(worker_killed(WORKER, 2.0), lambda: write(other))

@@ -25,6 +25,7 @@ from tests.engines.support import (
     worker_killed,
 )
 
+import turbocql
 import turbocql.spark
 
 WORKER = "pyspark.daemon"
@@ -144,6 +145,7 @@ def check_features(spark: SparkSession, table: str) -> None:
     assert data.where("part = 0 and id = 5").count() == 1
     assert data.count() == ROWS
 
+    check_types(spark)
     for options, what in (
         ({"url": "cql://u:secret@h"}, "pickle_secrets"),
         ({"url": POINTS[0], "partition": "3"}, "unknown option 'partition'"),
@@ -155,6 +157,49 @@ def check_features(spark: SparkSession, table: str) -> None:
         assert "secret@" not in told
     over = data.write.format("turbocql").mode("overwrite").option("url", POINTS[0])
     refused(partial(over.save, table), AnalysisException, "append")
+
+
+def check_types(spark: SparkSession) -> None:
+    """Types that the table has not, empty keys, and tables of Spark's catalog."""
+    with turbocql.connect(POINTS) as session:
+        session.execute("CREATE TYPE IF NOT EXISTS engines.place (street text, number int)")
+        session.execute("DROP TABLE IF EXISTS engines.odd_types")
+        session.execute(
+            "CREATE TABLE engines.odd_types (k text PRIMARY KEY, d double, b bigint, t timestamp,"
+            " p place)"
+        )
+        session.execute(
+            "INSERT INTO engines.odd_types (k, d, b, t, p) VALUES"
+            " ('a', 1e300, 2, '2024-01-05 00:56:12Z', {street: 's', number: 1})"
+        )
+        session.execute("INSERT INTO engines.odd_types (k) VALUES ('b')")
+    read = spark.read.format("turbocql").option("url", ",".join(POINTS))
+    for schema, what in (
+        ("d float", "lose"),
+        ("b boolean", "lose"),
+        ("t date", "lose"),
+        ("p struct<a: string, number: int>", "fields"),
+        ("d double NOT NULL", "NOT NULL"),
+    ):
+        refused(read.schema(schema).load("engines.odd_types").collect, Exception, what)
+    # A NOT NULL column alone would be left out by Spark, were it not read.
+    found = read.schema("k string, b int").load("engines.odd_types").orderBy("k").collect()
+    assert [tuple(row) for row in found] == [("a", 2), ("b", None)]
+    pushing = read.option("push_filters", "true").load("engines.odd_types")
+    assert pushing.where("k = ''").count() == 0
+    assert (
+        read.option("push_filters", "true")
+        .load("engines.odd_types")
+        .where("k in ('a', '')")
+        .count()
+        == 1
+    )
+    options = f"(url '{','.join(POINTS)}', table 'engines.odd_types')"
+    create = partial(spark.sql, f"CREATE TABLE odd_types USING turbocql OPTIONS {options}")
+    refused(create, AnalysisException, "CREATE TEMPORARY VIEW")
+    spark.sql(f"CREATE TEMPORARY VIEW odd_types USING turbocql OPTIONS {options}")
+    assert spark.sql("SELECT p.street FROM odd_types WHERE k = 'a'").first()[0] == "s"
+    spark.catalog.dropTempView("odd_types")
 
 
 if __name__ == "__main__":

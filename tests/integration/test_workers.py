@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import multiprocessing
 import pickle
 import threading
@@ -59,6 +60,15 @@ def test_a_session_is_kept_while_it_is_idle_and_then_closed(cassandra: Cassandra
     while not first.closed and time.time() < until:
         time.sleep(0.01)
     assert first.closed
+
+
+def test_a_session_may_be_kept_for_ever(cassandra: Cassandra) -> None:
+    for idle_s in (math.inf, 1e12):
+        with workers.session(config(cassandra), idle_s=idle_s) as first:
+            pass
+        assert not first.closed
+    with workers.session(config(cassandra), idle_s=0) as again:
+        assert again is first
 
 
 def test_a_session_that_was_closed_is_opened_again(cassandra: Cassandra) -> None:

@@ -45,4 +45,5 @@ def scan(
     needed("duckdb", "duckdb", "pyarrow.dataset")
     from ._dataset import TableDataset
 
-    return connection.from_arrow(TableDataset(session, table, types=types, **options))
+    data = TableDataset(session, table, types=types, **options)
+    return connection.from_arrow(data)

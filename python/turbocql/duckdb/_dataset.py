@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from .._checks import shown
-from .._distributed import schema_of
+from .._distributed import check_columns, schema_of
 from .._options import ScanOptions
 from .._scan import Scan
 from .._schema_cql import qualified
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TableDataset"]
 
+_BATCH_ROWS = 2048
+"""Those of duckdb's own."""
 _FORMS = ("rows", "row", "split")
 
 
@@ -49,6 +51,7 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         for name in _FORMS:
             if name in options:
                 raise TypeError(f"a relation has no option {name!r}")
+        check_columns(options.get("columns"))
         place = Scan(table, session.keyspace, options).place
         self._session, self._place, self._types = session, place, types or ColumnTypes()
         self._options: dict[str, Any] = {**options}
@@ -78,8 +81,11 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
             said = str(filter)
             read = [it for it in names if it in read or it in said or not _is_plain(it)]
         rows = self._session.scan(qualified(*self._place), **{**self._options, "columns": read})
-        reader = pa.RecordBatchReader.from_stream(rows.batches(types=self._types))
+        batches = rows.batches(rows_per_batch=_BATCH_ROWS, types=self._types)
+        reader = pa.RecordBatchReader.from_stream(batches)
         known = {name: value for name, value in options.items() if name in _SCANNER_OPTIONS}
+        # A query with a limit would read so many batches in vain.
+        known.setdefault("batch_readahead", 1)
         return pyarrow.dataset.Scanner.from_batches(reader, columns=wanted, filter=filter, **known)
 
     def __reduce__(self) -> Any:
@@ -93,4 +99,4 @@ def _is_plain(name: str) -> bool:
     return re.fullmatch(r"\w+", name, re.ASCII) is not None
 
 
-_SCANNER_OPTIONS = ("batch_size", "use_threads", "memory_pool")
+_SCANNER_OPTIONS = ("batch_size", "batch_readahead", "use_threads", "memory_pool")

@@ -5,6 +5,7 @@ Needs Ray and pyarrow: `pip install 'turbocql[ray]'`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,14 +39,18 @@ def read(
 
     `config` says where the workers connect: see [`workers`][turbocql.workers.session]. `columns`,
     `where` and `values` are those of [`Session.scan`][turbocql.session.Session.scan], whose other
-    options are in `scan`: `concurrency` (the token ranges that a task reads at a time, by default
-    2), `page_size`, `consistency`, `timeout_s`, `retry_for_s` and `profile`. A `select_columns` of
-    the data set reads these columns only; a `limit` ends the reading early. `parallelism` is the
-    number of parts; by default Ray decides, for small tables fewer. `types` selects Arrow types.
-    `resources` are options of `ray.data.read_datasource` for the read tasks, such as `num_cpus`,
-    `memory`, `resources` and `concurrency` (the tasks that run at a time).
+    options are in `scan`: `page_size`, `consistency`, `timeout_s`, `retry_for_s` and `profile`. A
+    `select_columns` of the data set reads these columns only; a `limit` ends the reading early.
+    `parallelism` is the number of parts; by default Ray decides, for small tables fewer. `types`
+    selects Arrow types. `resources` are options of `ray.data.read_datasource` for the read tasks,
+    such as `num_cpus`, `memory`, `resources` and `concurrency` (the tasks that run at a time).
 
-    Vectors of numbers are columns of Ray's tensors: 2-D arrays in batches of NumPy.
+    Vectors of numbers are columns of Ray's tensors: 2-D arrays in batches of NumPy. A row without a
+    vector is an error; `types=turbocql.columns.ColumnTypes()` makes lists of vectors, which may be
+    null.
+
+    A task reads its rows in the order of their tokens, so that a task that Ray runs again goes on
+    where the first was lost.
 
     Raises: `ConfigError` or `TypeError` when there is no such table or column, for invalid options,
         and when `config` holds a password and may not be pickled; `ConnectError` when no node
@@ -55,6 +60,13 @@ def read(
     import ray.data
 
     from ._table import TableDatasource
+
+    # Ray itself takes any name.
+    parameters = inspect.signature(ray.data.read_datasource).parameters.values()
+    known = {it.name for it in parameters if it.kind is it.KEYWORD_ONLY} - {"parallelism"}
+    for name in resources:
+        if name not in known:
+            raise TypeError(f"read has no option {name!r}; of Ray's, it has {', '.join(known)}")
 
     made = TableDatasource(
         table,
@@ -90,7 +102,8 @@ def sink(
     later one of this machine's and the server's. Rows with one primary key in the data set have
     one time too: of each of their cells the greater value stays.
 
-    The attribute `rows` of what is returned is the number of rows that the last job has written.
+    A sink is for one job at a time. The attribute `rows` of what is returned is the number of rows
+    that the last job has written.
 
     Raises: `ConfigError` or `TypeError` for invalid options, and when `config` holds a password and
         may not be pickled.

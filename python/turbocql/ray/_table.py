@@ -12,7 +12,9 @@ from ray.data.datasource import Datasink, Datasource, ReadTask
 
 from .._distributed import Reading, Writing, checked_count, reading, writing
 from ..columns import ColumnTypes
+from ..errors import EncodeError
 from ..tables import Split
+from ._fit import fitted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -26,7 +28,10 @@ __all__ = ["TableDatasink", "TableDatasource"]
 _BYTES_PER_TASK = 8 << 20
 """Ray asks for 200 tasks or more, whatever the size of the data. A task is not worth less."""
 _LEAST_TASKS = 16
-_TASKS_OF_UNKNOWN_SIZE = 64
+_UNIT_BYTES, _MOST_UNIT, _LEAST_UNIT = 1 << 20, 1024, 16
+_OPTIONS = ("page_size", "consistency", "timeout_s", "retry_for_s", "profile")
+"""The options of a scan that a task may have. Several ranges at a time are not among them: Ray runs
+a task again whose worker has died, and passes over as many of its blocks as it has already."""
 
 
 class TableDatasource(Datasource):  # type: ignore[misc]
@@ -46,6 +51,9 @@ class TableDatasource(Datasource):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         checked_count("parallelism", parallelism, 100_000)
+        for name in scan or ():
+            if name not in _OPTIONS:
+                raise TypeError(f"scan has no option {name!r} here; it has {', '.join(_OPTIONS)}")
         options = {**(scan or {}), "columns": columns, "where": where}
         if values:
             options["values"] = values
@@ -53,6 +61,8 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         types = ColumnTypes(tensors=True) if types is None else types
         self._reading = reading(table, config, types, options)
         self._schema = self._reading.schema()
+        row_bytes = self._reading.row_bytes() or 1
+        self._unit = max(_LEAST_UNIT, min(_MOST_UNIT, _UNIT_BYTES // row_bytes))
         self._parallelism = parallelism
         self._splits: list[Split] | None = None
         # Ray's own name for the columns that a plan needs.
@@ -81,8 +91,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         """A task for each part of the table."""
         size = self.estimate_inmemory_data_size()
         if self._parallelism is None:
-            worth = _TASKS_OF_UNKNOWN_SIZE if size is None else size // _BYTES_PER_TASK
-            parallelism = min(parallelism, max(_LEAST_TASKS, worth))
+            parallelism = min(parallelism, max(_LEAST_TASKS, (size or 0) // _BYTES_PER_TASK))
         names = None if self._projection_map is None else list(self._projection_map)
         wanted, schema = self._reading, self._schema
         if names is not None:
@@ -92,7 +101,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
             wanted = wanted.selecting(names)
         return [
             ReadTask(
-                partial(_blocks, wanted, split, per_task_row_limit, schema),
+                partial(_blocks, wanted, split, self._unit, per_task_row_limit, schema),
                 BlockMetadata(
                     num_rows=None, size_bytes=split.size_bytes, input_files=None, exec_stats=None
                 ),
@@ -109,13 +118,20 @@ class TableDatasource(Datasource):  # type: ignore[misc]
 
 
 def _blocks(
-    reading: Reading, split: Split, limit: int | None, schema: pa.Schema
+    reading: Reading, split: Split, unit: int, limit: int | None, schema: pa.Schema
 ) -> Iterator[pa.Table]:
     """The rows of a part, on a worker."""
     is_empty = True
-    for batch in reading.batches(split, limit):
+    tensors = [it.name for it in schema if isinstance(it.type, pa.FixedShapeTensorType)]
+    for table in reading.in_order(split, unit, limit):
+        for name in tensors:
+            if table.column(name).null_count:
+                raise EncodeError(
+                    f'column "{name}": a row has no vector, and Ray\'s tensors have no nulls: read'
+                    " with types=turbocql.columns.ColumnTypes(), which makes lists of vectors"
+                )
         is_empty = False
-        yield pa.Table.from_batches([batch]).select(schema.names)
+        yield table.select(schema.names)
     if is_empty:
         yield pa.Table.from_batches([], schema)
 
@@ -160,7 +176,12 @@ class TableDatasink(Datasink):  # type: ignore[misc]
         """Writes the blocks of a task; returns the number of rows."""
         if self._writing is None:
             raise RuntimeError("on_write_start was not called")
-        tables = (_plain(BlockAccessor.for_block(block).to_arrow()) for block in blocks)
+        writing, rename = self._writing, self._writing.options.get("rename") or {}
+        types = {name: writing.types.get(rename.get(name, name)) for name in rename}
+        types = {**writing.types, **types}
+        tables = (
+            fitted(_plain(BlockAccessor.for_block(block).to_arrow()), types) for block in blocks
+        )
         return self._writing.load(table for table in tables if table.num_rows).succeeded
 
     def on_write_complete(self, write_result: Any) -> None:
@@ -177,7 +198,11 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    kind = column.type.storage_type
+    kind, dimensions = column.type.storage_type, getattr(column.type, "ndim", None)
+    if dimensions is None:
+        dimensions = len(column.type.shape)
+    if dimensions != 1:
+        raise EncodeError(f"tensors of {dimensions} dimensions are no vectors: reshape them first")
     chunks = [chunk.storage for chunk in column.chunks]
     if pa.types.is_struct(kind) and [field.name for field in kind] == ["data", "shape"]:
         # Tensors of several shapes. The numbers of those with one dimension are the vectors.

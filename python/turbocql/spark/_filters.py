@@ -97,6 +97,10 @@ def _options(filter_: Any, cql_type: str) -> tuple[Any, ...] | None:
         return None
     # SQL's null equals nothing.
     made = [_value(value, cql_type, is_equality=True) for value in given if value is not None]
+    if any(
+        isinstance(it, str) and not 0 < len(it.encode("utf-8", "replace")) < 2**16 for it in made
+    ):
+        return None  # the server refuses such keys, and has no rows of them
     return None if any(value is None for value in made) else tuple(dict.fromkeys(made))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +23,7 @@ from pyspark.sql.types import StructType
 from .._distributed import Reading, Writing, checked_count, reading, writing
 from ..columns import ColumnTypes
 from ..config import Config
-from ..errors import ConfigError
+from ..errors import ConfigError, EncodeError
 from ..tables import Split
 from ..workers import Environment, Profile
 from ._filters import Keys, pushed
@@ -72,7 +73,10 @@ class TableSource(DataSource):  # type: ignore[misc]
                 raise ConfigError(f"the option {name!r} is for reading")
         made = writing(table, settings, _typed(given))
         none = pa.Table.from_batches([], to_arrow_schema(schema, timezone="UTC"))
-        return _Writer(made.begun(none))
+        try:
+            return _Writer(made.begun(none))
+        except EncodeError as error:
+            raise EncodeError(f"{error}. In Spark: select, cast or withColumnRenamed") from error
 
     def _reading(self, columns: Sequence[str] | None) -> Reading:
         settings, table, given = self._given()
@@ -93,6 +97,12 @@ class TableSource(DataSource):  # type: ignore[misc]
     def _given(self) -> tuple[Config | Environment | Profile, str, dict[str, str]]:
         """Settings, table and the other options."""
         given = {name.lower(): text for name, text in dict(self.options).items()}
+        if any(name.startswith("option.") for name in given):
+            # PySpark 4.3 passes the options of such a table to the schema, and none to the reader.
+            raise ConfigError(
+                "a table in Spark's catalog cannot be read, because Spark passes no options to its"
+                " reader: use CREATE TEMPORARY VIEW ... USING turbocql OPTIONS (...)"
+            )
         path = given.pop("path", None)
         table = given.pop("table", path)
         if table is None:
@@ -127,7 +137,7 @@ _WRITE_ONLY: tuple[str, ...] = (
 _WRITE_ONLY += ("max_errors", "batches", "batch_bytes")
 _KNOWN = {*_READ_ONLY, *_WRITE_ONLY, "consistency", "timeout_s", "retry_for_s"}
 _INTEGERS = ("ranges", "page_size", "concurrency", "batch_bytes")
-_NUMBERS = ("timeout_s", "retry_for_s", "max_errors")
+_NUMBERS = ("timeout_s", "retry_for_s")
 _FLAGS = ("truncate_time",)
 
 
@@ -167,6 +177,8 @@ def _typed(given: Mapping[str, str]) -> dict[str, Any]:
             made[name] = _number(name, text, float)
         elif name in _FLAGS:
             made[name] = _flag(name, text)
+        elif name == "max_errors":
+            made[name] = int(text) if re.fullmatch("[0-9]+", text) else _number(name, text, float)
         elif name == "batches":
             made[name] = text if text == "auto" else _flag(name, text)
         elif name in ("ttl", "timestamp", "rate_limit"):
@@ -221,9 +233,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part as record batches of exactly Spark's types."""
         for batch in self._batches(partition):
-            columns = [
-                _as(batch.column(field.name), field.type, field.name) for field in self._schema
-            ]
+            columns = [_as(batch.column(field.name), field) for field in self._schema]
             yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _batches(self, part: Any) -> Iterator[pa.RecordBatch]:
@@ -265,16 +275,46 @@ def _plain_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, _plain(field.type))
 
 
-def _as(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+def _as(array: pa.Array, field: pa.Field) -> pa.Array:
     """An array in the type that Spark wants, if nothing is lost."""
-    if array.type.equals(kind):
+    if array.null_count and not field.nullable:
+        raise ConfigError(f"column {field.name!r} has nulls, and is NOT NULL in the schema")
+    if array.type.equals(field.type):
         return array
     try:
-        return array.cast(kind)
+        _check_types(array.type, field.type)
+        return array.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ConfigError(
-            f"column {name!r}: {array.type} of the table is not {kind} of the schema: {error}"
+            f"column {field.name!r}: {array.type} of the table is not {field.type} of the schema:"
+            f" {error}"
         ) from error
+
+
+def _check_types(found: pa.DataType, wanted: pa.DataType) -> None:
+    """Raises `ArrowInvalid` where a cast might lose something and say nothing. A cast of structs
+    takes fields by name, and makes nulls of those that it does not find.
+    """
+    types = pa.types
+    if isinstance(found, pa.BaseExtensionType):
+        _check_types(found.storage_type, wanted)
+    elif types.is_struct(found) and types.is_struct(wanted):
+        names = [[field.name for field in kind] for kind in (found, wanted)]
+        if names[0] != names[1]:
+            raise pa.ArrowInvalid(f"the fields are {names[0]}, not {names[1]}")
+        for one, other in zip(found, wanted, strict=True):
+            _check_types(one.type, other.type)
+    elif types.is_map(found) and types.is_map(wanted):
+        _check_types(found.key_type, wanted.key_type)
+        _check_types(found.item_type, wanted.item_type)
+    elif hasattr(found, "value_type") and hasattr(wanted, "value_type"):
+        _check_types(found.value_type, wanted.value_type)
+    elif (
+        (types.is_float64(found) and types.is_float32(wanted))
+        or (types.is_boolean(wanted) and not types.is_boolean(found))
+        or (types.is_timestamp(found) and types.is_date(wanted))
+    ):
+        raise pa.ArrowInvalid("this may lose a part of a value: read its own type, and cast that")
 
 
 @dataclass

@@ -1,0 +1,101 @@
+"""Numbers of Ray's rows in the widths that a table has, where nothing is lost.
+
+A row of Ray is a dict of Python's objects, so that each integer comes back with 64 bits, and each
+float as a double. `Session.load` takes no column that is wider than the table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from ..codec import CqlType
+from ..errors import EncodeError
+
+__all__ = ["fitted"]
+
+_INTEGERS = {
+    **{"bigint": pa.int64(), "int": pa.int32(), "smallint": pa.int16(), "tinyint": pa.int8()},
+}
+_DURATION = {"months": pa.int32(), "days": pa.int32(), "nanoseconds": pa.int64()}
+
+
+def fitted(table: pa.Table, types: Mapping[str, str | None]) -> pa.Table:
+    """A table whose numbers have the widths of the CQL types.
+
+    Raises: `EncodeError` for a number that has no such form.
+    """
+    for place, field in enumerate(table.schema):
+        try:
+            cql_type = CqlType(types.get(field.name) or "blob")
+        except ValueError:
+            continue  # a user-defined type
+        target = _narrow(field.type, cql_type)
+        if target == field.type:
+            continue
+        try:
+            column = _cast(table.column(place), target)
+        except pa.ArrowInvalid as error:
+            reason = f'column "{field.name}": expected {cql_type}, got {field.type}: {error}'
+            raise EncodeError(reason) from error
+        table = table.set_column(
+            place, pa.field(field.name, target, metadata=field.metadata), column
+        )
+    return table
+
+
+def _narrow(kind: pa.DataType, cql_type: CqlType) -> pa.DataType:
+    """The type of Arrow for a column of this CQL type, if only widths differ."""
+    while cql_type.kind == "frozen":
+        (cql_type,) = cql_type.subtypes
+    if cql_type.kind in _INTEGERS and (pa.types.is_integer(kind) or pa.types.is_float64(kind)):
+        return _INTEGERS[cql_type.kind]
+    if cql_type.kind == "float" and pa.types.is_float64(kind):
+        return pa.float32()
+    names = [field.name for field in kind] if pa.types.is_struct(kind) else []
+    if cql_type.kind == "duration" and names == list(_DURATION):
+        return pa.struct([pa.field(name, it, nullable=False) for name, it in _DURATION.items()])
+    if cql_type.kind in ("list", "set", "vector") and hasattr(kind, "value_type"):
+        inner = _narrow(kind.value_type, cql_type.subtypes[0])
+        if inner != kind.value_type:
+            return pa.list_(inner)
+    return kind
+
+
+def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_struct(target):
+        return pa.chunked_array([_struct(chunk, target) for chunk in column.chunks], target)
+    if pa.types.is_integer(target) and pa.types.is_floating(column.type):
+        # NumPy has no null integers: a column with one has floats, and NaN for the null.
+        nan = pa.compute.is_nan(column)
+        column = pa.compute.if_else(nan, pa.scalar(None, column.type), column)
+    made = column.cast(target)
+    if _has_floats(target) and not _same(made, column):
+        raise pa.ArrowInvalid("a number has no such form in 32 bits")
+    return made
+
+
+def _struct(array: pa.StructArray, target: pa.StructType) -> pa.StructArray:
+    mask = array.is_null()
+    parts = [
+        part.fill_null(0).cast(field.type)
+        for part, field in zip(array.flatten(), target, strict=True)
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(target), mask=mask)
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    return pa.types.is_float32(getattr(kind, "value_type", kind))
+
+
+def _same(made: Any, column: Any) -> bool:
+    """Whether floats of 32 bits are the doubles that they were."""
+    if hasattr(made.type, "value_type"):
+        made, column = pa.compute.list_flatten(made), pa.compute.list_flatten(column)
+    pc: Any = pa.compute
+    back = made.cast(column.type)
+    both_nan = pc.and_(pc.is_nan(back), pc.is_nan(column))
+    return False not in pc.or_(pc.equal(back, column), both_nan).unique().to_pylist()
