@@ -88,7 +88,7 @@ def _struct(array: pa.StructArray, target: pa.StructType) -> pa.StructArray:
 
 
 def _has_floats(kind: pa.DataType) -> bool:
-    return pa.types.is_float32(getattr(kind, "value_type", kind))
+    return bool(pa.types.is_float32(getattr(kind, "value_type", kind)))
 
 
 def _same(made: Any, column: Any) -> bool:
@@ -98,4 +98,5 @@ def _same(made: Any, column: Any) -> bool:
     pc: Any = pa.compute
     back = made.cast(column.type)
     both_nan = pc.and_(pc.is_nan(back), pc.is_nan(column))
-    return False not in pc.or_(pc.equal(back, column), both_nan).unique().to_pylist()
+    found: list[bool | None] = pc.or_(pc.equal(back, column), both_nan).unique().to_pylist()
+    return False not in found
