@@ -2,9 +2,9 @@
 session for each process.
 
 A task that an engine sends to a worker names its settings. A `Config` travels in the task itself,
-so one with a password is refused unless its `pickle_secrets` is true.
-[`Profile`][turbocql.workers.Profile] and
-[`Environment`][turbocql.workers.Environment] travel as names, and each worker reads the settings on its own machine.
+so one with a password is refused unless its `pickle_secrets` is true. A
+[`Profile`][turbocql.workers.Profile] and an [`Environment`][turbocql.workers.Environment] travel as
+names, and each worker reads the settings on its own machine.
 """
 
 from __future__ import annotations
