@@ -135,7 +135,7 @@ bench: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(RIV
 bench-availability: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(AVAILABLE:%=.venv-%/.installed) jars) ## requests while a node hangs or is killed, beside other drivers; 20 minutes; CASE="stopped turbocql" for some
 	$(BIN)/python bench/availability.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
-check-engines: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## Ray, Spark, duckdb and Dask read and write 1,000,000 rows on three nodes while workers and nodes are killed; ten minutes; ENGINE="ray" for some
+check-engines: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## Ray, Spark, duckdb and Dask read and write 1,000,000 rows on three nodes while workers and nodes are killed; a quarter of an hour; ENGINE="ray" for some
 	$(BIN)/python -m tests.engines.run $(ENGINE)
 	$(BIN)/python scripts/engine_programs.py --check
 

@@ -5,8 +5,8 @@
 The clients take turns on three nodes of the embedded Cassandra. Each sample is a process of its
 own, in the environment of its engine, which reads the whole table twice to warm up and then once
 more. The rows, and the sum of their ids, are checked. Samples go to `build/bench/engines.jsonl`.
-With `--keep` they also replace those in `bench/samples`, and the section of `docs/engines.md` is
-written from there.
+With `--keep` they also replace those of the same clients in `bench/samples`, and the section of
+`docs/engines.md` is written from there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import subprocess
 from typing import Any
 
 import report_engines
-from codec_environments import BUILD, HERE, ROOT, write_samples
+from codec_environments import BUILD, HERE, ROOT, read_samples, write_samples
 from engines_cases import CLIENTS, TABLE
 from timing import provenance
 
@@ -110,7 +110,9 @@ def main() -> None:
                 write_samples(SAMPLES, taken)
                 print("  ".join(report_engines.row(name, taken)), flush=True)
     if given.keep:
-        write_samples(report_engines.SAMPLES, taken)
+        # Those of clients that were not measured stay.
+        others = [it for it in read_samples(report_engines.SAMPLES) if it["client"] not in names]
+        write_samples(report_engines.SAMPLES, [*others, *taken])
         report_engines.write()
 
 

@@ -15,13 +15,10 @@ from tests.engines.support import (
     CONFIG,
     EXPECTED,
     ROWS,
+    check_faults,
     check_table,
-    during,
     new_table,
-    node_killed,
-    node_started,
     said,
-    worker_killed,
 )
 
 import turbocql
@@ -93,24 +90,7 @@ def main() -> None:
         assert int(table_as(table)["id"].sum().compute()) == EXPECTED.ids
         said("dask reads", began)
 
-        began = time.time()
-        assert during(worker_killed(WORKER, 0.5), lambda: read_sums(table)) == EXPECTED
-        said("dask reads, a worker is killed", began)
-
-        began, other = time.time(), new_table("dask_worker")
-        during(worker_killed(WORKER, 1.0), lambda: write(other))
-        check_table(other)
-        said("dask writes, a worker is killed", began)
-
-        began, other = time.time(), new_table("dask_node")
-        with node_started():
-            during(node_killed(WORKER, 1.0), lambda: write(other))
-            check_table(other)
-            said("dask writes, a node is killed", began)
-        began = time.time()
-        with node_started():
-            assert during(node_killed(WORKER, 0.5), lambda: read_sums(table)) == EXPECTED
-            said("dask reads, a node is killed", began)
+        check_faults("dask", WORKER, table, read_sums, write, write_s=1.0)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,10 @@ from tests.engines.support import (
     CONFIG,
     EXPECTED,
     ROWS,
+    check_faults,
     check_table,
     during,
     new_table,
-    node_killed,
-    node_started,
     refused,
     said,
     worker_killed,
@@ -146,10 +145,6 @@ def main() -> None:
 
     check_features(table)
 
-    began = time.time()
-    assert during(worker_killed(WORKER, 0.5), lambda: read_sums(table)) == EXPECTED
-    said("ray reads, a worker is killed", began)
-
     # A task that has already yielded blocks is run again, and goes on after them.
     began, block = time.time(), context.target_max_block_size
     context.target_max_block_size = 200_000
@@ -158,20 +153,7 @@ def main() -> None:
     context.target_max_block_size = block
     said("ray reads in small blocks, workers are killed", began)
 
-    began, other = time.time(), new_table("ray_worker")
-    during(worker_killed(WORKER, 2.0), lambda: write(other))
-    check_table(other)
-    said("ray writes, a worker is killed", began)
-
-    began, other = time.time(), new_table("ray_node")
-    with node_started():
-        during(node_killed(WORKER, 2.0), lambda: write(other))
-        check_table(other)
-        said("ray writes, a node is killed", began)
-    began = time.time()
-    with node_started():
-        assert during(node_killed(WORKER, 0.5), lambda: read_sums(table)) == EXPECTED
-        said("ray reads, a node is killed", began)
+    check_faults("ray", WORKER, table, read_sums, write)
     ray.shutdown()
 
 

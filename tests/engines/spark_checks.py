@@ -15,14 +15,11 @@ from tests.engines.support import (
     EXPECTED,
     POINTS,
     ROWS,
+    check_faults,
     check_table,
-    during,
     new_table,
-    node_killed,
-    node_started,
     refused,
     said,
-    worker_killed,
 )
 
 import turbocql
@@ -95,26 +92,7 @@ def main() -> None:
     said("spark reads", began)
     check_features(spark, table)
 
-    began = time.time()
-    made = during(worker_killed(WORKER, 0.5), lambda: read_sums(spark, table))
-    assert made == EXPECTED, made
-    said("spark reads, a worker is killed", began)
-
-    began, other = time.time(), new_table("spark_worker")
-    during(worker_killed(WORKER, 2.0), lambda: write(spark, other))
-    check_table(other)
-    said("spark writes, a worker is killed", began)
-
-    began, other = time.time(), new_table("spark_node")
-    with node_started():
-        during(node_killed(WORKER, 2.0), lambda: write(spark, other))
-        check_table(other)
-        said("spark writes, a node is killed", began)
-    began = time.time()
-    with node_started():
-        made = during(node_killed(WORKER, 0.5), lambda: read_sums(spark, table))
-        assert made == EXPECTED, made
-        said("spark reads, a node is killed", began)
+    check_faults("spark", WORKER, table, partial(read_sums, spark), partial(write, spark))
     spark.stop()
 
 

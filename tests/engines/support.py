@@ -131,8 +131,8 @@ def during(fault: Callable[[], None], work: Callable[[], Any]) -> Any:
     return made
 
 
-def worker_killed(name: str, after_s: float = 1.0) -> Callable[[], None]:
-    """Kills the workers when they have worked for so long."""
+def _when_working(name: str, after_s: float, act: Callable[[], None]) -> Callable[[], None]:
+    """Does something when workers have worked for so long."""
 
     def fault() -> None:
         until = time.time() + 120
@@ -140,6 +140,15 @@ def worker_killed(name: str, after_s: float = 1.0) -> Callable[[], None]:
             assert time.time() < until, f"no process {name} has connections"
             time.sleep(0.02)
         time.sleep(after_s)
+        act()
+
+    return fault
+
+
+def worker_killed(name: str, after_s: float = 1.0) -> Callable[[], None]:
+    """Kills the workers when they have worked for so long."""
+
+    def kill() -> None:
         # All that have connections, because one of them may be waiting for work.
         victims = workers(name)
         assert victims, "the workers have ended"
@@ -147,21 +156,47 @@ def worker_killed(name: str, after_s: float = 1.0) -> Callable[[], None]:
             os.kill(victim, signal.SIGKILL)
         print(f"killed {len(victims)} workers", flush=True)
 
-    return fault
+    return _when_working(name, after_s, kill)
 
 
 def node_killed(name: str, after_s: float = 1.0) -> Callable[[], None]:
     """Kills a node when workers have worked for so long."""
+    return _when_working(name, after_s, lambda: ask("kill 1"))
 
-    def fault() -> None:
-        until = time.time() + 120
-        while not workers(name):
-            assert time.time() < until, f"no process {name} has connections"
-            time.sleep(0.02)
-        time.sleep(after_s)
-        ask("kill 1")
 
-    return fault
+def check_faults(
+    engine: str,
+    worker: str,
+    table: str,
+    read: Callable[[str], Sums],
+    write: Callable[[str], None],
+    write_s: float = 2.0,
+) -> None:
+    """Workers and a node are killed while an engine reads a table, and while it writes others."""
+
+    def reads(fault: Callable[[], None]) -> None:
+        made = during(fault, lambda: read(table))
+        assert made == EXPECTED, made
+
+    def writes(fault: Callable[[], None], name: str) -> None:
+        other = new_table(name)
+        during(fault, lambda: write(other))
+        check_table(other)
+
+    began = time.time()
+    reads(worker_killed(worker, 0.5))
+    said(f"{engine} reads, a worker is killed", began)
+    began = time.time()
+    writes(worker_killed(worker, write_s), f"{engine}_worker")
+    said(f"{engine} writes, a worker is killed", began)
+    began = time.time()
+    with node_started():
+        writes(node_killed(worker, write_s), f"{engine}_node")
+        said(f"{engine} writes, a node is killed", began)
+    began = time.time()
+    with node_started():
+        reads(node_killed(worker, 0.5))
+        said(f"{engine} reads, a node is killed", began)
 
 
 _asking = threading.Lock()
