@@ -117,15 +117,11 @@ class Reading:
             made = rows.batches(rows_per_batch=unit, types=self.types)
             yield from _gathered(up_to(limit, made))
 
-    def batches(self, split: Split, limit: int | None = None) -> Iterator[Any]:
-        """The rows of a part as `pyarrow.RecordBatch`es."""
-        options = {**self.options}
-        if limit is not None:
-            options["concurrency"] = 1
-            options["page_size"] = min(limit, options.get("page_size") or limit, 5000) or 1
+    def batches(self, split: Split) -> Iterator[Any]:
+        """The rows of a part as `pyarrow.RecordBatch`es, in no order."""
         with session(self.settings) as opened:
-            rows = opened.scan(split=split, **options)
-            yield from up_to(limit, rows.batches(types=self.types))
+            rows = opened.scan(split=split, **self.options)
+            yield from up_to(None, rows.batches(types=self.types))
 
     def query(self, where: str, values: Sequence[Any]) -> Iterator[Any]:
         """The rows that a condition on the key selects, as `pyarrow.RecordBatch`es."""
