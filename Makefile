@@ -23,6 +23,9 @@ DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver
 # Engines that read and write tables in several processes, each in an environment of its own.
 ENGINES := ray spark duckdb dask
 
+# Tests of whole tables, in the environment that has pyarrow.
+TABLES := -p turbocql.testing.pytest_plugin tests/tables
+
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-accelerate demo-columns demo-load demo-ray check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
 
@@ -120,6 +123,7 @@ rust-test: loom build/edits | prerequisites
 
 python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	PYTHONPATH=python .venv-columns/bin/python -m pytest $(TABLES) $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
 
 python-test-all: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars

@@ -23,6 +23,8 @@ mod _core {
     #[pymodule_export]
     use crate::classes::call::{execute, execute_when_awaited};
     #[pymodule_export]
+    use crate::classes::care::Care;
+    #[pymodule_export]
     use crate::classes::columns::{Batch, Gatherer, RawPage};
     #[pymodule_export]
     use crate::classes::cursor::Cursor;

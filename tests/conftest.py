@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Whole tables are tested in the environment that has pyarrow: see `make python-test`.
+collect_ignore = [] if find_spec("pyarrow") else ["tables"]
 
 _ROOT = str(Path(__file__).resolve().parents[1])
 if _ROOT not in sys.path:

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from ._care import INDEXES, NOW
 from ._checks import check_int
 from ._face import Face
 from ._load import QUERY, UDTS, Load
@@ -22,13 +23,15 @@ from ._schema_cql import place_of
 from ._unload import Unload
 from ._verify import Verification
 from .bulk import BulkReport, UnloadReport, VerifyReport
-from .errors import RequestError
+from .errors import InvalidQuery, RequestError
 from .rows import AsyncRows
 from .statements import Prepared
 from .tables import Split
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from . import _core
 
 __all__ = ["AsyncTables"]
 
@@ -112,16 +115,34 @@ class AsyncTables(Face):
             insert = await self.prepare(load.statement)
             return await in_thread(load.tried, self._core, found, insert)
         await in_thread(load.check, data)
+        care = await self._known(load)
         watch = load.watched()
         await in_thread(watch.begin)
         try:
-            op = self._load(load, load.columns(found, apart=True), watch)
+            op = self._load(load, load.columns(found, apart=True, known=care), watch)
             report = cast(BulkReport, await op)
         except BaseException as error:
             await in_thread(watch.leave, error)
             raise
         await in_thread(watch.leave, None)
         return await in_thread(load.ended, report)
+
+    async def _known(self, load: Load) -> _core.Care | None:
+        """Asks the cluster what a load must know before its first row."""
+        care = load.care
+        if care is None:
+            return None
+        now, indexes, reads = None, list[Any](), list[Prepared]()
+        if load.needs_now:
+            (now,) = (await self.execute(NOW, **load.question)).one() or (None,)
+        if care.has_vectors:
+            indexes = await (await self.execute(INDEXES, load.place, **load.question)).all()
+        try:
+            for text in load.questions():
+                reads.append(await self.prepare(text))
+        except InvalidQuery as error:
+            raise care.cannot_tell(error) from error
+        return load.known(now, reads, indexes)
 
     async def scan(
         self, table: str | None = None, /, **options: Unpack[ScanOptions]

@@ -103,6 +103,12 @@ def _has_parameters(cls: Any, kind: str) -> bool:
     return bool(parts_of(cls))
 
 
+def is_bare_vector(cls: type[Any]) -> bool:
+    """Whether a class is `VectorType`, or is derived from it, without parameters."""
+    stock = stock_class(cls)
+    return stock is not None and stock.__name__ == "VectorType" and not parts_of(cls)
+
+
 def cql_type(cls: Any) -> _core.CqlType:
     """The CQL type of a class of `cassandra.cqltypes`.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ._care import JobTime
 from ._options import LoadOptions, ScanOptions
 from ._scan import LAST, TABLE, Scan, partition_key
 from ._schema_cql import name as quoted
@@ -217,7 +218,8 @@ class Writing:
     place: tuple[str, str]
     options: Mapping[str, Any] = field(hash=False)
     """Options of `Session.load`. Once it has begun, they have a write time, so that a task that is
-    run again writes what it wrote before, and changes nothing."""
+    run again writes what it wrote before, and changes nothing. Where lists are written that are not
+    frozen, a task that is run again replaces what it wrote before."""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The CQL type of each column of the table, once it has begun."""
 
@@ -242,7 +244,8 @@ class Writing:
             if options.get("timestamp") is None:
                 asked = "SELECT toUnixTimestamp(now()) FROM system.local"
                 (there,) = opened.execute(asked, rows="tuple", idempotent=True).one() or (0,)
-                options["timestamp"] = max(time.time_ns() // 1000, int(there) * 1000)
+                now = max(time.time_ns() // 1000, int(there) * 1000)
+                options["timestamp"] = JobTime(now)
         types = {name: cql_type for name, _, cql_type, _ in known}
         return replace(self, options=options, types=types)
 

@@ -132,6 +132,24 @@ class Source:
             if reader.has_head:
                 self._check(file, reader)
 
+    def schemas(self) -> Iterator[tuple[Path, Any]]:
+        """The Arrow schema of each file that has one: of Parquet and of Arrow."""
+        for file, reader in zip(self.files, self._readers, strict=True):
+            schema = reader.schema()
+            if schema is not None:
+                yield file.path, schema
+
+    def objects(self) -> Iterator[Iterator[list[dict[str, Any]]]]:
+        """The objects of each file of JSON lines, in lists, with the digits of their numbers."""
+        return (reader.objects() for reader in self._readers if isinstance(reader, JsonLines))
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, if all files tell it before they are read."""
+        counts = [reader.count for reader in self._readers]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
     def position(self) -> tuple[int, int]:
         """How many bytes of the files are read, and how many they have."""
         total = sum(file.size for file in self.files)

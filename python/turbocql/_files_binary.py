@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any, BinaryIO
 
-from ._files_read import BYTES, ROWS, Guarded, Reader, Skip, Unit
+from ._files_int96 import columns_of, whole
+from ._files_read import BYTES, ROWS, Guarded, Reader, Skip, Unit, inner_fields
 from ._files_text import library
 
 __all__ = ["ArrowFile", "ParquetFile"]
@@ -18,16 +20,32 @@ def _validate(batch: Any) -> None:
         column.validate(full="time64" not in str(column.type))
 
 
+def _has_union(kind: Any) -> bool:
+    is_union: bool = library().types.is_union(kind)
+    return is_union or any(_has_union(field.type) for field in inner_fields(kind))
+
+
+def _without_unions(batch: Any) -> Any:
+    """A batch whose columns with unions are null texts: pyarrow crashes for some of them."""
+    pa = library()
+    for number, field in enumerate(batch.schema):
+        if _has_union(field.type):
+            nulls = pa.nulls(batch.num_rows, pa.string())
+            batch = batch.set_column(number, pa.field(field.name, pa.string()), nulls)
+    return batch
+
+
 class ParquetFile(Reader):
     """Row groups, each in batches. Those that are skipped are not read."""
 
-    def _open(self) -> Any:
+    def _open(self, int96_unit: str | None = None) -> Any:
         library()
         import pyarrow.parquet
 
         with Guarded(self):
             return pyarrow.parquet.ParquetFile(
                 self.path,
+                coerce_int96_timestamp_unit=int96_unit,
                 memory_map=False,
                 pre_buffer=False,
                 # Else a column of a row group would be in memory as a whole.
@@ -36,13 +54,21 @@ class ParquetFile(Reader):
             )
 
     def names(self) -> list[str]:
+        return self.checked(list(self.schema().names))
+
+    def schema(self) -> Any:
         with self._open() as file, Guarded(self):
-            return self.checked(list(file.schema_arrow.names))
+            self.count = file.metadata.num_rows
+            return file.schema_arrow
 
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
-        with self._open() as file:
+        with ExitStack() as opened:
+            file = opened.enter_context(self._open())
+            with Guarded(self):
+                times = columns_of(file)
+            coarse = opened.enter_context(self._open("ms")) if times else None
             total, before = max(1, file.metadata.num_rows), 0
-            whole = self.path.stat().st_size
+            size_on_disk = self.path.stat().st_size
             for group in range(file.metadata.num_row_groups):
                 known = file.metadata.row_group(group)
                 rows, size = known.num_rows, known.total_byte_size
@@ -53,11 +79,14 @@ class ParquetFile(Reader):
                     continue
                 most = max(1, min(ROWS, BYTES * rows // max(1, size)))
                 batches, left = file.iter_batches(most, row_groups=[group]), rows
+                others = coarse and coarse.iter_batches(most, row_groups=[group], columns=times)
                 while True:
                     with Guarded(self):
                         batch = next(batches, None)
                         if batch is None:
                             break
+                        if others is not None:
+                            batch = self._with_times(batch, next(others), times)
                         _validate(batch)
                     left -= batch.num_rows
                     for count, part in self.cut(batch, first, skip):
@@ -66,7 +95,18 @@ class ParquetFile(Reader):
                 if left:
                     raise self.wrong(f"row group {group} has not {rows} rows, as its footer says")
                 before = end
-                self.at = whole * before // total
+                self.at = size_on_disk * before // total
+
+    def _with_times(self, batch: Any, coarse: Any, names: list[str]) -> Any:
+        """A batch whose INT96 times are those of the file."""
+        for name in names:
+            column, number = batch.column(name), batch.schema.get_field_index(name)
+            try:
+                made = whole(column, coarse.column(name))
+            except ValueError as error:
+                raise self.wrong(f'column "{name}": {error}') from error
+            batch = batch.set_column(number, batch.schema.field(number).with_type(made.type), made)
+        return batch
 
 
 class ArrowFile(Reader):
@@ -81,8 +121,18 @@ class ArrowFile(Reader):
             return is_file, opened
 
     def names(self) -> list[str]:
+        schema = self.schema()
+        for field in schema:
+            # Those that the table lacks are not loaded.
+            if _has_union(field.type) and self.what.typed(field.name) is not None:
+                raise self.wrong(
+                    f'column "{field.name}": there is no CQL type for {field.type}, a union'
+                )
+        return self.checked(list(schema.names))
+
+    def schema(self) -> Any:
         with open(self.path, "rb") as file:
-            return self.checked(list(self._open(file)[1].schema.names))
+            return self._open(file)[1].schema
 
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
         with open(self.path, "rb") as file:
@@ -98,6 +148,7 @@ class ArrowFile(Reader):
                     if batch is None:
                         break
                 number += 1
+                batch = _without_unions(batch)
                 self.at = file.tell()
                 if skip(first, batch.num_rows):
                     yield batch.num_rows, None

@@ -219,8 +219,11 @@ def _part(cql_type: CqlType | None, number: int) -> CqlType | None:
 def _lists(array: Any, cql_type: CqlType | None) -> list[Any]:
     pc = library().compute
     field = array.type.value_field
-    flat: Iterator[Any] = iter(_cells(array.flatten(), field, _part(cql_type, 0)))
     lengths = pc.list_value_length(array).to_pylist()
+    flat: Iterator[Any] = iter(())
+    # pyarrow cannot make an array of no elements that have an extension type within them.
+    if any(lengths):
+        flat = iter(_cells(array.flatten(), field, _part(cql_type, 0)))
     return [None if length is None else list(islice(flat, length)) for length in lengths]
 
 

@@ -47,7 +47,12 @@ def _scalars(cql_type: CqlType, cells: Sequence[Any]) -> Any:
         **{"float": {int, float}, "double": {int, float}, "boolean": {bool}},
     }
     if kind in plain and found <= plain[kind]:
-        return _floats(kind, cells) if float in plain[kind] else pa.array(cells, type_of(cql_type))
+        if float in plain[kind]:
+            return _floats(kind, cells)
+        try:
+            return pa.array(cells, type_of(cql_type))
+        except (OverflowError, pa.ArrowInvalid):
+            raise ValueError(f"expected a whole number in the range of {kind}") from None
     if kind == "duration" and dict in found:
         cells = [parts_of(cell) for cell in cells]
         return pa.array(cells, type_of(cql_type))
@@ -68,13 +73,14 @@ def _scalars(cql_type: CqlType, cells: Sequence[Any]) -> Any:
 
 def _expected(kind: str) -> str:
     words = {"boolean": "true or false"}
+    words |= dict.fromkeys((*INTEGERS, "varint"), f"a whole number for {kind}")
     is_number = kind in INTEGERS or kind in ("varint", "decimal", "float", "double")
     return words.get(kind, f"a number for {kind}" if is_number else f"{kind} as text")
 
 
 def _shown_type(cls: type) -> str:
     names = {dict: "an object", list: "an array", bool: "a boolean", str: "text"}
-    return names.get(cls, "a number")
+    return names.get(cls, "a number with a point or an exponent" if cls is float else "a number")
 
 
 def _floats(kind: str, cells: Sequence[Any]) -> Any:
@@ -90,6 +96,9 @@ def _floats(kind: str, cells: Sequence[Any]) -> Any:
 
 def _lists(cql_type: CqlType, cells: Sequence[Any]) -> Any:
     pa, dimension = library(), cql_type.dimension
+    if cql_type.kind == "set":
+        # The CQL literal of an empty set is an object as well.
+        cells = [[] if cell == {} else cell for cell in cells]
     _only(cells, list, "an array")
     valid = [cell is not None for cell in cells]
     element = cql_type.subtypes[0]

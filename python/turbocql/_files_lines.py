@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 from ._core import CqlType
 from ._files_json import column_of, guessed_of
+from ._files_literals import nested_of
 from ._files_numbers import numbers_of
+from ._files_quotes import Checked, unescaped
 from ._files_read import ROWS, Guarded, Reader, Skip, Unit, Unread
 from ._files_text import (
     Number,
@@ -34,14 +35,6 @@ _LARGEST_BLOCK = 1 << 30
 """A row of CSV that is longer cannot be read."""
 
 
-def _bytes_of(reader: Reader) -> tuple[BinaryIO, BinaryIO]:
-    """The bytes of a file, decompressed; and the file itself."""
-    plain = open(reader.path, "rb")  # noqa: SIM115
-    if plain.peek(2)[:2] != b"\x1f\x8b":
-        return plain, plain
-    return gzip.GzipFile(fileobj=plain), plain  # type: ignore[return-value]
-
-
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
@@ -55,9 +48,13 @@ def _whole(digits: str) -> int | str:
     return int(digits) if len(digits) < 4000 else Number(digits)
 
 
-def _decoder(types: Sequence[CqlType | None]) -> json.JSONDecoder:
-    """What reads JSON without a change of numbers."""
-    exact = any(it is not None and has_kind(it, {"decimal", "varint"}) for it in types)
+def _is_exact(types: Sequence[CqlType | None]) -> bool:
+    """Whether one of the types has more digits than numbers of Python's."""
+    return any(it is not None and has_kind(it, {"decimal", "varint"}) for it in types)
+
+
+def _decoder(*, exact: bool) -> json.JSONDecoder:
+    """What reads JSON; `exact`: without a change of numbers."""
     return json.JSONDecoder(
         parse_float=Number if exact else None,
         parse_int=_whole if exact else None,
@@ -70,29 +67,6 @@ def _decoder(types: Sequence[CqlType | None]) -> json.JSONDecoder:
 def _shown(cell: object) -> str:
     text = repr(cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell)
     return text if len(text) <= 60 else f"{text[:60]}..."
-
-
-class _Tail:
-    """A file for pyarrow whose last bytes are kept, to see whether it ends within quotes."""
-
-    closed = False
-
-    def __init__(self, file: BinaryIO, most: int) -> None:
-        self._file, self._most = file, most
-        self.kept = self._before = b""
-
-    def read(self, size: int = -1) -> bytes:
-        """No part of the file ends with a CR that an LF follows: pyarrow drops the LF, in quotes
-        too.
-        """
-        found = self._before + self._file.read(size - len(self._before))
-        self._before = b""
-        if len(found) > 1 and found.endswith(b"\r"):
-            found, self._before = found[:-1], b"\r"
-        elif found == b"\r":
-            found += self._file.read(1)
-        self.kept = (self.kept + found)[-self._most :]
-        return found
 
 
 class CsvFile(Reader):
@@ -112,10 +86,12 @@ class CsvFile(Reader):
             return self.checked(list(known))
         block = _BLOCK
         while True:
-            file, plain = _bytes_of(self)
+            file, plain = self.bytes()
             with plain:
+                tail = Checked(self, file)
                 try:
-                    names = self._open(file, [], block).schema.names
+                    with Guarded(self):
+                        names = self._open(tail, [], block).schema.names
                 except EncodeError as error:
                     block = self._larger(block, error)
                 else:
@@ -123,7 +99,7 @@ class CsvFile(Reader):
 
     def _larger(self, block: int, error: EncodeError) -> int:
         """The next size of blocks, after an error for a row that is longer than one."""
-        if "straddl" not in str(error) or block >= _LARGEST_BLOCK:
+        if "straddl" not in str(error.__cause__) or block >= _LARGEST_BLOCK:
             raise error
         return block * 8
 
@@ -158,7 +134,7 @@ class CsvFile(Reader):
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
         names = self.names()
         types = [self.what.typed(name) for name in names]
-        decoder, begin = _decoder(types), 0
+        decoder, begin = _decoder(exact=_is_exact(types)), 0
         for texts in self._texts(names):
             for count, part in self.cut(texts, first + begin, skip):
                 yield (
@@ -171,40 +147,43 @@ class CsvFile(Reader):
         """The cells as bytes. A batch is yielded when the next is read: the last may be cut off."""
         block, done = _BLOCK, 0
         while True:
-            file, plain = _bytes_of(self)
+            file, plain = self.bytes()
             with plain:
-                # The cell may have a quote for each of its bytes.
-                tail, seen, held = _Tail(file, 2 * block + 8), 0, None
+                tail, seen, held, blocks = Checked(self, file), 0, None, 0
                 try:
                     opened = self._open(tail, names, block)
                     while True:
                         with Guarded(self):
                             batch = next(opened, None)
-                        self.at = plain.tell()
+                        # pyarrow reads blocks ahead, and makes a batch of each.
+                        ahead = tail.given / (block * max(1, blocks))
+                        self.at = int(plain.tell() / max(1.0, ahead))
                         if batch is None:
+                            self.at = plain.tell()
                             break
+                        blocks += 1
                         if held is not None and seen > done:
-                            yield held.slice(held.num_rows - min(held.num_rows, seen - done))
+                            yield self._part(tail, held, seen - done)
                             done = seen
                         held, seen = batch, seen + batch.num_rows
                 except EncodeError as error:
                     block = self._larger(block, error)
                     continue
-            if held is not None and held.num_rows:
-                self._check_end(held, tail.kept)
-                if seen > done:
-                    yield held.slice(held.num_rows - min(held.num_rows, seen - done))
+            if tail.is_open:
+                # pyarrow takes such a file.
+                raise self.wrong("the file ends within quotes: it may have been cut off")
+            if held is not None and seen > done:
+                yield self._part(tail, held, seen - done)
             return
 
-    def _check_end(self, batch: Any, end: bytes) -> None:
-        """Checks the end of the file, because pyarrow takes a file that ends within quotes."""
-        last = batch.column(batch.num_columns - 1)[-1].as_py()
-        if last is None:
-            return
-        written = b'"' + last.replace(b'"', b'""')
-        before = (self.what.csv.delimiter.encode(), b"\n", b"\r")
-        if any(end.endswith(it + written) for it in before) or end == written:
-            raise self.wrong("the file ends within quotes: it may have been cut off")
+    def _part(self, file: Checked, batch: Any, count: int) -> Any:
+        """The last rows of a batch, with the characters that were escaped."""
+        part = batch.slice(batch.num_rows - min(batch.num_rows, count))
+        escape = self.what.csv.escape
+        if escape is None or not file.has_escapes:
+            return part
+        columns = [unescaped(column, escape) for column in part.columns]
+        return library().RecordBatch.from_arrays(columns, part.schema.names)
 
     def _typed(
         self,
@@ -231,7 +210,7 @@ class CsvFile(Reader):
                 values = texts.to_pylist()
                 return column_of(
                     cql_type,
-                    [None if it is None else decoder.decode(it) for it in values],
+                    [None if it is None else nested_of(cql_type, it, decoder) for it in values],
                 )
 
             def bad(place: int, error: Exception, name: str = name, cells: Any = cells) -> None:
@@ -255,9 +234,10 @@ class CsvFile(Reader):
         """Where a row is, found by a second reading."""
         options = self.what.csv
         is_single = len(self.names()) == 1
-        file, plain = _bytes_of(self)
+        file, plain = self.bytes()
         with plain:
-            text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
+            checked = io.BufferedReader(Checked(self, file))
+            text = io.TextIOWrapper(checked, "utf-8", "replace", newline="")
             rows, number, line = csv.reader(text, delimiter=options.delimiter), -1, 0
             try:
                 for cells in rows:
@@ -266,7 +246,7 @@ class CsvFile(Reader):
                     if number == row + options.header:
                         return f"line {line + 1}"
                     line = rows.line_num
-            except csv.Error:
+            except (csv.Error, EncodeError):
                 pass
         return f"row {row + 1}"
 
@@ -281,15 +261,23 @@ class JsonLines(Reader):
             return list(self.what.names)
         lines = next(self._lines(), [])
         bad: list[EncodeError] = []
-        rows = self._rows(lines, _decoder([]), lambda _, error, __: bad.append(error))
+        rows = self._rows(lines, _decoder(exact=False), lambda _, error, __: bad.append(error))
         names = dict.fromkeys(name for row in rows for name in row)
         if bad and not names:
             raise bad[0]
         return list(names)
 
+    def objects(self) -> Iterator[list[dict[str, Any]]]:
+        """The objects, with the digits of their numbers. One that cannot be read has no names."""
+        decoder, known = _decoder(exact=True), set(self.names())
+        for lines in self._lines():
+            rows = self._rows(lines, decoder, lambda row, error, raw: None)
+            self._check_names(lines, rows, known)
+            yield rows
+
     def _lines(self) -> Iterator[list[tuple[int, bytes]]]:
         """The lines that are not empty, with their numbers, in blocks."""
-        file, plain = _bytes_of(self)
+        file, plain = self.bytes()
         number = 0
         with plain:
             while True:
@@ -301,7 +289,10 @@ class JsonLines(Reader):
                 if not number:
                     found[0] = found[0].removeprefix(b"\xef\xbb\xbf")
                     if found[0].lstrip().startswith(b"["):
-                        raise self.wrong("expected an object in each line, got an array")
+                        raise self.wrong(
+                            "expected an object in each line, got an array: write each of its"
+                            " objects in one line, as jq -c '.[]' does"
+                        )
                 lines = [(number + at, it) for at, it in enumerate(found, 1) if not it.isspace()]
                 number += len(found)
                 for begin in range(0, len(lines), ROWS):
@@ -325,7 +316,8 @@ class JsonLines(Reader):
                 if not isinstance(row, dict):
                     raise ValueError("expected an object")
             except (ValueError, RecursionError) as error:
-                wrong = self.wrong(f"line {number}: {error}")
+                said = "" if isinstance(error, RecursionError) else ", one object in each line"
+                wrong = self.wrong(f"line {number}: expected JSON{said}: {error}")
                 wrong.__cause__ = error
                 unread(place, wrong, line.decode("utf-8", "replace").rstrip("\r\n"))
                 row = {}
@@ -335,7 +327,7 @@ class JsonLines(Reader):
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
         names = self.names()
         types = [self.what.typed(name) for name in names]
-        decoder, known = _decoder(types), set(names)
+        decoder, known = _decoder(exact=_is_exact(types)), set(names)
         for lines in self._lines():
             count = len(lines)
             if skip(first, count):
@@ -346,12 +338,13 @@ class JsonLines(Reader):
                     self.unread(first + place, error, raw)
 
                 rows = self._rows(lines, decoder, bad)
-                if not known.issuperset(set().union(*rows)):
-                    self._refuse_other(lines, rows, known)
+                self._check_names(lines, rows, known)
                 yield count, self._typed(lines, rows, names, types, first)
             first += count
 
-    def _refuse_other(self, lines: Sequence[tuple[int, bytes]], rows: Any, known: set[str]) -> None:
+    def _check_names(self, lines: Sequence[tuple[int, bytes]], rows: Any, known: set[str]) -> None:
+        if known.issuperset(set().union(*rows)):
+            return
         for (number, _), row in zip(lines, rows, strict=True):
             for name in row:
                 if name not in known:

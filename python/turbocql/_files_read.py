@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ._core import CqlType
 from ._files_text import (
@@ -16,7 +17,18 @@ from ._files_text import (
 from ._given import refused
 from .errors import ConfigError, EncodeError
 
-__all__ = ["BYTES", "ROWS", "CsvOptions", "Guarded", "Reader", "Skip", "Unit", "Unread", "What"]
+__all__ = [
+    "BYTES",
+    "ROWS",
+    "CsvOptions",
+    "Guarded",
+    "Reader",
+    "Skip",
+    "Unit",
+    "Unread",
+    "What",
+    "inner_fields",
+]
 
 ROWS = 65_536
 BYTES = 4 << 20
@@ -38,11 +50,23 @@ class CsvOptions:
     """The text of a cell that is null, unless it is in quotes."""
     names: tuple[str, ...] | None = None
     """The columns of files without a header."""
+    escape: str | None = None
+    """The character before a quote within a cell, a backslash in files of cqlsh and dsbulk. Without
+    it, such a quote is written twice."""
 
     def __post_init__(self) -> None:
         is_one = isinstance(self.delimiter, str) and len(self.delimiter) == 1
         if not is_one or not self.delimiter.isascii() or self.delimiter in '"\r\n':
             raise ConfigError(f"delimiter must be one ASCII character, got {self.delimiter!r}")
+        if self.escape == '"':
+            object.__setattr__(self, "escape", None)
+        if self.escape is not None:
+            is_one = isinstance(self.escape, str) and len(self.escape) == 1
+            if not is_one or not self.escape.isascii() or self.escape in f"{self.delimiter}\r\n":
+                raise ConfigError(
+                    "escape must be one ASCII character, and not the delimiter, got"
+                    f" {self.escape!r}"
+                )
         if not isinstance(self.header, bool):
             raise ConfigError(f"header must be a bool, got {self.header!r}")
         if not isinstance(self.null, str):
@@ -70,8 +94,20 @@ class What:
     """Without it, a row that cannot be read is an error of the file."""
 
 
+def inner_fields(kind: Any) -> list[Any]:
+    """The fields within an Arrow type."""
+    pa = library()
+    if isinstance(kind, pa.BaseExtensionType):
+        return [pa.field("", kind.storage_type)]
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return [pa.field("", kind.value_type)]
+    return [kind.field(number) for number in range(kind.num_fields)]
+
+
 class Reader(ABC):
-    """A file. `at` is how many of its bytes are read."""
+    """A file. `at` is how many of its bytes have the rows that were handed on, `count` the number
+    of its rows, if the file tells it.
+    """
 
     has_head = True
     """Whether the file tells its columns before its rows."""
@@ -79,14 +115,27 @@ class Reader(ABC):
     def __init__(self, path: Path, what: What) -> None:
         self.path, self.what = path, what
         self.at = 0
+        self.count: int | None = None
 
     @abstractmethod
     def names(self) -> list[str]:
         """The columns."""
 
+    def schema(self) -> Any:
+        """The Arrow schema; `None` for formats without types."""
+        return None
+
     @abstractmethod
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
         """The rows, of which the first has the number `first` among those of all files."""
+
+    def bytes(self) -> tuple[BinaryIO, BinaryIO]:
+        """The bytes of the file, decompressed; and the file itself."""
+        plain = open(self.path, "rb")  # noqa: SIM115
+        # One byte of the two is a file that was cut off.
+        if plain.peek(2)[:2] not in (b"\x1f\x8b", b"\x1f"):
+            return plain, plain
+        return gzip.GzipFile(fileobj=plain), plain  # type: ignore[return-value]
 
     def wrong(self, reason: object) -> EncodeError:
         """The error for a file that cannot be read."""
@@ -111,6 +160,9 @@ class Reader(ABC):
     def cut(self, batch: Any, first: int, skip: Skip) -> Iterator[Unit]:
         """A batch in pieces of limited size."""
         begin = 0
+        if not batch.num_rows:
+            # pyarrow crashes when it counts the bytes of some.
+            return
         width = max(1, batch.nbytes // max(1, batch.num_rows))
         most = max(1, min(ROWS, BYTES // width))
         while begin < batch.num_rows:
@@ -139,6 +191,9 @@ class Guarded:
                 error.filename = str(self._reader.path)
             return
         arrow = library().ArrowException
+        if isinstance(error, KeyError) and str(error).isdigit():
+            reason = f"a column has a type that pyarrow does not read: the number {error} of Arrow"
+            raise self._reader.wrong(reason) from error
         if isinstance(
             error, (arrow, OSError, EOFError, UnicodeError, ValueError, KeyError, zlib.error)
         ):

@@ -56,6 +56,13 @@ INTEGERS = {
 }
 _TEXTS = {"ascii", "text", "varint", "decimal", "inet"}
 """Types whose texts the native loader parses."""
+_FORMS = {
+    "varint": ("^[-+]?[0-9]+$", "an integer"),
+    "decimal": (r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$", "a decimal number"),
+    "inet": ("^[0-9a-fA-F:.]+$", "an IP address"),
+    "ascii": ("^[\\x00-\\x7f]*$", "ASCII characters"),
+}
+"""What these texts are like, so that an error has the line of the file."""
 _BLOBS = {"blob", "custom", "composite"}
 _UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
@@ -216,11 +223,15 @@ def from_texts(cql_type: CqlType, texts: Any) -> Any:
     pa, kind = library(), kind_of(cql_type)
     pc = pa.compute
     if kind in _TEXTS:
+        if kind in _FORMS:
+            _match(texts, *_FORMS[kind])
         return texts
     target = type_of(cql_type)
     if kind in INTEGERS:
-        # Arrow reads hexadecimal digits too.
-        _match(texts, r"^-?[0-9]+$", "an integer")
+        # Arrow reads hexadecimal digits too, and no plus.
+        _match(texts, r"^[-+]?[0-9]+$", "an integer")
+        if pc.any(pc.starts_with(texts, "+")).as_py():
+            texts = pc.replace_substring_regex(texts, r"^\+", "")
         return texts.cast(target)
     if kind in ("float", "double"):
         made = texts.cast(target)

@@ -26,6 +26,8 @@ class Given(NamedTuple):
 
     names: list[str]
     pieces: Iterator[_core.Piece]
+    rows: int | None = None
+    """How many rows there are, if it is known before they are read."""
 
 
 def refused(reason: str) -> errors.EncodeError:
@@ -53,14 +55,19 @@ def _given(data: Any) -> Given | None:
     if hasattr(data, "__arrow_c_stream__"):
         stream = _core.ArrowStream(data.__arrow_c_stream__())
         empty = stream.empty()
-        return Given(empty.names, chain([empty], stream))
+        return Given(empty.names, chain([empty], stream), _rows_of(data))
     if hasattr(data, "__arrow_c_array__"):
         piece = _core.Piece.of_array(*data.__arrow_c_array__())
-        return Given(piece.names, iter([piece]))
+        return Given(piece.names, iter([piece]), len(piece))
     if isinstance(data, Mapping):
         return _of_mapping(data)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes, bytearray)):
-        return _of_items(iter(data))
+        found = _of_items(iter(data))
+        if found is None or not isinstance(data, (list, tuple)):
+            return found
+        counts = [_rows_of(item) for item in data]
+        known = [count for count in counts if count is not None]
+        return found._replace(rows=sum(known) if len(known) == len(counts) else None)
     raise TypeError(
         "data must have the Arrow PyCapsule interface, or be a dict of arrays, a pandas frame or an"
         f" iterable of record batches, got {_name(data)}"
@@ -73,6 +80,15 @@ def _module(data: Any) -> str:
 
 def _name(data: Any) -> str:
     return f"{type(data).__module__}.{type(data).__qualname__}"
+
+
+def _rows_of(data: Any) -> int | None:
+    """The number of rows of a table or frame; `None` for a stream."""
+    if isinstance(data, Mapping):
+        counts = {len(it) if hasattr(it, "__len__") else None for it in data.values()}
+        return counts.pop() if len(counts) == 1 else None
+    is_frame = _module(data) in ("pyarrow", "polars", "pandas")
+    return len(data) if is_frame and hasattr(data, "__len__") else None
 
 
 def _has_objects(data: Any) -> bool:
@@ -122,7 +138,7 @@ def _of_mapping(data: Mapping[str, Any]) -> Given:
         if length != rows:
             longest = max(lengths, key=lengths.__getitem__)
             raise refused(f'column "{name}" has {length} rows, and column "{longest}" has {rows}')
-    return Given(list(columns), _pieces(columns, rows, 0))
+    return Given(list(columns), _pieces(columns, rows, 0), rows)
 
 
 def _pieces(
@@ -341,7 +357,7 @@ def _of_pandas(frame: Any) -> Given:
             columns = {name: _of_series(part[name]) for name in names}
             yield from _pieces(columns, len(part), begin)
 
-    return Given(names, pieces())
+    return Given(names, pieces(), len(frame))
 
 
 def _of_series(series: Any) -> _Arrow | _Objects:

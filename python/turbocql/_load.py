@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _core
+from ._care import Care, JobTime
 from ._checks import check_choice, check_flag, check_int, check_seconds, shown
 from ._given import Given, first_missing, given, refused
 from ._load_files import Files, is_files
@@ -68,7 +69,7 @@ def rows_or_columns(rows: Any, columns: Any, apart: bool) -> Any:
     found = given(columns)
     if found is None:
         return []
-    return _core.Columns(found.pieces, None, [], False, False, apart, False, None)
+    return _core.Columns(found.pieces, None, [], False, False, apart, False, None, None)
 
 
 class Load:
@@ -96,6 +97,8 @@ class Load:
         _check_setting("ttl", self._ttl, _LONGEST_TTL_S)
         _check_setting("timestamp", self._timestamp, 2**63 - 1)
         constant = None if isinstance(self._timestamp, str) else self._timestamp
+        if isinstance(constant, JobTime):
+            constant = int(constant)
         self.request = StatementOptions(
             consistency=given["consistency"],
             timeout_s=given["timeout_s"],
@@ -119,6 +122,8 @@ class Load:
         self.statement = ""
         self._fields: list[str] = []
         self._pairs_of_key: dict[str, str] = {}
+        self.care: Care | None = None
+        """What is special about the columns that are written, once they are known."""
         self.pairs: Mapping[str, str] = {}
         """The table's columns, and the data's column for each."""
 
@@ -133,7 +138,9 @@ class Load:
         """
         if not is_files(data):
             self._files.check_unused()
-            return given(data)
+            found = given(data)
+            self._files.expect(None if found is None else found.rows)
+            return found
         types = {name: cql_type for name, _, cql_type in table}
         return self._files.open(data, types, {it[0]: _definition(*it) for it in udts}, self._rename)
 
@@ -208,6 +215,7 @@ class Load:
         keys = ("partition_key", "clustering")
         self._pairs_of_key = {name: field for name, field in pairs.items() if kinds[name] in keys}
         types = {name: cql_type for name, _, cql_type in table if name in pairs}
+        self.care = Care(self.place, table, list(pairs))
         self._files.begin(self.statement, types, pairs)
 
     def _pairs(self, names: Sequence[str], kinds: Mapping[str, str], where: str) -> dict[str, str]:
@@ -243,6 +251,26 @@ class Load:
         if lacking:
             raise refused(f"the data has no column for {_listed(lacking)} of the key of {where}")
 
+    def questions(self) -> list[str]:
+        """What is to be prepared before the load: what reads lists that are there."""
+        return [] if self.care is None else self.care.questions(self._timestamp)
+
+    @property
+    def needs_now(self) -> bool:
+        """Whether the cluster's time must be known."""
+        return bool(self.care and self.care.has_lists) and isinstance(self._timestamp, JobTime)
+
+    def known(
+        self,
+        now_ms: int | None = None,
+        reads: Sequence[Prepared] = (),
+        indexes: Sequence[tuple[str, Mapping[str, str]]] = (),
+    ) -> _core.Care | None:
+        """What is known of the table: its time, the statements of `questions`, its indexes."""
+        if self.care is None:
+            return None
+        return self.care.native(self._timestamp, now_ms, reads, indexes)
+
     def check(self, data: Any) -> None:
         """Raises `EncodeError` if data that can be read twice lacks a value of a key."""
         targets = {field: key for key, field in self._pairs_of_key.items()}
@@ -253,8 +281,10 @@ class Load:
                 " needs a value, got null"
             )
 
-    def columns(self, found: Given, *, apart: bool) -> _core.Columns:
-        """The columns for the statement."""
+    def columns(
+        self, found: Given, *, apart: bool, known: _core.Care | None = None
+    ) -> _core.Columns:
+        """The columns for the statement. `known` is what is known of the table."""
         return _core.Columns(
             found.pieces,
             self._fields,
@@ -265,6 +295,7 @@ class Load:
             # A row of a file without a key is one that fails, and those after it are loaded.
             not self._files.are_read,
             self._batches,
+            self.known() if known is None else known,
         )
 
 

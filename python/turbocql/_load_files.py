@@ -38,7 +38,7 @@ class Files:
     ) -> None:
         self._format, self._csv = options["format"], options["csv"]
         check_choice("format", self._format, (None, "parquet", "csv", "jsonl", "arrow"))
-        self._checkpoint, self._resume = options["checkpoint"], options["resume"]
+        self._checkpoint, self._resume = options["checkpoint"], _resumed(options)
         self._rejects = None if options["rejects"] is None else Path(options["rejects"])
         self._tell = told(options["progress"])
         self._limit: int | None = options["limit"]
@@ -53,6 +53,8 @@ class Files:
         self._unread: dict[int, tuple[EncodeError, Any]] = {}
         self._fresh: set[int] = set()
         self._rows = 0
+        self._total: float | None = None
+        self._is_exact = False
         self.watch = self._watch(None)
 
     @property
@@ -142,7 +144,7 @@ class Files:
             checkpoint=checkpoint,
             done=self._done,
             tell=self._tell,
-            total=self._read_of,
+            total=self._rows_of_all,
             most=self._most,
             most_share=self._most_share,
             unread=lambda: len(self._unread),
@@ -150,8 +152,27 @@ class Files:
             ended=self._reject,
         )
 
-    def _read_of(self) -> tuple[int, int] | None:
-        return None if self._source is None else self._source.position()
+    def expect(self, rows: int | None) -> None:
+        """Notes how many rows there are, of data that is not files."""
+        if self._source is None:
+            self._total = rows
+
+    def _rows_of_all(self) -> float | None:
+        """The number of rows of the whole data; of files that do not tell it, an estimate."""
+        return self._total
+
+    def _estimate(self, source: Source, read: int) -> None:
+        """Estimates the number of rows from those that were read, by the bytes that they have."""
+        if self._is_exact:
+            return
+        known = source.rows
+        if known is None:
+            done, total = source.position()
+            known = round(read * total / done) if done else None
+        else:
+            self._is_exact = True
+        if known is not None:
+            self._total = float(known if self._limit is None else min(known, self._limit))
 
     def _pieces(self, source: Source) -> Iterator[_core.Piece]:
         """The rows that were not acknowledged before."""
@@ -159,17 +180,23 @@ class Files:
         def is_done(first: int, count: int) -> bool:
             return next(left_of(first, first + count, self._done), None) is None
 
+        last = 0
         for first, batch in source.batches(is_done, self._note):
             if self._limit is not None:
                 if first >= self._limit:
                     break
                 batch = batch.slice(0, self._limit - first)
             self._rows += len(batch)
+            last = first + len(batch)
+            self._estimate(source, last)
             for begin, end in left_of(first, first + len(batch), self._left_out(first, len(batch))):
                 self.watch.check()
                 part = batch.slice(begin - first, end - begin)
                 schema, array = part.__arrow_c_array__()
                 yield _core.Piece.of_array(schema, array, begin)
+        if self._total is not None and not self._is_exact:
+            # All rows were read.
+            self._total = float(max(last, max((end for _, end in self._done), default=0)))
         self.watch.check()
 
     def _note(self, row: int, error: EncodeError, raw: Any) -> None:
@@ -208,7 +235,8 @@ class Files:
             return report
         report = self.watch.end(report)
         rows = sum(end - first for first, end in left_of(0, report.rows, self._done))
-        return dataclasses.replace(report, rows=rows)
+        earlier = sum(end - first for first, end in self._done)
+        return dataclasses.replace(report, rows=rows, earlier_rows=earlier)
 
     def tried(self, report: BulkReport) -> BulkReport:
         """The report of a load that has sent nothing."""
@@ -245,6 +273,19 @@ class Files:
             lines.append(f"{text}\n")
         replace_file(self._rejects, "".join(lines).encode())
         return report
+
+
+def _resumed(options: Mapping[str, Any]) -> Any:
+    """The checkpoint to go on from. `"auto"` is the one of `checkpoint`, if it is there.
+
+    Raises: `ConfigError` for `"auto"` without a checkpoint.
+    """
+    checkpoint, resume = options["checkpoint"], options["resume"]
+    if resume != "auto":
+        return resume
+    if checkpoint is None:
+        raise ConfigError('resume="auto" needs checkpoint=, the file to go on from if it is there')
+    return checkpoint if Path(checkpoint).exists() else None
 
 
 def _is_unicode(text: str) -> bool:

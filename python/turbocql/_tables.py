@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from ._care import INDEXES, NOW
 from ._checks import check_int
 from ._face import Face
 from ._load import QUERY, UDTS, Load
@@ -22,13 +23,15 @@ from ._schema_cql import place_of
 from ._unload import Unload
 from ._verify import Verification
 from .bulk import BulkReport, UnloadReport, VerifyReport
-from .errors import RequestError
+from .errors import InvalidQuery, RequestError
 from .rows import Rows
 from .statements import Prepared
 from .tables import Split
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from . import _core
 
 __all__ = ["Tables"]
 
@@ -106,10 +109,28 @@ class Tables(Face):
         if load.is_tried:
             return load.tried(self._core, found, self.prepare(load.statement))
         load.check(data)
+        care = self._known(load)
         with load.watched() as watch:
-            op = self._load(load, load.columns(found, apart=False), watch)
+            op = self._load(load, load.columns(found, apart=False, known=care), watch)
             report = cast(BulkReport, op.wait())
         return load.ended(report)
+
+    def _known(self, load: Load) -> _core.Care | None:
+        """Asks the cluster what a load must know before its first row."""
+        care = load.care
+        if care is None:
+            return None
+        now, indexes, reads = None, list[Any](), list[Prepared]()
+        if load.needs_now:
+            (now,) = self.execute(NOW, **load.question).one() or (None,)
+        if care.has_vectors:
+            indexes = self.execute(INDEXES, load.place, **load.question).all()
+        try:
+            for text in load.questions():
+                reads.append(self.prepare(text))
+        except InvalidQuery as error:
+            raise care.cannot_tell(error) from error
+        return load.known(now, reads, indexes)
 
     def scan(self, table: str | None = None, /, **options: Unpack[ScanOptions]) -> Rows[Any]:
         """Reads a whole table, or a part of it, by token ranges, several at a time.

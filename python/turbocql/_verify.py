@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from . import _core
@@ -137,7 +138,7 @@ class Verification:
             # The server keeps no empty collection, unless it is frozen.
             is_open = self._types[place].startswith(("list<", "set<", "map<"))
             return is_open and not value
-        return bool(value == self._value(place, cell))
+        return bool(_comparable(value) == _comparable(self._value(place, cell)))
 
     def _note(self, difference: Difference) -> None:
         if len(self._differences) < _KEPT:
@@ -157,6 +158,20 @@ class Verification:
             duplicates=duplicates,
             duplicate_rows=pairs,
         )
+
+
+def _comparable(value: Any) -> Any:
+    """A value that is equal to another if both are the same: NaN to NaN, and 0.0 not to -0.0.
+
+    The bits of a NaN do not matter: processors set its sign, and text does not keep it.
+    """
+    if isinstance(value, float):
+        return (float, "NaN") if value != value else (float, value, math.copysign(1, value))
+    if isinstance(value, Mapping):
+        return frozenset((_comparable(key), _comparable(it)) for key, it in value.items())
+    if isinstance(value, (set, frozenset)):
+        return frozenset(map(_comparable, value))
+    return tuple(map(_comparable, value)) if isinstance(value, (list, tuple)) else value
 
 
 class _Duplicates:

@@ -35,15 +35,15 @@ class Watch:
         checkpoint: Checkpoint | None,
         done: Ranges,
         tell: Callable[[Progress], object] | None,
-        total: Callable[[], tuple[int, int] | None],
+        total: Callable[[], float | None],
         most: int,
         most_share: float | None,
         unread: Callable[[], int],
         read: Callable[[], int],
         ended: Callable[[BulkReport], BulkReport],
     ) -> None:
-        """`done` are the rows of earlier runs. `total` gives how much of the input was read, and
-        how much there is. `most` rows may fail, or their share; `unread` is the number of those
+        """`done` are the rows of earlier runs. `total` gives the number of rows of the input, if it
+        can be told. `most` rows may fail, or their share; `unread` is the number of those
         that failed before they were handed in, of `read` rows. `ended` is called with the report,
         whether it is returned or raised, and makes it whole.
         """
@@ -80,6 +80,8 @@ class Watch:
             error = BulkError(f"nothing was sent: {raised}")
             error.report = self._on_end(BulkReport(0, 0, stopped=True))
             raise error from raised
+        if isinstance(raised, KeyboardInterrupt) and self._checkpoint is not None:
+            _add_note(raised, f"the load can go on: pass resume={str(self._checkpoint.path)!r}")
         # Ctrl-C and a canceled task are raised as they are.
         if self._failed is not None and (raised is None or isinstance(raised, Exception)):
             raise self._failed from raised
@@ -139,13 +141,17 @@ class Watch:
     def _progress(self, *, last: bool, whole: bool) -> Progress:
         succeeded, failed, bytes_, window, in_flight, *others = self.native.snapshot()
         elapsed = time.monotonic() - self._began
-        total = self._total()
-        share = None if total is None or not total[1] else min(1.0, total[0] / total[1])
-        left = None if not share else elapsed * (1 - share) / share
+        failed += self._unread()
         before = sum(end - first for first, end in self._done)
+        total, now = self._total(), succeeded + failed
+        share = None if not total else min(1.0, (before + now) / total)
+        left = None
+        if total and now:
+            left = max(0.0, total - before - now) * elapsed / now
+        retrying, reason = self.native.trouble() or (0, None)
         return Progress(
             rows=succeeded,
-            failed=failed + self._unread(),
+            failed=failed,
             bytes=bytes_,
             rows_per_s=succeeded / elapsed if elapsed else 0.0,
             elapsed_s=elapsed,
@@ -157,7 +163,15 @@ class Watch:
             batched=others[1],
             earlier_rows=before,
             ended=last,
+            retrying=retrying,
+            reason=reason,
         )
+
+
+def _add_note(error: BaseException, note: str) -> None:
+    """Adds a line to what a traceback shows, since Python 3.11."""
+    if hasattr(error, "add_note"):
+        error.add_note(note)
 
 
 def shown_progress() -> Callable[[Progress], None]:
@@ -173,12 +187,14 @@ def shown_progress() -> Callable[[Progress], None]:
 
 
 def _tqdm(tqdm: Any) -> Callable[[Progress], None]:
-    form = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
-    bar = tqdm(total=100, desc="rows", bar_format=form)
+    # A postfix would begin with a comma.
+    bar = tqdm(total=100, bar_format="rows: {desc}")
 
     def show(progress: Progress) -> None:
-        bar.n = round(100 * (progress.share or 0.0), 1)
-        bar.set_postfix_str(str(progress), refresh=False)
+        if progress.share is not None:
+            bar.bar_format = "rows {percentage:3.0f}%|{bar}| {desc}"
+            bar.n = round(100 * progress.share, 1)
+        bar.set_description_str(str(progress), refresh=False)
         bar.refresh()
         if progress.ended:
             bar.close()
@@ -189,11 +205,15 @@ def _tqdm(tqdm: Any) -> Callable[[Progress], None]:
 def _rich(module: Any) -> Callable[[Progress], None]:
     text = module.TextColumn("{task.description}")
     bar = module.Progress(module.BarColumn(), module.TaskProgressColumn(), text)
-    task = bar.add_task("", total=1.0)
+    # Without a total, the bar shows that something goes on.
+    task = bar.add_task("", total=None)
     bar.start()
 
     def show(progress: Progress) -> None:
-        bar.update(task, completed=progress.share or 0.0, description=str(progress))
+        known: dict[str, float] = {}
+        if progress.share is not None:
+            known = {"completed": progress.share, "total": 1.0}
+        bar.update(task, description=str(progress), **known)
         if progress.ended:
             bar.stop()
 

@@ -35,6 +35,9 @@ class BulkReport:
     results: list[Any] | None = None
     """With `results=True`, the `Rows` (or `AsyncRows`) of each row, indexed by its number; `None`
     for a row that failed or was not sent."""
+    earlier_rows: int = 0
+    """The rows that earlier runs of a load with a checkpoint had loaded. The other counts are of
+    this run."""
 
     def raise_for_failures(self) -> None:
         """Raises `BulkError` if a row failed. The first failure is its cause."""
@@ -64,7 +67,9 @@ class Progress:
     left_s: float | None
     """The time that is left at this rate; `None` while it cannot be told."""
     share: float | None
-    """How much of the input was read, from 0 to 1; `None` where its size is not known."""
+    """How much of the input is done, from 0 to 1: rows that the server has acknowledged, in this
+    run or an earlier one, and rows that have failed. `None` where the input's size is not known; of
+    text files the number of rows is estimated."""
     window: int
     """The number of requests that may be in flight now."""
     in_flight: int
@@ -76,11 +81,17 @@ class Progress:
     """The rows that earlier runs had loaded."""
     ended: bool
     """Whether this is the last word."""
+    retrying: int = 0
+    """The rows that have failed and are being tried again."""
+    reason: str | None = None
+    """Why the last of these rows has failed."""
 
     def __str__(self) -> str:
         parts = [f"{self.rows:,} rows, {self.rows_per_s:,.0f}/s, {self.bytes / 1e6:,.1f} MB"]
         if self.failed:
             parts.append(f"{self.failed:,} failed")
+        if self.retrying:
+            parts.append(f"{self.retrying:,} tried again: {self.reason}")
         parts.append(f"window {self.window}")
         if self.left_s is not None and not self.ended:
             parts.append(f"{self.left_s:,.0f} s left")

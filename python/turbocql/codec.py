@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, overload
 
+from . import _cassandra
 from ._core import (
     CqlType,
     Deserializer,
@@ -28,6 +29,7 @@ __all__ = [
     "Deserializer",
     "EncodedRow",
     "EncodedRows",
+    "GenericSerializer",
     "RowEncoder",
     "Serializer",
     "TypeLike",
@@ -66,11 +68,31 @@ def _deserializer(
     return Deserializer(cql_type, naive_timestamps=naive_timestamps, numpy_vectors=numpy_vectors)
 
 
-def find_serializer(cql_type: TypeLike) -> Serializer:
+class GenericSerializer:
+    """The serializer of `cassandra.cqltypes.VectorType` without parameters, which names no type: it
+    calls the class's own `serialize`.
+    """
+
+    def __init__(self, cqltype: type[Any]) -> None:
+        self.cqltype = cqltype
+        """The class."""
+
+    def serialize(self, value: Any, protocol_version: int = 4) -> bytes:
+        """The bytes of a value; errors are the class's own."""
+        data: bytes = self.cqltype.serialize(value, protocol_version)
+        return data
+
+
+@overload
+def find_serializer(cql_type: str | CqlType) -> Serializer: ...
+@overload
+def find_serializer(cql_type: type[Any]) -> Serializer | GenericSerializer: ...
+def find_serializer(cql_type: TypeLike) -> Serializer | GenericSerializer:
     """The serializer of a type. For type text of less than 4,096 characters it is cached.
 
     Raises: `ValueError` for text that is not a CQL type; `TypeError` for an object that is not a
-        type, and for a class of `cassandra.cqltypes` without the parameters that it needs.
+        type, and for a class of `cassandra.cqltypes` without the parameters that it needs. For
+        `VectorType` alone, without parameters, there is a `GenericSerializer`.
 
     Example:
         >>> find_serializer("vector<float, 2>").serialize([1.0, -2.0]).hex(" ", 4)
@@ -78,10 +100,16 @@ def find_serializer(cql_type: TypeLike) -> Serializer:
     """
     if _is_kept(cql_type):
         return _serializer(cql_type)
+    if isinstance(cql_type, type) and _cassandra.is_bare_vector(cql_type):
+        return GenericSerializer(cql_type)
     return Serializer(cql_type)
 
 
-def make_serializers(cql_types: Iterable[TypeLike]) -> list[Serializer]:
+@overload
+def make_serializers(cql_types: Iterable[str | CqlType]) -> list[Serializer]: ...
+@overload
+def make_serializers(cql_types: Iterable[TypeLike]) -> list[Serializer | GenericSerializer]: ...
+def make_serializers(cql_types: Iterable[TypeLike]) -> Any:
     r"""The serializer of each type, as by `find_serializer`.
 
     Example:

@@ -167,7 +167,9 @@ class Config:
     not listed is reached at the address that it announces. Contact points are not translated."""
     client_timestamps: bool = False
     """Whether this client, instead of the server, sets the timestamps of writes that have none.
-    Each timestamp is later than the one before."""
+    Each timestamp is later than the one before. Conditions (`IF`) are written with the server's
+    time: if the clocks differ, a plain write and a conditional update of one row may hide each
+    other, although the update was applied. The session warns once when it sends a condition."""
     schema_agreement_timeout_s: float = 60.0
     """Seconds that a schema statement waits for the nodes to agree on the schema."""
     io_threads: int = 1

@@ -21,6 +21,7 @@ from ._pages import AsyncColumnPages, AsyncPages, SyncColumnPages, SyncPages
 from ._row_classes import APPLIED
 from .cluster import Trace
 from .columns import AsyncBatches, Batches, ColumnTypes
+from .errors import Error
 
 __all__ = ["AsyncRows", "Column", "Rows"]
 
@@ -100,16 +101,6 @@ class _Result(_core.Cursor, Generic[T]):
         trace_id = self._trace_id
         return None if trace_id is None else UUID(bytes=trace_id)
 
-    def one(self) -> T | None:
-        """The first row, or `None` when there is none. No page is fetched.
-
-        `None` also for a lightweight transaction that was applied, if `row` was passed to
-        `execute`: no object is made of its row.
-
-        Raises: `Error` when an iteration has moved past the first page.
-        """
-        return cast("T | None", self._first())
-
     def page(self) -> list[T]:
         """The rows of the current page. No page is fetched."""
         return self._decode()
@@ -160,6 +151,24 @@ class Rows(_Result[T]):
 
     def __iter__(self) -> Iterator[T]:
         return _core.RowIterator(SyncPages(self))
+
+    def one(self) -> T | None:
+        """The first row, or `None` when there is none.
+
+        A server may answer with pages without rows before the first row, as ScyllaDB does where
+        it reads many deleted rows. `execute` goes on to the first page with rows within its time
+        limit; this method goes on after it.
+
+        `None` also for a lightweight transaction that was applied, if `row` was passed to
+        `execute`: no object is made of its row.
+
+        Raises: `Error` when an iteration has moved past the first page; `RequestError` when a page
+            cannot be fetched.
+        """
+        self._check_first()
+        while self._has_empty_page():
+            self._advance().wait()
+        return cast("T | None", self._first())
 
     def pages(self) -> Iterator[list[T]]:
         """Iterates over the pages as lists of rows. The next page is fetched in the background."""
@@ -260,6 +269,27 @@ class AsyncRows(_Result[T]):
 
     def __aiter__(self) -> AsyncIterator[T]:
         return _core.AsyncRowIterator(AsyncPages(self))
+
+    def one(self) -> T | None:
+        """The first row, or `None` when there is none. No page is fetched.
+
+        A server may answer with pages without rows before the first row, as ScyllaDB does where
+        it reads many deleted rows. `execute` goes on to the first page with rows within its time
+        limit.
+
+        `None` also for a lightweight transaction that was applied, if `row` was passed to
+        `execute`: no object is made of its row.
+
+        Raises: `Error` when an iteration has moved past the first page, and when the time limit of
+            `execute` has passed while pages had no rows: `async for` and `all()` go on with them.
+        """
+        self._check_first()
+        if self._has_empty_page():
+            raise Error(
+                "the first pages have no rows, and the time limit of execute has passed before a"
+                " page with rows: go on with `async for` or all(), or pass a longer timeout_s"
+            )
+        return cast("T | None", self._first())
 
     def pages(self) -> AsyncIterator[list[T]]:
         """Iterates over the pages as lists of rows. The next page is fetched in the background."""

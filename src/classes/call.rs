@@ -11,10 +11,11 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use turbocql_codec::RowBuffer;
-use turbocql_engine::{BatchKind, EngineError, ErrorKind, PageSource, Response};
+use turbocql_engine::{BatchKind, EngineError, ErrorKind, has_condition};
 
 use super::changing::SchemaChange;
-use super::cursor::{Cursor, Following};
+use super::cursor::Cursor;
+use super::first_page::{FirstPage, Plain};
 use super::prepared::{Bound_, Prepared, Query, text_of};
 use super::preparing::Then;
 use super::send_batch::{BatchStep, Statement};
@@ -207,6 +208,7 @@ impl Execute {
             let options = under(options, &bound.options);
             session.check_profile(py, &options)?;
             let prepared = bound.prepared.get().engine.clone();
+            session.warn_of(py, || prepared.has_condition)?;
             let next = result_step(session, &prepared, rows);
             let (session, row) = (session.clone(), Row::Shared(bound.row.clone()));
             op.execute(Execution { session, prepared, row, options, began });
@@ -231,6 +233,7 @@ impl Execute {
             let then = Then::Execute { values: Some(values.clone_ref(py)), options, rows };
             return session.with_prepared(py, text, then, began, op);
         }
+        session.warn_of(py, || has_condition(&text))?;
         op.weigh(text.len());
         let text: Arc<str> = text.into();
         let plain = Plain {
@@ -243,6 +246,7 @@ impl Execute {
             plain: Some(plain),
             schema: session.changing(&text),
             rows,
+            began: began.unwrap_or_else(Instant::now),
         };
         let engine = session.engine.clone();
         op.run(&session.runtime, async move {
@@ -304,6 +308,7 @@ pub fn execute_prepared(
     let mut row = RowBuffer::with_capacity(64, 1);
     let encoded = prepared.plan.encode(values, &mut row);
     encoded.map_err(|failure| prepared.unfit(py, failure))?;
+    session.warn_of(py, || prepared.engine.has_condition)?;
     let How { options, rows, began } = how;
     let next = result_step(session, &prepared.engine, rows);
     let (session, prepared) = (session.clone(), prepared.engine.clone());
@@ -320,7 +325,8 @@ fn result_step(
     // A schema statement has no bind markers.
     let schema =
         if prepared.markers().is_empty() { session.changing(prepared.text()) } else { None };
-    Next::Again(Box::new(ExecuteStep { session: session.clone(), plain: None, schema, rows }))
+    let (session, began) = (session.clone(), Instant::now());
+    Next::Again(Box::new(ExecuteStep { session, plain: None, schema, rows, began }))
 }
 
 /// Sends a `turbocql.Batch`.
@@ -386,34 +392,7 @@ struct ExecuteStep {
     pub plain: Option<Plain>,
     pub schema: Option<SchemaChange>,
     pub rows: RowsAs,
-}
-
-/// A text that is sent without being prepared.
-struct Plain {
-    pub text: Arc<str>,
-    pub options: Options,
-    /// The keyspace of the session when the text was sent.
-    pub keyspace: Option<String>,
-}
-
-impl Plain {
-    /// The text and options that request the pages after the first. A `USE` may change the
-    /// session's keyspace before these pages are fetched. A statement that names its keyspace is
-    /// not affected. Any other statement would read tables of the new keyspace. So the source of
-    /// such a statement has the old keyspace, and the pager fails if the session has left that
-    /// keyspace.
-    fn source(self, response: &Response) -> (PageSource, Options) {
-        let Plain { text, options, keyspace } = self;
-        let keyspace = keyspace.filter(|keyspace| {
-            let columns = response.page.as_ref().map_or(&[][..], |page| &page.columns);
-            let is_of_it = columns.first().is_none_or(|column| *column.keyspace == **keyspace);
-            let small = text.to_ascii_lowercase();
-            let bare = format!("{}.", keyspace.to_ascii_lowercase());
-            let quoted = format!("\"{}\".", keyspace.to_ascii_lowercase());
-            is_of_it && !small.contains(&bare) && !small.contains(&quoted)
-        });
-        (PageSource::Text(text, keyspace), options)
-    }
+    pub began: Instant,
 }
 
 impl Step for ExecuteStep {
@@ -423,28 +402,24 @@ impl Step for ExecuteStep {
         arrival: Result<Arrival, EngineError>,
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
-        let Self { session, plain, schema, rows } = *self;
+        let Self { session, plain, schema, rows, began } = *self;
         drop(schema);
         if plain.is_some() {
             session.follow_keyspace();
         }
-        let Arrival::Response(mut response) = arrival.map_err(|error| raise_engine(py, &error))?
-        else {
+        let Arrival::Response(response) = arrival.map_err(|error| raise_engine(py, &error))? else {
             return Err(out_of_turn());
         };
-        let following = match response.next.take() {
-            None => None,
-            Some(next) => {
-                let (source, options) = match plain {
-                    Some(plain) => plain.source(&response),
-                    None => {
-                        let execution = op.execution().ok_or_else(out_of_turn)?;
-                        (execution.source(), execution.options.clone())
-                    }
-                };
-                Some(Following { source, options, next })
+        if response.next.is_none() {
+            return Cursor::make(py, &session, rows, response, None).map(Next::Done);
+        }
+        let (source, options) = match plain {
+            Some(plain) => plain.source(&response),
+            None => {
+                let execution = op.execution().ok_or_else(out_of_turn)?;
+                (execution.source(), execution.options.clone())
             }
         };
-        Cursor::make(py, &session, rows, response, following).map(Next::Done)
+        FirstPage { session, rows, source, options }.of(py, response, began, op)
     }
 }

@@ -248,6 +248,14 @@ impl Cursor {
         if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
     }
 
+    /// Whether the current page has no rows, and there may be another.
+    fn _has_empty_page(&self) -> PyResult<bool> {
+        self.with(|current| {
+            let is_empty = current.page.as_ref().is_some_and(|page| page.row_count == 0);
+            is_empty && !matches!(current.next, NextPage::End)
+        })
+    }
+
     /// Raises if an iteration has moved past the first page.
     fn _check_first(&self, py: Python<'_>) -> PyResult<()> {
         if self.with(|current| current.left == 0)? {

@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 use turbocql_codec::RowBuffer;
 use turbocql_engine::{
-    Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, Pace, Progress, Response, RowNumbers,
+    Bulk, BulkEvents, BulkOutcome, BulkPlan, Care, EngineError, Pace, Progress, Response,
+    RowNumbers,
 };
 
 use super::changing::SchemaChange;
@@ -89,6 +90,11 @@ impl BulkProgress {
         (now.succeeded, now.failed, now.bytes, window, now.in_flight, retried, now.batched)
     }
 
+    /// How many rows have failed and are being tried again, and why; None if there are none.
+    fn trouble(&self) -> Option<(usize, String)> {
+        self.0.trouble()
+    }
+
     /// Ranges of the numbers of rows: the first, and the one after the last.
     fn acknowledged(&self, py: Python<'_>) -> Vec<(u64, u64)> {
         py.detach(|| self.0.acknowledged())
@@ -162,12 +168,13 @@ impl BulkStep {
         options: &BulkOptions,
         op: &Arc<OpState>,
     ) -> PyResult<BulkStep> {
-        let (source, batches) = match rows {
-            RowsOf::Iterator(rows) => (Source::Iterator(rows), None),
+        session.warn_of(py, || prepared.get().engine.has_condition)?;
+        let (source, batches, care) = match rows {
+            RowsOf::Iterator(rows) => (Source::Iterator(rows), None, Care::default()),
             RowsOf::Columns(columns) => {
                 let (columns, prepared) = (columns.get(), prepared.get());
                 let feed = Feed::start(py, columns, prepared, op)?;
-                (Source::Columns(Box::new(feed)), columns.batches(prepared))
+                (Source::Columns(Box::new(feed)), columns.batches(prepared), columns.care(prepared))
             }
         };
         let failures = Arc::<AtomicUsize>::default();
@@ -182,6 +189,7 @@ impl BulkStep {
             pace: options.pace,
             batches,
             patience: options.patience,
+            care,
         };
         // The first is handed in unasked.
         let wanted = Arc::new(AtomicUsize::new(1));

@@ -14,6 +14,7 @@ use turbocql_engine::Batches;
 use turbocql_values::failure::Failure;
 use turbocql_values::python;
 
+use super::care::Care;
 use super::execute_many::{ARENA_BYTES, ARENA_ROWS, ARENA_TIME};
 use super::pieces::{Piece, Values};
 use super::prepared::Prepared;
@@ -35,6 +36,8 @@ pub struct Columns {
     checks_keys: bool,
     /// The greatest size of a batch, and whether rows go in batches unmeasured. `None`: no batches.
     batches: Option<(usize, bool)>,
+    /// What is known of the table. `None`: it is any statement.
+    care: Option<Py<Care>>,
 }
 
 #[pymethods]
@@ -50,9 +53,20 @@ impl Columns {
         apart: bool,
         checks_keys: bool,
         batches: Option<(usize, bool)>,
+        care: Option<Py<Care>>,
     ) -> PyResult<Columns> {
         let pieces = Mutex::new(Some(pieces.try_iter()?.unbind()));
-        Ok(Columns { pieces, fields, keys, leaves_nulls, truncates, apart, checks_keys, batches })
+        Ok(Columns {
+            pieces,
+            fields,
+            keys,
+            leaves_nulls,
+            truncates,
+            apart,
+            checks_keys,
+            batches,
+            care,
+        })
     }
 }
 
@@ -63,7 +77,13 @@ impl Columns {
         let markers = prepared.engine.markers();
         let place = |key: &String| markers.iter().position(|marker| marker.name == *key);
         let key = self.keys.iter().map(place).collect::<Option<Vec<_>>>()?;
-        Some(Batches { key, most_bytes, always })
+        let same = self.care.as_ref().map_or_else(Vec::new, |care| care.get().same(prepared));
+        Some(Batches { key, same, most_bytes, always })
+    }
+
+    /// What is known of the table, in terms of this statement.
+    pub fn care(&self, prepared: &Prepared) -> turbocql_engine::Care {
+        self.care.as_ref().map(|care| care.get().of(prepared)).unwrap_or_default()
     }
 }
 
@@ -158,6 +178,10 @@ impl Feed {
                     _ if columns.leaves_nulls => Nulls::Unset,
                     _ => Nulls::Null,
                 },
+                within: columns
+                    .care
+                    .as_ref()
+                    .map(|care| !care.get().opened.iter().any(|opened| opened == name)),
                 column: column.clone(),
             }
         });

@@ -7,7 +7,7 @@ use std::time::Instant;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use turbocql_codec::RowBuffer;
-use turbocql_engine::{BatchEntry, BatchKind, EngineError};
+use turbocql_engine::{BatchEntry, BatchKind, EngineError, has_condition};
 
 use super::cursor::Cursor;
 use super::prepared::{Bound_, Prepared};
@@ -113,6 +113,12 @@ impl BatchStep {
                 }
             });
         }
+        self.session.warn_of(py, || {
+            entries.iter().any(|entry| match entry {
+                BatchEntry::Prepared(prepared) => prepared.has_condition,
+                BatchEntry::Text(text) => has_condition(text),
+            })
+        })?;
         self.sent = true;
         op.weigh(rows.byte_len());
         let (engine, kind, options, began) =

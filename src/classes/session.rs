@@ -21,7 +21,6 @@ use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Origin, Step};
 use crate::options::{self, Options, Place, timeout, under};
 use turbocql_values::ending::Inside;
-use turbocql_values::error::config_error;
 use turbocql_values::error::{self, Direction};
 use turbocql_values::plan::Choices;
 use turbocql_values::row::{RowKind, Shape, Shapes};
@@ -56,6 +55,8 @@ pub struct SessionState {
     /// Whether a call raises, instead of waiting, when the session is full.
     pub raises_when_full: bool,
     closed: AtomicBool,
+    /// Whether the program was warned of conditions beside the client's timestamps.
+    pub has_warned: AtomicBool,
     forks: u64,
 }
 
@@ -106,6 +107,7 @@ impl SessionState {
             rows_class: settings.rows_class.clone_ref(py),
             raises_when_full: settings.raises_when_full,
             closed: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
             forks: settings.forks,
         }
     }
@@ -120,17 +122,6 @@ impl SessionState {
         };
         let error = EngineError::new(ErrorKind::Closed, reason);
         Err(Python::attach(|py| raise_engine(py, &error)))
-    }
-
-    /// Raises if the options name a profile that the session does not have.
-    pub fn check_profile(&self, py: Python<'_>, options: &Options) -> PyResult<()> {
-        let named = options.as_ref().and_then(|options| options.profile.as_ref());
-        match named {
-            Some(name) if !self.engine.has_profile(name) => {
-                Err(config_error(py, &format!("there is no profile {name:?} in this session")))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Whether this process has closed the session.

@@ -38,6 +38,11 @@ def classes_without_parameters() -> None:
                 assert both[0].serialize(b"\x01\x02") == b"\x01\x02"
                 assert both[1].deserialize(b"\x01\x02") == b"\x01\x02"
             continue
+        if name == "VectorType":
+            # As in the module that the proposals to the drivers add.
+            assert isinstance(both[0], codec.GenericSerializer)
+            assert both[0].cqltype is cls
+            both = both[1], both[1]
         for raised in both:
             assert raised.cls in (TypeError, ValueError), (name, raised)
             assert cls.__name__ in raised.said, (name, raised)
@@ -62,7 +67,7 @@ def classes_without_parameters() -> None:
 def is_known(name: str, cls: Any) -> None:
     """Whether the error names the class, and what it says to give instead is right."""
     try:
-        codec.find_serializer(cls)
+        codec.find_deserializer(cls)
     except TypeError as error:
         said = str(error)
     assert repr(cls) in said

@@ -361,6 +361,26 @@ def large_value(cluster: Cassandra) -> None:
         session.execute(INSERT, (3_000_000_000, "Ada"))
 
 
+@failure("A row can never be written")
+def null_in_a_list(cluster: Cassandra) -> None:
+    with turbocql.connect(cluster.contact_points) as session:
+        session.load("shop.orders", {"id": [1], "items": [["tea", None]]})
+
+
+@failure("A row can never be written")
+def null_in_a_statement(cluster: Cassandra) -> None:
+    with turbocql.connect(cluster.contact_points) as session:
+        session.execute("INSERT INTO shop.orders (id, items) VALUES (?, ?)", (1, ["tea", None]))
+
+
+@failure("A row can never be written")
+def vector_of_zeros(cluster: Cassandra) -> None:
+    with turbocql.connect(cluster.contact_points) as session:
+        session.execute("CREATE TABLE shop.pages (id int PRIMARY KEY, emb vector<float, 3>)")
+        session.execute("CREATE CUSTOM INDEX ON shop.pages (emb) USING 'StorageAttachedIndex'")
+        session.load("shop.pages", {"id": [1], "emb": [[0.0, 0.0, 0.0]]})
+
+
 @failure("The statement is not CQL")
 def wrong_syntax(cluster: Cassandra) -> None:
     with turbocql.connect(cluster.contact_points) as session:

@@ -276,4 +276,4 @@ class TestFactories:
         with pytest.raises(TypeError, match="a CQL type is"):
             find_serializer(int)
         with pytest.raises(TypeError, match="a CQL type is"):
-            find_serializer(7)  # type: ignore[arg-type]
+            find_serializer(7)  # type: ignore[call-overload]

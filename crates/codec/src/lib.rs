@@ -9,6 +9,7 @@
 pub mod cql_type;
 pub mod error;
 pub mod message;
+pub mod nulls;
 pub mod page;
 pub mod parse;
 pub mod path;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::FieldRef;
-use turbocql_codec::{CodecError, Column, RowBuffer, Segment};
+use turbocql_codec::{CodecError, Column, RowBuffer, Segment, nulls as within};
 
 use crate::column::Outcome;
 use crate::fit::{self, Purpose};
@@ -28,6 +28,8 @@ pub struct Marker {
     pub field: String,
     pub purpose: Purpose,
     pub nulls: Nulls,
+    /// Set if nulls within collections are refused, as servers do. True for a list that takes them.
+    pub within: Option<bool>,
 }
 
 /// The values of a field.
@@ -51,7 +53,11 @@ pub struct Bound {
 }
 
 impl Target {
-    pub fn new(markers: Vec<Marker>, dropped: Dropped) -> Arc<Target> {
+    pub fn new(mut markers: Vec<Marker>, dropped: Dropped) -> Arc<Target> {
+        for marker in &mut markers {
+            let cql_type = &marker.column.cql_type;
+            marker.within = marker.within.filter(|&takes| within::can_have(cql_type, takes));
+        }
         Arc::new(Target { markers, dropped })
     }
 
@@ -114,12 +120,19 @@ impl Bound {
                 }
                 continue;
             } else {
-                rows.push_with(|out| source.put_cell(row, out))
+                rows.push_with(|out| {
+                    let start = out.len();
+                    source.put_cell(row, out).map_err(|error| (error, false))?;
+                    let found = marker.within.and_then(|takes_nulls| {
+                        within::first(&marker.column.cql_type, &out[start + 4..], takes_nulls)
+                    });
+                    found.map_or(Ok(()), |error| Err((error, true)))
+                })
             };
-            if let Err(error) = done {
+            if let Err((error, is_of_null)) = done {
                 rows.abandon_row();
                 // Cells that were encoded elsewhere have it in their error.
-                let is_named = matches!(source.kind, Kind::Encoded(_));
+                let is_named = matches!(source.kind, Kind::Encoded(_)) && !is_of_null;
                 let name = || Segment::Column(marker.column.name.clone());
                 return Err(if is_named { error } else { error.at(name()) });
             }
@@ -155,7 +168,7 @@ mod tests {
             let name = format!("c{number}");
             let (keyspace, table) = ("ks".into(), "t".into());
             let column = Column { keyspace, table, name: name.clone(), cql_type: cql_type.clone() };
-            Marker { column, field: name, purpose: Purpose::Column, nulls }
+            Marker { column, field: name, purpose: Purpose::Column, nulls, within: None }
         });
         Target::new(markers.collect(), dropped)
     }

@@ -8,7 +8,7 @@ use turbocql_codec::RowBuffer;
 
 use crate::answer::{Said, Text};
 use crate::attempts::Attempts;
-use crate::effect::Effect;
+use crate::effect::{Effect, has_condition};
 use crate::error::{EngineError, ErrorKind};
 use crate::seam::BatchRows;
 use crate::session::{Response, Session};
@@ -47,8 +47,22 @@ impl Session {
         let attempts = Attempts::new(effect);
         batch.set_retry_policy(Some(self.profiles().default.retry.careful(effect)));
         options.apply(&mut batch, &attempts, self.profiles())?;
+        let doubles_lists = |statement: &BatchEntry| match statement {
+            BatchEntry::Prepared(prepared) => prepared.doubles_lists(options),
+            BatchEntry::Text(_) => false,
+        };
+        if statements.iter().any(doubles_lists) {
+            batch.set_is_idempotent(false);
+        }
         if let Some(rest) = rest {
             batch.set_request_timeout(Some(rest.left));
+        }
+        let conditions = statements.iter().any(|statement| match statement {
+            BatchEntry::Prepared(prepared) => prepared.has_condition,
+            BatchEntry::Text(text) => has_condition(text),
+        });
+        if conditions {
+            self.before_condition().await;
         }
         let answer = self.engine().batch(&batch, BatchRows(values)).await;
         let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));

@@ -37,6 +37,20 @@ impl Effect {
     }
 }
 
+/// Whether a statement writes under a condition, by its words. `IF` inside a string counts too.
+pub fn has_condition(text: &str) -> bool {
+    is_one_of(text, &["INSERT", "UPDATE", "DELETE", "BEGIN"])
+        && text_after_comments(text)
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .any(|word| word.eq_ignore_ascii_case("IF") || ends_in_if(word))
+}
+
+/// Whether a statement has a word, in any case. One inside a string counts too.
+pub(crate) fn has_word(text: &str, word: &str) -> bool {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.into_iter().any(|other| other.eq_ignore_ascii_case(word))
+}
+
 /// Whether a word is a number or the end of a UUID, followed by `IF` without a space. The server
 /// accepts this.
 fn ends_in_if(word: &str) -> bool {
@@ -78,6 +92,20 @@ fn text_after_comments(mut text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn conditions_are_seen() {
+        for (text, expected) in [
+            ("UPDATE t SET a = 1 WHERE k = 1IF a = 0", true),
+            ("INSERT INTO t (k) VALUES (1) IF NOT EXISTS", true),
+            ("BEGIN BATCH DELETE FROM t WHERE k = 1 if exists; APPLY BATCH", true),
+            ("DELETE FROM t WHERE k IN (1, 2)", false),
+            ("CREATE TABLE IF NOT EXISTS t (k int PRIMARY KEY)", false),
+            ("UPDATE t SET gif = 1 WHERE k = 1", false),
+        ] {
+            assert_eq!(has_condition(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn judges_by_words() {

@@ -2,7 +2,8 @@
 //! crate.
 //!
 //! Rows go in as a [`RowBuffer`](turbocql_codec::RowBuffer), pages come out as a
-//! [`Page`](turbocql_codec::Page). Nothing here looks inside a value. This crate is the only one
+//! [`Page`](turbocql_codec::Page). A value is looked at only to
+//! explain an error, and for lists that a load would write twice. This crate is the only one
 //! that names `scylla` and `tokio`, and it does not depend on Python.
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ pub mod authenticate;
 mod batch;
 pub mod bulk;
 pub mod cluster;
+mod condition;
 pub mod config;
 mod connect;
 mod descriptions;
@@ -47,16 +49,17 @@ pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
 pub use attempts::Tried;
 pub use authenticate::{Authenticate, Conversation};
 pub use bulk::{
-    Batches, Bulk, BulkEvents, BulkOutcome, BulkPlan, Pace, Progress, RowNumbers, Snapshot,
+    Batches, Bulk, BulkEvents, BulkOutcome, BulkPlan, Care, IndexedVector, ListRead, Lists, Pace,
+    Progress, RowNumbers, Snapshot, Time, Times,
 };
 pub use cluster::{Node, Trace, TraceEvent};
 pub use config::{Compression, Config, Consistency, Pool, SerialConsistency};
-pub use effect::is_one_of;
+pub use effect::{has_condition, is_one_of};
 pub use error::{Detail, EngineError, ErrorKind, shown};
 pub use gate::{Gate, Permit, Place};
 pub use lanes::{Request, Sending, Ticket};
 pub use near::Near;
-pub use pager::{PageSource, Pager};
+pub use pager::{PageSource, Pager, first_with_rows};
 pub use policy::Retry;
 pub use profile::{Allowed, Balancing, Latency, Profile, Speculation};
 pub use queue::{TaskHandle, Wake, wake_soon};

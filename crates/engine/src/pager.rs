@@ -1,6 +1,7 @@
 //! The pages of a result. While one page is read, the next is fetched.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex, oneshot};
@@ -73,17 +74,7 @@ impl Pager {
     ) -> Pager {
         let request: Request = Box::new(move |at| {
             let (session, source, options) = (session.clone(), source.clone(), options.clone());
-            Box::pin(async move {
-                match &source {
-                    PageSource::Prepared(prepared, row) => {
-                        session.execute(prepared, row, &options, Some(at)).await
-                    }
-                    PageSource::Text(text, keyspace) => {
-                        same_keyspace(keyspace.as_deref(), &session)?;
-                        session.query(text, &options, Some(at), None).await
-                    }
-                }
-            })
+            Box::pin(async move { page_at(&session, &source, &options, at).await })
         });
         Pager::over(runtime, request, next)
     }
@@ -121,6 +112,59 @@ impl Pager {
             }
         }
     }
+}
+
+/// Requests the page at a paging state.
+async fn page_at(
+    session: &Session,
+    source: &PageSource,
+    options: &RequestOptions,
+    at: PagingState,
+) -> PageResult {
+    match source {
+        PageSource::Prepared(prepared, row) => {
+            session.execute(prepared, row, options, Some(at)).await
+        }
+        PageSource::Text(text, keyspace) => {
+            same_keyspace(keyspace.as_deref(), session)?;
+            session.query(text, options, Some(at), None).await
+        }
+    }
+}
+
+/// The first page with rows, after one without: servers answer so where they have read many
+/// tombstones. If the time limit of the call, which began at `began`, passes before, the last page
+/// without rows is returned, and names the next.
+///
+/// # Errors
+/// If a page cannot be fetched, for another reason than the end of the time limit.
+pub async fn first_with_rows(
+    session: &Session,
+    source: &PageSource,
+    options: &RequestOptions,
+    mut response: Response,
+    began: Instant,
+) -> PageResult {
+    while response.is_empty_page()
+        && let Some(at) = response.next.clone()
+    {
+        let page = page_at(session, source, options, at.clone());
+        let next = match session.left(options, began) {
+            None => page.await?,
+            Some(left) => match tokio::time::timeout(left, page).await {
+                Ok(next) => next?,
+                Err(_) => break,
+            },
+        };
+        if next.next.as_ref() == Some(&at) {
+            return Err(endless());
+        }
+        let mut warnings = std::mem::take(&mut response.warnings);
+        warnings.extend(next.warnings);
+        let tracing_id = next.tracing_id.or(response.tracing_id);
+        response = Response { warnings, tracing_id, ..next };
+    }
+    Ok(response)
 }
 
 /// Fails if the session has changed its keyspace: the new keyspace may have tables of the same

@@ -1,8 +1,8 @@
 //! Token ranges of a table, several of them read at a time, each page by page.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, mpsc};
@@ -94,7 +94,9 @@ impl Scan {
             limits,
             next: AtomicUsize::new(0),
             has_sent: AtomicBool::new(false),
+            empty: std::sync::Mutex::default(),
         });
+        let read = Arc::clone(&reading);
         let is_cut = Arc::new(AtomicBool::new(false));
         let (cut, mut draining) = (Arc::clone(&is_cut), runtime.draining());
         let task = runtime.submit(async move {
@@ -118,6 +120,19 @@ impl Scan {
                     }
                     Some(_) => {}
                     None => break,
+                }
+            }
+            // A result has at least one page, for its columns.
+            let empty = read.empty.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(empty) = empty
+                && !read.has_sent.load(Ordering::Relaxed)
+                && !cut.load(Ordering::Relaxed)
+            {
+                tokio::select! {
+                    _ = sender.send(Ok(empty)) => {}
+                    _ = draining.wait_for(|&is_draining| is_draining) => {
+                        cut.store(true, Ordering::Release);
+                    }
                 }
             }
             // Kept until `cut` is set, so that the end of the pages comes after it.
@@ -153,8 +168,10 @@ struct Reading<A> {
     limits: Limits,
     /// The next range that nobody reads.
     next: AtomicUsize,
-    /// Whether a page was handed out. Pages without rows are, only as long as none was.
+    /// Whether a page was handed out.
     has_sent: AtomicBool,
+    /// A page without rows, which is handed out if there is no other.
+    empty: std::sync::Mutex<Option<Response>>,
 }
 
 impl<A, F> Reading<A>
@@ -190,7 +207,10 @@ where
             *rows = self.rows_of_next(&response, *rows);
             let next = response.next.clone();
             let is_empty = response.page.as_ref().is_none_or(|page| page.row_count == 0);
-            if !(is_empty && self.has_sent.load(Ordering::Relaxed)) {
+            if is_empty {
+                let mut empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
+                empty.get_or_insert(response);
+            } else {
                 self.has_sent.store(true, Ordering::Relaxed);
                 pages.send(Ok(response)).await?;
             }

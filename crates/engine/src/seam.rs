@@ -82,6 +82,9 @@ impl Prepared {
         let mut bound = bound.map_err(|error| encoding("executing", &error))?;
         Attempts::again(attempts, self.effect);
         options.apply(&mut bound, attempts, profiles)?;
+        if self.doubles_lists(options) {
+            bound.set_is_idempotent(false);
+        }
         Ok(bound)
     }
 }

@@ -11,10 +11,11 @@ use turbocql_codec::{Page, RowBuffer};
 
 use crate::answer::{Said, Text, few};
 use crate::attempts::Attempts;
+use crate::bulk::null_of;
 use crate::config::Config;
 use crate::connect::{self, Doors};
 use crate::descriptions::RecentColumns;
-use crate::effect::{Effect, is_one_of};
+use crate::effect::{Effect, has_condition, is_one_of};
 use crate::error::{EngineError, ErrorKind, deadline, preparing};
 use crate::gate::{Gate, Permit, Place};
 use crate::lanes::Request;
@@ -36,6 +37,8 @@ pub(crate) struct Inner {
     gate: Arc<Gate>,
     profiles: Arc<Profiles>,
     page_size: i32,
+    /// Whether the client's clock sets the times of writes.
+    client_timestamps: bool,
     /// Whether errors have no literals of statements.
     hides: bool,
     /// The keyspace in use. The ScyllaDB driver stores a keyspace too, but its method that changes
@@ -59,6 +62,13 @@ pub struct Response {
     pub coordinator: Option<SocketAddr>,
 }
 
+impl Response {
+    /// Whether the page has no rows, and another follows.
+    pub fn is_empty_page(&self) -> bool {
+        self.next.is_some() && self.page.as_ref().is_some_and(|page| page.row_count == 0)
+    }
+}
+
 impl Session {
     /// Connects, within [`Config::connect_timeout`], and then uses the keyspace, within the timeout
     /// of the default profile. Must run on a [`Runtime`](crate::Runtime), on which the connections
@@ -74,6 +84,7 @@ impl Session {
             gate: Gate::new(config.max_in_flight, config.max_in_flight_bytes),
             profiles: Arc::new(Profiles::new(config.profile, routes, config.profiles, &watch)),
             page_size: config.page_size,
+            client_timestamps: config.client_timestamps,
             hides: !config.values_in_errors,
             keyspace: Mutex::default(),
             preparing: Merge::new(),
@@ -170,6 +181,9 @@ impl Session {
         }
         let said = Said { doing: "executing", text: Text::One(prepared.text()), rest, options };
         let engine = &self.0.engine;
+        if prepared.has_condition {
+            Box::pin(self.before_condition()).await;
+        }
         // A statement without a result needs no page size: one field less to send and to read.
         let paged = paging.is_some() || prepared.has_result();
         let page_size = self.page_size(options, &paging)?.filter(|_| paged);
@@ -195,7 +209,11 @@ impl Session {
                 .map(|result| (result, PagingStateResponse::NoMorePages)),
         };
         prepared.note(&answer);
-        self.answered(&said, answer, attempts, &prepared.recent)
+        let answered = self.answered(&said, answer, attempts, &prepared.recent);
+        answered.map_err(|error| {
+            let null = null_of(prepared.markers(), row, &error, self.0.hides);
+            null.map_or_else(|| error.clone(), |null| error.clone().explained(&null))
+        })
     }
 
     /// The rest of the time limit of a call that began at `began`. `None` if it has no limit.
@@ -207,6 +225,16 @@ impl Session {
     ) -> Result<Option<Rest>, EngineError> {
         let limit = self.limit(options);
         limit.map(|whole| Rest::of(doing, whole, began)).transpose()
+    }
+
+    /// Whether the client's clock sets the times of writes.
+    pub fn sets_timestamps(&self) -> bool {
+        self.0.client_timestamps
+    }
+
+    /// What is left of the time limit of a call that began at `began`. `None` if it has no limit.
+    pub(crate) fn left(&self, options: &RequestOptions, began: Instant) -> Option<Duration> {
+        self.limit(options).map(|limit| limit.saturating_sub(began.elapsed()))
     }
 
     /// The time limit of a call: its own, or that of its profile.
@@ -252,6 +280,9 @@ impl Session {
         let engine = &self.0.engine;
         let page_size = self.page_size(options, &paging)?;
         let said = Said { doing, text: Text::One(text), rest, options };
+        if has_condition(text) {
+            self.before_condition().await;
+        }
         let work = async {
             let answer = match page_size {
                 Some(page_size) => {

@@ -11,12 +11,12 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::bound::BoundStatement;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
-use turbocql_codec::{Column, RowRef};
+use turbocql_codec::{Column, CqlType, RowRef};
 
 use crate::attempts::Attempts;
 use crate::config::{Consistency, SerialConsistency};
 use crate::descriptions::{RecentColumns, columns};
-use crate::effect::{Effect, is_one_of};
+use crate::effect::{Effect, has_condition, has_word, is_one_of};
 use crate::error::{EngineError, ErrorKind, MEANS_OTHERWISE};
 use crate::near::Near;
 use crate::profile::Profiles;
@@ -36,6 +36,12 @@ pub struct Prepared {
     pub(crate) effect: Effect,
     /// Whether the ScyllaDB driver has further steps after the server's answer.
     pub(crate) has_steps: bool,
+    /// Whether it writes under a condition.
+    pub has_condition: bool,
+    /// Whether it writes lists. Whether they are frozen cannot be seen.
+    writes_lists: bool,
+    /// Whether its text has a write time.
+    has_time: bool,
     stale: AtomicBool,
 }
 
@@ -58,17 +64,22 @@ impl Prepared {
         let mut key = inner.get_variable_pk_indexes().to_vec();
         key.sort_by_key(|part| part.sequence);
         let recent = RecentColumns::new(4);
+        let markers = columns(inner.get_variable_col_specs().as_slice())?;
+        let is_list = |marker: &Column| matches!(marker.cql_type.thawed(), CqlType::List(_));
         let result_columns = match inner.get_current_result_set_col_specs().get().as_slice() {
             [] => Arc::default(),
             specs => recent.of(specs)?,
         };
         Ok(Prepared {
-            markers: columns(inner.get_variable_col_specs().as_slice())?,
+            writes_lists: effect != Effect::Reads && markers.iter().any(is_list),
+            has_time: has_word(inner.get_statement(), "TIMESTAMP"),
+            markers,
             partition_key: key.iter().map(|part| usize::from(part.index)).collect(),
             result_columns,
             recent,
             effect,
             has_steps: has_steps(inner.get_statement()),
+            has_condition: has_condition(inner.get_statement()),
             stale: AtomicBool::new(false),
             inner,
         })
@@ -93,6 +104,12 @@ impl Prepared {
     /// a statement without a result, and for a conditional update on Cassandra.
     pub fn result_columns(&self) -> Arc<[Column]> {
         Arc::clone(&self.result_columns)
+    }
+
+    /// Whether the request must not be sent twice, also if it was declared idempotent: a list that is
+    /// not frozen, and is written twice with one write time, has its elements twice.
+    pub(crate) fn doubles_lists(&self, options: &RequestOptions) -> bool {
+        self.writes_lists && (self.has_time || options.timestamp.is_some())
     }
 
     pub(crate) fn has_result(&self) -> bool {

@@ -100,6 +100,8 @@ class Bar:
             parts.append(f"{duration(progress.left_s)} left")
         if progress.failed:
             parts.append(f"{progress.failed:,} failed")
+        if progress.retrying:
+            parts.append(f"{progress.retrying:,} tried again: {progress.reason}")
         if progress.window:
             parts.append(f"window {progress.window}")
         self._show(parts, progress.share, ended=progress.ended)

@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from .._files import format_of, open_source
-from .._files_text import guessed, library
+from .._files import Source, format_of, open_source
+from .._files_text import library
+from .._given import refused
 from .._schema_cql import name as quoted
 from .._schema_cql import place_of, qualified, text, type_name
 from ..codec import CqlType
-from ..errors import ConfigError
+from ..errors import ConfigError, EncodeError
+from ._create_arrow import check_field, type_of_fields
+from ._create_text import type_of_texts, type_of_values
 
-__all__ = ["create_table", "type_of_values", "types_of_data"]
+__all__ = [
+    "Wanted",
+    "check_files",
+    "create_table",
+    "drop_if_empty",
+    "is_there",
+    "types_of_data",
+]
 
-_SAMPLE = 10_000
-"""So many rows of CSV or JSON lines tell the types of their columns."""
-_NUMBER = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
-_UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_FIRST_SAMPLE, _SAMPLE, _SAMPLED = 10_000, 1000, 100
+"""The rows of CSV or JSON lines that tell the types of their columns: of the first file, and of
+each other, up to so many files.
+"""
+
+
+class Wanted(NamedTuple):
+    """What a load reads of its files."""
+
+    data: Sequence[str]
+    format: str | None
+    csv: Mapping[str, Any] | None
+    rename: Mapping[str, str]
+    columns: Sequence[str] | None
+    settings: Sequence[str]
+    """Columns that are the TTL or the write time of their rows."""
+    truncates: bool
+
+    def has(self, name: str) -> bool:
+        """Whether a column of the data is loaded."""
+        if self.columns is None:
+            return name not in self.settings
+        return self.rename.get(name, name) in self.columns
+
+    def open(self, data: Sequence[str], types: Mapping[str, CqlType]) -> Source:
+        return open_source(data, format=self.format, types=types, csv=self.csv)
 
 
 def create_table(
@@ -64,7 +92,9 @@ def _written(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
     parts = [_written(part, keyspace, inner=True) for part in cql_type.subtypes]
     if kind == "udt":
         made = f"{quoted(cql_type.keyspace or keyspace)}.{type_name(cql_type.name or '')}"
-        return f"frozen<{made}>" if inner else made
+        # Servers have no column of a type with an open collection that is not frozen.
+        is_open = any(part.kind in ("list", "set", "map") for part in cql_type.subtypes)
+        return f"frozen<{made}>" if inner or is_open else made
     if kind == "vector":
         return f"vector<{parts[0]}, {cql_type.dimension}>"
     if kind == "tuple":
@@ -76,193 +106,185 @@ def _written(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
 
 
 def types_of_data(
-    data: Sequence[str],
-    form: str | None,
-    csv: Mapping[str, Any] | None,
-    rename: Mapping[str, str],
-    columns: Sequence[str] | None,
-    given: Mapping[str, str],
-    udts: Mapping[str, str],
+    wanted: Wanted, given: Mapping[str, str], types: Mapping[str, str], keyspace: str
 ) -> dict[str, CqlType]:
     """The CQL type of each column, by its name in the table.
 
-    `given` has types that the user names. Parquet and Arrow have types; of CSV and JSON lines the
-    first rows tell.
+    `given` has types that the user names, `types` the user-defined types of all keyspaces. Parquet
+    and Arrow have types; of CSV and JSON lines the first rows tell.
 
     Raises: `ConfigError` for a type that is none, and for a column without a counterpart in CQL.
     """
-    source = open_source(data, format=form, types={}, csv=csv)
-    first = source.files[0].path
-    of_it = form or format_of(first)
-    found: dict[str, Any]
-    if of_it == "jsonl":
-        found = {name: (type_of_values, cells) for name, cells in _json_cells(first).items()}
-    elif of_it == "csv":
-        cells_of = _csv_cells(data, form, csv)
-        found = {name: (_type_of_texts, cells) for name, cells in cells_of.items()}
+    source = wanted.open(wanted.data, {})
+    names = {wanted.rename.get(name, name): name for name in source.names if wanted.has(name)}
+    if wanted.columns is not None:
+        names = {target: names[target] for target in wanted.columns if target in names}
+    for target in given:
+        if target not in names:
+            raise ConfigError(f"--type {target}: the data has no such column; it has {list(names)}")
+    unknown = [name for target, name in names.items() if target not in given]
+    schemas = list(source.schemas())
+    if schemas:
+        for path, schema in schemas:
+            for name in names.values():
+                check_field(path, schema.field(name), name)
+        found = {
+            name: type_of_fields([(path, schema.field(name)) for path, schema in schemas], name)
+            for name in unknown
+        }
     else:
-        schema = next((batch.schema for _, batch in source.batches()), None) or ()
-        found = {field.name: (_type_of_field, field) for field in schema}
-    if not found:
-        raise ConfigError("the files have no rows, which would tell the types of their columns")
-    made: dict[str, CqlType] = {}
-    for name, (find, of_name) in found.items():
-        target = rename.get(name, name)
-        if columns is not None and target not in columns:
-            continue
-        made[target] = _parsed(given.get(target) or find(of_name, target), target, udts)
-    for name in given:
-        if name not in made:
-            raise ConfigError(f"--type {name}: the data has no such column; it has {list(made)}")
-    return made if columns is None else {name: made[name] for name in columns if name in made}
-
-
-def _parsed(definition: str, name: str, udts: Mapping[str, str]) -> CqlType:
-    try:
-        return CqlType(definition, udts=udts)
-    except ValueError as error:
-        raise ConfigError(
-            f'column "{name}": {definition!r} is no CQL type here: {error}. Name one with'
-            f' --type "{name}=TYPE"; a user-defined type must exist'
-        ) from None
-
-
-def _type_of_field(field: Any, name: str) -> str:
-    """The CQL type for a column of Arrow: that of its metadata, or the one that loses nothing."""
-    told = (field.metadata or {}).get(b"cql_type")
-    return told.decode("utf-8", "replace") if told else _type_of(field.type, name)
-
-
-def _type_of(kind: Any, name: str) -> str:
-    pa = library()
-    types = pa.types
-    plain = {
-        **{pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint"},
-        **{pa.int32(): "int", pa.int64(): "bigint", pa.uint8(): "smallint"},
-        **{pa.uint16(): "int", pa.uint32(): "bigint", pa.uint64(): "varint"},
-        **{pa.float16(): "float", pa.float32(): "float", pa.float64(): "double"},
-        **{pa.date32(): "date", pa.date64(): "date", pa.null(): "text"},
+        found = _types_of_sample(wanted, source, unknown)
+    return {
+        target: _parsed(given.get(target) or found[name], target, given, types, keyspace)
+        for target, name in names.items()
     }
-    if kind in plain:
-        return plain[kind]
-    if types.is_dictionary(kind):
-        return _type_of(kind.value_type, name)
-    if isinstance(kind, pa.BaseExtensionType):
-        if kind.extension_name == "arrow.uuid":
-            return "uuid"
-        if kind.extension_name == "arrow.fixed_shape_tensor":
-            return _type_of(kind.storage_type, name)
-    if any(check(kind) for check in (types.is_string, types.is_large_string)):
-        return "text"
-    if str(kind) == "string_view":
-        return "text"
-    if any(check(kind) for check in (types.is_binary, types.is_large_binary)):
-        return "blob"
-    if types.is_fixed_size_binary(kind) or str(kind) == "binary_view":
-        return "blob"
-    if types.is_timestamp(kind):
-        return "timestamp"
-    if types.is_time(kind):
-        return "time"
-    if types.is_decimal(kind):
-        return "decimal"
-    if types.is_interval(kind) or types.is_duration(kind):
-        return "duration"
-    if types.is_fixed_size_list(kind):
-        return f"vector<{_type_of(kind.value_type, name)}, {kind.list_size}>"
-    if types.is_list(kind) or types.is_large_list(kind):
-        return f"list<{_type_of(kind.value_type, name)}>"
-    if types.is_map(kind):
-        of = (_type_of(part, name) for part in (kind.key_type, kind.item_type))
-        return f"map<{', '.join(of)}>"
-    if types.is_struct(kind):
-        raise ConfigError(
-            f'column "{name}" is {kind}: create a user-defined type, and name it with'
-            f' --type "{name}=TYPE"'
-        )
-    raise ConfigError(f'column "{name}": there is no CQL type for {kind}')
 
 
-def _csv_cells(
-    data: Sequence[str], form: str | None, csv: Mapping[str, Any] | None
-) -> dict[str, list[str | None]]:
-    """The texts of the first rows, by column."""
-    names = open_source(data, format=form, types={}, csv=csv).names
-    as_texts = {name: CqlType("text") for name in names}
-    source = open_source(data, format=form, types=as_texts, csv=csv)
-    batch = next((batch for _, batch in source.batches() if batch.num_rows), None)
-    if batch is None:
-        return {}
-    part = batch.slice(0, _SAMPLE)
-    return {name: part.column(name).to_pylist() for name in part.schema.names}
+def is_there(session: Any, table: str) -> bool:
+    """Whether a table exists."""
+    keyspace, name = place_of(table, session.keyspace)
+    known = session.schema().keyspaces.get(keyspace)
+    return known is not None and name in known.tables
 
 
-def _type_of_texts(cells: Iterable[str | None], name: str) -> str:
-    """The type of a column of CSV."""
-    texts = [cell for cell in cells if cell is not None]
-    if not texts:
-        return "text"
-    if all(re.fullmatch(r"[-+]?[0-9]{1,18}", it) for it in texts):
-        # What begins with a zero is a number of a post code, a phone or an order.
-        return "text" if any(re.match(r"[-+]?0[0-9]", it) for it in texts) else "bigint"
-    if all(re.fullmatch(_NUMBER, it) for it in texts):
-        return "double"
-    if all(it.lower() in ("true", "false") for it in texts):
-        return "boolean"
-    return _type_of_words(texts)
+def check_files(session: Any, table: str, wanted: Wanted, options: Mapping[str, Any]) -> None:
+    """Raises `EncodeError` if the table does not take the columns of each Parquet or Arrow file."""
+    kept = {it: options[it] for it in ("rename", "columns", "ttl", "timestamp")}
+    for path, schema in _schemas_of(wanted):
+        pa = library()
+        fields = [it for it in schema if wanted.has(it.name) or it.name in wanted.settings]
+        try:
+            # A load without rows compares the types.
+            session.load(table, pa.Table.from_batches([], pa.schema(fields)), **kept)
+        except EncodeError as error:
+            raise refused(f"{path}: {error}") from error
 
 
-def _type_of_words(texts: list[str]) -> str:
-    if all(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", it) for it in texts):
-        return "date"
-    if all(re.fullmatch(_UUID, it) for it in texts):
-        return "uuid"
-    pa = library()
-    found = guessed(pa.array(texts, pa.string())).type
-    return "timestamp" if pa.types.is_timestamp(found) else "text"
+def drop_if_empty(session: Any, table: str) -> bool:
+    """Drops a table that has no rows. Returns whether it did."""
+    where = qualified(*place_of(table, session.keyspace))
+    if session.execute(f"SELECT * FROM {where} LIMIT 1").one() is not None:
+        return False
+    session.execute(f"DROP TABLE IF EXISTS {where}")
+    return True
 
 
-def _json_cells(path: Path) -> dict[str, list[Any]]:
-    """The values of the first objects, by name."""
-    with open(path, "rb") as plain:
-        is_gzip = plain.read(2) == b"\x1f\x8b"
-    made: dict[str, list[Any]] = {}
-    with gzip.open(path) if is_gzip else open(path, "rb") as lines:
-        for line in islice(lines, _SAMPLE):
-            if not line.strip():
-                continue
-            try:
-                found = json.loads(line)
-            except ValueError as error:
-                raise ConfigError(f"{path}: {error}") from None
-            if not isinstance(found, dict):
-                raise ConfigError(f"{path}: expected an object on each line")
-            for name, value in found.items():
-                made.setdefault(name, []).append(value)
+def _schemas_of(wanted: Wanted) -> list[tuple[Path, Any]]:
+    """The schemas of files of Parquet and Arrow, each once, with the first file that has it."""
+    made: list[tuple[Path, Any]] = []
+    for path, schema in wanted.open(wanted.data, {}).schemas():
+        if not any(schema.equals(known, check_metadata=True) for _, known in made):
+            made.append((path, schema))
     return made
 
 
-def type_of_values(cells: Iterable[Any], name: str) -> str:
-    """The type of values of JSON.
+def _types_of_sample(wanted: Wanted, source: Source, names: Sequence[str]) -> dict[str, str]:
+    """The types of columns of CSV or JSON lines."""
+    if not names:
+        return {}
+    is_csv = (wanted.format or format_of(source.files[0].path)) == "csv"
+    sample = _csv_sample(wanted, source) if is_csv else _json_sample(source)
+    cells: dict[str, list[Any]] = {name: [] for name in names}
+    for columns in sample:
+        for name in names:
+            cells[name] += columns[name]
+    if not any(cells.values()):
+        listed = ", ".join(map(repr, names))
+        raise ConfigError(
+            f"{source.files[0].path}: the files have no rows, which would tell the types of"
+            f' {listed}: name each with --type "COLUMN=TYPE"'
+        )
+    if is_csv:
+        return {
+            name: type_of_texts(column, truncates=wanted.truncates)
+            for name, column in cells.items()
+        }
+    return {
+        name: type_of_values(column, name, truncates=wanted.truncates)
+        for name, column in cells.items()
+    }
 
-    Raises: `ConfigError` where they have none in common.
+
+def _csv_sample(wanted: Wanted, source: Source) -> Iterator[dict[str, list[Any]]]:
+    """The texts of the first rows of each file."""
+    as_texts = dict.fromkeys(source.names, CqlType("text"))
+    for number, file in enumerate(source.files[:_SAMPLED]):
+        left = _SAMPLE if number else _FIRST_SAMPLE
+        one = wanted.open([str(file.path)], as_texts)
+        # The load fails rows that cannot be read.
+        for _, batch in one.batches(unread=lambda row, error, raw: None):
+            part = batch.slice(0, left)
+            yield {name: part.column(name).to_pylist() for name in source.names}
+            left -= part.num_rows
+            if not left:
+                break
+
+
+def _json_sample(source: Source) -> Iterator[dict[str, list[Any]]]:
+    """The values of the first objects of each file: at least of those that tell its names."""
+    for number, objects in enumerate(source.objects()):
+        if number == _SAMPLED:
+            return
+        left = _SAMPLE if number else _FIRST_SAMPLE
+        for rows in objects:
+            yield {name: [row.get(name) for row in rows] for name in source.names}
+            left -= len(rows)
+            if left <= 0:
+                break
+
+
+def _parsed(
+    definition: str,
+    name: str,
+    given: Mapping[str, str],
+    types: Mapping[str, str],
+    keyspace: str,
+) -> CqlType:
+    own = _Own(types, keyspace, is_told=name not in given)
+    try:
+        return CqlType(definition, udts=own)
+    except ValueError as error:
+        if own.foreign:
+            raise ConfigError(
+                f'column "{name}": the type {own.foreign} is of another keyspace than the table,'
+                f" whose columns have types of {keyspace} only: create it there"
+            ) from None
+        listed = ", ".join(own) or "none"
+        raise ConfigError(
+            f'column "{name}": {definition!r} is no CQL type here: {error}. Name one with'
+            f' --type "{name}=TYPE"; a user-defined type must exist in the keyspace {keyspace},'
+            f" which has the types: {listed}"
+        ) from None
+
+
+class _Own(Mapping[str, str]):
+    """The user-defined types of a keyspace: the columns of its tables can have no others.
+
+    `is_told`: the name comes from a file. Then a type of another keyspace stands for the one of
+    that name in this keyspace, since the file may be of another cluster.
     """
-    values = [cell for cell in cells if cell is not None]
-    found = set(map(type, values))
-    if found <= {str}:
-        return _type_of_words(values) if values else "text"
-    if found == {bool}:
-        return "boolean"
-    if found == {int}:
-        return "bigint" if all(-(2**63) <= it < 2**63 for it in values) else "varint"
-    if found <= {int, float}:
-        return "double"
-    if found == {list}:
-        return f"list<{type_of_values([it for value in values for it in value], name)}>"
-    if found == {dict}:
-        return f"map<text, {type_of_values([it for one in values for it in one.values()], name)}>"
-    kinds = ", ".join(sorted(it.__name__ for it in found))
-    raise ConfigError(
-        f'column "{name}" has values of several kinds ({kinds}): name its type with'
-        f' --type "{name}=TYPE"'
-    )
+
+    def __init__(self, types: Mapping[str, str], keyspace: str, *, is_told: bool) -> None:
+        self._types, self._prefix, self._is_told = types, f"{keyspace}.", is_told
+        self.foreign = ""
+        """A type of another keyspace that was asked for."""
+
+    def __getitem__(self, name: str) -> str:
+        own = [f"{self._prefix}{name}"]
+        if name.startswith(self._prefix):
+            own.append(name)
+        elif self._is_told:
+            own.append(f"{self._prefix}{name.partition('.')[2]}")
+        for one in own:
+            if one in self._types:
+                return self._types[one]
+        if name in self._types:
+            self.foreign = name
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        start = len(self._prefix)
+        return (it[start:] for it in self._types if it.startswith(self._prefix))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -8,12 +8,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from .._schema_cql import place_of
+from ..errors import Error
 from ._bar import Bar, duration, size
 from ._connect import connection_options, opened
 from ._ends import DIFFERENT, FAILED, REJECTED, Ended, counted, plain
@@ -57,6 +59,11 @@ def _data_options(command: Command) -> Command:
             ),
             click.option("--truncate-time", is_flag=True, help="Drop parts of a millisecond."),
             click.option("--delimiter", metavar="CHAR", help="Between cells of CSV."),
+            click.option(
+                "--escape",
+                metavar="CHAR",
+                help="Before a quote in a cell of CSV, such as \\; else a quote is written twice.",
+            ),
             click.option("--null", "null_text", metavar="TEXT", help="A null cell of CSV."),
             click.option("--no-header", is_flag=True, help="CSV without names; needs --names."),
             click.option("--names", metavar="A,B,...", help="The columns of CSV without a header."),
@@ -67,11 +74,17 @@ def _data_options(command: Command) -> Command:
 
 
 def _csv_of(
-    delimiter: str | None, null_text: str | None, no_header: bool, names: str | None
+    delimiter: str | None,
+    escape: str | None,
+    null_text: str | None,
+    no_header: bool,
+    names: str | None,
 ) -> dict[str, Any] | None:
     made: dict[str, Any] = {}
     if delimiter is not None:
         made["delimiter"] = "\t" if delimiter in ("\\t", "tab") else delimiter
+    if escape is not None:
+        made["escape"] = escape
     if null_text is not None:
         made["null"] = null_text
     if no_header:
@@ -92,7 +105,7 @@ def _read(given: dict[str, Any]) -> dict[str, Any]:
         "nulls": given.pop("nulls"),
         "truncate_time": given.pop("truncate_time"),
     }
-    parts = (given.pop(name) for name in ("delimiter", "null_text", "no_header", "names"))
+    parts = (given.pop(name) for name in ("delimiter", "escape", "null_text", "no_header", "names"))
     made["csv"] = _csv_of(*parts)
     return made
 
@@ -117,6 +130,11 @@ def _read(given: dict[str, Any]) -> dict[str, Any]:
 @click.option("--timestamp", metavar="MICROSECONDS", help="A number, or the name of a column.")
 @click.option("--checkpoint", type=_PATH, help="Keep in this file which rows are acknowledged.")
 @click.option("--resume", type=_PATH, help="Go on from this checkpoint.")
+@click.option(
+    "--resume-if-there",
+    is_flag=True,
+    help="Go on from the file of --checkpoint, if it is there.",
+)
 @click.option("--rejects", type=_PATH, help="Write rows that fail to this file.")
 @click.option("--max-errors", metavar="N|SHARE", help="Rows that may fail, such as 100 or 0.01.")
 @click.option("--rate-limit", metavar="RATE", help='Rows a second, or bytes such as "20 MB".')
@@ -163,26 +181,58 @@ def _load(data: list[str], table: str, given: dict[str, Any]) -> int:
     options["rate_limit"] = float(rate) if rate is not None and _is_number(rate) else rate
     options["batches"] = False if given.pop("no_batches") else "auto"
     options["retry_for_s"] = retry_for
+    if given.pop("resume_if_there"):
+        if given["resume"] is not None or given["checkpoint"] is None:
+            raise click.UsageError("--resume-if-there goes with --checkpoint, not with --resume")
+        given["resume"] = "auto"
     kept = ("dry_run", "limit", "checkpoint", "resume", "rejects", "concurrency")
     options |= {name: given.pop(name) for name in kept}
     if (key or clustering or types) and not create:
         raise click.UsageError("--key, --clustering and --type are for --create")
     began = time.monotonic()
     with opened(**given) as session:
+        is_new = False
         if create:
             keys = [names_of(key), names_of(clustering)]
-            _create(session, table, data, keys, pairs_of(types, "--type"), options)
+            is_new = _create(session, table, data, keys, pairs_of(types, "--type"), options)
             if options["dry_run"]:
                 print("the table was not created, so no row was converted", file=sys.stderr)
                 return 0
-        try:
-            with Bar("load") as bar:
-                report = session.load(table, data, raise_failures=False, progress=bar, **options)
-        except KeyboardInterrupt:
-            path = options["checkpoint"] or options["resume"]
-            hint = f"go on with --resume {path}" if path else "without --checkpoint it begins again"
-            raise Ended(130, f"interrupted; {hint}") from None
+        with _dropped_after_errors(session, table, is_new):
+            report = _report(session, table, data, options)
+        if is_new and report.failures and not report.succeeded:
+            _drop(session, table)
     return _loaded(report, options, time.monotonic() - began)
+
+
+def _report(session: Any, table: str, data: list[str], options: dict[str, Any]) -> Any:
+    try:
+        with Bar("load") as bar:
+            return session.load(table, data, raise_failures=False, progress=bar, **options)
+    except KeyboardInterrupt:
+        path = options["checkpoint"] or options["resume"]
+        hint = f"go on with --resume {path}" if path else "without --checkpoint it begins again"
+        raise Ended(130, f"interrupted; {hint}") from None
+
+
+@contextmanager
+def _dropped_after_errors(session: Any, table: str, is_new: bool) -> Iterator[None]:
+    """Drops a table that this command has made, if an error comes before its first row."""
+    try:
+        yield
+    except Exception:
+        if is_new:
+            # Without a connection, the first error is the one to be told.
+            with suppress(Error):
+                _drop(session, table)
+        raise
+
+
+def _drop(session: Any, table: str) -> None:
+    from ._create import drop_if_empty
+
+    if drop_if_empty(session, table):
+        print(f"no row was loaded, so the new table {table} was dropped again", file=sys.stderr)
 
 
 def _errors(text: str) -> float | int:
@@ -210,28 +260,42 @@ def _create(
     keys: Sequence[list[str]],
     given: dict[str, str | None],
     options: dict[str, Any],
-) -> None:
-    from ._create import create_table, types_of_data
+) -> bool:
+    """Creates the table, and returns whether it was not there before."""
+    from ._create import Wanted, check_files, create_table, is_there, types_of_data
 
-    types = types_of_data(
+    wanted = Wanted(
         data,
         options["format"],
         options["csv"],
         options["rename"] or {},
         options["columns"],
-        {name: str(definition) for name, definition in given.items()},
-        Types(session),
+        [it for it in (options["ttl"], options["timestamp"]) if isinstance(it, str)],
+        options["truncate_time"],
     )
+    named = {name: str(definition) for name, definition in given.items()}
+    keyspace = place_of(table, session.keyspace)[0]
+    types = types_of_data(wanted, named, Types(session), keyspace)
     statement = create_table(table, session.keyspace, types, *keys)
     print(f"{statement};")
-    if not options["dry_run"]:
-        session.execute(statement)
+    if options["dry_run"]:
+        return False
+    is_new = not is_there(session, table)
+    session.execute(statement)
+    with _dropped_after_errors(session, table, is_new):
+        check_files(session, table, wanted, options)
+    return is_new
 
 
 def _loaded(report: Any, options: dict[str, Any], took: float) -> int:
     done = "fit" if options["dry_run"] else "loaded"
     rate = "" if options["dry_run"] else f" ({report.succeeded / max(took, 1e-9):,.0f}/s)"
-    print(f"{report.succeeded:,} of {counted(report.rows, 'row')} {done} in {duration(took)}{rate}")
+    what = f"{report.succeeded:,} of {counted(report.rows, 'row')} {done}"
+    if options["resume"] is not None and not options["dry_run"]:
+        earlier = report.earlier_rows
+        rows = counted(earlier + report.rows, "row")
+        what = f"{rows}: {earlier:,} before, {report.succeeded:,} now"
+    print(f"{what} in {duration(took)}{rate}")
     if not report.failures:
         return FAILED if report.stopped else 0
     first = report.failures[0]
@@ -294,8 +358,6 @@ def unload(
 @connection_options
 def count(table: str, where: str | None, params: Sequence[str], **connection: Any) -> None:
     """Count the rows of KEYSPACE.TABLE, token range by token range."""
-    from .._schema_cql import place_of
-
     with opened(**connection) as session, Bar("count") as bar:
         keyspace, name = place_of(table, session.keyspace)
         try:

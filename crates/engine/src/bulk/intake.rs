@@ -57,6 +57,8 @@ pub(super) struct Taken {
     /// In the order in which the arena's rows are sent.
     places: Range<usize>,
     held: Option<Held>,
+    /// How often these rows were sent before.
+    attempt: i64,
 }
 
 /// The bytes of a request that was taken and is not admitted yet.
@@ -149,7 +151,12 @@ impl Waiting {
                 && let Some(places) = arena.request(self.next)
             {
                 self.next += 1;
-                return Next::Rows(Taken { arena: Arc::clone(arena), places, held: None });
+                return Next::Rows(Taken {
+                    arena: Arc::clone(arena),
+                    places,
+                    held: None,
+                    attempt: 0,
+                });
             }
             let ended = self.current.take().is_some();
             self.current = self.arenas.pop_front().map(|mut arena| {
@@ -199,16 +206,24 @@ impl Taken {
 
     /// The same rows, to be sent once more.
     pub(super) fn again(&self) -> Taken {
-        Taken { arena: Arc::clone(&self.arena), places: self.places.clone(), held: None }
+        let (arena, attempt) = (Arc::clone(&self.arena), self.attempt + 1);
+        Taken { arena, places: self.places.clone(), held: None, attempt }
+    }
+
+    /// How often these rows were sent before.
+    pub(super) fn attempt(&self) -> i64 {
+        self.attempt
     }
 
     /// Each row by itself.
     pub(super) fn apart(&self) -> impl Iterator<Item = Taken> + use<> {
         let (arena, places) = (Arc::clone(&self.arena), self.places.clone());
+        let attempt = self.attempt + 1;
         places.map(move |place| Taken {
             arena: Arc::clone(&arena),
             places: place..place + 1,
             held: None,
+            attempt,
         })
     }
 

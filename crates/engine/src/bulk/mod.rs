@@ -1,18 +1,24 @@
 //! Bulks: one statement executed with many rows, through a window of requests that is kept full.
 
+mod care;
 mod intake;
 mod pace;
 mod partition;
 mod progress;
+mod suspects;
 mod window;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use scylla::statement::batch::{Batch, BatchType};
-use turbocql_codec::RowBuffer;
+use turbocql_codec::{Cell, RowBuffer, RowRef};
 
+pub(crate) use self::care::null_of;
+pub use self::care::{Care, IndexedVector, ListRead, Lists, Time, Times};
+use self::care::{Claim, Claims, Found, changed, compare, hash_of, part_of, time_of};
 use self::intake::{Intake, Taken};
 pub use self::pace::Pace;
 use self::partition::Batcher;
@@ -20,6 +26,7 @@ pub use self::partition::Batches;
 pub use self::progress::{Progress, Snapshot};
 use crate::answer::{Said, Text};
 use crate::attempts::Attempts;
+use crate::config::Consistency;
 use crate::error::{EngineError, ErrorKind};
 use crate::queue::TaskHandle;
 use crate::runtime::Runtime;
@@ -46,6 +53,7 @@ pub struct BulkPlan {
     /// declared idempotent. Until then it is neither failed nor succeeded.
     pub patience: Duration,
     pub progress: Option<Arc<Progress>>,
+    pub care: Care,
 }
 
 /// The caller's numbers of the rows in an arena. A row that could not be encoded is left out, so
@@ -99,21 +107,36 @@ impl Bulk {
         plan: BulkPlan,
         events: Box<dyn BulkEvents>,
     ) -> Bulk {
-        let batches = plan.batches.clone().filter(|_| !plan.keep_results);
+        let batches = plan.batches.clone().filter(|_| !plan.keep_results && plan.care.batches());
         let key = plan.prepared.partition_key();
         let batcher = batches.and_then(|batches| Batcher::new(batches, key));
         let intake = Arc::new(Intake::new(batcher));
         let taking = Arc::clone(&intake);
         let task = runtime.submit(async move {
-            let BulkPlan { prepared, options, concurrency, max_failures, failures, .. } = plan;
-            let BulkPlan { keep_results, pace, progress, .. } = plan;
+            let BulkPlan { prepared, mut options, concurrency, max_failures, failures, .. } = plan;
+            let BulkPlan { keep_results, pace, progress, care, .. } = plan;
             let is_repeatable = options.idempotent == Some(true);
             let patience = if is_repeatable { plan.patience } else { Duration::ZERO };
-            let request = Arc::new(Request { session, prepared, options, keep_results });
+            if care.lists.is_some() {
+                // Sent again only here, with another write time.
+                options.idempotent = Some(false);
+            }
+            let claims = care.lists.is_some().then(Arc::<Claims>::default);
+            let request =
+                Arc::new(Request { session, prepared, options, keep_results, care, claims });
+            let judge = Judge(Arc::clone(&request));
             let send = move |rows| Arc::clone(&request).send(rows);
-            let limits =
-                window::Limits { concurrency, max_failures, failures, pace, patience, progress };
-            let sending = window::send_all(taking, &*events, limits, keep_results, send);
+            let limits = window::Limits {
+                concurrency,
+                max_failures,
+                failures,
+                pace,
+                patience,
+                is_repeatable,
+                progress,
+            };
+            let sending =
+                window::send_all(taking, &*events, limits, keep_results, Arc::new(judge), send);
             let outcome = sending.await;
             events.done(outcome);
         });
@@ -158,6 +181,9 @@ struct Request {
     prepared: Arc<Prepared>,
     options: RequestOptions,
     keep_results: bool,
+    care: Care,
+    /// Set if two requests must not write one list at a time.
+    claims: Option<Arc<Claims>>,
 }
 
 impl Request {
@@ -168,18 +194,32 @@ impl Request {
         let mut permit = session.admitted(place, text, options, began).await?;
         rows.admitted();
         permit.weigh(rows.bytes());
+        let counted = self.counted(&rows);
         if rows.len() > 1 {
-            return self.send_batch(rows, began).await;
+            return self.send_batch(rows, counted, began).await;
         }
         let mut attempts = Attempts::idle();
-        let Some(values) = rows.row(0) else {
-            return Err(EngineError::new(ErrorKind::Internal, "executing: the row is gone"));
+        let gone = || EngineError::new(ErrorKind::Internal, "executing: the row is gone");
+        let values = rows.row(0).ok_or_else(gone)?;
+        let kept;
+        let (values, time) = match self.as_there(values, rows.attempt(), began).await? {
+            Some(Sent { row, time }) => {
+                kept = row;
+                (kept.row(0).ok_or_else(gone)?, time)
+            }
+            None => (values, counted),
         };
         let mut bound = self.prepared.bind(values, options, session.profiles(), &mut attempts)?;
         drop(rows);
+        if time.is_some() {
+            bound.set_timestamp(time);
+        }
         let rest = session.rest("executing", options, began)?;
         if let Some(rest) = rest {
             bound.set_request_timeout(Some(rest.left));
+        }
+        if self.prepared.has_condition {
+            session.before_condition().await;
         }
         let answer = session.engine().execute_bound_unpaged(&bound).await;
         self.prepared.note(&answer);
@@ -192,10 +232,87 @@ impl Request {
         response.map(Some).map_err(|error| session.unreadable(&said, error, &attempts))
     }
 
+    /// The write time of rows whose times are counted.
+    fn counted(&self, rows: &Taken) -> Option<i64> {
+        let Some(Lists { times: Times::Counted(first), .. }) = &self.care.lists else {
+            return None;
+        };
+        let number = rows.rows().map(|(number, _)| number).max()?;
+        Some(first.saturating_add(number as i64).saturating_add(rows.attempt()))
+    }
+
+    /// A row as it is sent where its lists may have been written with its time before: without the
+    /// lists that are there, or one microsecond later, which replaces them.
+    async fn as_there(
+        &self,
+        row: RowRef<'_>,
+        attempt: i64,
+        began: Instant,
+    ) -> Result<Option<Sent>, EngineError> {
+        let Some(Lists { times: Times::Chosen { time, reads }, .. }) = &self.care.lists else {
+            return Ok(None);
+        };
+        let Some(first) = time_of(*time, row) else { return Ok(None) };
+        let options = RequestOptions { timestamp: None, ..self.options.clone() };
+        let options = RequestOptions { consistency: readable(options.consistency), ..options };
+        let (mut unset, mut lists) = (Vec::new(), Vec::new());
+        for read in reads {
+            let own: Vec<Cell<'_>> = row.cells().collect();
+            if !read.lists.iter().any(|&place| matches!(own.get(place), Some(Cell::Value(_)))) {
+                continue;
+            }
+            let key = part_of(row, &read.key);
+            let rest = self.session.rest("reading lists", &options, began)?;
+            let options = RequestOptions {
+                timeout: rest.map(|rest| Some(rest.left)).or(options.timeout),
+                ..options.clone()
+            };
+            let found = self.session.execute(&read.prepared, &key, &options, None).await?;
+            let Some(page) = found.page.filter(|page| page.row_count > 0) else { continue };
+            let unreadable =
+                |_| EngineError::new(ErrorKind::Decode, "reading lists: not the bytes of lists");
+            let mut cells = page.cells().map_err(unreadable)?;
+            for &place in &read.lists {
+                let there = cells.next_cell().map_err(unreadable)?.map(<[u8]>::to_vec);
+                let times = cells.next_cell().map_err(unreadable)?.map(<[u8]>::to_vec);
+                if let Some(Cell::Value(mine)) = own.get(place) {
+                    lists.push((place, mine.to_vec(), there, times));
+                }
+            }
+        }
+        // An earlier attempt may still be carried out.
+        let mut time_now = first.saturating_add(attempt);
+        'times: loop {
+            unset.clear();
+            for (place, mine, there, times) in &lists {
+                match compare(mine, time_now, there.as_deref(), times.as_deref()) {
+                    Some(Found::Free) => {}
+                    Some(Found::Same) => unset.push(*place),
+                    Some(Found::Taken) if time_now < i64::MAX => {
+                        time_now += 1;
+                        continue 'times;
+                    }
+                    Some(Found::Taken) | None => {
+                        let message = "reading lists: no write time is left for a list";
+                        return Err(EngineError::new(ErrorKind::Decode, message));
+                    }
+                }
+            }
+            break;
+        }
+        Ok(Some(match *time {
+            Time::Constant(_) => Sent { row: changed(row, &unset, None), time: Some(time_now) },
+            Time::Marker(place) => {
+                Sent { row: changed(row, &unset, Some((place, time_now))), time: None }
+            }
+        }))
+    }
+
     /// Sends rows of one partition as an unlogged batch: one write, with the retries of one.
     async fn send_batch(
         &self,
         rows: Taken,
+        time: Option<i64>,
         began: Instant,
     ) -> Result<Option<Response>, EngineError> {
         let (session, options, prepared) = (&self.session, &self.options, &self.prepared);
@@ -204,14 +321,102 @@ impl Request {
         let mut batch = Batch::new_with_statements(BatchType::Unlogged, statements);
         let attempts = Attempts::new(prepared.effect);
         options.apply(&mut batch, &attempts, session.profiles())?;
+        if time.is_some() {
+            batch.set_timestamp(time);
+        }
         let doing = "executing rows of one partition in a batch";
         let rest = session.rest(doing, options, began)?;
         if let Some(rest) = rest {
             batch.set_request_timeout(Some(rest.left));
         }
-        let answer = session.engine().batch(&batch, BatchRows(rows)).await;
+        let answer = if self.care.statics.is_empty() {
+            session.engine().batch(&batch, BatchRows(rows)).await
+        } else {
+            session.engine().batch(&batch, BatchRows(self.with_statics_once(&rows))).await
+        };
         prepared.note(&answer);
         let said = Said { doing, text: Text::One(prepared.text()), rest, options };
         answer.map(|_| None).map_err(|error| session.failed(&said, error, &attempts))
+    }
+
+    /// The rows of a batch, of which the first alone has the values of static columns. They are the
+    /// same in all of its rows, and all rows have one write time, so that a list would be written
+    /// several times with it.
+    fn with_statics_once(&self, rows: &Taken) -> RowBuffer {
+        let mut made = RowBuffer::with_capacity(rows.bytes(), rows.len());
+        for (nth, row) in (0..rows.len()).filter_map(|nth| Some((nth, rows.row(nth)?))) {
+            if nth == 0 {
+                made.push_row(row);
+            } else if let Some(row) = changed(row, &self.care.statics, None).row(0) {
+                made.push_row(row);
+            }
+        }
+        made
+    }
+}
+
+/// A row as it is sent, and its write time, if the row has none.
+struct Sent {
+    row: RowBuffer,
+    time: Option<i64>,
+}
+
+/// A consistency of writes that reads have, too.
+fn readable(consistency: Option<Consistency>) -> Option<Consistency> {
+    consistency.map(|it| if it == Consistency::Any { Consistency::One } else { it })
+}
+
+/// Tells whose fault an error is.
+struct Judge(Arc<Request>);
+
+impl window::Judge for Judge {
+    fn claim(&self, rows: &Taken) -> Option<BoxFuture<'static, Claim>> {
+        let (claims, lists) = (self.0.claims.as_ref()?, self.0.care.lists.as_ref()?);
+        let each = (0..rows.len()).filter_map(|nth| rows.row(nth));
+        let keys = each.map(|row| hash_of(row, &lists.key)).collect();
+        let claims = Arc::clone(claims);
+        Some(Box::pin(async move { claims.claim(keys).await }))
+    }
+
+    fn replicas(&self, rows: &Taken) -> Vec<[u8; 16]> {
+        let Request { session, prepared, .. } = &*self.0;
+        let token = rows.row(0).and_then(|row| prepared.token(row));
+        let (Some(token), Some(keyspace), Some(table)) =
+            (token, prepared.keyspace(), prepared.table())
+        else {
+            return Vec::new();
+        };
+        let replicas = session.replicas(keyspace, table, token);
+        let mut hosts: Vec<[u8; 16]> = replicas.into_iter().map(|(host, _)| host).collect();
+        hosts.sort_unstable();
+        hosts
+    }
+
+    fn blame(&self, rows: &Taken, error: &EngineError) -> Option<EngineError> {
+        let Request { session, prepared, care, .. } = &*self.0;
+        care.blame(prepared.markers(), rows.row(0)?, error, session.hides())
+    }
+
+    /// An index of vectors refuses some of the rows that overwrite others, and takes them later.
+    fn tries(&self) -> usize {
+        if self.0.care.vectors.is_empty() { 3 } else { 8 }
+    }
+
+    fn probe(&self, rows: &Taken) -> BoxFuture<'static, bool> {
+        let request = Arc::clone(&self.0);
+        let row = request.care.probe.as_ref().zip(rows.row(0));
+        let row = row.map(|((_, key), row)| part_of(row, key));
+        Box::pin(async move {
+            let (Some((text, _)), Some(row)) = (&request.care.probe, row) else { return false };
+            let (session, began) = (&request.session, Instant::now());
+            let options = RequestOptions {
+                timestamp: None,
+                consistency: readable(request.options.consistency),
+                idempotent: None,
+                ..request.options.clone()
+            };
+            let Ok(prepared) = session.prepare(text, &options, began).await else { return false };
+            session.execute(&prepared, &row, &options, None).await.is_ok()
+        })
     }
 }

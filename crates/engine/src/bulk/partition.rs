@@ -16,6 +16,9 @@ pub struct Batches {
     /// The indexes of the bind markers of the whole primary key. Two rows with one key are never in
     /// one batch, where the order between them would be lost.
     pub key: Vec<usize>,
+    /// The indexes of the bind markers whose values are equal in all rows of a batch: those of
+    /// static columns, which a batch writes once, and those of the rows' write time and TTL.
+    pub same: Vec<usize>,
     /// The greatest size of a batch, in bytes of values. A row above it goes by itself.
     pub most_bytes: usize,
     /// Whether rows go in batches without a measurement whether it pays.
@@ -156,7 +159,8 @@ impl Batcher {
     }
 
     fn is_same(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
-        self.partition_key.iter().all(|&place| one.cells().nth(place) == other.cells().nth(place))
+        let places = self.partition_key.iter().chain(&self.batches.same);
+        places.copied().all(|place| one.cells().nth(place) == other.cells().nth(place))
     }
 }
 
@@ -262,7 +266,7 @@ mod tests {
     }
 
     fn batcher(most_bytes: usize, always: bool) -> Batcher {
-        Batcher::new(Batches { key: vec![2, 1], most_bytes, always }, &[2]).unwrap()
+        Batcher::new(Batches { key: vec![2, 1], same: vec![], most_bytes, always }, &[2]).unwrap()
     }
 
     fn groups(batcher: &Batcher, rows: &RowBuffer) -> Vec<Vec<u32>> {
@@ -293,8 +297,16 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_a_batch_have_the_same_static_values() {
+        let rows = arena(&[(1, 0, 5), (1, 1, 5), (1, 2, 6), (1, 3, 6), (1, 4, 5)]);
+        let batches = Batches { key: vec![2, 1], same: vec![0], most_bytes: 1000, always: true };
+        let found = groups(&Batcher::new(batches, &[2]).unwrap(), &rows);
+        assert_eq!(found, [vec![0, 1], vec![2, 3], vec![4]]);
+    }
+
+    #[test]
     fn nothing_is_grouped_where_a_partition_has_one_row() {
-        let batches = Batches { key: vec![0], most_bytes: 1000, always: true };
+        let batches = Batches { key: vec![0], same: vec![], most_bytes: 1000, always: true };
         assert!(Batcher::new(batches.clone(), &[0]).is_none());
         assert!(Batcher::new(batches.clone(), &[]).is_none());
         let none = Batches { key: vec![0, 1], most_bytes: 0, ..batches };

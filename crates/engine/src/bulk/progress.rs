@@ -15,7 +15,15 @@ pub struct Progress {
     in_flight: AtomicUsize,
     retried: AtomicU64,
     batched: AtomicU64,
+    trouble: Mutex<Trouble>,
     acknowledged: Option<Mutex<Ranges>>,
+}
+
+/// The rows that are being tried again.
+#[derive(Debug, Default)]
+struct Trouble {
+    rows: usize,
+    reason: String,
 }
 
 /// The counts at one moment.
@@ -58,6 +66,31 @@ impl Progress {
     pub fn acknowledged(&self) -> Vec<(u64, u64)> {
         let Some(ranges) = &self.acknowledged else { return Vec::new() };
         lock(ranges).0.iter().map(|(&first, &end)| (first, end)).collect()
+    }
+
+    /// The number of rows that have failed and are being tried again, and why the last of them
+    /// failed. `None` if there are none.
+    pub fn trouble(&self) -> Option<(usize, String)> {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        (trouble.rows > 0).then(|| (trouble.rows, trouble.reason.clone()))
+    }
+
+    /// Rows have failed and will be tried again.
+    pub(super) fn trying_again(&self, rows: usize, reason: &str) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.rows += rows;
+        reason.clone_into(&mut trouble.reason);
+    }
+
+    /// Such rows have failed again with this reason.
+    pub(super) fn still_trying(&self, reason: &str) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        reason.clone_into(&mut trouble.reason);
+    }
+
+    /// Such rows have succeeded, or failed for good.
+    pub(super) fn tried_again(&self, rows: usize) {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).rows -= rows;
     }
 
     pub(super) fn sent(&self) {

@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::care::Claim;
 use super::intake::{Intake, Next, Taken};
 use super::pace::{Control, Pace, Rates};
 use super::partition::Way;
 use super::progress::Progress;
+use super::suspects::{Suspect, Suspects};
 use super::{BulkEvents, BulkOutcome};
 use crate::error::EngineError;
 use crate::session::Response;
@@ -26,28 +29,59 @@ pub(super) struct Limits {
     pub(super) pace: Pace,
     /// For so long a row is sent again after errors that may pass.
     pub(super) patience: Duration,
+    /// Whether rows that may have been written may be sent again at all.
+    pub(super) is_repeatable: bool,
     pub(super) progress: Option<Arc<Progress>>,
+}
+
+/// What the window cannot know of rows and errors.
+pub(super) trait Judge: Send + Sync {
+    /// Waits until no other request writes what these rows may write only one after another.
+    fn claim(&self, rows: &Taken) -> Option<BoxFuture<'static, Claim>>;
+
+    /// The nodes that have the partition of the first row, in some order that is always the same.
+    fn replicas(&self, rows: &Taken) -> Vec<[u8; 16]>;
+
+    /// The error of a row that has something to which the server's error is due, with what that is.
+    fn blame(&self, rows: &Taken, error: &EngineError) -> Option<EngineError>;
+
+    /// A row is at fault after so many tries, if others of its replicas succeed meanwhile.
+    fn tries(&self) -> usize {
+        3
+    }
+
+    /// Whether the nodes that have the first row answer to a read.
+    fn probe(&self, rows: &Taken) -> BoxFuture<'static, bool>;
 }
 
 /// The state that the slots of a window share.
 struct Window<S> {
     intake: Arc<Intake>,
     send: S,
+    judge: Arc<dyn Judge>,
+    suspects: Suspects,
     max_failures: usize,
     failures: Arc<AtomicUsize>,
     outcome: Mutex<BulkOutcome>,
     /// The number of slots that there may be, and that there are.
     limit: AtomicUsize,
     occupied: AtomicUsize,
+    /// Rows that wait to be tried again without a slot.
+    aside: AtomicUsize,
     /// `None` if the limit stays as it is.
     control: Option<Mutex<Control>>,
     rates: Option<Rates>,
     patience: Duration,
+    is_repeatable: bool,
     progress: Option<Arc<Progress>>,
 }
 
 /// The pauses before a row is sent again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// A row without others is at fault after so many more tries, if its replicas answer to a read.
+const MORE_ALONE: usize = 2;
+/// So many rows may wait without a slot.
+const MOST_ASIDE: usize = 1024;
 /// A pause ends within this when the bulk is stopped.
 const NAP: Duration = Duration::from_millis(200);
 
@@ -62,13 +96,15 @@ pub(super) async fn send_all<S, F>(
     events: &dyn BulkEvents,
     limits: Limits,
     keep_results: bool,
+    judge: Arc<dyn Judge>,
     send: S,
 ) -> BulkOutcome
 where
     S: Fn(Taken) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Option<Response>, EngineError>> + Send + 'static,
 {
-    let Limits { concurrency, max_failures, failures, pace, patience, progress } = limits;
+    let Limits { concurrency, max_failures, failures, pace, .. } = limits;
+    let Limits { patience, is_repeatable, progress, .. } = limits;
     let results = keep_results.then(Vec::new);
     let outcome = Mutex::new(BulkOutcome { results, ..BulkOutcome::default() });
     let control = pace.adaptive.then(|| Control::new(concurrency));
@@ -76,14 +112,18 @@ where
     let window = Arc::new(Window {
         intake,
         send,
+        judge,
+        suspects: Suspects::default(),
         max_failures,
         failures,
         outcome,
         limit: AtomicUsize::new(limit),
         occupied: AtomicUsize::new(0),
+        aside: AtomicUsize::new(0),
         control: control.map(Mutex::new),
         rates: Rates::of(&pace),
         patience,
+        is_repeatable,
         progress,
     });
     window.tell_limit(limit);
@@ -91,7 +131,7 @@ where
     let mut slots = JoinSet::new();
     loop {
         let mut more = true;
-        while more && slots.len() < window.limit.load(Ordering::Relaxed) {
+        while more && window.has_room() {
             match window.take() {
                 Next::Rows(rows) => {
                     window.occupied.fetch_add(1, Ordering::Relaxed);
@@ -126,7 +166,12 @@ where
             let result = self.send_patiently(rows).await;
             match result {
                 // One row may be to blame.
-                Err(error) if those.len() > 1 && !error.may_pass() => self.send_apart(&those).await,
+                Err(error)
+                    if those.len() > 1
+                        && (!error.may_pass() || self.is_repeatable && error.may_be_of_row()) =>
+                {
+                    self.send_apart(&those).await;
+                }
                 result => self.note(&those, result),
             }
             if self.occupied.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed) {
@@ -154,13 +199,19 @@ where
 
     /// Sends a request, and again after errors that may pass, as long as there is patience.
     async fn send_patiently(&self, mut rows: Taken) -> Result<Option<Response>, EngineError> {
-        let (mut since, mut pause) = (None, PAUSES.0);
+        let (mut since, mut pause, mut tries) = (None, PAUSES.0, 0);
+        let mut trying = Trying { progress: self.progress.as_deref(), rows: 0 };
+        let mut suspect: Option<Arc<Suspect>> = None;
         let (count, batched) = (rows.len(), rows.is_batched());
+        let claim = match self.judge.claim(&rows) {
+            Some(claim) => Some(claim.await),
+            None => None,
+        };
         loop {
             if let Some(rates) = &self.rates {
                 rates.pass(count, rows.bytes()).await;
             }
-            let again = (!self.patience.is_zero()).then(|| rows.again());
+            let again = rows.again();
             let learns = self.control.is_some() || self.intake.batcher.is_some();
             let began = learns.then(Instant::now);
             self.progress.as_ref().inspect(|progress| progress.sent());
@@ -170,12 +221,47 @@ where
                 self.learn(began, count, batched, &result);
             }
             let error = match result {
-                Ok(response) => return Ok(response),
+                Ok(response) => {
+                    self.suspects.others_succeeded(|| self.judge.replicas(&again));
+                    return Ok(response);
+                }
                 Err(error) => error,
             };
-            let Some(again) = again.filter(|_| error.may_pass()) else { return Err(error) };
+            if count == 1
+                && let Some(error) = self.judge.blame(&again, &error)
+            {
+                return Err(error);
+            }
+            if self.patience.is_zero() || !error.may_pass() {
+                return Err(error);
+            }
+            if error.may_be_of_row() {
+                // Each row of a batch is sent by itself then.
+                if count > 1 {
+                    return Err(error);
+                }
+                tries += 1;
+                let suspect =
+                    suspect.get_or_insert_with(|| self.suspects.add(self.judge.replicas(&again)));
+                if tries >= self.judge.tries() && suspect.others_succeeded() {
+                    return Err(error);
+                }
+                // There may be no others.
+                if tries == self.judge.tries() + MORE_ALONE && self.judge.probe(&again).await {
+                    return Err(error);
+                }
+            }
             let since = *since.get_or_insert_with(Instant::now);
-            if since.elapsed() + pause > self.patience || !self.nap(pause).await {
+            if since.elapsed() + pause > self.patience {
+                return Err(error);
+            }
+            trying.note(count, &error);
+            let waits_aside = error.may_be_of_row() && claim.is_none() && self.leave();
+            let goes_on = self.nap(pause).await;
+            if waits_aside {
+                self.come_back().await;
+            }
+            if !goes_on {
                 return Err(error);
             }
             // Not all at once: rows that failed together would fail together again.
@@ -223,6 +309,31 @@ where
 }
 
 impl<S> Window<S> {
+    /// Whether one more slot may be occupied.
+    fn has_room(&self) -> bool {
+        self.occupied.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Gives the slot of a row that waits to other rows, unless many have done so.
+    fn leave(&self) -> bool {
+        if self.aside.fetch_add(1, Ordering::Relaxed) >= MOST_ASIDE {
+            self.aside.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        self.occupied.fetch_sub(1, Ordering::Relaxed);
+        self.intake.bell.notify_one();
+        true
+    }
+
+    /// Waits for a slot.
+    async fn come_back(&self) {
+        while !self.has_room() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        self.occupied.fetch_add(1, Ordering::Relaxed);
+        self.aside.fetch_sub(1, Ordering::Relaxed);
+    }
+
     fn outcome(&self) -> MutexGuard<'_, BulkOutcome> {
         self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -259,7 +370,9 @@ impl<S> Window<S> {
             // Latencies of rows by themselves and of batches cannot be compared.
             (Ok(_), Way::Tried) => return,
             (Ok(_), Way::Found) => control.forget(),
-            (Err(error), _) if error.may_pass() => control.on_overload(now),
+            (Err(error), _) if error.may_pass() && !error.may_be_of_row() => {
+                control.on_overload(now);
+            }
             (Err(_), _) => return,
         }
         let limit = control.limit();
@@ -276,6 +389,31 @@ impl<S> Window<S> {
 
     fn tell_limit(&self, limit: usize) {
         self.progress.as_ref().inspect(|progress| progress.set_window(limit));
+    }
+}
+
+/// Rows that are shown as being tried again, until this is dropped.
+struct Trying<'a> {
+    progress: Option<&'a Progress>,
+    rows: usize,
+}
+
+impl Trying<'_> {
+    fn note(&mut self, rows: usize, error: &EngineError) {
+        match self.progress {
+            Some(progress) if self.rows == 0 => progress.trying_again(rows, error.brief()),
+            Some(progress) => progress.still_trying(error.brief()),
+            None => {}
+        }
+        self.rows = rows;
+    }
+}
+
+impl Drop for Trying<'_> {
+    fn drop(&mut self) {
+        if let Some(progress) = self.progress {
+            progress.tried_again(self.rows);
+        }
     }
 }
 

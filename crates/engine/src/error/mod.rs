@@ -104,6 +104,24 @@ impl EngineError {
         }
     }
 
+    /// Whether the row itself may be the reason, and not the state of the cluster: an error inside
+    /// the server, or failures of replicas.
+    pub fn may_be_of_row(&self) -> bool {
+        self.kind == ErrorKind::Server && matches!(self.code, Some(0x0000 | 0x1300 | 0x1500))
+    }
+
+    /// The same error, with its reason in front of the message.
+    pub(crate) fn explained(self, reason: &str) -> EngineError {
+        EngineError { message: format!("{reason}; {}", self.message), ..self }
+    }
+
+    /// What has happened, in a few words.
+    pub fn brief(&self) -> &str {
+        let rest = self.message.split_once(": ").map_or(&*self.message, |(_, rest)| rest);
+        let end = rest.find([':', ';', ',', '(']).unwrap_or(rest.len());
+        rest[..end].trim_end()
+    }
+
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> EngineError {
         EngineError {
             kind,

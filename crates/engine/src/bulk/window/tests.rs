@@ -33,8 +33,38 @@ fn limits(max_failures: usize) -> Limits {
         failures: Arc::default(),
         pace: Pace::default(),
         patience: Duration::ZERO,
+        is_repeatable: true,
         progress: None,
     }
+}
+
+/// Knows nothing of rows and errors.
+struct Nobody;
+
+impl Judge for Nobody {
+    fn claim(&self, _: &Taken) -> Option<BoxFuture<'static, Claim>> {
+        None
+    }
+
+    /// Rows with even numbers are on one node, the others on another.
+    fn replicas(&self, rows: &Taken) -> Vec<[u8; 16]> {
+        let number = rows.rows().next().unwrap().0;
+        vec![[(number % 2) as u8; 16]]
+    }
+
+    fn blame(&self, _: &Taken, _: &EngineError) -> Option<EngineError> {
+        None
+    }
+
+    /// The node of rows with even numbers answers.
+    fn probe(&self, rows: &Taken) -> BoxFuture<'static, bool> {
+        let answers = self.replicas(rows) == [[0; 16]];
+        Box::pin(async move { answers })
+    }
+}
+
+fn nobody() -> Arc<dyn Judge> {
+    Arc::new(Nobody)
 }
 
 fn failure() -> EngineError {
@@ -49,7 +79,7 @@ fn the_window_is_kept_full_and_no_fuller() {
     intake.finish();
     let open = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
     let counts = Arc::clone(&open);
-    let outcome = block_on(send_all(intake, &Silent, limits(0), false, move |_| {
+    let outcome = block_on(send_all(intake, &Silent, limits(0), false, nobody(), move |_| {
         let counts = Arc::clone(&counts);
         async move {
             let now = counts.0.fetch_add(1, Ordering::Relaxed) + 1;
@@ -68,12 +98,13 @@ fn too_many_failures_stop_it_and_what_is_in_flight_is_awaited() {
     let intake = Arc::new(Intake::new(None));
     intake.push(arena(100), RowNumbers::From(0));
     intake.finish();
-    let outcome = block_on(send_all(intake, &Silent, limits(1), false, |row| async move {
-        // Row 5 fails, and so do all rows from 20 on.
-        let cell = row.row(0).unwrap().bytes()[4];
-        tokio::task::yield_now().await;
-        if cell == 5 || cell >= 20 { Err(failure()) } else { Ok(None) }
-    }));
+    let outcome =
+        block_on(send_all(intake, &Silent, limits(1), false, nobody(), |row| async move {
+            // Row 5 fails, and so do all rows from 20 on.
+            let cell = row.row(0).unwrap().bytes()[4];
+            tokio::task::yield_now().await;
+            if cell == 5 || cell >= 20 { Err(failure()) } else { Ok(None) }
+        }));
     assert!(outcome.stopped);
     let last = outcome.last_sent.unwrap();
     assert!((20..24).contains(&last), "{last}");
@@ -86,7 +117,9 @@ fn it_waits_for_rows_that_come_late() {
     let intake = Arc::new(Intake::new(None));
     let outcome = block_on(async {
         let sending =
-            send_all(Arc::clone(&intake), &Silent, limits(0), false, |_| async { Ok(None) });
+            send_all(Arc::clone(&intake), &Silent, limits(0), false, nobody(), |_| async {
+                Ok(None)
+            });
         let handing_in = async {
             for first in [0, 10] {
                 tokio::task::yield_now().await;
@@ -118,7 +151,7 @@ fn rows_that_fail_for_a_while_are_sent_again() {
         progress: Some(Arc::clone(&progress)),
         ..limits(0)
     };
-    let outcome = timed(send_all(intake, &Silent, limits, false, move |row| {
+    let outcome = timed(send_all(intake, &Silent, limits, false, nobody(), move |row| {
         let number = row.rows().next().unwrap().0;
         let mut log = log.lock().unwrap();
         log.push(number);
@@ -139,7 +172,7 @@ fn patience_ends_and_so_do_pauses_of_a_bulk_that_is_stopped() {
     intake.finish();
     let began = std::time::Instant::now();
     let limits = Limits { patience: Duration::from_secs(600), ..limits(0) };
-    let outcome = timed(send_all(intake, &Silent, limits, false, |row| {
+    let outcome = timed(send_all(intake, &Silent, limits, false, nobody(), |row| {
         // Row 2 fails for good, while the others wait to be sent again.
         let number = row.rows().next().unwrap().0;
         async move {
@@ -154,7 +187,8 @@ fn patience_ends_and_so_do_pauses_of_a_bulk_that_is_stopped() {
     intake.push(arena(1), RowNumbers::From(0));
     intake.finish();
     let limits = Limits { patience: Duration::from_millis(400), ..super::tests::limits(0) };
-    let outcome = timed(send_all(intake, &Silent, limits, false, |_| async { Err(late()) }));
+    let outcome =
+        timed(send_all(intake, &Silent, limits, false, nobody(), |_| async { Err(late()) }));
     assert_eq!(outcome.failed[0].1.message, "late");
 }
 
@@ -164,7 +198,7 @@ fn failure_for_good() -> EngineError {
 
 /// Three partitions of five rows each, whose numbers begin with 100.
 fn in_partitions() -> Arc<Intake> {
-    let batches = Batches { key: vec![0, 1], most_bytes: 1000, always: true };
+    let batches = Batches { key: vec![0, 1], same: vec![], most_bytes: 1000, always: true };
     let intake = Arc::new(Intake::new(Batcher::new(batches, &[0])));
     let mut rows = RowBuffer::new();
     for number in 0..15 {
@@ -187,7 +221,7 @@ fn one_bad_row_of_a_batch_fails_alone() {
     let limits = Limits { progress: Some(Arc::clone(&progress)), ..limits(3) };
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
-    let outcome = timed(send_all(in_partitions(), &Silent, limits, false, move |rows| {
+    let outcome = timed(send_all(in_partitions(), &Silent, limits, false, nobody(), move |rows| {
         let sent = numbers(&rows);
         let bad = sent.contains(&104);
         log.lock().unwrap().push(sent);
@@ -215,11 +249,12 @@ fn a_batch_that_fails_for_a_while_is_sent_again_and_else_fails_whole() {
             ..limits(100)
         };
         let sent = AtomicUsize::new(0);
-        let outcome = timed(send_all(in_partitions(), &Silent, limits, false, move |rows| {
-            assert_eq!(rows.len(), 5);
-            let nth = sent.fetch_add(1, Ordering::Relaxed);
-            async move { if nth < 3 { Err(late()) } else { Ok(None) } }
-        }));
+        let outcome =
+            timed(send_all(in_partitions(), &Silent, limits, false, nobody(), move |rows| {
+                assert_eq!(rows.len(), 5);
+                let nth = sent.fetch_add(1, Ordering::Relaxed);
+                async move { if nth < 3 { Err(late()) } else { Ok(None) } }
+            }));
         assert_eq!((outcome.failed.len(), outcome.succeeded), (failed, 15 - failed as u64));
         let now = progress.snapshot();
         let again = if failed == 0 { 15 } else { 0 };
@@ -235,7 +270,7 @@ fn rates_hold_rows_back() {
     let pace = Pace { rows_per_s: Some(100.0), ..Pace::default() };
     let began = std::time::Instant::now();
     let limits = Limits { pace, ..limits(0) };
-    let outcome = timed(send_all(intake, &Silent, limits, false, |_| async { Ok(None) }));
+    let outcome = timed(send_all(intake, &Silent, limits, false, nobody(), |_| async { Ok(None) }));
     // Ten at once, and fifty in half a second.
     assert!(began.elapsed() >= Duration::from_millis(450));
     assert_eq!(outcome.succeeded, 60);
@@ -244,4 +279,99 @@ fn rates_hold_rows_back() {
 fn timed<T>(future: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_time().build().unwrap().block_on(future)
+}
+
+/// An error that may be of the row, or of its replicas.
+fn refused() -> EngineError {
+    EngineError {
+        code: Some(0x1500),
+        ..EngineError::new(ErrorKind::Server, "executing: write failure: no")
+    }
+}
+
+#[test]
+fn a_row_that_can_never_be_written_holds_nothing_up() {
+    let intake = Arc::new(Intake::new(None));
+    intake.push(arena(200), RowNumbers::From(0));
+    intake.finish();
+    let progress = Arc::new(Progress::new(false));
+    let pace = Pace { adaptive: true, ..Pace::default() };
+    let limits = Limits {
+        patience: Duration::from_secs(60),
+        progress: Some(Arc::clone(&progress)),
+        pace,
+        ..limits(100)
+    };
+    let (tries, seen) = (Arc::<AtomicUsize>::default(), Arc::new(Mutex::new(None)));
+    let (counted, noted, watched) = (Arc::clone(&tries), Arc::clone(&seen), Arc::clone(&progress));
+    let began = std::time::Instant::now();
+    let mut took = Duration::ZERO;
+    let outcome = timed(async {
+        let began = Instant::now();
+        let outcome = send_all(intake, &Silent, limits, false, nobody(), move |row| {
+            let number = row.rows().next().unwrap().0;
+            let (counted, noted, watched) =
+                (Arc::clone(&counted), Arc::clone(&noted), Arc::clone(&watched));
+            async move {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                if number % 20 == 0 {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    return Err(refused());
+                }
+                if let Some(trouble) = watched.trouble() {
+                    noted.lock().unwrap().replace(trouble);
+                }
+                Ok(None)
+            }
+        })
+        .await;
+        took = began.elapsed();
+        outcome
+    });
+    assert_eq!((outcome.succeeded, outcome.failed.len()), (190, 10));
+    assert_eq!(tries.load(Ordering::Relaxed), 30);
+    assert!(took < Duration::from_secs(3), "{took:?} {:?}", began.elapsed());
+    assert_eq!(seen.lock().unwrap().as_ref().unwrap().1, "write failure");
+    assert_eq!(progress.trouble(), None);
+}
+
+#[test]
+fn failures_of_a_node_are_not_those_of_a_row() {
+    let intake = Arc::new(Intake::new(None));
+    intake.push(arena(40), RowNumbers::From(0));
+    intake.finish();
+    let limits = Limits { patience: Duration::from_secs(60), ..limits(100) };
+    let began = Arc::new(Mutex::new(None));
+    // The node of rows with odd numbers fails for a second.
+    let outcome = timed(send_all(intake, &Silent, limits, false, nobody(), move |row| {
+        let number = row.rows().next().unwrap().0;
+        let began = *began.lock().unwrap().get_or_insert_with(Instant::now);
+        async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let fails = number % 2 == 1 && began.elapsed() < Duration::from_secs(1);
+            if fails { Err(refused()) } else { Ok(None) }
+        }
+    }));
+    assert_eq!((outcome.succeeded, outcome.failed.len()), (40, 0));
+}
+
+#[test]
+fn a_row_alone_is_at_fault_if_its_replicas_answer() {
+    for (number, least, most) in [(0, 0.3, 2.5), (1, 3.0, 5.0)] {
+        let intake = Arc::new(Intake::new(None));
+        intake.push(arena(1), RowNumbers::From(number));
+        intake.finish();
+        let limits = Limits { patience: Duration::from_secs(4), ..limits(100) };
+        let mut took = Duration::ZERO;
+        let outcome = timed(async {
+            let began = Instant::now();
+            let sending =
+                send_all(intake, &Silent, limits, false, nobody(), |_| async { Err(refused()) });
+            let outcome = sending.await;
+            took = began.elapsed();
+            outcome
+        });
+        assert_eq!(outcome.failed.len(), 1);
+        assert!((least..most).contains(&took.as_secs_f64()), "row {number}: {took:?}");
+    }
 }

@@ -1,0 +1,167 @@
+"""The CQL types of columns of Parquet and Arrow files: those that lose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .._files_read import inner_fields
+from .._files_text import library
+from ..errors import ConfigError
+
+__all__ = ["check_field", "type_of_fields"]
+
+_EXTENSIONS = {"arrow.uuid", "arrow.json", "arrow.fixed_shape_tensor"}
+"""Extension types that loads take."""
+_WIDER = {
+    **{"tinyint": ("smallint", "int", "bigint", "varint", "decimal", "float", "double")},
+    **{"smallint": ("int", "bigint", "varint", "decimal", "float", "double")},
+    **{"int": ("bigint", "varint", "decimal", "double"), "bigint": ("varint", "decimal")},
+    **{"varint": ("decimal",), "float": ("double",), "ascii": ("text",), "timeuuid": ("uuid",)},
+    **{"date": ("timestamp",)},
+}
+"""The types that take all values of a type, the narrowest first."""
+
+Fields = Sequence[tuple[Path, Any]]
+"""Fields of Arrow, each with its file."""
+
+
+def type_of_fields(fields: Fields, name: str) -> str:
+    """The CQL type of a column of several files. Metadata of turbocql names it.
+
+    Raises: `ConfigError` if there is none that takes the column of each file.
+    """
+    pa = library()
+    for path, field in fields:
+        check_field(path, field, name)
+    # A column of nulls fits all types.
+    known = [(path, field, _plain(field.type)) for path, field in fields]
+    known = [it for it in known if it[2] != pa.null()]
+    if not known:
+        return "text"
+    told = [(field.metadata or {}).get(b"cql_type") for _, field, _ in known]
+    if not any(told):
+        nested = _type_of_lists(known, name) or _type_of_maps(known, name)
+        if nested is not None:
+            return nested
+    made, first = "", known[0][0]
+    for (path, field, kind), said in zip(known, told, strict=True):
+        if said:
+            definition = str(said, "utf-8", "replace")
+        elif len(known) > 1:
+            definition = type_of_fields([(path, field)], name)
+        else:
+            definition = _type_of(kind, name)
+        common = _common(made or definition, definition)
+        if common is None and len(set(told) - {None}) == 1:
+            # The load compares it with the type of each file.
+            return str(next(it for it in told if it), "utf-8", "replace")
+        if common is None:
+            raise ConfigError(
+                f'column "{name}" is {made} in {first} and {definition} in {path}: no type takes'
+                f' both without a loss. Name one with --type "{name}=TYPE"'
+            )
+        made = common
+    return made
+
+
+def _common(left: str, right: str) -> str | None:
+    """The narrowest type that takes the values of both."""
+    if left == right:
+        return left
+    of_left, of_right = ((it, *_WIDER.get(it, ())) for it in (left, right))
+    return next((it for it in of_left if it in of_right), None)
+
+
+def check_field(path: Path, field: Any, name: str) -> None:
+    """Raises `ConfigError` for a column that no load takes, whatever the type of the table."""
+    types, kind = library().types, field.type
+    said = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode("utf-8", "replace")
+    extension = getattr(kind, "extension_name", said)
+    if extension and extension not in _EXTENSIONS:
+        raise ConfigError(
+            f'{path}: column "{name}" has the extension type {extension}, which no CQL type takes:'
+            " write its storage to the file, or leave the column out with --columns"
+        )
+    if types.is_union(kind):
+        raise ConfigError(
+            f'{path}: column "{name}": there is no CQL type for {kind}: leave it out with --columns'
+        )
+    for part in inner_fields(kind):
+        check_field(path, part, name)
+
+
+def _plain(kind: Any) -> Any:
+    """A type without dictionary and runs; that of the storage for extensions but UUIDs."""
+    pa = library()
+    while True:
+        if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        elif isinstance(kind, pa.BaseExtensionType) and kind.extension_name != "arrow.uuid":
+            kind = kind.storage_type
+        else:
+            return kind
+
+
+def _type_of_lists(known: list[tuple[Path, Any, Any]], name: str) -> str | None:
+    """The type of columns of lists. Those of one fixed size are vectors."""
+    types = library().types
+    lists = (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view)
+    sizes: set[int | None] = set()
+    for _, _, kind in known:
+        if types.is_fixed_size_list(kind):
+            sizes.add(kind.list_size)
+        elif any(is_list(kind) for is_list in lists):
+            sizes.add(None)
+        else:
+            return None
+    inner = type_of_fields([(path, kind.value_field) for path, _, kind in known], name)
+    size = sizes.pop()
+    return f"list<{inner}>" if sizes or size is None else f"vector<{inner}, {size}>"
+
+
+def _type_of_maps(known: list[tuple[Path, Any, Any]], name: str) -> str | None:
+    types = library().types
+    if not all(types.is_map(kind) for _, _, kind in known):
+        return None
+    parts = (
+        [(path, getattr(kind, part)) for path, _, kind in known]
+        for part in ("key_field", "item_field")
+    )
+    return f"map<{', '.join(type_of_fields(part, name) for part in parts)}>"
+
+
+def _type_of(kind: Any, name: str) -> str:
+    pa = library()
+    types = pa.types
+    plain = {
+        **{pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint"},
+        **{pa.int32(): "int", pa.int64(): "bigint", pa.uint8(): "smallint"},
+        **{pa.uint16(): "int", pa.uint32(): "bigint", pa.uint64(): "varint"},
+        **{pa.float16(): "float", pa.float32(): "float", pa.float64(): "double"},
+        **{pa.string(): "text", pa.large_string(): "text", pa.string_view(): "text"},
+        **{pa.binary(): "blob", pa.large_binary(): "blob", pa.binary_view(): "blob"},
+        **{pa.date32(): "date", pa.date64(): "date", pa.uuid(): "uuid"},
+    }
+    if kind in plain:
+        return plain[kind]
+    others: dict[str, tuple[Callable[[Any], bool], ...]] = {
+        "blob": (types.is_fixed_size_binary,),
+        "timestamp": (types.is_timestamp,),
+        "time": (types.is_time,),
+        "decimal": (types.is_decimal,),
+        "duration": (types.is_interval, types.is_duration),
+    }
+    for made, checks in others.items():
+        if any(check(kind) for check in checks):
+            return made
+    if types.is_struct(kind):
+        raise ConfigError(
+            f'column "{name}" is {kind}: create a user-defined type, and name it with'
+            f' --type "{name}=TYPE"'
+        )
+    if types.is_nested(kind):
+        # Lists in one file, and something else in another.
+        return str(kind)
+    raise ConfigError(f'column "{name}": there is no CQL type for {kind}')

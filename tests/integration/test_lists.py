@@ -1,0 +1,104 @@
+"""Lists that are not frozen, on several nodes, of which each chooses write times by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import turbocql
+import turbocql.aio
+from turbocql.testing import Cassandra
+
+SPACE = "several_nodes"
+
+
+@pytest.fixture(scope="module")
+def session(cassandra_three: Cassandra) -> Iterator[turbocql.Session]:
+    with turbocql.connect(cassandra_three.contact_points) as opened:
+        opened.execute(
+            f"CREATE KEYSPACE IF NOT EXISTS {SPACE} WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 3}"
+        )
+        opened.use_keyspace(SPACE)
+        for name in ("one", "other"):
+            opened.execute(
+                f"CREATE TABLE IF NOT EXISTS {name} (k int, c int, l list<int>,"
+                " s list<int> static, PRIMARY KEY (k, c))"
+            )
+        yield opened
+
+
+def lists(session: turbocql.Session, name: str) -> set[tuple[Any, ...]]:
+    rows = session.execute(f"SELECT l, s FROM {name}", consistency="ALL")
+    return {(tuple(row.l), None if row.s is None else tuple(row.s)) for row in rows}
+
+
+def repeated(count: int, times: int) -> dict[str, list[Any]]:
+    """Keys that come several times, one after another."""
+    return {
+        "k": [place // times for place in range(count)],
+        "c": [0] * count,
+        "l": [[1, 2]] * count,
+    }
+
+
+@pytest.mark.parametrize("stamp", [None, 1_700_000_000_000_000])
+@pytest.mark.parametrize("batches", [True, False])
+def test_a_key_several_times(session: turbocql.Session, batches: bool, stamp: int | None) -> None:
+    session.execute("TRUNCATE one")
+    data = repeated(1500, 3)
+    assert session.load("one", data, batches=batches, timestamp=stamp).succeeded == 1500
+    assert lists(session, "one") == {((1, 2), None)}
+
+
+def test_static_lists(session: turbocql.Session) -> None:
+    session.execute("TRUNCATE other")
+    count = 900
+    data = {
+        "k": [place // 30 for place in range(count)],
+        "c": list(range(count)),
+        "l": [[1, 2]] * count,
+        "s": [[3, 4]] * count,
+    }
+    for batches in (True, False):
+        assert session.load("other", data, batches=batches).succeeded == count
+        assert lists(session, "other") == {((1, 2), (3, 4))}
+
+
+def test_asynchronous_loads(cassandra_three: Cassandra, session: turbocql.Session) -> None:
+    async def scenario() -> None:
+        points = cassandra_three.contact_points
+        async with turbocql.aio.connect(points, keyspace=SPACE) as opened:
+            await opened.execute("TRUNCATE one")
+            assert (await opened.load("one", repeated(900, 3))).succeeded == 900
+
+    asyncio.run(scenario())
+    assert lists(session, "one") == {((1, 2), None)}
+
+
+@pytest.mark.parametrize("how", ["option", "text", "batch"])
+def test_a_write_time_is_not_sent_twice(
+    cassandra_three: Cassandra, session: turbocql.Session, how: str
+) -> None:
+    """Speculation would write the list at two nodes with one time."""
+    session.execute("TRUNCATE one")
+    stamp = 1_700_000_000_000_000
+    with turbocql.connect(
+        cassandra_three.contact_points,
+        keyspace=SPACE,
+        speculation=turbocql.ConstantSpeculation(delay_s=0.001, max_attempts=2),
+    ) as eager:
+        text = "INSERT INTO one (k, c, l) VALUES (?, 0, ?)"
+        insert = eager.prepare(text + (f" USING TIMESTAMP {stamp}" if how == "text" else ""))
+        for k in range(200):
+            if how == "batch":
+                batch = turbocql.Batch(timestamp=stamp, idempotent=True)
+                batch.add(insert, (k, [1, 2]))
+                eager.execute(batch)
+                continue
+            time = stamp if how == "option" else None
+            eager.execute(insert, (k, [1, 2]), idempotent=True, timestamp=time)
+    assert lists(session, "one") == {((1, 2), None)}

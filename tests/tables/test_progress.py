@@ -1,0 +1,208 @@
+"""What a load says of its progress: what was acknowledged, before and now."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import polars
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+import pytest
+
+import turbocql
+from turbocql._watch import shown_progress
+from turbocql.bulk import Progress
+from turbocql.errors import ConfigError
+from turbocql.testing import Cassandra
+
+from .conftest import Command, Table
+
+ROWS = 12_000
+
+
+def data(count: int = ROWS) -> pa.Table:
+    texts = [f"a text of row {place}" for place in range(count)]
+    return pa.table({"id": pa.array(range(count), pa.int32()), "t": texts})
+
+
+def written(directory: Path, form: str) -> Path:
+    path = directory / f"rows.{form}"
+    if form == "parquet":
+        pq.write_table(data(), path, row_group_size=5000)
+    elif form == "csv":
+        csv.write_csv(data(), path)
+    elif form == "arrow":
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, data().schema) as out:
+            out.write_table(data(), max_chunksize=2000)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in data().to_pylist()))
+    return path
+
+
+GIVEN: dict[str, Callable[[], Any]] = {
+    "table": data,
+    "arrays": lambda: {"id": np.arange(ROWS, dtype=np.int32), "t": data()["t"].to_numpy()},
+    "lists": lambda: data().to_pydict(),
+    "pandas": lambda: data().to_pandas(),
+    "polars": lambda: polars.DataFrame(data()),
+    "list of tables": lambda: [data().slice(0, 7000), data().slice(7000)],
+}
+
+
+def check(seen: list[Progress]) -> None:
+    """Shares are those of acknowledged rows, and the time that is left falls."""
+    assert len(seen) >= 4
+    for now in seen:
+        assert now.share is not None
+        assert abs(now.share - now.rows / ROWS) < 0.15, now
+    shares = [now.share for now in seen if now.share is not None]
+    assert shares == sorted(shares)
+    left = [now.left_s for now in seen[1:-1] if now.left_s is not None]
+    assert len(left) >= 2
+    assert all(later < before + 0.4 for before, later in pairwise(left)), left
+    assert (seen[-1].rows, seen[-1].share, seen[-1].left_s) == (ROWS, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow", "jsonl"])
+def test_files(session: turbocql.Session, table: Table, tmp_path: Path, form: str) -> None:
+    name, seen = table("id int PRIMARY KEY, t text"), list[Progress]()
+    session.load(name, written(tmp_path, form), rate_limit=4000, progress=seen.append)
+    check(seen)
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_data_in_memory(session: turbocql.Session, table: Table, kind: str) -> None:
+    name, seen = table("id int PRIMARY KEY, t text"), list[Progress]()
+    session.load(name, GIVEN[kind](), rate_limit=4000, progress=seen.append)
+    check(seen)
+
+
+def test_streams_have_no_share(session: turbocql.Session, table: Table) -> None:
+    name, seen = table("id int PRIMARY KEY, t text"), list[Progress]()
+    stream = pa.RecordBatchReader.from_batches(data().schema, data().to_batches(1000))
+    session.load(name, stream, progress=seen.append)
+    assert all(now.share is None for now in seen[:-1])
+    assert seen[-1].rows == ROWS
+
+
+def test_limits(session: turbocql.Session, table: Table, tmp_path: Path) -> None:
+    name, seen = table("id int PRIMARY KEY, t text"), list[Progress]()
+    path = written(tmp_path, "csv")
+    session.load(name, path, limit=3000, rate_limit=2000, progress=seen.append)
+    assert seen[-1].rows == 3000
+    assert all(now.share == pytest.approx(now.rows / 3000, abs=0.01) for now in seen)
+
+
+KILLED = """
+import sys, turbocql
+session = turbocql.connect(sys.argv[1])
+session.load(sys.argv[2], sys.argv[3], checkpoint=sys.argv[4], rate_limit=4000,
+             progress=lambda now: now.rows > 5000 and __import__("os").kill(
+                 __import__("os").getpid(), 9))
+"""
+
+
+@pytest.fixture
+def begun(cassandra: Cassandra, table: Table, tmp_path: Path) -> tuple[str, Path, Path]:
+    """A load that was killed: its table, file and checkpoint."""
+    name, path = table("id int PRIMARY KEY, t text"), written(tmp_path, "csv")
+    checkpoint = tmp_path / "checkpoint"
+    line = [sys.executable, "-c", KILLED, cassandra.contact_points[0], name, path, checkpoint]
+    assert subprocess.run([*map(str, line)], timeout=60).returncode == -9
+    return name, path, checkpoint
+
+
+def test_a_resumed_load_tells_earlier_rows(
+    session: turbocql.Session, begun: tuple[str, Path, Path]
+) -> None:
+    name, path, checkpoint = begun
+    seen: list[Progress] = []
+    report = session.load(
+        name,
+        path,
+        checkpoint=checkpoint,
+        resume="auto",
+        rate_limit=3000,
+        progress=seen.append,
+    )
+    assert report.earlier_rows > 3000
+    assert report.earlier_rows + report.succeeded == ROWS
+    assert report.rows == report.succeeded
+    for now in seen:
+        assert now.share == pytest.approx((now.earlier_rows + now.rows) / ROWS, abs=0.15)
+    lasts = [now.left_s for now in seen if now.left_s is not None and now.rows > 500]
+    rest = ROWS - report.earlier_rows
+    assert lasts[0] == pytest.approx(rest / 3000, rel=0.6)
+
+
+def test_the_command_line_tells_earlier_rows(
+    begun: tuple[str, Path, Path], command: Command
+) -> None:
+    name, path, checkpoint = begun
+    line = ["load", path, name, "--checkpoint", checkpoint, "--resume-if-there"]
+    done = command(*line)
+    assert done.code == 0, done.err
+    last = done.out.splitlines()[-1]
+    assert last.startswith("12,000 rows: ")
+    before, now = last.split(": ")[1].split(" in ")[0].replace(",", "").split(" before ")
+    assert int(before) + int(now.split()[0]) == ROWS
+    again = command(*line)
+    assert "12,000 rows: 12,000 before, 0 now" in again.out
+
+
+def test_resume_if_there(
+    session: turbocql.Session, table: Table, tmp_path: Path, command: Command
+) -> None:
+    name, path = table("id int PRIMARY KEY, t text"), written(tmp_path, "parquet")
+    checkpoint = tmp_path / "c"
+    report = session.load(name, path, checkpoint=checkpoint, resume="auto")
+    assert (report.succeeded, report.earlier_rows) == (ROWS, 0)
+    report = session.load(name, path, checkpoint=checkpoint, resume="auto")
+    assert (report.succeeded, report.earlier_rows) == (0, ROWS)
+    with pytest.raises(ConfigError, match="needs checkpoint="):
+        session.load(name, path, resume="auto")
+    done = command("load", path, name, "--resume-if-there")
+    assert done.code == 2
+    assert "--checkpoint" in done.err
+
+
+def test_an_interrupt_says_how_to_go_on(cassandra: Cassandra, table: Table, tmp_path: Path) -> None:
+    name, path = table("id int PRIMARY KEY, t text"), written(tmp_path, "csv")
+    program = KILLED.replace("9))", "2))").replace("from os", "from os")
+    line = [sys.executable, "-c", program, cassandra.contact_points[0], name, path, tmp_path / "c"]
+    done = subprocess.run([*map(str, line)], timeout=60, capture_output=True, text=True)
+    assert "KeyboardInterrupt" in done.stderr
+    if sys.version_info >= (3, 11):
+        assert f"resume={str(tmp_path / 'c')!r}" in done.stderr
+
+
+def test_bars(capsys: pytest.CaptureFixture[str]) -> None:
+    show = shown_progress()
+    given: dict[str, Any] = {
+        **{"failed": 0, "bytes": 10, "rows_per_s": 5.0, "elapsed_s": 1.0, "left_s": None},
+        **{"window": 4, "in_flight": 1, "retried": 0, "batched": 0, "earlier_rows": 0},
+    }
+    show(Progress(rows=791, share=None, ended=False, **given))
+    shown = capsys.readouterr().err
+    assert "791 rows" in shown
+    assert "| ," not in shown
+    assert "%" not in shown
+    show(Progress(rows=900, share=0.5, ended=True, **given))
+    assert " 50%" in capsys.readouterr().err
+
+
+def test_frames_tell_their_rows() -> None:
+    from turbocql._given import given
+
+    frames = [data().to_pandas(), polars.DataFrame(data()), data(), data().to_batches()[0]]
+    assert [found.rows for it in frames if (found := given(it)) is not None] == [ROWS] * 4
+    assert isinstance(frames[0], pandas.DataFrame)
