@@ -157,13 +157,14 @@ class Rows(_Result[T]):
 
         A server may answer with pages without rows before the first row, as ScyllaDB does where
         it reads many deleted rows. `execute` goes on to the first page with rows within its time
-        limit; this method goes on after it.
+        limit. If that was too short, the synchronous method goes on. The asynchronous one, which
+        cannot wait, raises `Error`: iterate, or use `all()`.
 
         `None` also for a lightweight transaction that was applied, if `row` was passed to
         `execute`: no object is made of its row.
 
-        Raises: `Error` when an iteration has moved past the first page; `RequestError` when a page
-            cannot be fetched.
+        Raises: `Error` when an iteration has moved past the first page, and when no page with rows
+            is there yet; `RequestError` when a page cannot be fetched.
         """
         self._check_first()
         while self._has_empty_page():
@@ -271,17 +272,18 @@ class AsyncRows(_Result[T]):
         return _core.AsyncRowIterator(AsyncPages(self))
 
     def one(self) -> T | None:
-        """The first row, or `None` when there is none. No page is fetched.
+        """The first row, or `None` when there is none.
 
         A server may answer with pages without rows before the first row, as ScyllaDB does where
         it reads many deleted rows. `execute` goes on to the first page with rows within its time
-        limit.
+        limit. If that was too short, the synchronous method goes on. The asynchronous one, which
+        cannot wait, raises `Error`: iterate, or use `all()`.
 
         `None` also for a lightweight transaction that was applied, if `row` was passed to
         `execute`: no object is made of its row.
 
-        Raises: `Error` when an iteration has moved past the first page, and when the time limit of
-            `execute` has passed while pages had no rows: `async for` and `all()` go on with them.
+        Raises: `Error` when an iteration has moved past the first page, and when no page with rows
+            is there yet; `RequestError` when a page cannot be fetched.
         """
         self._check_first()
         if self._has_empty_page():
