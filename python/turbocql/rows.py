@@ -44,6 +44,9 @@ class _Result(_core.Cursor, Generic[T]):
 
     __slots__ = ()
 
+    _waits = True
+    """Whether methods wait for pages."""
+
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the result; empty for a statement that returns no rows."""
@@ -101,6 +104,30 @@ class _Result(_core.Cursor, Generic[T]):
         trace_id = self._trace_id
         return None if trace_id is None else UUID(bytes=trace_id)
 
+    def one(self) -> T | None:
+        """The first row, or `None` when there is none.
+
+        A server may answer with pages without rows before the first row, as ScyllaDB does where
+        it reads many deleted rows. `execute` goes on to the first page with rows within its time
+        limit. If that was too short, the synchronous method goes on. The asynchronous one, which
+        cannot wait, raises `Error`: iterate, or use `all()`.
+
+        `None` also for a lightweight transaction that was applied, if `row` was passed to
+        `execute`: no object is made of its row.
+
+        Raises: `Error` when an iteration has moved past the first page, and when no page with rows
+            is there yet; `RequestError` when a page cannot be fetched.
+        """
+        self._check_first()
+        while self._has_empty_page():
+            if not self._waits:
+                raise Error(
+                    "the first pages have no rows, and the time limit of execute has passed before"
+                    " a page with rows: go on with `async for` or all(), or pass a longer timeout_s"
+                )
+            self._advance().wait()
+        return cast("T | None", self._first())
+
     def page(self) -> list[T]:
         """The rows of the current page. No page is fetched."""
         return self._decode()
@@ -151,25 +178,6 @@ class Rows(_Result[T]):
 
     def __iter__(self) -> Iterator[T]:
         return _core.RowIterator(SyncPages(self))
-
-    def one(self) -> T | None:
-        """The first row, or `None` when there is none.
-
-        A server may answer with pages without rows before the first row, as ScyllaDB does where
-        it reads many deleted rows. `execute` goes on to the first page with rows within its time
-        limit. If that was too short, the synchronous method goes on. The asynchronous one, which
-        cannot wait, raises `Error`: iterate, or use `all()`.
-
-        `None` also for a lightweight transaction that was applied, if `row` was passed to
-        `execute`: no object is made of its row.
-
-        Raises: `Error` when an iteration has moved past the first page, and when no page with rows
-            is there yet; `RequestError` when a page cannot be fetched.
-        """
-        self._check_first()
-        while self._has_empty_page():
-            self._advance().wait()
-        return cast("T | None", self._first())
 
     def pages(self) -> Iterator[list[T]]:
         """Iterates over the pages as lists of rows. The next page is fetched in the background."""
@@ -268,30 +276,10 @@ class AsyncRows(_Result[T]):
 
     __slots__ = ()
 
+    _waits = False
+
     def __aiter__(self) -> AsyncIterator[T]:
         return _core.AsyncRowIterator(AsyncPages(self))
-
-    def one(self) -> T | None:
-        """The first row, or `None` when there is none.
-
-        A server may answer with pages without rows before the first row, as ScyllaDB does where
-        it reads many deleted rows. `execute` goes on to the first page with rows within its time
-        limit. If that was too short, the synchronous method goes on. The asynchronous one, which
-        cannot wait, raises `Error`: iterate, or use `all()`.
-
-        `None` also for a lightweight transaction that was applied, if `row` was passed to
-        `execute`: no object is made of its row.
-
-        Raises: `Error` when an iteration has moved past the first page, and when no page with rows
-            is there yet; `RequestError` when a page cannot be fetched.
-        """
-        self._check_first()
-        if self._has_empty_page():
-            raise Error(
-                "the first pages have no rows, and the time limit of execute has passed before a"
-                " page with rows: go on with `async for` or all(), or pass a longer timeout_s"
-            )
-        return cast("T | None", self._first())
 
     def pages(self) -> AsyncIterator[list[T]]:
         """Iterates over the pages as lists of rows. The next page is fetched in the background."""
