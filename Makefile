@@ -64,9 +64,10 @@ check-all: check ## make check, the exhaustive tests too, and all tests with all
 	@$(STAGE) exhaustive $(MAKE) --no-print-directory python-test-all
 	@echo; cat build/stages
 
-proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) jars ## the codec's bytes in full: differential, server, fuzzing, memory; about half an hour
+proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars ## the codec's bytes in full: differential, server, fuzzing, memory; about half an hour
 	@rm -f build/stages
 	@$(STAGE) tests $(BIN)/python -m pytest --proof --all $(PROOF)
+	@$(STAGE) tables env PYTHONPATH=python .venv-columns/bin/python -m pytest --proof $(TABLES)
 	@$(STAGE) fuzz fuzz/run 1000000
 	@$(STAGE) memcheck scripts/memcheck
 	@echo; cat build/stages

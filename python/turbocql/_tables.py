@@ -70,12 +70,15 @@ class Tables(Face):
         (`nulls="null"`). A null in the primary key is an error before anything of its batch is
         sent; of data that can be read twice, such as tables and DataFrames, before anything is
         sent at all. `ttl` (seconds) and `timestamp` (the write time, microseconds since 1970) are
-        a number or the name of a column of the data.
+        a number or the name of a column of the data. Where a list is written that is not frozen,
+        `timestamp` makes the load read the lists that are there, which needs Cassandra 5.0 or
+        later: a list that is written twice with one write time would have its elements twice.
 
         The rows go through a window of requests, which follows what the cluster bears, up to
         `concurrency`, unless `adaptive` is false. They are numbered from 0 in the order of the
         data. An INSERT may be repeated, so it is idempotent unless the call says otherwise: a row
-        that fails with an error that may pass is sent again for `retry_for_s` seconds. `rate_limit`
+        that fails with an error that may pass is sent again for `retry_for_s` seconds. A row that
+        can never be written fails soon, and holds up no other. `rate_limit`
         is in rows a second, or in bytes as in `"20 MB"`. `max_errors` replaces `max_failures` by a
         number of rows, or by their share below 1.
 

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from turbocql.testing import Cassandra
 
 from .conftest import Command, Table
 
-ROWS = 12_000
+ROWS = 9_000
 
 
 def data(count: int = ROWS) -> pa.Table:
@@ -54,35 +53,38 @@ GIVEN: dict[str, Callable[[], Any]] = {
     "lists": lambda: data().to_pydict(),
     "pandas": lambda: data().to_pandas(),
     "polars": lambda: polars.DataFrame(data()),
-    "list of tables": lambda: [data().slice(0, 7000), data().slice(7000)],
+    "list of tables": lambda: [data().slice(0, 5000), data().slice(5000)],
 }
 
 
 def check(seen: list[Progress]) -> None:
-    """Shares are those of acknowledged rows, and the time that is left falls."""
-    assert len(seen) >= 4
-    for now in seen:
-        assert now.share is not None
-        assert abs(now.share - now.rows / ROWS) < 0.15, now
-    shares = [now.share for now in seen if now.share is not None]
-    assert shares == sorted(shares)
-    left = [now.left_s for now in seen[1:-1] if now.left_s is not None]
-    assert len(left) >= 2
-    assert all(later < before + 0.4 for before, later in pairwise(left)), left
+    """Shares are those of acknowledged rows, and the time that is left is that of the others at
+    the rate until now.
+    """
+    assert len(seen) >= 3
+    told = [now for now in seen if now.rows and now.share is not None]
+    # Files that do not tell their rows have no share before the first of them are read.
+    assert all(now.rows == 0 for now in seen if now.share is None)
+    assert [now.share for now in told] == sorted(now.share or 0.0 for now in told)
+    for now in told:
+        assert now.share == pytest.approx(now.rows / ROWS, abs=0.15), now
+        if not now.ended:
+            rest = (ROWS - now.rows) * now.elapsed_s / now.rows
+            assert now.left_s == pytest.approx(rest, rel=0.3, abs=0.3), now
     assert (seen[-1].rows, seen[-1].share, seen[-1].left_s) == (ROWS, 1.0, 0.0)
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "arrow", "jsonl"])
 def test_files(session: turbocql.Session, table: Table, tmp_path: Path, form: str) -> None:
     name, seen = table("id int PRIMARY KEY, t text"), list[Progress]()
-    session.load(name, written(tmp_path, form), rate_limit=4000, progress=seen.append)
+    session.load(name, written(tmp_path, form), rate_limit=4500, progress=seen.append)
     check(seen)
 
 
 @pytest.mark.parametrize("kind", GIVEN)
 def test_data_in_memory(session: turbocql.Session, table: Table, kind: str) -> None:
     name, seen = table("id int PRIMARY KEY, t text"), list[Progress]()
-    session.load(name, GIVEN[kind](), rate_limit=4000, progress=seen.append)
+    session.load(name, GIVEN[kind](), rate_limit=4500, progress=seen.append)
     check(seen)
 
 
@@ -99,14 +101,15 @@ def test_limits(session: turbocql.Session, table: Table, tmp_path: Path) -> None
     path = written(tmp_path, "csv")
     session.load(name, path, limit=3000, rate_limit=2000, progress=seen.append)
     assert seen[-1].rows == 3000
-    assert all(now.share == pytest.approx(now.rows / 3000, abs=0.01) for now in seen)
+    told = [now for now in seen if now.rows]
+    assert all(now.share == pytest.approx(now.rows / 3000, abs=0.01) for now in told)
 
 
 KILLED = """
 import sys, turbocql
 session = turbocql.connect(sys.argv[1])
 session.load(sys.argv[2], sys.argv[3], checkpoint=sys.argv[4], rate_limit=4000,
-             progress=lambda now: now.rows > 5000 and __import__("os").kill(
+             progress=lambda now: now.rows > 4000 and __import__("os").kill(
                  __import__("os").getpid(), 9))
 """
 
@@ -134,14 +137,16 @@ def test_a_resumed_load_tells_earlier_rows(
         rate_limit=3000,
         progress=seen.append,
     )
-    assert report.earlier_rows > 3000
+    assert report.earlier_rows > 2500
     assert report.earlier_rows + report.succeeded == ROWS
     assert report.rows == report.succeeded
     for now in seen:
-        assert now.share == pytest.approx((now.earlier_rows + now.rows) / ROWS, abs=0.15)
-    lasts = [now.left_s for now in seen if now.left_s is not None and now.rows > 500]
-    rest = ROWS - report.earlier_rows
-    assert lasts[0] == pytest.approx(rest / 3000, rel=0.6)
+        if now.rows and not now.ended:
+            done = now.earlier_rows + now.rows
+            assert now.share == pytest.approx(done / ROWS, abs=0.15)
+            # At the rate of this run, not of both.
+            rest = (ROWS - done) * now.elapsed_s / now.rows
+            assert now.left_s == pytest.approx(rest, rel=0.4, abs=0.4)
 
 
 def test_the_command_line_tells_earlier_rows(
@@ -152,11 +157,11 @@ def test_the_command_line_tells_earlier_rows(
     done = command(*line)
     assert done.code == 0, done.err
     last = done.out.splitlines()[-1]
-    assert last.startswith("12,000 rows: ")
+    assert last.startswith("9,000 rows: ")
     before, now = last.split(": ")[1].split(" in ")[0].replace(",", "").split(" before ")
     assert int(before) + int(now.split()[0]) == ROWS
     again = command(*line)
-    assert "12,000 rows: 12,000 before, 0 now" in again.out
+    assert "9,000 rows: 9,000 before, 0 now" in again.out
 
 
 def test_resume_if_there(

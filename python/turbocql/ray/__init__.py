@@ -100,7 +100,9 @@ def sink(
     All rows have one write time, that of the beginning of the job, unless `timestamp` says
     otherwise. So a task that Ray runs again, on another worker, changes nothing. The time is the
     later one of this machine's and the server's. Rows with one primary key in the data set have
-    one time too: of each of their cells the greater value stays.
+    one time too: of each of their cells the greater value stays. Where a list is written that is
+    not frozen, each run of a task has later times of its own, and replaces what the run before it
+    has written.
 
     A sink is for one job at a time. The attribute `rows` of what is returned is the number of rows
     that the last job has written.

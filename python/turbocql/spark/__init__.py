@@ -37,7 +37,8 @@ def register(spark: SparkSession) -> None:
     Modes: `append` only. Rows with equal keys are replaced, and no others are deleted. All rows of
     a job have one write time, that of its beginning, unless `timestamp` says otherwise; so a task
     that Spark runs again changes nothing. The time is the later one of this machine's and the
-    server's.
+    server's. Where a list is written that is not frozen, each run of a task has later times of its
+    own, and replaces what the run before it has written.
 
     Raises: `ModuleNotFoundError` without PySpark. Reading and writing raise Spark's
         `AnalysisException` or `PythonException` with turbocql's error as text: `ConfigError` for
