@@ -82,11 +82,13 @@ class Care:
     def cannot_tell(self, error: RequestError) -> ConfigError:
         """The error for a server that does not know the write times of lists."""
         names = ", ".join(f'"{name}"' for name in self._lists)
+        are = "is a list that is" if len(self._lists) == 1 else "are lists that are"
         return ConfigError(
-            f"timestamp: column {names} is a list that is not frozen. A list that is written twice"
-            " with one write time has its elements twice, and this server does not tell the write"
-            f" times of lists ({error}). Leave the column out by columns=, make it a frozen list,"
-            " or load without timestamp"
+            f"timestamp: column {names} {are} not frozen. A list that is written twice with one"
+            " write time has its elements twice, and this server does not tell the write times of"
+            " lists, as Cassandra from 5.0 does. Leave the column out by columns=; load into a"
+            " table where it is a frozen list; or load without timestamp, which replaces what"
+            f" others write meanwhile. The server says: {error}"
         )
 
     def native(

@@ -47,6 +47,7 @@ class Files:
         self._is_tried: bool = options["dry_run"]
         self._truncates, self._most_share = truncates, most_share
         self._nulls: str = options["nulls"]
+        self._timestamp: int | str | None = options["timestamp"]
         self._source: Source | None = None
         self._done: Ranges = []
         self._most: int = options["most"]
@@ -130,6 +131,7 @@ class Files:
             "columns": dict(pairs),
             "truncate_time": self._truncates,
             "nulls": self._nulls,
+            "timestamp": self._timestamp,
             "input": [
                 {"name": file.path.name, "size": file.size, "digest": file.digest}
                 for file in self._source.files

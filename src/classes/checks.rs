@@ -31,10 +31,10 @@ impl SessionState {
         PyErr::warn(
             py,
             &category,
-            c"this session writes with the client's time (client_timestamps=True), and a condition (IF) \
-              is written with the server's: if the client's clock is ahead, a plain write hides a later \
-              conditional update that was applied. Leave client_timestamps off where rows are written \
-              both ways",
+            c"this session writes with the client's time (client_timestamps=True), and a condition (IF) is \
+              written with the server's: if the client's clock is ahead, a plain write hides a later \
+              conditional update that was applied, and if it is behind, a plain write after a condition \
+              is lost. Leave client_timestamps off where rows are written both ways",
             2,
         )
     }

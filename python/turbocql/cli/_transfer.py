@@ -281,6 +281,8 @@ def _create(
     if options["dry_run"]:
         return False
     is_new = not is_there(session, table)
+    if not is_new:
+        print(f"{table} exists already, and is loaded into as it is", file=sys.stderr)
     session.execute(statement)
     with _dropped_after_errors(session, table, is_new):
         check_files(session, table, wanted, options)
@@ -299,7 +301,8 @@ def _loaded(report: Any, options: dict[str, Any], took: float) -> int:
     if not report.failures:
         return FAILED if report.stopped else 0
     first = report.failures[0]
-    where = f"; they are in {options['rejects']}" if options["rejects"] is not None else ""
+    are = "it is" if len(report.failures) == 1 else "they are"
+    where = f"; {are} in {options['rejects']}" if options["rejects"] is not None else ""
     print(f"{counted(len(report.failures), 'row')} failed{where}", file=sys.stderr)
     print(f"the first, row {first.row}: {plain(str(first.error))}", file=sys.stderr)
     return FAILED if report.stopped else REJECTED

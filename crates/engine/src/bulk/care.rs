@@ -85,7 +85,7 @@ pub struct IndexedVector {
 pub(super) enum Found {
     /// Nothing is there with this time.
     Free,
-    /// The list is there already, with this time or a later one.
+    /// The list is there already, with this time or a later one; others may have changed it since.
     Same,
     /// Another list is there with this time.
     Taken,
@@ -101,14 +101,17 @@ pub(super) fn compare(
 ) -> Option<Found> {
     let (Some(there), Some(times)) = (there, times) else { return Some(Found::Free) };
     let mut times = list::decode(times).ok()?;
-    let (mut is_taken, mut are_later) = (false, true);
+    let (mut is_taken, mut are_later, mut has_later) = (false, true, false);
     for _ in 0..times.count() {
         let written = i64::from_be_bytes(times.next_value().ok()??.try_into().ok()?);
         is_taken |= written == time;
         are_later &= written >= time;
+        has_later |= written > time;
     }
     Some(match is_taken {
         _ if are_later && there == mine => Found::Same,
+        // It was written before, and another program has changed it since.
+        true if has_later => Found::Same,
         true => Found::Taken,
         false => Found::Free,
     })
@@ -348,7 +351,7 @@ mod tests {
         // An older list must get the new time, so that what was written between them does not win.
         assert_eq!(found(5, &[b"a", b"b"], &[4, 4]), Found::Free);
         assert_eq!(found(5, &[b"x"], &[5]), Found::Taken);
-        assert_eq!(found(5, &[b"a", b"b", b"c"], &[5, 5, 9]), Found::Taken);
+        assert_eq!(found(5, &[b"a", b"b", b"c"], &[5, 5, 9]), Found::Same);
         assert_eq!(found(5, &[b"x"], &[6]), Found::Free);
         assert_eq!(compare(b"", 5, Some(b""), Some(b"")), None);
     }
