@@ -114,7 +114,8 @@ class Care:
         return _core.Care(
             self._lists,
             self._statics,
-            self._claimed() if self._lists else None,
+            self._partition_key if self._statics else self._key,
+            self.has_lists,
             counted if self._lists else None,
             chosen,
             [it for it in map(self._indexed, indexes) if it is not None],
@@ -124,11 +125,6 @@ class Care:
                 self._partition_key,
             ),
         )
-
-    def _claimed(self) -> list[str]:
-        """The columns by which rows write the same lists."""
-        is_shared = any(name in self._statics for name in self._lists)
-        return self._partition_key if is_shared else self._key
 
     def _indexed(self, index: tuple[str, Mapping[str, str]]) -> tuple[str, str, bool] | None:
         """The column of an index of vectors, its name, and whether it compares by angles."""

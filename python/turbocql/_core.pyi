@@ -437,7 +437,8 @@ class Care:
         self,
         opened: list[str],
         statics: list[str],
-        key: list[str] | None,
+        key: list[str],
+        has_lists: bool,
         counted: int | None,
         chosen: tuple[int | None, list[tuple[Prepared, list[str], list[str]]]] | None,
         vectors: list[tuple[str, str, bool]],
@@ -454,6 +455,7 @@ class EncodedColumns:
 class BulkProgress:
     def __init__(self, keeps_ranges: bool) -> None: ...
     def snapshot(self) -> tuple[int, int, int, int, int, int, int]: ...
+    def stop(self) -> None: ...
     def trouble(self) -> tuple[int, str] | None: ...
     def acknowledged(self) -> list[tuple[int, int]]: ...
 

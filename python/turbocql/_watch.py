@@ -137,6 +137,7 @@ class Watch:
                 self._tell(self._progress(last=last, whole=whole))
         except BaseException as error:
             self._failed = self._failed or error
+            self.native.stop()
 
     def _progress(self, *, last: bool, whole: bool) -> Progress:
         succeeded, failed, bytes_, window, in_flight, *others = self.native.snapshot()

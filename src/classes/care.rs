@@ -1,7 +1,7 @@
 //! What a load knows of its table, by the names of columns: see `turbocql_engine::Care`.
 
 use pyo3::prelude::*;
-use turbocql_engine::{IndexedVector, ListRead, Lists, Time, Times};
+use turbocql_engine::{ListRead, Lists, Time, Times};
 
 use super::prepared::Prepared;
 
@@ -13,8 +13,9 @@ pub struct Care {
     /// Columns of lists that are not frozen.
     pub opened: Vec<String>,
     statics: Vec<String>,
-    /// The columns by which rows write the same lists; none without lists.
-    key: Option<Vec<String>>,
+    /// The columns by which rows write the same cells.
+    key: Vec<String>,
+    has_lists: bool,
     /// The write time of the row with the number 0, if times are counted from it.
     counted: Option<i64>,
     /// The write time that the program has chosen: a number, or `None` for that of a column; and
@@ -33,17 +34,24 @@ impl Care {
     fn new(
         opened: Vec<String>,
         statics: Vec<String>,
-        key: Option<Vec<String>>,
+        key: Vec<String>,
+        has_lists: bool,
         counted: Option<i64>,
         chosen: Option<(Option<i64>, Vec<Read>)>,
         vectors: Vec<(String, String, bool)>,
         probe: Option<(String, Vec<String>)>,
     ) -> Care {
-        Care { opened, statics, key, counted, chosen, vectors, probe }
+        Care { opened, statics, key, has_lists, counted, chosen, vectors, probe }
     }
 }
 
 impl Care {
+    /// The index of a vector, and whether it compares by angles.
+    pub fn index_of(&self, column: &str) -> Option<(String, bool)> {
+        let found = self.vectors.iter().find(|(name, ..)| name == column);
+        found.map(|(_, index, is_cosine)| (index.clone(), *is_cosine))
+    }
+
     /// The bind markers whose values are equal in all rows of a batch.
     pub fn same(&self, prepared: &Prepared) -> Vec<usize> {
         if self.statics.is_empty() {
@@ -69,16 +77,13 @@ impl Care {
             (None, Some(first)) => Times::Counted(first),
             (None, None) => Times::Apart,
         };
-        let lists = self.key.as_ref().map(|key| Lists { key: places(prepared, key), times });
-        let vectors = self.vectors.iter().filter_map(|(name, index, is_cosine)| {
-            let marker = place(name)?;
-            Some(IndexedVector { marker, index: index.clone(), is_cosine: *is_cosine })
-        });
+        let lists = self.has_lists.then_some(Lists { times });
         let probe = self.probe.as_ref();
         turbocql_engine::Care {
             statics: places(prepared, &self.statics),
+            key: places(prepared, &self.key),
             lists,
-            vectors: vectors.collect(),
+            has_indexes: !self.vectors.is_empty(),
             probe: probe.map(|(text, key)| (text.as_str().into(), places(prepared, key))),
         }
     }

@@ -90,6 +90,11 @@ impl BulkProgress {
         (now.succeeded, now.failed, now.bytes, window, now.in_flight, retried, now.batched)
     }
 
+    /// Has the bulk send no further row.
+    fn stop(&self) {
+        self.0.stop();
+    }
+
     /// How many rows have failed and are being tried again, and why; None if there are none.
     fn trouble(&self) -> Option<(usize, String)> {
         self.0.trouble()

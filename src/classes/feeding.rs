@@ -182,6 +182,7 @@ impl Feed {
                     .care
                     .as_ref()
                     .map(|care| !care.get().opened.iter().any(|opened| opened == name)),
+                index: columns.care.as_ref().and_then(|care| care.get().index_of(name)),
                 column: column.clone(),
             }
         });

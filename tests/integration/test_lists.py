@@ -102,3 +102,40 @@ def test_a_write_time_is_not_sent_twice(
             time = stamp if how == "option" else None
             eager.execute(insert, (k, [1, 2]), idempotent=True, timestamp=time)
     assert lists(session, "one") == {((1, 2), None)}
+
+
+def test_rows_of_one_key_are_no_mixture(session: turbocql.Session) -> None:
+    session.execute(
+        "CREATE TABLE IF NOT EXISTS mixed (k int PRIMARY KEY, s set<int>, a int, b int)"
+    )
+    session.execute("TRUNCATE mixed")
+    keys = [place // 3 for place in range(3000)]
+    which = [place % 3 for place in range(3000)]
+    data = {"k": keys, "s": [{it} for it in which], "a": which, "b": [2 - it for it in which]}
+    assert session.load("mixed", data).succeeded == 3000
+    rows = session.execute("SELECT s, a, b FROM mixed", consistency="ALL")
+    assert {(frozenset(row.s), row.a, row.b) for row in rows} <= {
+        (frozenset({it}), it, 2 - it) for it in range(3)
+    }
+
+
+def test_static_values_are_no_mixture(session: turbocql.Session) -> None:
+    session.execute(
+        "CREATE TABLE IF NOT EXISTS shared (k int, c int, a int static, b int static,"
+        " s set<int> static, PRIMARY KEY (k, c))"
+    )
+    count = 2000
+    which = [place % 2 for place in range(count)]
+    data = {
+        "k": [place // 10 for place in range(count)],
+        "c": list(range(count)),
+        "a": which,
+        "b": [1 - it for it in which],
+        "s": [{it} for it in which],
+    }
+    for batches in (True, False):
+        session.execute("TRUNCATE shared")
+        assert session.load("shared", data, batches=batches).succeeded == count
+        rows = session.execute("SELECT DISTINCT k, a, b, s FROM shared", consistency="ALL")
+        found = {(row.a, row.b, frozenset(row.s)) for row in rows}
+        assert found <= {(0, 1, frozenset({0})), (1, 0, frozenset({1}))}

@@ -67,7 +67,7 @@ def test_vectors_that_an_index_refuses(
     assert report.succeeded == 2000 - len(refused)
     index = f'"{name.split(".")[1]}_e_idx"'
     for failure in report.failures:
-        assert isinstance(failure.error, ServerError)
+        assert isinstance(failure.error, EncodeError)
         assert f'column "e": expected a vector that the index {index} takes, got one' in str(
             failure.error
         )

@@ -279,3 +279,22 @@ def test_a_resumed_load_has_the_same_write_time(
         with pytest.raises(ConfigError, match="its timestamp is"):
             session.load(name, tmp_path / "l.parquet", resume=checkpoint, timestamp=other)
     session.load(name, tmp_path / "l.parquet", resume=checkpoint, timestamp=STAMP)
+
+
+def test_a_null_deletes_a_list_of_the_same_write_time(
+    session: turbocql.Session, table: Table
+) -> None:
+    name = table("id int PRIMARY KEY, l list<int>")
+    session.load(name, rows([1, 2]), timestamp=STAMP)
+    empty = pa.table({"id": rows([1])["id"], "l": pa.array([None], pa.list_(pa.int32()))})
+    session.load(name, empty, timestamp=STAMP, nulls="null")
+    assert there(session, name) == {0: None}
+
+
+def test_no_write_time_is_left(session: turbocql.Session, table: Table) -> None:
+    name = table("id int PRIMARY KEY, l list<int>")
+    last = 2**63 - 1
+    session.load(name, rows([1]), timestamp=last)
+    report = session.load(name, rows([2]), timestamp=last, raise_failures=False)
+    assert 'column "l": expected a write time that is left' in str(report.failures[0].error)
+    assert there(session, name) == {0: [1]}

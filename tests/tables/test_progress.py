@@ -211,3 +211,19 @@ def test_frames_tell_their_rows() -> None:
     frames = [data().to_pandas(), polars.DataFrame(data()), data(), data().to_batches()[0]]
     assert [found.rows for it in frames if (found := given(it)) is not None] == [ROWS] * 4
     assert isinstance(frames[0], pandas.DataFrame)
+
+
+def test_an_exception_of_the_callback_ends_the_load(
+    session: turbocql.Session, table: Table
+) -> None:
+    name = table("id int PRIMARY KEY, t text")
+
+    def fail(now: Progress) -> None:
+        if now.rows:
+            raise ValueError("enough")
+
+    # All rows are read at once, so nothing is read after the exception.
+    small = data().slice(0, 400)
+    with pytest.raises(ValueError, match="enough"):
+        session.load(name, small, rate_limit=50, progress=fail)
+    assert len(session.execute(f"SELECT id FROM {name}").all()) < 200

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::FieldRef;
+use turbocql_codec::types::vector;
 use turbocql_codec::{CodecError, Column, RowBuffer, Segment, nulls as within};
 
 use crate::column::Outcome;
@@ -30,6 +31,21 @@ pub struct Marker {
     pub nulls: Nulls,
     /// Set if nulls within collections are refused, as servers do. True for a list that takes them.
     pub within: Option<bool>,
+    /// The index of a vector of floats, and whether it compares by angles.
+    pub index: Option<(String, bool)>,
+}
+
+impl Marker {
+    /// Why servers refuse a value, if they do.
+    fn refused(&self, bytes: &[u8]) -> Option<Box<CodecError>> {
+        let cql_type = &self.column.cql_type;
+        if let Some((index, is_cosine)) = &self.index {
+            let got = vector::refused_by_index(bytes, *is_cosine)?;
+            let reason = format!("expected a vector that the index \"{index}\" takes, got {got}");
+            return Some(CodecError::new(cql_type, reason));
+        }
+        self.within.and_then(|takes_nulls| within::first(cql_type, bytes, takes_nulls))
+    }
 }
 
 /// The values of a field.
@@ -123,9 +139,7 @@ impl Bound {
                 rows.push_with(|out| {
                     let start = out.len();
                     source.put_cell(row, out).map_err(|error| (error, false))?;
-                    let found = marker.within.and_then(|takes_nulls| {
-                        within::first(&marker.column.cql_type, &out[start + 4..], takes_nulls)
-                    });
+                    let found = marker.refused(&out[start + 4..]);
                     found.map_or(Ok(()), |error| Err((error, true)))
                 })
             };
@@ -168,7 +182,14 @@ mod tests {
             let name = format!("c{number}");
             let (keyspace, table) = ("ks".into(), "t".into());
             let column = Column { keyspace, table, name: name.clone(), cql_type: cql_type.clone() };
-            Marker { column, field: name, purpose: Purpose::Column, nulls, within: None }
+            Marker {
+                column,
+                field: name,
+                purpose: Purpose::Column,
+                nulls,
+                within: None,
+                index: None,
+            }
         });
         Target::new(markers.collect(), dropped)
     }

@@ -49,8 +49,8 @@ pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
 pub use attempts::Tried;
 pub use authenticate::{Authenticate, Conversation};
 pub use bulk::{
-    Batches, Bulk, BulkEvents, BulkOutcome, BulkPlan, Care, IndexedVector, ListRead, Lists, Pace,
-    Progress, RowNumbers, Snapshot, Time, Times,
+    Batches, Bulk, BulkEvents, BulkOutcome, BulkPlan, Care, ListRead, Lists, Pace, Progress,
+    RowNumbers, Snapshot, Time, Times,
 };
 pub use cluster::{Node, Trace, TraceEvent};
 pub use config::{Compression, Config, Consistency, Pool, SerialConsistency};

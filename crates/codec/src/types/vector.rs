@@ -47,6 +47,20 @@ pub fn element_width(element: &CqlType) -> Option<usize> {
     }
 }
 
+/// What a vector of floats has that an index refuses; `None` for one that it takes. `is_cosine`: the
+/// index compares by angles.
+pub fn refused_by_index(bytes: &[u8], is_cosine: bool) -> Option<&'static str> {
+    let numbers = bytes.chunks_exact(4).filter_map(|four| four.try_into().ok());
+    // Servers compute with floats of 32 bits, too.
+    let squares: f32 = numbers.map(|four| f32::from_be_bytes(four).powi(2)).sum();
+    match squares {
+        _ if squares.is_nan() => Some("one with NaN"),
+        _ if squares.is_infinite() => Some("one with an infinite length"),
+        _ if squares == 0.0 && is_cosine => Some("one of zeros, which has no direction"),
+        _ => None,
+    }
+}
+
 /// Appends an element with its length.
 pub fn put_sized(element: &[u8], out: &mut Vec<u8>) {
     wire::put_unsigned_vint(out, element.len() as u64);

@@ -5,8 +5,8 @@
 //! that is written twice with one write time has its elements twice.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,12 +21,15 @@ use crate::statement::Prepared;
 /// What a bulk knows of its table. By default, nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Care {
+    /// The bind markers by which rows write the same cells: those of the primary key, or of the
+    /// partition key if static columns are written.
+    pub key: Vec<usize>,
     /// The bind markers of static columns.
     pub statics: Vec<usize>,
     /// Set if lists that are not frozen are among the columns that are written.
     pub lists: Option<Lists>,
-    /// The vectors that have an index.
-    pub vectors: Vec<IndexedVector>,
+    /// Whether vectors are written that have an index.
+    pub has_indexes: bool,
     /// Reads whether a row is there, to see whether its replicas answer: a statement, and the bind
     /// markers that have its values.
     pub probe: Option<(Arc<str>, Vec<usize>)>,
@@ -35,9 +38,6 @@ pub struct Care {
 /// The lists, not frozen, that a bulk writes.
 #[derive(Clone, Debug)]
 pub struct Lists {
-    /// The bind markers by which rows write the same lists: those of the primary key, or of the
-    /// partition key if one of the lists is static.
-    pub key: Vec<usize>,
     pub times: Times,
 }
 
@@ -46,7 +46,8 @@ pub struct Lists {
 pub enum Times {
     /// Each request gets a time of its own, from the server or from the session's clock.
     Apart,
-    /// A row's time is this one, in microseconds, plus the number of the row.
+    /// A row's time is this one, in microseconds, plus the number of the row, or later: rows of one
+    /// key and attempts of one row have times of their own.
     Counted(i64),
     /// The program has chosen the times, so a row may have been written with its time before. What
     /// is there is read first.
@@ -71,15 +72,6 @@ pub struct ListRead {
     pub lists: Vec<usize>,
 }
 
-/// A vector of floats with an index, which refuses some vectors.
-#[derive(Clone, Debug)]
-pub struct IndexedVector {
-    pub marker: usize,
-    pub index: String,
-    /// Whether it compares by angles, which a vector of zeros has not.
-    pub is_cosine: bool,
-}
-
 /// What a list's write times say about a row that is about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
@@ -91,10 +83,10 @@ pub(super) enum Found {
     Taken,
 }
 
-/// Compares a list that is to be written at `time` with the one that is there, and the write times
-/// of its elements. `None` if the bytes are none of lists.
+/// Compares a list that is to be written at `time`, or null, with the one that is there, and the
+/// write times of its elements. `None` if the bytes are none of lists.
 pub(super) fn compare(
-    mine: &[u8],
+    mine: Option<&[u8]>,
     time: i64,
     there: Option<&[u8]>,
     times: Option<&[u8]>,
@@ -109,7 +101,7 @@ pub(super) fn compare(
         has_later |= written > time;
     }
     Some(match is_taken {
-        _ if are_later && there == mine => Found::Same,
+        _ if are_later && Some(there) == mine => Found::Same,
         // It was written before, and another program has changed it since.
         true if has_later => Found::Same,
         true => Found::Taken,
@@ -169,38 +161,13 @@ impl Care {
 
     /// What the row itself has that explains a server's error, as an error that says so.
     pub(super) fn blame(
-        &self,
         markers: &[Column],
         row: RowRef<'_>,
         error: &EngineError,
         hides: bool,
     ) -> Option<EngineError> {
-        let found = match error.code? {
-            0x0000 | 0x2200 => null_of(markers, row, error, hides),
-            0x1500 => self.vector_of(markers, row),
-            _ => None,
-        }?;
+        let found = null_of(markers, row, error, hides)?;
         Some(error.clone().explained(&found))
-    }
-
-    /// A vector that its index refuses.
-    fn vector_of(&self, markers: &[Column], row: RowRef<'_>) -> Option<String> {
-        self.vectors.iter().find_map(|vector| {
-            let Some(Cell::Value(bytes)) = row.cells().nth(vector.marker) else { return None };
-            let numbers = bytes.chunks_exact(4).filter_map(|four| four.try_into().ok());
-            // The server computes with floats of 32 bits, too.
-            let squares: f32 = numbers.map(|four| f32::from_be_bytes(four).powi(2)).sum();
-            let got = match squares {
-                _ if squares.is_nan() => "one with NaN",
-                _ if squares.is_infinite() => "one with an infinite length",
-                _ if squares == 0.0 && vector.is_cosine => "one of zeros, which has no direction",
-                _ => return None,
-            };
-            let (name, index) = (&markers.get(vector.marker)?.name, &vector.index);
-            Some(format!(
-                "column \"{name}\": expected a vector that the index \"{index}\" takes, got {got}"
-            ))
-        })
     }
 }
 
@@ -232,29 +199,42 @@ pub(crate) fn null_of(
     })
 }
 
-/// The keys whose rows are being written, so that no two requests write one list at a time.
+/// The keys whose rows are being written, so that no two requests write one row at a time.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    held: Mutex<HashMap<u64, Held>>,
+    held: Mutex<Keys>,
     released: Notify,
 }
 
+#[derive(Debug, Default)]
+struct Keys {
+    held: HashMap<u64, Held>,
+    /// Claims that have ended are removed when there are more than this.
+    most: usize,
+}
+
+/// A key that is claimed, or was.
 #[derive(Clone, Copy, Debug)]
-enum Held {
-    InFlight,
-    Until(Instant),
+struct Held {
+    /// `None` while its request is in flight.
+    until: Option<Instant>,
+    /// The last write time that was chosen for it.
+    last: i64,
 }
 
 /// A claim lasts this much longer than its request: two nodes that write within one millisecond
 /// may choose the same write time.
 const REST: Duration = Duration::from_millis(2);
-/// Claims that have ended are removed when there are more than this.
+/// For so long the last write time of a key is known, for a row that has waited for it.
+const KNOWN: Duration = Duration::from_secs(1);
 const MANY: usize = 8192;
 
 /// Claimed keys. They are released when this is dropped.
 pub(super) struct Claim {
     claims: Arc<Claims>,
     keys: Vec<u64>,
+    /// The last write time that was chosen for one of the keys.
+    pub(super) last: Arc<AtomicI64>,
 }
 
 impl Claims {
@@ -268,43 +248,48 @@ impl Claims {
             // Registered before the look, so that no release between them is missed.
             released.as_mut().enable();
             match self.try_claim(&keys) {
-                Ok(()) => return Claim { claims: Arc::clone(self), keys },
-                Err(Held::InFlight) => released.await,
-                Err(Held::Until(until)) => tokio::time::sleep_until(until).await,
+                Ok(last) => {
+                    let last = Arc::new(AtomicI64::new(last));
+                    return Claim { claims: Arc::clone(self), keys, last };
+                }
+                Err(None) => released.await,
+                Err(Some(until)) => tokio::time::sleep_until(until).await,
             }
         }
     }
 
-    fn try_claim(&self, keys: &[u64]) -> Result<(), Held> {
+    /// Claims all keys, and returns the last write time of one of them; or the time at which one that
+    /// is held is free, if it is known.
+    fn try_claim(&self, keys: &[u64]) -> Result<i64, Option<Instant>> {
         let now = Instant::now();
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_held = |one: &Held| match one {
-            Held::InFlight => true,
-            Held::Until(until) => *until > now,
-        };
-        if let Some(other) = keys.iter().filter_map(|key| held.get(key)).find(|it| is_held(it)) {
-            return Err(*other);
+        let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = i64::MIN;
+        for held in keys.iter().filter_map(|key| all.held.get(key)) {
+            match held.until {
+                Some(until) if until <= now => last = last.max(held.last),
+                until => return Err(until),
+            }
         }
-        if held.len() > MANY {
-            held.retain(|_, one| is_held(one));
+        if all.held.len() > all.most.max(MANY) {
+            all.held.retain(|_, held| held.until.is_none_or(|until| until + KNOWN > now));
+            all.most = 2 * all.held.len();
         }
-        for key in keys {
-            held.insert(*key, Held::InFlight);
+        for &key in keys {
+            all.held.insert(key, Held { until: None, last });
         }
-        Ok(())
+        Ok(last)
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let until = Held::Until(Instant::now() + REST);
-        let mut held = self.claims.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held =
+            Held { until: Some(Instant::now() + REST), last: self.last.load(Ordering::Relaxed) };
+        let mut all = self.claims.held.lock().unwrap_or_else(PoisonError::into_inner);
         for key in &self.keys {
-            if let Entry::Occupied(mut one) = held.entry(*key) {
-                one.insert(until);
-            }
+            all.held.insert(*key, held);
         }
-        drop(held);
+        drop(all);
         self.claims.released.notify_waiters();
     }
 }
@@ -339,12 +324,15 @@ mod tests {
         let times: Vec<[u8; 8]> = times.iter().map(|time| time.to_be_bytes()).collect();
         let times: Vec<&[u8]> = times.iter().map(|time| &time[..]).collect();
         let mine = list_of(&[b"a", b"b"]);
-        compare(&mine, time, Some(&list_of(there)), Some(&list_of(&times))).unwrap()
+        compare(Some(&mine), time, Some(&list_of(there)), Some(&list_of(&times))).unwrap()
     }
 
     #[test]
     fn write_times_tell_what_is_there() {
-        assert_eq!(compare(&list_of(&[]), 5, None, None), Some(Found::Free));
+        assert_eq!(compare(Some(&list_of(&[])), 5, None, None), Some(Found::Free));
+        let (there, times) = (list_of(&[b"a"]), list_of(&[&5i64.to_be_bytes()]));
+        assert_eq!(compare(None, 5, Some(&there), Some(&times)), Some(Found::Taken));
+        assert_eq!(compare(None, 6, Some(&there), Some(&times)), Some(Found::Free));
         assert_eq!(found(5, &[b"x"], &[4]), Found::Free);
         assert_eq!(found(5, &[b"a", b"b"], &[5, 5]), Found::Same);
         assert_eq!(found(5, &[b"a", b"b"], &[7, 7]), Found::Same);
@@ -353,7 +341,7 @@ mod tests {
         assert_eq!(found(5, &[b"x"], &[5]), Found::Taken);
         assert_eq!(found(5, &[b"a", b"b", b"c"], &[5, 5, 9]), Found::Same);
         assert_eq!(found(5, &[b"x"], &[6]), Found::Free);
-        assert_eq!(compare(b"", 5, Some(b""), Some(b"")), None);
+        assert_eq!(compare(Some(b""), 5, Some(b""), Some(b"")), None);
     }
 
     #[test]

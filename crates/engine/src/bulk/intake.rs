@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
@@ -59,6 +59,8 @@ pub(super) struct Taken {
     held: Option<Held>,
     /// How often these rows were sent before.
     attempt: i64,
+    /// The last write time that was chosen for one of their keys.
+    last: Option<Arc<AtomicI64>>,
 }
 
 /// The bytes of a request that was taken and is not admitted yet.
@@ -156,6 +158,7 @@ impl Waiting {
                     places,
                     held: None,
                     attempt: 0,
+                    last: None,
                 });
             }
             let ended = self.current.take().is_some();
@@ -207,7 +210,21 @@ impl Taken {
     /// The same rows, to be sent once more.
     pub(super) fn again(&self) -> Taken {
         let (arena, attempt) = (Arc::clone(&self.arena), self.attempt + 1);
-        Taken { arena, places: self.places.clone(), held: None, attempt }
+        Taken { arena, places: self.places.clone(), held: None, attempt, last: self.last.clone() }
+    }
+
+    /// Notes the last write time of their keys, which later times are put in.
+    pub(super) fn with_last(mut self, last: &Arc<AtomicI64>) -> Taken {
+        self.last = Some(Arc::clone(last));
+        self
+    }
+
+    /// The write time after the last one of their keys, and not before `least`.
+    pub(super) fn time_from(&self, least: i64) -> i64 {
+        let Some(last) = &self.last else { return least };
+        let time = least.max(last.load(Ordering::Relaxed).saturating_add(1));
+        last.store(time, Ordering::Relaxed);
+        time
     }
 
     /// How often these rows were sent before.
@@ -224,6 +241,7 @@ impl Taken {
             places: place..place + 1,
             held: None,
             attempt,
+            last: None,
         })
     }
 

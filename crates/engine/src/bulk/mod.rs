@@ -17,7 +17,7 @@ use scylla::statement::batch::{Batch, BatchType};
 use turbocql_codec::{Cell, RowBuffer, RowRef};
 
 pub(crate) use self::care::null_of;
-pub use self::care::{Care, IndexedVector, ListRead, Lists, Time, Times};
+pub use self::care::{Care, ListRead, Lists, Time, Times};
 use self::care::{Claim, Claims, Found, changed, compare, hash_of, part_of, time_of};
 use self::intake::{Intake, Taken};
 pub use self::pace::Pace;
@@ -121,7 +121,9 @@ impl Bulk {
                 // Sent again only here, with another write time.
                 options.idempotent = Some(false);
             }
-            let claims = care.lists.is_some().then(Arc::<Claims>::default);
+            // Several nodes may choose one write time for two rows, which then become a mixture.
+            let mixes = care.lists.is_some() || session.nodes().len() > 1;
+            let claims = (mixes && !care.key.is_empty()).then(Arc::<Claims>::default);
             let request =
                 Arc::new(Request { session, prepared, options, keep_results, care, claims });
             let judge = Judge(Arc::clone(&request));
@@ -182,7 +184,7 @@ struct Request {
     options: RequestOptions,
     keep_results: bool,
     care: Care,
-    /// Set if two requests must not write one list at a time.
+    /// Set if two requests must not write one row at a time.
     claims: Option<Arc<Claims>>,
 }
 
@@ -238,7 +240,7 @@ impl Request {
             return None;
         };
         let number = rows.rows().map(|(number, _)| number).max()?;
-        Some(first.saturating_add(number as i64).saturating_add(rows.attempt()))
+        Some(rows.time_from(first.saturating_add(number as i64)))
     }
 
     /// A row as it is sent where its lists may have been written with its time before: without the
@@ -255,10 +257,11 @@ impl Request {
         let Some(first) = time_of(*time, row) else { return Ok(None) };
         let options = RequestOptions { timestamp: None, ..self.options.clone() };
         let options = RequestOptions { consistency: readable(options.consistency), ..options };
+        let own: Vec<Cell<'_>> = row.cells().collect();
         let (mut unset, mut lists) = (Vec::new(), Vec::new());
         for read in reads {
-            let own: Vec<Cell<'_>> = row.cells().collect();
-            if !read.lists.iter().any(|&place| matches!(own.get(place), Some(Cell::Value(_)))) {
+            let is_set = |place: usize| !matches!(own.get(place), Some(Cell::Unset) | None);
+            if !read.lists.iter().any(|&place| is_set(place)) {
                 continue;
             }
             let key = part_of(row, &read.key);
@@ -275,8 +278,10 @@ impl Request {
             for &place in &read.lists {
                 let there = cells.next_cell().map_err(unreadable)?.map(<[u8]>::to_vec);
                 let times = cells.next_cell().map_err(unreadable)?.map(<[u8]>::to_vec);
-                if let Some(Cell::Value(mine)) = own.get(place) {
-                    lists.push((place, mine.to_vec(), there, times));
+                match own.get(place) {
+                    Some(Cell::Value(mine)) => lists.push((place, Some(*mine), there, times)),
+                    Some(Cell::Null) => lists.push((place, None, there, times)),
+                    Some(Cell::Unset) | None => {}
                 }
             }
         }
@@ -285,7 +290,7 @@ impl Request {
         'times: loop {
             unset.clear();
             for (place, mine, there, times) in &lists {
-                match compare(mine, time_now, there.as_deref(), times.as_deref()) {
+                match compare(*mine, time_now, there.as_deref(), times.as_deref()) {
                     Some(Found::Free) => {}
                     Some(Found::Same) => unset.push(*place),
                     Some(Found::Taken) if time_now < i64::MAX => {
@@ -293,8 +298,13 @@ impl Request {
                         continue 'times;
                     }
                     Some(Found::Taken) | None => {
-                        let message = "reading lists: no write time is left for a list";
-                        return Err(EngineError::new(ErrorKind::Decode, message));
+                        let name = self.prepared.markers().get(*place).map(|it| &*it.name);
+                        let message = format!(
+                            "column \"{}\": expected a write time that is left for a list, got \
+                             {time_now}",
+                            name.unwrap_or_default()
+                        );
+                        return Err(EngineError::new(ErrorKind::Encode, message));
                     }
                 }
             }
@@ -371,10 +381,9 @@ struct Judge(Arc<Request>);
 
 impl window::Judge for Judge {
     fn claim(&self, rows: &Taken) -> Option<BoxFuture<'static, Claim>> {
-        let (claims, lists) = (self.0.claims.as_ref()?, self.0.care.lists.as_ref()?);
+        let claims = Arc::clone(self.0.claims.as_ref()?);
         let each = (0..rows.len()).filter_map(|nth| rows.row(nth));
-        let keys = each.map(|row| hash_of(row, &lists.key)).collect();
-        let claims = Arc::clone(claims);
+        let keys = each.map(|row| hash_of(row, &self.0.care.key)).collect();
         Some(Box::pin(async move { claims.claim(keys).await }))
     }
 
@@ -393,13 +402,13 @@ impl window::Judge for Judge {
     }
 
     fn blame(&self, rows: &Taken, error: &EngineError) -> Option<EngineError> {
-        let Request { session, prepared, care, .. } = &*self.0;
-        care.blame(prepared.markers(), rows.row(0)?, error, session.hides())
+        let Request { session, prepared, .. } = &*self.0;
+        Care::blame(prepared.markers(), rows.row(0)?, error, session.hides())
     }
 
     /// An index of vectors refuses some of the rows that overwrite others, and takes them later.
     fn tries(&self) -> usize {
-        if self.0.care.vectors.is_empty() { 3 } else { 8 }
+        if self.0.care.has_indexes { 8 } else { 3 }
     }
 
     fn probe(&self, rows: &Taken) -> BoxFuture<'static, bool> {

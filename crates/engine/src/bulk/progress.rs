@@ -1,7 +1,7 @@
 //! How far a bulk has come, for whoever looks at it from outside.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Counts of a bulk, and which rows were acknowledged. It may be read at any time, also after the
@@ -16,6 +16,7 @@ pub struct Progress {
     retried: AtomicU64,
     batched: AtomicU64,
     trouble: Mutex<Trouble>,
+    stopped: AtomicBool,
     acknowledged: Option<Mutex<Ranges>>,
 }
 
@@ -66,6 +67,15 @@ impl Progress {
     pub fn acknowledged(&self) -> Vec<(u64, u64)> {
         let Some(ranges) = &self.acknowledged else { return Vec::new() };
         lock(ranges).0.iter().map(|(&first, &end)| (first, end)).collect()
+    }
+
+    /// Has the bulk send no further row.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// The number of rows that have failed and are being tried again, and why the last of them

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures::StreamExt;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -80,8 +81,10 @@ struct Window<S> {
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// A row without others is at fault after so many more tries, if its replicas answer to a read.
 const MORE_ALONE: usize = 2;
+/// So many rows of a batch are sent at a time, after it has failed.
+const APART: usize = 16;
 /// So many rows may wait without a slot.
-const MOST_ASIDE: usize = 1024;
+const MOST_ASIDE: usize = 256;
 /// A pause ends within this when the bulk is stopped.
 const NAP: Duration = Duration::from_millis(200);
 
@@ -185,16 +188,18 @@ where
         self.occupied.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Sends the rows of a batch one by one.
+    /// Sends the rows of a batch one by one, a few at a time: some may have to be tried again.
     async fn send_apart(&self, rows: &Taken) {
-        for row in rows.apart() {
+        let each = futures::stream::iter(rows.apart());
+        let send = |row: Taken| async move {
             if self.outcome().stopped {
-                break;
+                return;
             }
             let those = row.again();
             let result = self.send_patiently(row).await;
             self.note(&those, result);
-        }
+        };
+        each.for_each_concurrent(APART, send).await;
     }
 
     /// Sends a request, and again after errors that may pass, as long as there is patience.
@@ -207,6 +212,9 @@ where
             Some(claim) => Some(claim.await),
             None => None,
         };
+        if let Some(claim) = &claim {
+            rows = rows.with_last(&claim.last);
+        }
         loop {
             if let Some(rates) = &self.rates {
                 rates.pass(count, rows.bytes()).await;
@@ -256,10 +264,11 @@ where
                 return Err(error);
             }
             trying.note(count, &error);
-            let waits_aside = error.may_be_of_row() && claim.is_none() && self.leave();
+            let is_own = error.may_be_of_row() || error.is_unavailable();
+            let waits_aside = is_own && self.leave();
             let goes_on = self.nap(pause).await;
             if waits_aside {
-                self.come_back().await;
+                self.come_back();
             }
             if !goes_on {
                 return Err(error);
@@ -273,6 +282,7 @@ where
 
     fn take(&self) -> Next {
         let mut outcome = self.outcome();
+        outcome.stopped |= self.progress.as_ref().is_some_and(|progress| progress.is_stopped());
         if outcome.stopped {
             return Next::End;
         }
@@ -325,11 +335,8 @@ impl<S> Window<S> {
         true
     }
 
-    /// Waits for a slot.
-    async fn come_back(&self) {
-        while !self.has_room() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+    /// Takes a slot again, also beyond their limit: those that have one may wait for this row's claim.
+    fn come_back(&self) {
         self.occupied.fetch_add(1, Ordering::Relaxed);
         self.aside.fetch_sub(1, Ordering::Relaxed);
     }
@@ -342,7 +349,8 @@ impl<S> Window<S> {
     async fn nap(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
-            if self.outcome().stopped {
+            let is_stopped = self.progress.as_ref().is_some_and(|progress| progress.is_stopped());
+            if is_stopped || self.outcome().stopped {
                 return false;
             }
             tokio::time::sleep(left.min(NAP)).await;

@@ -110,6 +110,11 @@ impl EngineError {
         self.kind == ErrorKind::Server && matches!(self.code, Some(0x0000 | 0x1300 | 0x1500))
     }
 
+    /// Whether too few replicas of the row are alive.
+    pub fn is_unavailable(&self) -> bool {
+        self.kind == ErrorKind::Server && self.code == Some(0x1000)
+    }
+
     /// The same error, with its reason in front of the message.
     pub(crate) fn explained(self, reason: &str) -> EngineError {
         EngineError { message: format!("{reason}; {}", self.message), ..self }
