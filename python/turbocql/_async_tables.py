@@ -114,11 +114,11 @@ class AsyncTables(Face):
         if found is None:
             return BulkReport(0, 0)
         load.match(found.names, known)
+        care = await self._known(load)
         if load.is_tried:
             insert = await self.prepare(load.statement)
-            return await in_thread(load.tried, self._core, found, insert)
+            return await in_thread(load.tried, self._core, found, insert, care)
         await in_thread(load.check, data)
-        care = await self._known(load)
         watch = load.watched()
         await in_thread(watch.begin)
         try:

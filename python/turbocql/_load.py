@@ -163,9 +163,12 @@ class Load:
         """The number of rows of files that could not be read."""
         return self._files.unread
 
-    def tried(self, session: _core.Session, found: Given, insert: Prepared) -> BulkReport:
+    def tried(
+        self, session: _core.Session, found: Given, insert: Prepared, known: _core.Care | None
+    ) -> BulkReport:
         """Reads and encodes all rows, and sends none: the report of a load that would write all."""
-        encoded = _core.EncodedColumns(session, self.columns(found, apart=False), insert)
+        columns = self.columns(found, apart=False, known=known)
+        encoded = _core.EncodedColumns(session, columns, insert)
         rows, failures = 0, list[BulkFailure]()
         try:
             while (taken := encoded.take()) is not None and len(failures) <= self.max_failures:

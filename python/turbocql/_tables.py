@@ -109,10 +109,10 @@ class Tables(Face):
         if found is None:
             return BulkReport(0, 0)
         load.match(found.names, known)
-        if load.is_tried:
-            return load.tried(self._core, found, self.prepare(load.statement))
-        load.check(data)
         care = self._known(load)
+        if load.is_tried:
+            return load.tried(self._core, found, self.prepare(load.statement), care)
+        load.check(data)
         with load.watched() as watch:
             op = self._load(load, load.columns(found, apart=False, known=care), watch)
             report = cast(BulkReport, op.wait())

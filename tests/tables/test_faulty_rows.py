@@ -71,6 +71,8 @@ def test_vectors_that_an_index_refuses(
         assert f'column "e": expected a vector that the index {index} takes, got one' in str(
             failure.error
         )
+    tried = session.load(name, vectors(2000, ODD), raise_failures=False, dry_run=True)
+    assert [failure.row for failure in tried.failures] == refused
     if function == "COSINE":
         assert "one of zeros" in str(report.failures[0].error)
 
