@@ -9,6 +9,7 @@ import pytest
 from tests.support.liar import BATCH, ERROR, EXECUTE, Answer, Liar
 
 import turbocql
+from turbocql import workers
 from turbocql._distributed import writing
 from turbocql.testing import Cassandra
 
@@ -52,7 +53,9 @@ def test_a_row_that_is_sent_again(cassandra: Cassandra, keyspace: str, batches: 
             "v": [4_242_000 + place // 8 if place % 8 == 0 else 0 for place in range(count)],
             "l": [[place, place] for place in range(count)],
         }
-        assert sink.load([data]).succeeded == count
+        # The worker's session is closed after the last of its users.
+        with workers.session(sink.settings, idle_s=0):
+            assert sink.load([data]).succeeded == count
         assert not any(left.values())
         rows = session.execute("SELECT c, l FROM again").all()
         assert len(rows) == count // 4
