@@ -5,7 +5,6 @@
 //! that is written twice with one write time has its elements twice.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use tokio::time::Instant;
 use turbocql_codec::types::list;
 use turbocql_codec::{Cell, Column, CqlType, RowBuffer, RowRef, Segment, nulls};
 
+use super::partition::hash;
 use crate::error::{EngineError, ErrorKind};
 use crate::statement::Prepared;
 
@@ -297,15 +297,7 @@ impl Drop for Claim {
 /// The hash of some cells of a row.
 pub(super) fn hash_of(row: RowRef<'_>, places: &[usize]) -> u64 {
     let cells: Vec<Cell<'_>> = row.cells().collect();
-    let mut hasher = DefaultHasher::new();
-    for &place in places {
-        match cells.get(place) {
-            Some(Cell::Value(bytes)) => bytes.hash(&mut hasher),
-            Some(Cell::Null) => (-1i64).hash(&mut hasher),
-            Some(Cell::Unset) | None => (-2i64).hash(&mut hasher),
-        }
-    }
-    hasher.finish()
+    hash(places.iter().map(|&place| cells.get(place).copied()))
 }
 
 #[cfg(test)]

@@ -181,7 +181,8 @@ impl<'a> KeyCells<'a> {
     }
 }
 
-fn hash<'a>(cells: impl Iterator<Item = Option<Cell<'a>>>) -> u64 {
+/// The hash of cells.
+pub(super) fn hash<'a>(cells: impl Iterator<Item = Option<Cell<'a>>>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for cell in cells {
         match cell {
