@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ._disk import replace_file
 from .errors import ConfigError
 
-__all__ = ["Checkpoint", "joined", "left_of", "replace_file", "sync_directory"]
+__all__ = ["Checkpoint", "joined", "left_of"]
 
 _KIND = "turbocql checkpoint of a load"
 _VERSION = 1
@@ -45,35 +44,6 @@ def left_of(first: int, end: int, done: Sequence[tuple[int, int]]) -> Iterator[t
         first = after
     if first < end:
         yield first, end
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Writes a file as a whole or not at all.
-
-    Raises: `OSError`, with the path, when it cannot be written.
-    """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with beside.open("wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
-    sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """Makes new names in a directory last, where the system can."""
-    # Directories cannot be opened on Windows.
-    with suppress(PermissionError):
-        opened = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
 
 
 class Checkpoint:

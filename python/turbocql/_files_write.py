@@ -6,14 +6,13 @@ import glob
 import gzip
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from ._checkpoint import sync_directory
 from ._core import CqlType
+from ._disk import drop_temporary, forget_temporary, sync_directory, temporary_path
 from ._files_cells import cells_of, csv_column, csv_type
 from ._files_text import library, parsed
 from ._given import refused
@@ -50,7 +49,7 @@ class _File:
     def __init__(self, final: Path, plan: _Plan) -> None:
         self.final, self.rows = final, 0
         self._plan = plan
-        self.temporary = final.with_name(f".{final.name}.{secrets.token_hex(6)}.part")
+        self.temporary = temporary_path(final)
         self._held: list[Any] = []
         self._held_rows = self._held_bytes = 0
         self._encode = json.JSONEncoder(
@@ -153,8 +152,7 @@ class _File:
             with suppress(Exception):
                 if one is not None:
                     one.close()
-        with suppress(FileNotFoundError):
-            os.unlink(self.temporary)
+        drop_temporary(self.temporary)
 
 
 class Sink:
@@ -267,8 +265,10 @@ class Sink:
             for file in self._files:
                 if self._overwrites:
                     os.replace(file.temporary, file.final)
+                    forget_temporary(file.temporary)
                     continue
                 _move(file.temporary, file.final)
+                forget_temporary(file.temporary)
                 moved.append(file.final)
         except BaseException:
             for path in moved:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
-from ._checkpoint import Checkpoint, Ranges, joined, left_of, replace_file
+from ._checkpoint import Checkpoint, Ranges, joined, left_of
 from ._checks import check_choice, check_int
+from ._disk import replace_file
 from ._files import Source, open_source
 from ._files_cells import cells_of
 from ._given import Given

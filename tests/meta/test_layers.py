@@ -37,7 +37,7 @@ LAYERS = [
     ["_schema_cql"],
     ["schema"],
     ["_schema_read"],
-    ["_pages", "columns"],
+    ["_disk", "_pages", "columns"],
     ["_columns"],
     ["_apart"],
     ["_async_rows", "_given", "codec", "protocol", "rows", "statements"],
