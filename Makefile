@@ -18,7 +18,7 @@ SAFE := tests/unit tests/golden tests/property
 RIVALS := scylla-driver cassandra-driver acsylla scyllapy
 AVAILABLE := scylla-driver cassandra-driver acsylla
 # Drivers to compare with, and to accelerate.
-DRIVERS := scylla-driver cassandra-driver scylla-driver-earlier cassandra-driver-earlier
+DRIVERS := scylla-driver cassandra-driver scylla-driver-previous scylla-driver-earlier cassandra-driver-earlier
 
 # Engines that read and write tables in several processes, each in an environment of its own.
 ENGINES := ray spark duckdb dask

@@ -28,6 +28,7 @@ from cassandra.protocol import ColumnMetadata
 from cassandra.query import UNSET_VALUE, BatchType, BoundStatement, PreparedStatement
 from tests.accel.answers import answer
 from tests.accel.connections import segment_tasks, timer_tasks
+from tests.accel.extensions import body, connections
 from tests.differential.cases import shown
 from tests.differential.generate import Generator
 from tests.differential.pools import WRONG
@@ -117,14 +118,10 @@ def bind_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
             yield f"bind {[s.cql for s in chosen]}: {shown(row)}", task
 
 
-def _body(message: Any, version: int) -> Any:
-    out = io.BytesIO()
-    return answer(message.send_body, out, version), out.getvalue()
-
-
 def body_tasks(count: int) -> Iterator[Task]:
     """Messages with every option, usual and not."""
     rng = Random(9)
+    told = [features for _, features in connections()]
 
     def values() -> Any:
         some: list[Any] = [
@@ -169,12 +166,15 @@ def body_tasks(count: int) -> Iterator[Task]:
                 )
                 message.result_metadata_id = rng.choice((None, b"", b"metadata", "metadata"))
                 message.skip_meta = rng.choice((False, False, True))
+                message.tablet_version_block = rng.choice((None, 0, 255, 256))
             else:
                 text = rng.choice(("text \u20ac", "", b"bytes", None, "\ud800"))
                 message = protocol.QueryMessage(text, level, **common, **paging)
                 message.query_params = values()
             message.keyspace = keyspace
-        yield f"{shown(vars(message))}, version {version}", partial(_body, message, version)
+        features = rng.choice(told)
+        said = f"{shown(vars(message))}, version {version}, {[vars(it) for it in features if it]}"
+        yield said, partial(body, message, version, *features)
 
 
 HANDLERS = {

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAFE = bool(os.environ.get("_TURBOCQL_TEST_INTERPRETER"))
 """Whether the native core runs as on an interpreter that nobody has tested."""
 DRIVERS = ("scylla-driver", "cassandra-driver")
-EARLIER = ("scylla-driver-earlier", "cassandra-driver-earlier")
+EARLIER = ("scylla-driver-previous", "scylla-driver-earlier", "cassandra-driver-earlier")
 ALL_DRIVERS = [
     *DRIVERS,
     *(pytest.param(driver, marks=pytest.mark.exhaustive) for driver in EARLIER),
@@ -26,6 +26,7 @@ _HANDLERS = {
 }
 LEFT: dict[str, set[str]] = {
     "scylla-driver": set(),
+    "scylla-driver-previous": set(),
     "scylla-driver-earlier": set(),
     # With NumPy 2, its parser gives no rows.
     "cassandra-driver": {_HANDLERS["NumpyProtocolHandler"]},
@@ -77,6 +78,7 @@ PARTS = (
     "classes",
     "connections",
     "counts",
+    "extensions",
     "hostile",
     "literals",
     "mapper",
@@ -90,7 +92,7 @@ PARTS = (
 
 
 # These count what is native, which is less where all quick paths are off.
-COUNTING = {"bodies", "counts"}
+COUNTING = {"bodies", "counts", "extensions"}
 
 
 @pytest.mark.parametrize("part", [part for part in PARTS if not (SAFE and part in COUNTING)])

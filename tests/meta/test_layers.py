@@ -99,6 +99,7 @@ FACES = {
     "turbocql._notify",
     "turbocql._verify",
     "turbocql._watch",
+    "turbocql.accel._bodies",
     "turbocql.accel._connections",
     "turbocql.accel._install",
     "turbocql.accel._mapper",

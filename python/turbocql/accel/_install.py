@@ -172,11 +172,7 @@ def status() -> Status:
 
 
 def _seams() -> list[Seam]:
-    return [
-        Seam(patch.said, not patch.why, patch.why, *patch.counted(), part=_PART_OF[patch.said])
-        for patch in _state.patches
-        if patch.is_told
-    ]
+    return [patch.seam(_PART_OF[patch.said]) for patch in _state.patches if patch.is_told]
 
 
 def _said() -> str:
@@ -356,7 +352,9 @@ def _after_fork_in_child() -> None:
         # The calls made before the fork count in the parent only.
         for patch in _state.patches:
             patch.count_from_here()
-        _state.last = [replace(seam, native=0, fallback=0, learned=0) for seam in _state.last]
+        _state.last = [
+            replace(seam, native=0, fallback=0, learned=0, reasons=()) for seam in _state.last
+        ]
     finally:
         _after_fork()
 

@@ -13,6 +13,7 @@ from typing import Any
 from .. import _core
 from ._origin import Left
 from ._plans import Plans
+from ._status import Seam
 
 __all__ = ["Driver", "Group", "Patch", "driver_name"]
 
@@ -31,6 +32,8 @@ class Patch:
     """The replacement, as it is put into the class or module."""
     counts: Callable[[], tuple[int, int]]
     learned: Callable[[], int] = int
+    reasons: Callable[[], list[tuple[str, int]]] = list
+    """Why calls were handed to the original, and how many."""
     original: Any = _ABSENT
     why: str = ""
     """The reason why the function is not replaced; empty if it is."""
@@ -38,6 +41,8 @@ class Patch:
     """Whether `status()` lists the patch."""
     start: tuple[int, int, int] = (0, 0, 0)
     """The counts when counting began. `counted` subtracts them."""
+    start_reasons: tuple[tuple[str, int], ...] = ()
+    """The counts of reasons when counting began. `fallback_reasons` subtracts them."""
 
     def apply(self) -> None:
         """Puts the replacement in."""
@@ -57,11 +62,23 @@ class Patch:
     def count_from_here(self) -> None:
         """Makes `counted` count only later calls."""
         self.start = (*self.counts(), self.learned())
+        self.start_reasons = tuple(self.reasons())
 
     def counted(self) -> tuple[int, int, int]:
         """The numbers of calls: native, fallen back, and those from which columns were learned."""
         (native, fallback), learned = self.counts(), self.learned()
         return native - self.start[0], fallback - self.start[1], learned - self.start[2]
+
+    def fallback_reasons(self) -> tuple[tuple[str, int], ...]:
+        """Why calls were handed to the original, and how many; the most frequent reason first."""
+        start = dict(self.start_reasons)
+        counts = [(reason, count - start.get(reason, 0)) for reason, count in self.reasons()]
+        return tuple(sorted((pair for pair in counts if pair[1]), key=lambda pair: -pair[1]))
+
+    def seam(self, part: str) -> Seam:
+        """The function, as `status()` shows it."""
+        counted, reasons = self.counted(), self.fallback_reasons()
+        return Seam(self.said, not self.why, self.why, *counted, part=part, reasons=reasons)
 
     def _set(self, value: Any) -> None:
         # `type.__setattr__`, so that `Watch` does not see the change.

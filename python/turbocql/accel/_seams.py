@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import io
 import itertools
-from _io import BytesIO  # the original, even if `io.BytesIO` was replaced
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from .. import _core
+from ._bodies import Bodies
 from ._origin import (
     Left,
     documented,
     expect_own,
     expect_parameters,
-    expect_versions,
     function,
 )
 from ._patch import Driver, Group, Patch
@@ -233,93 +229,6 @@ class RoutingKey(Group):
         stand_in = _core.RoutingStandIn(original.fget, owner)
         ours = property(stand_in.function(documented(original.fget)), doc=original.__doc__)
         return [Patch(owner, "routing_key", self.names[0], ours, stand_in.counts)]
-
-
-class Bodies(Group):
-    """The bodies of requests."""
-
-    part = "bodies"
-    names = (
-        "protocol.QueryMessage.send_body",
-        "protocol.ExecuteMessage.send_body",
-        "protocol.BatchMessage.send_body",
-    )
-
-    def patches(self, driver: Driver) -> list[Patch]:
-        protocol = driver.protocol
-        found: list[Patch] = []
-        versions = expect_versions(protocol)
-        for name in ("_write_query_params", "_should_skip_metadata"):
-            if name in vars(protocol._QueryMessage):
-                expect_own(protocol, protocol._QueryMessage, name)
-        for kind, said in zip(("query", "execute", "batch"), self.names, strict=True):
-            owner: Any = getattr(protocol, said.split(".")[1], None)
-            original = expect_own(protocol, owner, "send_body")
-            shape = expect_parameters(
-                original,
-                ("self", "f", "protocol_version"),
-                ("self", "f", "protocol_version", "protocol_features"),
-            )
-            empty_id = kind == "execute" and _is_empty_id_written(protocol, len(shape) == 4)
-            stand_in = _core.BodyStandIn(
-                original, owner, protocol._UNSET_VALUE, kind, empty_id, BytesIO, versions
-            )
-            ours = stand_in.function(documented(original))
-            for message, version in _messages(driver, kind):
-                if _body(ours, message, version) != _body(original, message, version):
-                    raise Left(f"{said} differs from turbocql in version {version}")
-            found.append(Patch(owner, "send_body", said, ours, stand_in.counts))
-            found[-1].count_from_here()
-        return found
-
-
-def _is_empty_id_written(protocol: ModuleType, has_features: bool) -> bool:
-    message = protocol.ExecuteMessage(b"id", [], 1)
-    try:
-        return bool(_body(protocol.ExecuteMessage.send_body, message, 5)[2:6] == b"id\0\0")
-    except TypeError:
-        return False
-
-
-def _body(send_body: Callable[..., None], message: Any, version: int) -> bytes:
-    out = io.BytesIO()
-    # `__get__` binds functions and native methods, as an attribute lookup does.
-    bind = getattr(send_body, "__get__", None)
-    (bind(message) if bind else send_body)(out, version)
-    return out.getvalue()
-
-
-def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
-    protocol, unset = driver.protocol, driver.protocol._UNSET_VALUE
-    found: list[tuple[Any, int]] = []
-    for version, serial, timestamp in itertools.product((3, 4, 5), (None, 8), (None, 0, 1 << 50)):
-        values = [b"value", None, b""] + ([unset] if version > 3 else [])
-        common = {"serial_consistency_level": serial, "timestamp": timestamp}
-        if kind == "batch":
-            kinds = driver.query.BatchType
-            queries: list[Any] = [
-                (True, b"id", values),
-                (False, "text \u20ac", ()),
-                (False, "q", [b"1"]),
-            ]
-            for batch_type in (kinds.LOGGED, kinds.UNLOGGED, kinds.COUNTER):
-                for some in ([], queries):
-                    message = protocol.BatchMessage(batch_type, some, 6, **common)
-                    message.keyspace = "ks" if version == 5 and serial else None
-                    found.append((message, version))
-            continue
-        for size, state in itertools.product((None, 0, 5000), (None, b"", b"state")):
-            paging = {"fetch_size": size, "paging_state": state, **common}
-            if kind == "query":
-                found.append((protocol.QueryMessage("text \u20ac", 1, **paging), version))
-                continue
-            for given in ([], values, None):
-                message = protocol.ExecuteMessage(b"id", given, 10, **paging)
-                if version == 5:
-                    message.result_metadata_id = b"metadata"
-                    message.keyspace = "ks" if serial else None
-                found.append((message, version))
-    return found
 
 
 def groups() -> list[Group]:

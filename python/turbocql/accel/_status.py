@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 __all__ = ["Seam", "Status"]
 
@@ -27,6 +27,9 @@ class Seam:
     part: str = ""
     """The part of the accelerator, as `accelerate(without=...)` names it. Empty for what is never
     left out."""
+    reasons: tuple[tuple[str, int], ...] = ()
+    """Why calls fell back, and how many calls for each reason, the most frequent first. Only the
+    bodies of requests have reasons."""
 
     @property
     def is_counted(self) -> bool:
@@ -37,6 +40,10 @@ class Seam:
     def is_idle(self) -> bool:
         """Whether calls are or were counted, but none was made."""
         return self.is_counted and not (self.native or self.fallback or self.learned)
+
+    def at_zero(self) -> Seam:
+        """The same function, not called yet."""
+        return replace(self, native=0, fallback=0, learned=0, reasons=())
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,7 @@ class Status:
             said += f", learned from {seam.learned:,}" if seam.learned else ""
             said = said if seam.is_counted else seam.why
             lines.append(f"  {seam.name:{width}}  {seam.part:{parts}}  {said}")
+            lines += [f"    by the driver {count:,}: {reason}" for reason, count in seam.reasons]
         if idle:
             said = f"  not called so far: {', '.join(seam.name for seam in idle)}"
             lines += _wrapped(said)

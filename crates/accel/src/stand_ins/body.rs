@@ -2,12 +2,13 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyInt, PyList, PyString, PyType};
+use pyo3::types::{PyBytes, PyList, PyString, PyType};
 use turbocql_codec::message::{
-    AsCell, BatchKind, Consistency, Execute, Message, Parameters, Query, SerialConsistency,
-    Settings, Values, Version,
+    AsCell, BatchKind, Execute, Message, Parameters, Query, Values, Version,
 };
 
+use super::body_fields::{Features, Fields, Known, extensions, field, number16};
+use super::body_reason::{Reason, Reasons};
 use super::counts::Counts;
 use super::dependence::Dependence;
 use super::method::StandInMethod;
@@ -33,7 +34,10 @@ pub struct BodyStandIn {
     buffer: Py<PyType>,
     /// `ProtocolVersion`. The driver calls its methods to decide which fields a version has.
     versions: Dependence,
+    /// None for a driver whose connections have no features, or whose messages are not told them.
+    features: Option<Features>,
     counts: Counts,
+    reasons: Reasons,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,6 +50,7 @@ enum Kind {
 #[pymethods]
 impl BodyStandIn {
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one thing, called once")]
     fn new(
         original: Py<PyAny>,
         owner: Py<PyType>,
@@ -54,6 +59,7 @@ impl BodyStandIn {
         without_metadata_id: bool,
         buffer: Py<PyType>,
         versions: (Py<PyType>, Py<PyAny>),
+        features: Option<(Py<PyType>, Vec<Py<PyString>>)>,
     ) -> PyResult<BodyStandIn> {
         let kind = match kind {
             "query" => Kind::Query,
@@ -61,7 +67,6 @@ impl BodyStandIn {
             "batch" => Kind::Batch,
             _ => return Err(PyValueError::new_err(format!("unknown kind of message: {kind:?}"))),
         };
-        let counts = Counts::default();
         Ok(BodyStandIn {
             original,
             class: owner,
@@ -70,7 +75,9 @@ impl BodyStandIn {
             without_metadata_id,
             buffer,
             versions: Dependence::new(versions.0, versions.1),
-            counts,
+            features: features.map(|(class, unknown)| Features::new(class, unknown)),
+            counts: Counts::default(),
+            reasons: Reasons::default(),
         })
     }
 
@@ -84,75 +91,12 @@ impl BodyStandIn {
     fn counts(&self) -> (u64, u64) {
         self.counts.get()
     }
-}
 
-/// An optional field of a message: absent, or a value.
-enum Said<T> {
-    Nothing,
-    This(T),
-}
-
-/// Reads the attributes of a message. Methods return `None` if the original must write the body.
-struct Reader<'a, 'py>(&'a Bound<'py, PyAny>);
-
-impl<'py> Reader<'_, 'py> {
-    fn get(&self, name: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
-        attribute::optional(self.0, name).ok().flatten()
+    /// Why calls were handed to the original, and how many.
+    fn reasons(&self, py: Python<'_>) -> Vec<(String, u64)> {
+        let unknown = self.features.as_ref().map(|features| features.unknown(py));
+        self.reasons.get(&unknown.unwrap_or_default())
     }
-
-    /// The keyspace, a field of version 5 only. An empty keyspace is not taken: drivers do not
-    /// write it as the protocol requires.
-    fn keyspace(&self, version: Version) -> Option<Option<Bound<'py, PyString>>> {
-        let given = self.get(pyo3::intern!(self.0.py(), "keyspace"))?;
-        if given.is_none() {
-            return Some(None);
-        }
-        let given = given.cast_into_exact::<PyString>().ok()?;
-        let usual = version >= Version::V5 && given.len().is_ok_and(|length| length > 0);
-        usual.then_some(Some(given))
-    }
-
-    /// `Some` if the attribute is absent, None or False.
-    fn off(&self, name: &Bound<'py, PyString>) -> Option<()> {
-        match attribute::optional(self.0, name).ok()? {
-            None => Some(()),
-            Some(given) => {
-                (given.is_none() || given.is(PyBool::new(given.py(), false))).then_some(())
-            }
-        }
-    }
-
-    fn settings<'k>(&self, keyspace: Option<&'k Bound<'py, PyString>>) -> Option<Settings<'k>> {
-        let py = self.0.py();
-        let level = number16(&self.get(pyo3::intern!(py, "consistency_level"))?)?;
-        let mut settings = Settings::new(Consistency::from_number(level)?);
-        settings.serial_consistency =
-            match optional(&self.get(pyo3::intern!(py, "serial_consistency_level"))?)? {
-                Said::Nothing | Said::This(0) => None,
-                Said::This(8) => Some(SerialConsistency::Serial),
-                Said::This(9) => Some(SerialConsistency::LocalSerial),
-                Said::This(_) => return None,
-            };
-        settings.timestamp = match optional(&self.get(pyo3::intern!(py, "timestamp"))?)? {
-            Said::Nothing => None,
-            Said::This(time) if time >= 0 => Some(time),
-            Said::This(_) => return None,
-        };
-        settings.keyspace = keyspace.map(|keyspace| keyspace.to_str()).transpose().ok()?;
-        Some(settings)
-    }
-}
-
-/// The value of an exact `int`, if it fits 16 unsigned bits.
-fn number16(given: &Bound<'_, PyAny>) -> Option<u16> {
-    u16::try_from(given.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?).ok()
-}
-
-fn optional(given: &Bound<'_, PyAny>) -> Option<Said<i64>> {
-    if given.is_none() {
-        return Some(Said::Nothing);
-    }
-    given.cast_exact::<PyInt>().ok()?.extract::<i64>().ok().map(Said::This)
 }
 
 impl BodyStandIn {
@@ -160,10 +104,14 @@ impl BodyStandIn {
         &self,
         message: &Bound<'py, PyAny>,
         version: Version,
-    ) -> Option<Bound<'py, PyBytes>> {
+        features: Option<&Bound<'py, PyAny>>,
+    ) -> Known<Bound<'py, PyBytes>> {
+        if let Some(features) = features {
+            self.features.as_ref().ok_or(Reason::Features)?.check(features)?;
+        }
         match self.kind {
             Kind::Batch => self.batch(message, version),
-            Kind::Query | Kind::Execute => self.request(message, version),
+            Kind::Query | Kind::Execute => self.request(message, version, features),
         }
     }
 
@@ -171,29 +119,22 @@ impl BodyStandIn {
         &self,
         message: &Bound<'py, PyAny>,
         version: Version,
-    ) -> Option<Bound<'py, PyBytes>> {
-        let (py, read) = (message.py(), Reader(message));
-        let keyspace = read.keyspace(version)?;
-        let settings = read.settings(keyspace.as_ref())?;
-        read.off(pyo3::intern!(py, "continuous_paging_options"))?;
-        let page_size = match optional(&read.get(pyo3::intern!(py, "fetch_size"))?)? {
-            Said::Nothing | Said::This(0) => None,
-            Said::This(size) => Some(i32::try_from(size).ok()?),
-        };
-        let paging_state = read.get(pyo3::intern!(py, "paging_state"))?;
-        let paging_state = if paging_state.is_none() {
-            None
-        } else {
-            Some(paging_state.cast_into_exact::<PyBytes>().ok()?)
-        };
+        features: Option<&Bound<'py, PyAny>>,
+    ) -> Known<Bound<'py, PyBytes>> {
+        let (py, fields) = (message.py(), Fields(message));
+        let keyspace = fields.keyspace(version)?;
+        let settings = fields.settings(keyspace.as_ref())?;
+        fields.off("continuous_paging_options", pyo3::intern!(py, "continuous_paging_options"))?;
+        let page_size = fields.page_size()?;
+        let paging_state = fields.paging_state()?;
         let paging_state = paging_state.as_ref().map(|state| state.as_bytes());
-        let given = read.get(pyo3::intern!(py, "query_params"))?;
+        let given = field!(fields, "query_params")?;
         let mut values = Vec::new();
         if !given.is_none() && !append_values(&given, self.unset.bind(py), &mut values, MOST) {
-            return None;
+            return Err(Reason::Field("query_params"));
         }
         let cells: Vec<_> = values.iter().map(AsCell::as_cell).collect();
-        let parameters = Parameters {
+        let mut parameters = Parameters {
             values: if given.is_none() { Values::Absent } else { Values::Positional(&cells) },
             skip_metadata: false,
             page_size,
@@ -201,23 +142,34 @@ impl BodyStandIn {
             settings,
         };
         if self.kind == Kind::Query {
-            read.off(pyo3::intern!(py, "skip_meta"))?;
-            let query = read.get(pyo3::intern!(py, "query"))?.cast_into_exact::<PyString>().ok()?;
-            return written(py, &Query { query: query.to_str().ok()?, parameters }, version);
+            fields.off("skip_meta", pyo3::intern!(py, "skip_meta"))?;
+            let query = field!(fields, "query")?.cast_into_exact::<PyString>();
+            let query = query.map_err(|_| Reason::Field("query"))?;
+            let query = query.to_str().map_err(|_| Reason::Field("query"))?;
+            return written(py, &Query { query, parameters }, version);
         }
-        let id = read.get(pyo3::intern!(py, "query_id"))?.cast_into_exact::<PyBytes>().ok()?;
-        let metadata_id = if version < Version::V5 {
+        let id = field!(fields, "query_id")?.cast_into_exact::<PyBytes>();
+        let id = id.map_err(|_| Reason::Field("query_id"))?;
+        let extensions = extensions(features, &fields)?;
+        if extensions.metadata_ids {
+            // Without ids, a server could not tell that the columns have changed, so the driver
+            // does not let it leave them out, whatever the message says.
+            parameters.skip_metadata = fields.flag("skip_meta", pyo3::intern!(py, "skip_meta"))?;
+        }
+        let metadata_id = if version < Version::V5 && !extensions.metadata_ids {
             None
         } else {
-            let given = read.get(pyo3::intern!(py, "result_metadata_id"))?;
-            if given.is_none() && self.without_metadata_id {
+            let known = field!(fields, "result_metadata_id")?;
+            if known.is_none() && self.without_metadata_id {
                 Some(PyBytes::new(py, b""))
             } else {
-                Some(given.cast_into_exact::<PyBytes>().ok()?)
+                let known = known.cast_into_exact::<PyBytes>();
+                Some(known.map_err(|_| Reason::Field("result_metadata_id"))?)
             }
         };
         let result_metadata_id = metadata_id.as_ref().map(|id| id.as_bytes());
-        let execute = Execute { query_id: id.as_bytes(), result_metadata_id, parameters };
+        let execute =
+            Execute { query_id: id.as_bytes(), result_metadata_id, extensions, parameters };
         written(py, &execute, version)
     }
 
@@ -225,19 +177,57 @@ impl BodyStandIn {
         &self,
         message: &Bound<'py, PyAny>,
         version: Version,
-    ) -> Option<Bound<'py, PyBytes>> {
-        let (py, read) = (message.py(), Reader(message));
-        let keyspace = read.keyspace(version)?;
-        let settings = read.settings(keyspace.as_ref())?;
-        let kind = read.get(pyo3::intern!(py, "batch_type"))?;
-        let kind = match number16(&kind.getattr(pyo3::intern!(py, "value")).ok()?)? {
-            0 => BatchKind::Logged,
-            1 => BatchKind::Unlogged,
-            2 => BatchKind::Counter,
-            _ => return None,
+    ) -> Known<Bound<'py, PyBytes>> {
+        let (py, fields) = (message.py(), Fields(message));
+        let keyspace = fields.keyspace(version)?;
+        let settings = fields.settings(keyspace.as_ref())?;
+        let unusual = Reason::Field("batch_type");
+        let kind = field!(fields, "batch_type")?;
+        let kind = kind.getattr(pyo3::intern!(py, "value")).map_err(|_| unusual)?;
+        let kind = match number16(&kind) {
+            Some(0) => BatchKind::Logged,
+            Some(1) => BatchKind::Unlogged,
+            Some(2) => BatchKind::Counter,
+            _ => return Err(unusual),
         };
-        let queries = read.get(pyo3::intern!(py, "queries"))?.cast_into_exact::<PyList>().ok()?;
-        batch_body::body(&queries, self.unset.bind(py), kind, settings, version)
+        let unusual = Reason::Field("queries");
+        let queries = field!(fields, "queries")?.cast_into_exact::<PyList>();
+        let queries = queries.map_err(|_| unusual)?;
+        batch_body::body(&queries, self.unset.bind(py), kind, settings, version).ok_or(unusual)
+    }
+
+    /// Writes the body natively.
+    fn write<'py>(
+        &self,
+        py: Python<'py>,
+        arguments: &[Borrowed<'_, 'py, PyAny>],
+    ) -> PyResult<Known<()>> {
+        let (message, f, version, features) = match arguments {
+            [message, f, version] => (message, f, version, None),
+            [message, f, version, features] => {
+                let features: &Bound<'_, PyAny> = features;
+                (message, f, version, Some(features).filter(|features| !features.is_none()))
+            }
+            _ => return Ok(Err(Reason::Arguments)),
+        };
+        if !message.get_type().is(&self.class) {
+            return Ok(Err(Reason::Class));
+        }
+        // An instance attribute could replace `write`.
+        if !f.get_type().is(&self.buffer) || !attribute::are_none(f) {
+            return Ok(Err(Reason::Buffer));
+        }
+        if !self.versions.is_as_usual(py)? {
+            return Ok(Err(Reason::Replaced));
+        }
+        let number = number16(version).and_then(|number| u8::try_from(number).ok());
+        let Some(version) = number.and_then(Version::from_number) else {
+            return Ok(Err(Reason::Version));
+        };
+        match self.body(message, version, features) {
+            Ok(body) => f.call_method1(pyo3::intern!(py, "write"), (body,)).map(|_| Ok(())),
+            Err(reason) => Ok(Err(reason)),
+        }
     }
 }
 
@@ -248,22 +238,14 @@ fn written<'py>(
     py: Python<'py>,
     message: &impl Message,
     version: Version,
-) -> Option<Bound<'py, PyBytes>> {
-    let size = message.size(version).ok()?;
+) -> Known<Bound<'py, PyBytes>> {
+    // What does not fit a body, or the version, is for the driver to refuse.
+    let size = message.size(version).map_err(|_| Reason::Size)?;
     let write = |body: &mut bytes::Filled<'_>| {
         message.write(version, body);
         true
     };
-    bytes::build(py, size, write).ok().flatten()
-}
-
-/// Whether the features of a connection leave the body of a message unchanged.
-fn are_plain(features: &Bound<'_, PyAny>) -> bool {
-    let py = features.py();
-    features.is_none()
-        || [pyo3::intern!(py, "use_metadata_id"), pyo3::intern!(py, "tablets_routing_v2")]
-            .into_iter()
-            .all(|name| Reader(features).off(name).is_some())
+    bytes::build(py, size, write).ok().flatten().ok_or(Reason::Size)
 }
 
 impl StandIn for BodyStandIn {
@@ -272,25 +254,16 @@ impl StandIn for BodyStandIn {
         arguments: &[Borrowed<'_, 'py, PyAny>],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (stand_in, py) = (this.get(), this.py());
-        let (message, f, version) = match arguments {
-            [message, f, version] => (message, f, version),
-            [message, f, version, features] if are_plain(features) => (message, f, version),
-            _ => return Ok(None),
-        };
-        if !message.get_type().is(&stand_in.class)
-            || !f.get_type().is(&stand_in.buffer)
-            // An instance attribute could replace `write`.
-            || !attribute::are_none(f)
-            || !stand_in.versions.is_as_usual(py)?
-        {
-            return Ok(None);
+        match stand_in.write(py, arguments)? {
+            Ok(()) => {
+                stand_in.counts.native();
+                Ok(Some(py.None().into_bound(py)))
+            }
+            Err(reason) => {
+                stand_in.reasons.count(reason);
+                Ok(None)
+            }
         }
-        let number = number16(version).and_then(|number| u8::try_from(number).ok());
-        let Some(version) = number.and_then(Version::from_number) else { return Ok(None) };
-        let Some(body) = stand_in.body(message, version) else { return Ok(None) };
-        f.call_method1(pyo3::intern!(py, "write"), (body,))?;
-        stand_in.counts.native();
-        Ok(Some(py.None().into_bound(py)))
     }
 
     fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {

@@ -2,6 +2,8 @@
 
 pub mod bind;
 pub mod body;
+mod body_fields;
+mod body_reason;
 mod counts;
 mod dependence;
 pub mod deserialize;

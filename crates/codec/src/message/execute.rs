@@ -8,10 +8,22 @@ use super::{Message, MessageError, Reason, Version, since};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execute<'a> {
     pub query_id: &'a [u8],
-    /// The id of the result metadata that the client knows. Version 5 requires this id; earlier
-    /// versions do not have it.
+    /// The id of the result metadata that the client knows. Version 5 and ScyllaDB's metadata ids
+    /// require this id; without them, earlier versions do not have it.
     pub result_metadata_id: Option<&'a [u8]>,
+    pub extensions: Extensions,
     pub parameters: Parameters<'a>,
+}
+
+/// The protocol extensions of ScyllaDB that change an EXECUTE. They are in force on a connection
+/// whose STARTUP asked for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extensions {
+    /// `SCYLLA_USE_METADATA_ID`: the message has a result metadata id in every version.
+    pub metadata_ids: bool,
+    /// `TABLETS_ROUTING_V2_EXPERIMENTAL`: the last byte of the message, part of the version of the
+    /// tablet that the client knows. `None` where the extension is not in force.
+    pub tablet_version: Option<u8>,
 }
 
 impl Message for Execute<'_> {
@@ -20,12 +32,15 @@ impl Message for Execute<'_> {
         let mut size = short_size("query_id", self.query_id)?;
         match (self.result_metadata_id, version) {
             (Some(id), _) => {
-                since(what, Version::V5, version)?;
+                if !self.extensions.metadata_ids {
+                    since(what, Version::V5, version)?;
+                }
                 size += short_size(what, id)?;
             }
-            (None, Version::V5) => return Err(Reason::Missing { what, got: version }.into()),
-            (None, Version::V3 | Version::V4) => {}
+            (None, Version::V3 | Version::V4) if !self.extensions.metadata_ids => {}
+            (None, _) => return Err(Reason::Missing { what, got: version }.into()),
         }
+        size += u64::from(self.extensions.tablet_version.is_some());
         body_size(size + self.parameters.size(version)?)
     }
 
@@ -35,6 +50,9 @@ impl Message for Execute<'_> {
             body.short_bytes(id);
         }
         self.parameters.write(version, body);
+        if let Some(version) = self.extensions.tablet_version {
+            body.byte(version);
+        }
     }
 }
 
@@ -47,7 +65,39 @@ mod tests {
     fn execute<'a>(id: &'a [u8], result_metadata_id: Option<&'a [u8]>) -> Execute<'a> {
         let values = Values::Positional(&[Cell::Value(b"v"), Cell::Null]);
         let parameters = Parameters::new(values, Settings::new(Consistency::LocalOne));
-        Execute { query_id: id, result_metadata_id, parameters }
+        Execute { query_id: id, result_metadata_id, extensions: Extensions::default(), parameters }
+    }
+
+    #[test]
+    fn metadata_ids_are_in_every_version_where_the_extension_is_in_force() {
+        let extensions = Extensions { metadata_ids: true, tablet_version: None };
+        for (version, flags) in [
+            (Version::V3, b"\x01".as_slice()),
+            (Version::V4, b"\x01"),
+            (Version::V5, b"\0\0\0\x01"),
+        ] {
+            let with_id = Execute { extensions, ..execute(b"id", Some(b"rmi")) };
+            let values = b"\0\x02\0\0\0\x01v\xff\xff\xff\xff".as_slice();
+            assert_eq!(
+                with_id.encode(version).unwrap(),
+                [b"\0\x02id\0\x03rmi\0\x0a".as_slice(), flags, values].concat()
+            );
+            assert_eq!(
+                Execute { extensions, ..execute(b"id", None) }.encode(version).unwrap_err().reason,
+                Reason::Missing { what: "result_metadata_id", got: version }
+            );
+        }
+    }
+
+    #[test]
+    fn the_byte_of_a_tablet_is_the_last() {
+        for version in [Version::V3, Version::V4] {
+            let plain = execute(b"id", None);
+            let extensions = Extensions { metadata_ids: false, tablet_version: Some(0xa7) };
+            let mut bytes = plain.encode(version).unwrap();
+            bytes.push(0xa7);
+            assert_eq!(Execute { extensions, ..plain }.encode(version).unwrap(), bytes);
+        }
     }
 
     #[test]

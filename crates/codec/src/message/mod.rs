@@ -15,7 +15,7 @@ use std::fmt;
 pub use crate::row::AsCell;
 pub use batch::{Batch, BatchKind, Statement, StatementText};
 pub use body::Body;
-pub use execute::Execute;
+pub use execute::{Execute, Extensions};
 pub use query::{Parameters, Query, Values};
 pub use settings::{Consistency, SerialConsistency, Settings};
 

@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use turbocql_codec::Cell;
-use turbocql_codec::message::{Execute, Query, Values as CodecValues};
+use turbocql_codec::message::{Execute, Extensions, Query, Values as CodecValues};
 
 use crate::ending::Inside;
 use crate::value::describe::describe;
@@ -344,8 +344,10 @@ impl ExecuteMessage {
     ) -> PyResult<T> {
         let query_id = self.query_id.as_bytes(py);
         let result_metadata_id = self.result_metadata_id.as_ref().map(|id| id.as_bytes(py));
-        self.ending
-            .with(py, |parameters| call(Execute { query_id, result_metadata_id, parameters }))
+        let extensions = Extensions::default();
+        self.ending.with(py, |parameters| {
+            call(Execute { query_id, result_metadata_id, extensions, parameters })
+        })
     }
 }
 

@@ -1,0 +1,196 @@
+//! The fields of the driver's messages, and the features of its connections.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyInt, PyString, PyType};
+use turbocql_codec::message::{Consistency, Extensions, SerialConsistency, Settings, Version};
+
+use super::body_reason::Reason;
+use crate::ffi::attribute;
+
+/// A value, or why the original must write the body.
+pub type Known<T> = Result<T, Reason>;
+
+/// An attribute of a message by its name, which is a literal.
+macro_rules! field {
+    ($message:expr, $name:literal) => {
+        $message.get($name, pyo3::intern!($message.py(), $name))
+    };
+}
+pub(super) use field;
+
+/// Reads the attributes of an object of the driver.
+pub struct Fields<'a, 'py>(pub &'a Bound<'py, PyAny>);
+
+/// An optional field: absent, or a value.
+pub enum Said<T> {
+    Nothing,
+    This(T),
+}
+
+impl<'py> Fields<'_, 'py> {
+    pub fn py(&self) -> Python<'py> {
+        self.0.py()
+    }
+
+    pub fn get(
+        &self,
+        name: &'static str,
+        interned: &Bound<'py, PyString>,
+    ) -> Known<Bound<'py, PyAny>> {
+        attribute::optional(self.0, interned).ok().flatten().ok_or(Reason::Field(name))
+    }
+
+    /// Refuses an attribute that is there and neither None nor False.
+    pub fn off(&self, name: &'static str, interned: &Bound<'py, PyString>) -> Known<()> {
+        match is_off(self.0, interned) {
+            Some(true) => Ok(()),
+            _ => Err(Reason::Field(name)),
+        }
+    }
+
+    /// An attribute that is True, or is not there, None or False.
+    pub fn flag(&self, name: &'static str, interned: &Bound<'py, PyString>) -> Known<bool> {
+        match attribute::optional(self.0, interned) {
+            Ok(None) => Ok(false),
+            Ok(Some(value)) if value.is_none() => Ok(false),
+            Ok(Some(value)) => match value.cast_exact::<PyBool>() {
+                Ok(value) => Ok(value.is_true()),
+                Err(_) => Err(Reason::Field(name)),
+            },
+            Err(_) => Err(Reason::Field(name)),
+        }
+    }
+
+    /// The keyspace, a field of version 5 only. An empty keyspace is not taken: drivers do not
+    /// write it as the protocol requires.
+    pub fn keyspace(&self, version: Version) -> Known<Option<Bound<'py, PyString>>> {
+        let keyspace = field!(self, "keyspace")?;
+        if keyspace.is_none() {
+            return Ok(None);
+        }
+        let unusual = Reason::Field("keyspace");
+        let keyspace = keyspace.cast_into_exact::<PyString>().map_err(|_| unusual)?;
+        let usual = version >= Version::V5 && keyspace.len().is_ok_and(|length| length > 0);
+        if usual { Ok(Some(keyspace)) } else { Err(unusual) }
+    }
+
+    pub fn settings<'k>(&self, keyspace: Option<&'k Bound<'py, PyString>>) -> Known<Settings<'k>> {
+        let level = number16(&field!(self, "consistency_level")?)
+            .and_then(Consistency::from_number)
+            .ok_or(Reason::Field("consistency_level"))?;
+        let mut settings = Settings::new(level);
+        let name = "serial_consistency_level";
+        settings.serial_consistency = match field!(self, "serial_consistency_level")
+            .and_then(|level| optional(name, &level))?
+        {
+            Said::Nothing | Said::This(0) => None,
+            Said::This(8) => Some(SerialConsistency::Serial),
+            Said::This(9) => Some(SerialConsistency::LocalSerial),
+            Said::This(_) => return Err(Reason::Field(name)),
+        };
+        settings.timestamp = match optional("timestamp", &field!(self, "timestamp")?)? {
+            Said::Nothing => None,
+            Said::This(time) if time >= 0 => Some(time),
+            Said::This(_) => return Err(Reason::Field("timestamp")),
+        };
+        settings.keyspace = match keyspace {
+            Some(keyspace) => Some(keyspace.to_str().map_err(|_| Reason::Field("keyspace"))?),
+            None => None,
+        };
+        Ok(settings)
+    }
+
+    /// The maximum number of rows of a page.
+    pub fn page_size(&self) -> Known<Option<i32>> {
+        match optional("fetch_size", &field!(self, "fetch_size")?)? {
+            Said::Nothing | Said::This(0) => Ok(None),
+            Said::This(size) => {
+                i32::try_from(size).map(Some).map_err(|_| Reason::Field("fetch_size"))
+            }
+        }
+    }
+
+    pub fn paging_state(&self) -> Known<Option<Bound<'py, PyBytes>>> {
+        let state = field!(self, "paging_state")?;
+        if state.is_none() {
+            return Ok(None);
+        }
+        let state = state.cast_into_exact::<PyBytes>();
+        state.map(Some).map_err(|_| Reason::Field("paging_state"))
+    }
+
+    /// The byte of a tablet's version; 0 where the message has none, as drivers write it.
+    pub fn tablet_version(&self) -> Known<u8> {
+        match optional("tablet_version_block", &field!(self, "tablet_version_block")?)? {
+            Said::Nothing => Ok(0),
+            Said::This(byte) => {
+                u8::try_from(byte).map_err(|_| Reason::Field("tablet_version_block"))
+            }
+        }
+    }
+}
+
+fn is_off<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Option<bool> {
+    match attribute::optional(object, name).ok()? {
+        None => Some(true),
+        Some(value) => Some(value.is_none() || value.is(PyBool::new(value.py(), false))),
+    }
+}
+
+/// The value of an exact `int`, if it fits 16 unsigned bits.
+pub fn number16(given: &Bound<'_, PyAny>) -> Option<u16> {
+    u16::try_from(given.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?).ok()
+}
+
+fn optional(name: &'static str, given: &Bound<'_, PyAny>) -> Known<Said<i64>> {
+    if given.is_none() {
+        return Ok(Said::Nothing);
+    }
+    let number = given.cast_exact::<PyInt>().ok().and_then(|number| number.extract::<i64>().ok());
+    number.map(Said::This).ok_or(Reason::Field(name))
+}
+
+/// The class of the features that a driver has found on a connection, and the names of those whose
+/// effect on bodies is not known here.
+pub struct Features {
+    class: Py<PyType>,
+    unknown: Vec<Py<PyString>>,
+}
+
+impl Features {
+    pub fn new(class: Py<PyType>, unknown: Vec<Py<PyString>>) -> Features {
+        Features { class, unknown }
+    }
+
+    /// The names of the features that are not known.
+    pub fn unknown(&self, py: Python<'_>) -> Vec<String> {
+        self.unknown.iter().map(|name| name.bind(py).to_string()).collect()
+    }
+
+    /// Refuses features whose effect on bodies is not known, unless they are off.
+    pub fn check(&self, features: &Bound<'_, PyAny>) -> Known<()> {
+        let py = features.py();
+        if !features.get_type().is(&self.class) {
+            return Err(Reason::Features);
+        }
+        for (at, name) in self.unknown.iter().enumerate() {
+            if is_off(features, name.bind(py)) != Some(true) {
+                return Err(Reason::Unknown(at));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The extensions that are in force for an EXECUTE on a connection with these features.
+pub fn extensions(
+    features: Option<&Bound<'_, PyAny>>,
+    message: &Fields<'_, '_>,
+) -> Known<Extensions> {
+    let Some(features) = features.map(Fields) else { return Ok(Extensions::default()) };
+    let (ids, tablets) = ("use_metadata_id", "tablets_routing_v2");
+    let metadata_ids = features.flag(ids, pyo3::intern!(features.py(), "use_metadata_id"))?;
+    let routing = features.flag(tablets, pyo3::intern!(features.py(), "tablets_routing_v2"))?;
+    let tablet_version = if routing { Some(message.tablet_version()?) } else { None };
+    Ok(Extensions { metadata_ids, tablet_version })
+}

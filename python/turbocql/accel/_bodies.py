@@ -1,0 +1,191 @@
+"""The functions of the driver that write the bodies of requests."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import itertools
+from _io import BytesIO  # the original, even if `io.BytesIO` was replaced
+from collections.abc import Callable, Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .. import _core
+from ._origin import (
+    Left,
+    documented,
+    expect_own,
+    expect_parameters,
+    expect_versions,
+    is_function_of,
+)
+from ._patch import Driver, Group, Patch
+
+__all__ = ["Bodies"]
+
+_FEATURES = "cassandra.protocol_features"
+_KNOWN = {
+    "rate_limit_error",
+    "shard_id",
+    "sharding_info",
+    "tablets_routing_v1",
+    "tablets_routing_v2",
+    "lwt_info",
+    "use_metadata_id",
+}
+"""The features of connections whose effect on bodies is known: `use_metadata_id` and
+`tablets_routing_v2` change EXECUTE, the others no body. A feature of a later release may change
+any."""
+
+
+class Bodies(Group):
+    """The bodies of requests."""
+
+    part = "bodies"
+    names = (
+        "protocol.QueryMessage.send_body",
+        "protocol.ExecuteMessage.send_body",
+        "protocol.BatchMessage.send_body",
+    )
+
+    def patches(self, driver: Driver) -> list[Patch]:
+        protocol = driver.protocol
+        made: list[Patch] = []
+        versions = expect_versions(protocol)
+        for cls in (protocol._QueryMessage, protocol.ExecuteMessage):
+            for name in ("_write_query_params", "_should_skip_metadata"):
+                if name in vars(cls):
+                    expect_own(protocol, cls, name)
+        negotiated = vars(protocol).get("_metadata_id_negotiated")
+        if negotiated is not None and not is_function_of(protocol, negotiated):
+            raise Left("cassandra.protocol._metadata_id_negotiated has been replaced")
+        for kind, said in zip(("query", "execute", "batch"), self.names, strict=True):
+            owner: Any = getattr(protocol, said.split(".")[1], None)
+            original = expect_own(protocol, owner, "send_body")
+            shape = expect_parameters(
+                original,
+                ("self", "f", "protocol_version"),
+                ("self", "f", "protocol_version", "protocol_features"),
+            )
+            features = _features() if len(shape) == 4 else None
+            empty_id = kind == "execute" and _is_empty_id_written(protocol)
+            stand_in = _core.BodyStandIn(
+                original,
+                owner,
+                protocol._UNSET_VALUE,
+                kind,
+                empty_id,
+                BytesIO,
+                versions,
+                features,
+            )
+            ours = stand_in.function(documented(original))
+            for message, rest in _samples(driver, kind, features):
+                if _body(ours, message, *rest) != _body(original, message, *rest):
+                    raise Left(f"{said} differs from turbocql in version {rest[0]}")
+            made.append(
+                Patch(owner, "send_body", said, ours, stand_in.counts, reasons=stand_in.reasons)
+            )
+            made[-1].count_from_here()
+        return made
+
+
+def _features() -> tuple[type[Any], list[str]] | None:
+    """The class of a connection's features, and the names of those that are not known here.
+
+    Raises: Left, if the class is none that could be inspected.
+    """
+    try:
+        module = importlib.import_module(_FEATURES)
+    except ModuleNotFoundError:
+        return None
+    cls = vars(module).get("ProtocolFeatures")
+    if not isinstance(cls, type) or cls.__mro__ != (cls, object) or cls.__module__ != _FEATURES:
+        raise Left(f"{_FEATURES}.ProtocolFeatures has been replaced")
+    if {"__getattr__", "__getattribute__"} & set(vars(cls)):
+        raise Left(f"{_FEATURES}.ProtocolFeatures computes its attributes")
+    init = vars(cls).get("__init__")
+    if not isinstance(init, FunctionType) or not is_function_of(module, init):
+        raise Left(f"{_FEATURES}.ProtocolFeatures.__init__ has been replaced")
+    code = init.__code__
+    names = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+    # What `__init__` assigns, with other names that it uses: one that is no attribute is off.
+    names |= set(code.co_names) | set(vars(cls).get("__annotations__", ()))
+    names |= {
+        name
+        for name, value in vars(cls).items()
+        if not name.startswith("__") and not callable(getattr(value, "__func__", value))
+    }
+    return cls, sorted(names - _KNOWN)
+
+
+def _is_empty_id_written(protocol: ModuleType) -> bool:
+    message = protocol.ExecuteMessage(b"id", [], 1)
+    try:
+        return bool(_body(protocol.ExecuteMessage.send_body, message, 5)[2:6] == b"id\0\0")
+    except TypeError:
+        return False
+
+
+def _body(send_body: Callable[..., None], message: Any, *rest: Any) -> bytes:
+    out = io.BytesIO()
+    # `__get__` binds functions and native methods, as an attribute lookup does.
+    bind = getattr(send_body, "__get__", None)
+    (bind(message) if bind else send_body)(out, *rest)
+    return out.getvalue()
+
+
+def _samples(
+    driver: Driver, kind: str, features: tuple[type[Any], list[str]] | None
+) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Messages, and the arguments of `send_body` after the buffer."""
+    for message, version in _messages(driver, kind):
+        yield message, (version,)
+    if features is None:
+        return
+    cls, _ = features
+    known = set(vars(cls))
+    for names in ((), ("use_metadata_id",), ("tablets_routing_v2",), tuple(sorted(_KNOWN))):
+        connection = cls()
+        for name in known.intersection(names):
+            # Numbers, classes and marks are written nowhere, so True stands for all.
+            setattr(connection, name, True)
+        for message, version in _messages(driver, kind):
+            if kind == "execute":
+                message.skip_meta = version == 4
+                message.result_metadata_id = b"metadata" if version > 3 else None
+                message.tablet_version_block = None if version == 3 else 0xA7
+            yield message, (version, connection)
+
+
+def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
+    protocol, unset = driver.protocol, driver.protocol._UNSET_VALUE
+    found: list[tuple[Any, int]] = []
+    for version, serial, timestamp in itertools.product((3, 4, 5), (None, 8), (None, 0, 1 << 50)):
+        values = [b"value", None, b""] + ([unset] if version > 3 else [])
+        common = {"serial_consistency_level": serial, "timestamp": timestamp}
+        if kind == "batch":
+            kinds = driver.query.BatchType
+            queries: list[Any] = [
+                (True, b"id", values),
+                (False, "text \u20ac", ()),
+                (False, "q", [b"1"]),
+            ]
+            for batch_type in (kinds.LOGGED, kinds.UNLOGGED, kinds.COUNTER):
+                for some in ([], queries):
+                    message = protocol.BatchMessage(batch_type, some, 6, **common)
+                    message.keyspace = "ks" if version == 5 and serial else None
+                    found.append((message, version))
+            continue
+        for size, state in itertools.product((None, 0, 5000), (None, b"", b"state")):
+            paging = {"fetch_size": size, "paging_state": state, **common}
+            if kind == "query":
+                found.append((protocol.QueryMessage("text \u20ac", 1, **paging), version))
+                continue
+            for given in ([], values, None):
+                message = protocol.ExecuteMessage(b"id", given, 10, **paging)
+                if version == 5:
+                    message.result_metadata_id = b"metadata"
+                    message.keyspace = "ks" if serial else None
+                found.append((message, version))
+    return found
