@@ -1,6 +1,7 @@
 """The build backend of PEP 517: maturin's, with the crates edited before anything is compiled.
 
-In a checkout and in an unpacked sdist alike. See edits/README.md.
+In a checkout and in an unpacked sdist alike. See edits/README.md. The version of a wheel that is
+built without edits says so.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from typing import Any
 
 import edited_crates
 import maturin
+import unedited_wheel
 from maturin import (
     build_sdist,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
-    prepare_metadata_for_build_editable,
-    prepare_metadata_for_build_wheel,
 )
 
 __all__ = [
@@ -39,7 +39,7 @@ def build_wheel(
     """Builds a wheel; the name of its file."""
     edit()
     built: str = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
-    return built
+    return unedited_wheel.renamed(wheel_directory, built) if is_off() else built
 
 
 def build_editable(
@@ -50,7 +50,23 @@ def build_editable(
     """Builds a wheel that refers to this folder; the name of its file."""
     edit()
     built: str = maturin.build_editable(wheel_directory, config_settings, metadata_directory)
-    return built
+    return unedited_wheel.renamed(wheel_directory, built) if is_off() else built
+
+
+def prepare_metadata_for_build_wheel(
+    metadata_directory: str, config_settings: dict[str, Any] | None = None
+) -> str:
+    """Writes the metadata of a wheel; the name of their folder."""
+    name: str = maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+    return unedited_wheel.renamed_metadata(metadata_directory, name) if is_off() else name
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
+
+
+def is_off() -> bool:
+    """Whether the build is meant to be without edits."""
+    return os.environ.get("CRATE_EDITS") == "off"
 
 
 def edit() -> None:
@@ -58,7 +74,7 @@ def edit() -> None:
 
     Raises: SystemExit, if an edit does not fit.
     """
-    if os.environ.get("CRATE_EDITS") == "off":
+    if is_off():
         print(edited_crates.remove())
         return
     try:

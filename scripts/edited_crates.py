@@ -9,6 +9,8 @@ stays as it is. An edit that does not fit the sources is an error.
     scripts/edited_crates.py                      make the copies and the configuration
     CRATE_EDITS=off scripts/edited_crates.py      build without edits from here on
 
+Each copy also gets a constant with the names of the edits, which crates/engine refers to: a build
+that does not take the copies does not compile, unless it says that this is meant.
 It also writes `build/edits`, whose time changes only if what is built changes, for make. Needs
 cargo. Uses the standard library alone, because a build of the sdist runs it.
 """
@@ -38,6 +40,22 @@ CONFIGURATION = f"""{OWN}paths = {{paths}}
 [env]
 CRATE_EDITS_MADE = "{{names}}"
 """
+
+WITHOUT = f"""{OWN}[env]
+CRATE_EDITS_MADE = "off"
+"""
+"""The configuration of builds that are meant to be without edits."""
+MARK = """
+/// The names of turbocql's edits of this crate and of those that it is built with.
+#[doc(hidden)]
+pub const EDITS: &str = {value};
+"""
+MARKS = {
+    "scylla-cql": '"{names}"',
+    # It compiles only beside the edited copy of the other crate.
+    "scylla": "scylla_cql::EDITS",
+}
+"""The value of the constant in each crate."""
 
 CRATE = re.compile(r"^Crate: `(\S+) (\S+)`$", re.MULTILINE)
 FILE = re.compile(r"^## `(\S+)`\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -160,6 +178,7 @@ def apply() -> str:
     by_crate: dict[str, list[Edit]] = {}
     for edit in edits():
         by_crate.setdefault(edit.crate, []).append(edit)
+    names = sorted(edit.name for wanted in by_crate.values() for edit in wanted)
     known = sources()
     for crate, wanted in by_crate.items():
         version, source = known.get(crate, ("none", Path()))
@@ -169,22 +188,25 @@ def apply() -> str:
                     f"edits/{edit.name}.md is for {crate} {edit.version}, and Cargo.lock has"
                     f" {version}: see whether the edit is still needed, and whether it fits"
                 )
-        copy(source, COPIES / crate, edited(source, wanted))
+        texts = edited(source, wanted)
+        root = texts.get("src/lib.rs") or (source / "src/lib.rs").read_text(encoding="utf-8")
+        value = MARKS[crate].format(names=",".join(names))
+        texts["src/lib.rs"] = root + MARK.format(value=value)
+        copy(source, COPIES / crate, texts)
     if COPIES.is_dir():
         for left in COPIES.iterdir():
             if left.name not in by_crate:
                 shutil.rmtree(left)
     paths = [(COPIES / crate).relative_to(ROOT).as_posix() for crate in sorted(by_crate)]
-    names = sorted(edit.name for wanted in by_crate.values() for edit in wanted)
     write(CONFIG, CONFIGURATION.format(paths=json.dumps(paths), names=",".join(names)).encode())
-    write(STAMP, hashlib.sha256(repr(edits()).encode()).hexdigest().encode())
+    write(STAMP, hashlib.sha256(repr((MARK, MARKS, edits())).encode()).hexdigest().encode())
     return f"{len(names)} edits of {' and '.join(sorted(by_crate))}"
 
 
 def remove() -> str:
-    """Removes the configuration; says what was done."""
+    """Has cargo build without edits; says what was done."""
     expect_own()
-    CONFIG.unlink(missing_ok=True)
+    write(CONFIG, WITHOUT.encode())
     write(STAMP, b"none")
     return "crates without edits"
 

@@ -133,7 +133,11 @@ mod _core {
     }
 
     #[pymodule_export]
-    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    const VERSION: &str = if turbocql_engine::ENGINE_EDITS.is_empty() {
+        concat!(env!("CARGO_PKG_VERSION"), "+unedited")
+    } else {
+        env!("CARGO_PKG_VERSION")
+    };
     #[pymodule_export]
     const ENGINE_VERSION: &str = turbocql_engine::ENGINE_VERSION;
     #[pymodule_export]

@@ -1,14 +1,23 @@
-//! Tells the crate which edits of the ScyllaDB driver's crates it is built with.
+//! Stops a build that does not have the edits of the ScyllaDB driver's crates, unless this is meant.
 //!
 //! `scripts/edited_crates.py` writes their names into cargo's configuration, beside the paths of the
-//! edited copies.
+//! edited copies. Whether these were really compiled, the compiler checks: `ENGINE_EDITS` refers to a
+//! constant that only the copies have.
+
+const MISSING: &str = "the edited copies of the engine's crates are missing: run `python3 \
+    scripts/edited_crates.py` (CRATE_EDITS=off builds without the edits; SECURITY.md says what that \
+    means)";
 
 fn main() {
     println!("cargo::rerun-if-env-changed=CRATE_EDITS_MADE");
+    println!("cargo::rerun-if-env-changed=CRATE_EDITS");
     println!("cargo::rustc-check-cfg=cfg(edited_crates)");
-    let edits = std::env::var("CRATE_EDITS_MADE").unwrap_or_default();
-    println!("cargo::rustc-env=ENGINE_EDITS={edits}");
-    if !edits.is_empty() {
-        println!("cargo::rustc-cfg=edited_crates");
+    let made = std::env::var("CRATE_EDITS_MADE").unwrap_or_default();
+    let off = std::env::var("CRATE_EDITS").is_ok_and(|said| said == "off");
+    match made.as_str() {
+        "off" => {}
+        "" if off => {}
+        "" => println!("cargo::error={MISSING}"),
+        _ => println!("cargo::rustc-cfg=edited_crates"),
     }
 }

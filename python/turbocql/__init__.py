@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit as _atexit
 import importlib as _importlib
 import os as _os
+import warnings as _warnings
 from collections.abc import Iterable as _Iterable
 from typing import Any as _Any
 
@@ -93,6 +94,15 @@ __all__ = [
 ]
 
 __version__: str = _core.VERSION
+"""The version. Its local part is `unedited` in a build without the edits of the engine's crates."""
+
+if not _core.ENGINE_EDITS:
+    _warnings.warn(
+        f"turbocql {__version__} was built without the edits of its network engine: a broken or"
+        " hostile server can make it hang or crash; SECURITY.md of the sources says how",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def accelerate(*, without: _Iterable[str] = ()) -> None:

@@ -42,7 +42,11 @@ pub const ENGINE_VERSION: &str = "1.9.0";
 
 /// The names of the edits of the ScyllaDB driver's crates that this build has, separated by commas.
 /// Empty in a build without edits.
-pub const ENGINE_EDITS: &str = env!("ENGINE_EDITS");
+#[cfg(edited_crates)]
+pub const ENGINE_EDITS: &str = scylla::EDITS; // Missing? Run: python3 scripts/edited_crates.py
+#[cfg(not(edited_crates))]
+pub const ENGINE_EDITS: &str = "";
+
 /// The library that encrypts connections.
 pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
 

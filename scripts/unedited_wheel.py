@@ -1,0 +1,59 @@
+"""Says in the version of a wheel that it was built without the edits of the engine's crates.
+
+The version gets the local part `unedited`: in the names of the wheel and of its folder of metadata,
+in the metadata and in the record of files. The version in Cargo.toml stays, because Cargo.lock has
+it too. Uses the standard library alone, because a build of the sdist runs it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import zipfile
+from pathlib import Path
+
+__all__ = ["renamed", "renamed_metadata"]
+
+LOCAL = "+unedited"
+VERSION = re.compile(rb"^(Version: [^+\s]+)$", re.MULTILINE)
+
+
+def with_local(name: str) -> str:
+    """The name of a wheel, of its metadata or of a file in it, with the local part."""
+    return re.sub(r"^(turbocql-[^-+/]+?)(?=-|\.dist-info|\.data)", rf"\1{LOCAL}", name)
+
+
+def renamed(folder: str, wheel: str) -> str:
+    """Writes a wheel anew, with the local part in its version; the name of the new file."""
+    old, new = Path(folder) / wheel, Path(folder) / with_local(wheel)
+    record: list[str] = []
+    with zipfile.ZipFile(old) as source, zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as target:
+        for entry in source.infolist():
+            name, data = with_local(entry.filename), source.read(entry)
+            if name.endswith(".dist-info/RECORD"):
+                continue
+            if name.endswith(".dist-info/METADATA"):
+                data = with_local_version(data)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record.append(f"{name},sha256={digest},{len(data)}")
+            entry.filename = name
+            target.writestr(entry, data)
+        (metadata,) = {line.split("/")[0] for line in record if ".dist-info/METADATA," in line}
+        name = f"{metadata}/RECORD"
+        target.writestr(name, "\n".join([*record, f"{name},,", ""]))
+    old.unlink()
+    return new.name
+
+
+def renamed_metadata(folder: str, name: str) -> str:
+    """The same for a folder of metadata that is not in a wheel yet."""
+    path = (Path(folder) / name).rename(Path(folder) / with_local(name))
+    metadata = path / "METADATA"
+    metadata.write_bytes(with_local_version(metadata.read_bytes()))
+    return path.name
+
+
+def with_local_version(metadata: bytes) -> bytes:
+    """Metadata whose version has the local part."""
+    return VERSION.sub(rb"\g<1>" + LOCAL.encode(), metadata, count=1)
