@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from .cluster import Cassandra
     from .errors import CassandraError, MissingPrerequisite
     from .node import Node
+    from .scylla import Scylla, Shards
 
-__all__ = ["Cassandra", "CassandraError", "MissingPrerequisite", "Node"]
+__all__ = ["Cassandra", "CassandraError", "MissingPrerequisite", "Node", "Scylla", "Shards"]
 
 # Where turbocql is installed, every run of pytest loads the plugin, and this package with it. So
 # nothing is imported before it is used.
@@ -30,6 +31,8 @@ _HOMES = {
     "CassandraError": ".errors",
     "MissingPrerequisite": ".errors",
     "Node": ".node",
+    "Scylla": ".scylla",
+    "Shards": ".scylla",
 }
 
 

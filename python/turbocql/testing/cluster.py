@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from . import java
 from .addresses import Claim
@@ -20,6 +21,7 @@ from .errors import CassandraError
 from .jars import ensure_jars
 from .node import Access, Node, NodeFiles
 from .probe import Connection, ProbeError
+from .scylla import Scylla, Shards
 from .tls import Certificates, make_certificates
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Cassandra"]
 
 _MAX_NODES = 3
+_FRONT = 100
+"""What is added to the last number of a node's address for what stands in front of it."""
 _POLL_S = 0.1
 _MOST_ROUNDS = 20
 """The limit on checks of all nodes, until two consecutive checks find nothing missing."""
@@ -74,6 +78,7 @@ class Cassandra:
         jvm_options: Sequence[str] = (),
         keep_logs: bool = False,
         timeout_s: float = 180.0,
+        scylla: Shards | Sequence[Shards | None] | None = None,
     ) -> None:
         if not 1 <= nodes <= _MAX_NODES:
             raise ValueError(f"nodes: expected 1 to {_MAX_NODES}, got {nodes}")
@@ -81,6 +86,14 @@ class Cassandra:
             raise ValueError("require_client_certificate=True needs tls=True")
         if isinstance(jvm_options, str):
             raise TypeError("jvm_options: expected a list of options, got one str")
+        if scylla is not None and tls:
+            raise ValueError("scylla= reads the frames, so it cannot be used with tls=True")
+        shards = [scylla] * nodes if isinstance(scylla, Shards) else list(scylla or [None] * nodes)
+        if len(shards) != nodes:
+            raise ValueError(f"scylla: expected settings of {nodes} nodes, got {len(shards)}")
+        self.scylla: Scylla | None = None
+        """With `scylla=`, what stands in front of the nodes; otherwise `None`."""
+        self._shards = None if scylla is None else shards
         self.user = "cassandra" if authentication else None
         self.password = "cassandra" if authentication else None
         self.nodes: list[Node] = []
@@ -144,6 +157,8 @@ class Cassandra:
             self._prepare(installed, lib, claim.addresses)
             self._start_nodes()
             self._replicate_roles()
+            if self._shards is not None:
+                self._stand_in_front(self._shards)
         except BaseException:
             self.stop()
             raise
@@ -233,6 +248,25 @@ class Cassandra:
             )
             self._undo.callback(node.kill)
             self.nodes.append(node)
+
+    def _stand_in_front(self, shards: Sequence[Shards | None]) -> None:
+        described = []
+        for node, settings in zip(self.nodes, shards, strict=True):
+            with node.probe(timeout_s=self._timeout_s) as connection:
+                (row,) = connection.query("SELECT host_id FROM system.local").rows
+            block, _, last = node.upstream_address.rpartition(".")
+            # The block of addresses is this cluster's alone.
+            node.stand_behind(f"{block}.{int(last) + _FRONT}")
+            described.append(
+                {
+                    "address": node.address,
+                    "upstream_address": node.upstream_address,
+                    "host_id": str(UUID(bytes=row[0] or b"")),
+                    "shards": settings,
+                }
+            )
+        self.scylla = Scylla(described)
+        self._undo.callback(self.scylla.close)
 
     def _start_nodes(self) -> None:
         """Starts the first node alone, because it is the seed, and then the others together."""

@@ -64,6 +64,8 @@ class Node:
         after_start: Callable[[], None],
     ) -> None:
         self.address = address
+        self.upstream_address = address
+        """The address of the node itself, if `address` is that of a process in front of it."""
         self.contact_point = f"{address}:{CQL_PORT}"
         self.log = files.log
         self.pid: int | None = None
@@ -136,11 +138,15 @@ class Node:
             self._signal(signal.SIGCONT)
         self.is_paused = False
 
+    def stand_behind(self, address: str) -> None:
+        """Gives the node the address of a process that stands in front of it."""
+        self.address, self.contact_point = address, f"{address}:{CQL_PORT}"
+
     def probe(self, *, timeout_s: float = 10.0) -> Connection:
         """Opens a raw connection to the node, for tests that need statements without a driver."""
         access = self._access
         return Connection(
-            self.address,
+            self.upstream_address,
             CQL_PORT,
             context=access.context,
             user=access.user,

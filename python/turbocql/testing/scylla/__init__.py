@@ -1,0 +1,9 @@
+"""What ScyllaDB adds to the protocol, simulated in front of the nodes of a real Cassandra."""
+
+from __future__ import annotations
+
+from .handle import Scylla
+from .records import ClientConnection, Replica, Request, Tablet
+from .settings import Shards
+
+__all__ = ["ClientConnection", "Replica", "Request", "Scylla", "Shards", "Tablet"]

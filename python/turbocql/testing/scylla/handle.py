@@ -1,0 +1,171 @@
+"""The parent's side of the process that stands in front of the nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import CassandraError
+from .records import ClientConnection, Request, replica_from
+from .settings import Shards
+from .tablets import Tablet
+
+__all__ = ["Scylla"]
+
+
+class Scylla:
+    """What ScyllaDB adds to the protocol, in front of the nodes of a `Cassandra` cluster.
+
+    `requests` and `connections` say what arrived. The other methods change how it is answered, from
+    the next request on. Nodes are indexes in `Cassandra.nodes`.
+
+    Raises: every method raises `CassandraError` if the process has ended or refuses the command.
+    """
+
+    def __init__(self, nodes: Sequence[dict[str, Any]]) -> None:
+        """`nodes` are, for each node, its addresses, its host id and its shards."""
+        root = str(Path(__file__).resolve().parents[3])
+        paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "turbocql.testing.scylla"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            start_new_session=True,
+        )
+        order = [
+            {**node, "shards": node["shards"] and dataclasses.asdict(node["shards"])}
+            for node in nodes
+        ]
+        self._ask({"nodes": order})
+
+    def requests(self, since: int = 0) -> list[Request]:
+        """The requests that arrived, from number `since` on; of the last 200,000."""
+        return [
+            Request(
+                number=line[0],
+                node=line[1],
+                shard=line[2],
+                shard_aware_port=line[3],
+                opcode=line[4],
+                text=line[5],
+                routing_key=None if line[6] is None else bytes.fromhex(line[6]),
+                token=line[7],
+                is_misrouted=line[8],
+                extensions=frozenset(line[9]),
+                skips_metadata=line[10],
+                metadata_id=None if line[11] is None else bytes.fromhex(line[11]),
+                error=line[12],
+                client_address=line[13],
+                client_port=line[14],
+            )
+            for line in self._do("requests", since=since)
+        ]
+
+    def connections(self) -> list[ClientConnection]:
+        """The open connections of clients."""
+        return [
+            ClientConnection(node, shard, is_aware, frozenset(extensions), driver, address, port)
+            for node, shard, is_aware, extensions, driver, address, port in self._do("connections")
+        ]
+
+    def reset(self) -> None:
+        """Removes all requests from the log. Their numbers go on."""
+        self._do("reset")
+
+    def failures(self) -> list[str]:
+        """Errors that have ended connections here: defects, or frames that cannot be read."""
+        return [str(line) for line in self._do("failures")]
+
+    def tablets(self, keyspace: str, table: str) -> list[Tablet]:
+        """The tablets of a table, in the order of their tokens."""
+        return [
+            Tablet(first, last, tuple(replica_from(*replica) for replica in replicas))
+            for first, last, replicas in self._do("tablets", keyspace=keyspace, table=table)
+        ]
+
+    def move(self, keyspace: str, table: str, *, token: int | None = None) -> int:
+        """Moves the replicas of the tablet of a token, or of all, to other nodes and shards.
+
+        Returns: how many tablets have other replicas now.
+        """
+        return int(self._do("move", keyspace=keyspace, table=table, token=token))
+
+    def split(self, keyspace: str, table: str) -> int:
+        """Cuts each tablet in two. Returns the new number of tablets."""
+        return int(self._do("split", keyspace=keyspace, table=table))
+
+    def merge(self, keyspace: str, table: str) -> int:
+        """Joins tablets in pairs. Returns the new number of tablets."""
+        return int(self._do("merge", keyspace=keyspace, table=table))
+
+    def renew_metadata_ids(self) -> None:
+        """Makes all ids of result metadata that clients have stale."""
+        self._do("renew_metadata_ids")
+
+    def limit(self, *, marked: str | None = None, per_second: float | None = None) -> None:
+        """Refuses statements whose text contains `marked`, and those above a rate for each node.
+
+        Without arguments, no request is refused. Statements on system tables never are.
+        """
+        self._do("limit", marked=marked, per_second=per_second)
+
+    def empty_pages(self, count: int) -> None:
+        """Answers each paged SELECT with `count` pages without rows first; 0 ends it."""
+        self._do("faults", empty_pages=count)
+
+    def translate_ports(self, is_on: bool = True) -> None:
+        """Ignores source ports, as behind a router that rewrites them: shards are dealt in turn."""
+        self._do("faults", is_nat=is_on)
+
+    def close_shard_aware_port(self, node: int) -> None:
+        """Ends listening on a node's shard-aware port, which is still announced."""
+        self._do("close_aware", number=node)
+
+    def open_shard_aware_port(self, node: int) -> None:
+        """Listens on a node's shard-aware port again."""
+        self._do("open_aware", number=node)
+
+    def set_shards(self, node: int, shards: Shards | None) -> None:
+        """Gives a node other shards and closes its connections, as a restart does."""
+        settings = None if shards is None else dataclasses.asdict(shards)
+        self._do("shards", node=node, shards=settings)
+
+    def close(self) -> None:
+        """Ends the process. A second call does nothing."""
+        with self._lock:
+            process = self._process
+            if process.stdin is not None and not process.stdin.closed:
+                process.stdin.close()
+                process.wait(30)
+                assert process.stdout is not None
+                process.stdout.close()
+
+    def _do(self, command: str, **arguments: Any) -> Any:
+        return self._ask({"do": command, "with": arguments})
+
+    def _ask(self, line: dict[str, Any]) -> Any:
+        with self._lock:
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            try:
+                self._process.stdin.write(json.dumps(line) + "\n")
+                self._process.stdin.flush()
+                answer = self._process.stdout.readline()
+            except (OSError, ValueError):
+                answer = ""
+        if not answer:
+            raise CassandraError("the process in front of the nodes has ended")
+        told = json.loads(answer)
+        if "error" in told:
+            raise CassandraError(told["error"])
+        return told["result"]

@@ -1,0 +1,147 @@
+"""Bodies of EXECUTE, QUERY and BATCH, read as far as is needed."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from .frames import FrameError, Reader, int32, short_bytes, value_bytes
+
+__all__ = ["Execute", "Paging", "batch_parts", "paging_of", "read_values", "unwrap", "wrap"]
+
+VALUES, SKIP_METADATA, PAGE_SIZE, PAGING_STATE, NAMES = 0x01, 0x02, 0x04, 0x08, 0x40
+"""Flags of the parameters of a statement."""
+_MAGIC = b"\xffempty-page\xff"
+
+
+class Execute(NamedTuple):
+    """An EXECUTE. `parameters` begin with the consistency, which two bytes and the flags follow."""
+
+    id: bytes
+    metadata_id: bytes | None
+    parameters: bytes
+    block: int | None
+
+    @classmethod
+    def parse(cls, body: bytes, *, has_metadata_id: bool, has_block: bool) -> Execute:
+        """Reads a body whose layout has a metadata id, and the byte of a tablet's version."""
+        reader = Reader(body)
+        statement_id = reader.short_bytes()
+        metadata_id = reader.short_bytes() if has_metadata_id else None
+        parameters = reader.rest()
+        block = None
+        if has_block:
+            if not parameters:
+                raise FrameError("an EXECUTE without the byte of the tablet's version")
+            block, parameters = parameters[-1], parameters[:-1]
+        if len(parameters) < 3:
+            raise FrameError("an EXECUTE without parameters")
+        return cls(statement_id, metadata_id, parameters, block)
+
+    @property
+    def flags(self) -> int:
+        """The flags of the parameters."""
+        return self.parameters[2]
+
+    def body(self, parameters: bytes, *, skips_metadata: bool) -> bytes:
+        """The body as Cassandra reads it."""
+        flags = parameters[2] & ~SKIP_METADATA | (SKIP_METADATA if skips_metadata else 0)
+        return b"%b%b%c%b" % (short_bytes(self.id), parameters[:2], flags, parameters[3:])
+
+
+class Paging(NamedTuple):
+    """The paging in the parameters of a statement, and where in them the state is."""
+
+    size: int | None
+    state: bytes | None
+    start: int
+    end: int
+
+    def with_state(self, parameters: bytes, state: bytes | None) -> bytes:
+        """The parameters with another state, or without one."""
+        flags = parameters[2] & ~PAGING_STATE | (0 if state is None else PAGING_STATE)
+        inserted = b"" if state is None else value_bytes(state)
+        before, after = parameters[3 : self.start], parameters[self.end :]
+        return b"%b%c%b%b%b" % (parameters[:2], flags, before, inserted, after)
+
+
+def read_values(parameters: bytes, most: int) -> tuple[list[bytes | None], list[str]]:
+    """The first `most` values of a statement, and their names if they have names.
+
+    A value that is null or unset is `None`.
+    """
+    flags = parameters[2]
+    if not flags & VALUES:
+        return [], []
+    reader = Reader(parameters, 3)
+    count = min(reader.short(), most)
+    if not flags & NAMES:
+        return [reader.value() for _ in range(count)], []
+    names: list[str] = []
+    values: list[bytes | None] = []
+    for _ in range(count):
+        names.append(reader.string())
+        values.append(reader.value())
+    return values, names
+
+
+def paging_of(parameters: bytes) -> Paging:
+    """The paging of a statement."""
+    flags = parameters[2]
+    reader = Reader(parameters, 3)
+    if flags & VALUES:
+        for _ in range(reader.short()):
+            if flags & NAMES:
+                reader.short_bytes()
+            reader.value()
+    size = reader.int32() if flags & PAGE_SIZE else None
+    start = reader.at
+    state = reader.value() if flags & PAGING_STATE else None
+    return Paging(size, state, start, reader.at)
+
+
+def wrap(remaining: int, state: bytes | None) -> bytes:
+    """A paging state that stands for `remaining` empty pages before the page of `state`."""
+    return _MAGIC + int32(remaining) + value_bytes(state)
+
+
+def unwrap(state: bytes | None) -> tuple[int, bytes | None] | None:
+    """What `wrap` was called with; `None` if the state is Cassandra's own."""
+    if state is None or not state.startswith(_MAGIC):
+        return None
+    reader = Reader(state, len(_MAGIC))
+    return reader.int32(), reader.value()
+
+
+def batch_parts(body: bytes, version: int) -> list[str | bytes]:
+    """The statements of a BATCH: the text of each, or its id if it is prepared."""
+    del version  # the layout is the same in versions 3 and 4
+    reader = Reader(body, 1)
+    parts: list[str | bytes] = []
+    for _ in range(reader.short()):
+        is_prepared = reader.byte()
+        parts.append(reader.short_bytes() if is_prepared else reader.long_string())
+        for _ in range(reader.short()):
+            reader.value()
+    return parts
+
+
+def batch_with_texts(body: bytes, texts: dict[str, str]) -> bytes:
+    """The body of a BATCH with other texts for its statements."""
+    reader = Reader(body, 1)
+    count = reader.short()
+    parts = [body[:1], struct.pack(">H", count)]
+    for _ in range(count):
+        start = reader.at
+        if reader.byte():
+            reader.short_bytes()
+            parts.append(body[start : reader.at])
+        else:
+            text = reader.long_string()
+            data = texts.get(text, text).encode()
+            parts.append(b"\0" + int32(len(data)) + data)
+        start = reader.at
+        for _ in range(reader.short()):
+            reader.value()
+        parts.append(body[start : reader.at])
+    return b"".join([*parts, reader.rest()])

@@ -1,0 +1,62 @@
+"""What tests read about a cluster: requests, connections and tablets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from .tablets import Replica, Tablet
+
+__all__ = ["ClientConnection", "Replica", "Request", "Tablet"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of a client, as it arrived.
+
+    `number` counts the requests of the cluster from 0. `node` is an index in `Cassandra.nodes`.
+    `opcode` is a name of the protocol, such as `EXECUTE`. `text` is the statement, for EXECUTE the
+    prepared one's; the statements of a BATCH are joined by `; `. `routing_key` is the partition key
+    of an EXECUTE in the bytes that are hashed, and `token` its token; both are `None` if the key is
+    not known. `is_misrouted` is whether the table's tablet has no replica at this node and shard;
+    it is `None` for a table without tablets. `skips_metadata` is whether the client asked to leave
+    the metadata out. `metadata_id` is the id that an EXECUTE has, `None` where its layout has none.
+    `error` is the code of the error that the request was answered with here, not by Cassandra.
+    """
+
+    number: int
+    node: int
+    shard: int
+    shard_aware_port: bool
+    opcode: str
+    text: str | None
+    routing_key: bytes | None
+    token: int | None
+    is_misrouted: bool | None
+    extensions: frozenset[str]
+    skips_metadata: bool
+    metadata_id: bytes | None
+    error: int | None
+    client_address: str
+    client_port: int
+
+
+@dataclass(frozen=True)
+class ClientConnection:
+    """One open connection of a client.
+
+    `driver` is the DRIVER_NAME of STARTUP. Before STARTUP, it is `None` and `extensions` is empty.
+    """
+
+    node: int
+    shard: int
+    shard_aware_port: bool
+    extensions: frozenset[str]
+    driver: str | None
+    client_address: str
+    client_port: int
+
+
+def replica_from(node: int, host_id: str, shard: int) -> Replica:
+    """A replica from the values of a line of JSON."""
+    return Replica(node, UUID(host_id), shard)

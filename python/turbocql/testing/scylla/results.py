@@ -1,0 +1,235 @@
+"""RESULT messages: rows and prepared statements, read and rewritten."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from .frames import Reader, int32, short_bytes, string, value_bytes
+
+__all__ = ["Column", "Prepared", "Rows", "is_rows", "metadata_id", "rows_body"]
+
+VOID, ROWS, SET_KEYSPACE, PREPARED, SCHEMA_CHANGE = 1, 2, 3, 4, 5
+GLOBAL_TABLE, MORE_PAGES, NO_METADATA, METADATA_CHANGED = 0x01, 0x02, 0x04, 0x08
+_HEAD = struct.Struct(">iii")
+_ROWS_KIND = int32(ROWS)
+
+TEXT, INT, UUID, INET = b"\x00\x0d", b"\x00\x09", b"\x00\x0c", b"\x00\x10"
+MAP_OF_TEXT = b"\x00\x21" + TEXT + TEXT
+SET_OF_TEXT = b"\x00\x22" + TEXT
+
+
+class Column(NamedTuple):
+    """One column of a result: where it is from, its name, and its type as in the protocol."""
+
+    keyspace: str
+    table: str
+    name: str
+    type: bytes
+
+
+def is_rows(message: bytes) -> bool:
+    """Whether a RESULT contains rows."""
+    return message.startswith(_ROWS_KIND)
+
+
+def metadata_id(count: int, columns: bytes, salt: bytes) -> bytes:
+    """The 16 bytes that identify the metadata of a result.
+
+    `columns` is the encoded description of `count` columns. Another `salt` makes other ids.
+    """
+    return hashlib.sha256(salt + int32(count) + columns).digest()[:16]
+
+
+def _skip_columns(reader: Reader, flags: int, count: int) -> None:
+    if flags & GLOBAL_TABLE:
+        reader.short_bytes()
+        reader.short_bytes()
+    for _ in range(count):
+        if not flags & GLOBAL_TABLE:
+            reader.short_bytes()
+            reader.short_bytes()
+        reader.short_bytes()
+        reader.skip_type()
+
+
+def decode_columns(data: bytes, is_global: bool, count: int) -> list[Column]:
+    """The columns that an encoded description contains."""
+    reader = Reader(data)
+    shared = (reader.string(), reader.string()) if is_global else None
+    columns = []
+    for _ in range(count):
+        keyspace, table = shared or (reader.string(), reader.string())
+        name, start = reader.string(), reader.at
+        reader.skip_type()
+        columns.append(Column(keyspace, table, name, data[start : reader.at]))
+    return columns
+
+
+def encode_columns(columns: Sequence[Column]) -> tuple[int, bytes]:
+    """The flag for a shared table, or 0, and the description of the columns."""
+    tables = {(column.keyspace, column.table) for column in columns}
+    if len(tables) == 1:
+        first = columns[0]
+        parts = [string(first.keyspace), string(first.table)]
+        parts += [string(column.name) + column.type for column in columns]
+        return GLOBAL_TABLE, b"".join(parts)
+    return 0, b"".join(
+        string(column.keyspace) + string(column.table) + string(column.name) + column.type
+        for column in columns
+    )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A RESULT of rows, cut at its seams. `columns` and `rows` stay as they are encoded.
+
+    `rows` begins with the number of rows. `known` is a description that is probably equal to this
+    one's, so that reading a result compares bytes instead of parsing columns.
+    """
+
+    flags: int
+    count: int
+    paging_state: bytes | None
+    columns: bytes
+    rows: bytes
+
+    @classmethod
+    def parse(cls, message: bytes, known: bytes | None = None) -> Rows:
+        """Reads a message for which `is_rows` is true."""
+        _, flags, count = _HEAD.unpack_from(message)
+        reader = Reader(message, _HEAD.size)
+        paging_state = reader.value() if flags & MORE_PAGES else None
+        start = reader.at
+        if not flags & NO_METADATA:
+            if known and message.startswith(known, start):
+                reader.at += len(known)
+            else:
+                _skip_columns(reader, flags, count)
+        return cls(flags, count, paging_state, message[start : reader.at], message[reader.at :])
+
+    def encoded(self, *, new_id: bytes | None = None, is_bare: bool = False) -> bytes:
+        """The message: with `new_id` as changed metadata, or `is_bare` without metadata."""
+        flags = self.flags & ~(MORE_PAGES | METADATA_CHANGED)
+        parts = [b""]
+        if self.paging_state is not None:
+            flags |= MORE_PAGES
+            parts.append(value_bytes(self.paging_state))
+        if is_bare:
+            flags = flags & ~GLOBAL_TABLE | NO_METADATA
+        else:
+            if new_id is not None:
+                flags |= METADATA_CHANGED
+                parts.append(short_bytes(new_id))
+            parts.append(self.columns)
+        parts.append(self.rows)
+        parts[0] = _HEAD.pack(ROWS, flags, self.count)
+        return b"".join(parts)
+
+    def without_rows(self, paging_state: bytes) -> Rows:
+        """The same result as an empty page that another page follows."""
+        return replace(self, paging_state=paging_state, rows=int32(0))
+
+    def cells(self) -> list[list[bytes | None]]:
+        """The rows, as the bytes of their cells."""
+        reader = Reader(self.rows)
+        count = reader.int32()
+        return [[reader.value() for _ in range(self.count)] for _ in range(count)]
+
+    def decoded_columns(self) -> list[Column]:
+        """The columns. Not for a result without metadata."""
+        return decode_columns(self.columns, bool(self.flags & GLOBAL_TABLE), self.count)
+
+
+def rows_of(
+    columns: Sequence[Column],
+    cells: Sequence[Sequence[bytes | None]],
+    paging_state: bytes | None = None,
+) -> Rows:
+    """A result with these columns and cells."""
+    flag, described = encode_columns(columns)
+    data = [int32(len(cells))]
+    for row in cells:
+        data += [value_bytes(cell) for cell in row]
+    return Rows(flag, len(columns), paging_state, described, b"".join(data))
+
+
+def rows_body(columns: Sequence[Column], cells: Sequence[Sequence[bytes | None]]) -> bytes:
+    """A RESULT message with these columns and cells."""
+    return rows_of(columns, cells).encoded()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A RESULT of PREPARE. `bind_columns` and `columns` stay as they are encoded.
+
+    `key_indexes` are the bind markers that make up the partition key, in its order; version 4 of
+    the protocol has them, version 3 does not.
+    """
+
+    id: bytes
+    bind_flags: int
+    bind_count: int
+    key_indexes: tuple[int, ...]
+    bind_columns: bytes
+    flags: int
+    count: int
+    columns: bytes
+
+    @classmethod
+    def parse(cls, message: bytes, version: int) -> Prepared:
+        """Reads a RESULT of this kind without a metadata id."""
+        reader = Reader(message, 4)
+        statement_id = reader.short_bytes()
+        bind_flags, bind_count = reader.int32(), reader.int32()
+        indexes: tuple[int, ...] = ()
+        if version >= 4:
+            indexes = tuple(reader.short() for _ in range(reader.int32()))
+        start = reader.at
+        if not bind_flags & NO_METADATA:
+            _skip_columns(reader, bind_flags, bind_count)
+        bind_columns = message[start : reader.at]
+        flags, count = reader.int32(), reader.int32()
+        return cls(
+            statement_id,
+            bind_flags & 0xFFFFFFFF,
+            bind_count,
+            indexes,
+            bind_columns,
+            flags,
+            count,
+            reader.rest(),
+        )
+
+    def encoded(self, version: int, new_id: bytes | None = None) -> bytes:
+        """The message, with the id of the result's metadata if `new_id` is not `None`."""
+        parts = [int32(PREPARED), short_bytes(self.id)]
+        if new_id is not None:
+            parts.append(short_bytes(new_id))
+        parts.append(struct.pack(">Ii", self.bind_flags, self.bind_count))
+        if version >= 4:
+            parts.append(int32(len(self.key_indexes)))
+            parts += [struct.pack(">H", index) for index in self.key_indexes]
+        parts += [self.bind_columns, int32(self.flags), int32(self.count), self.columns]
+        return b"".join(parts)
+
+    def bound(self) -> list[Column]:
+        """The bind markers."""
+        if self.bind_flags & NO_METADATA:
+            return []
+        is_global = bool(self.bind_flags & GLOBAL_TABLE)
+        return decode_columns(self.bind_columns, is_global, self.bind_count)
+
+    def decoded_columns(self) -> list[Column]:
+        """The columns of the result, none for a statement without rows."""
+        if self.flags & NO_METADATA:
+            return []
+        return decode_columns(self.columns, bool(self.flags & GLOBAL_TABLE), self.count)
+
+    def with_columns(self, columns: Sequence[Column]) -> Prepared:
+        """The same with other columns of the result."""
+        flag, described = encode_columns(columns)
+        return replace(self, flags=flag, count=len(columns), columns=described)

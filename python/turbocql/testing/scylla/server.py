@@ -1,0 +1,205 @@
+"""The process that stands in front of the nodes: listeners, and commands of the parent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from .connection import Connection
+from .murmur3 import token_of
+from .settings import SHARD_AWARE_PORT, Shards
+from .state import Entry, NodeState, State
+
+__all__ = ["main"]
+
+CQL_PORT = 9042
+_CONNECT_S = 5.0
+
+
+class Server:
+    """Listens for all nodes of one cluster, and does what the parent commands."""
+
+    def __init__(self, order: Mapping[str, Any]) -> None:
+        nodes = [
+            NodeState(
+                number,
+                node["address"],
+                node["upstream_address"],
+                UUID(node["host_id"]),
+                shards_from(node["shards"]),
+            )
+            for number, node in enumerate(order["nodes"])
+        ]
+        self.state = State(nodes)
+        self.connections: set[Connection] = set()
+        self._aware: dict[int, asyncio.Server] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._commands: dict[str, Callable[..., Any]] = {
+            "requests": self._requests,
+            "reset": self.state.log.clear,
+            "connections": self._connections,
+            "failures": lambda: list(self.state.failures),
+            "tablets": self._tablets,
+            "move": self._move,
+            "split": lambda keyspace, table: self._map(keyspace, table).split(),
+            "merge": lambda keyspace, table: self._map(keyspace, table).merge(),
+            "renew_metadata_ids": self.state.renew_salt,
+            "limit": self.state.set_limit,
+            "faults": self._faults,
+            "shards": self._shards,
+        }
+
+    async def listen(self) -> None:
+        """Begins to listen on the plain port of each node, and on its shard-aware port."""
+        for node in self.state.nodes:
+            await asyncio.start_server(partial(self._accept, node, False), node.address, CQL_PORT)
+            await self.open_aware(node.index)
+
+    async def open_aware(self, number: int) -> None:
+        """Listens on the shard-aware port of a node that announces one."""
+        node = self.state.nodes[number]
+        if number not in self._aware and node.shards is not None and node.shards.shard_aware_port:
+            accept = partial(self._accept, node, True)
+            self._aware[number] = await asyncio.start_server(accept, node.address, SHARD_AWARE_PORT)
+
+    async def close_aware(self, number: int) -> None:
+        """Ends listening on a shard-aware port, which SUPPORTED still announces."""
+        server = self._aware.pop(number, None)
+        if server is not None:
+            server.close()
+
+    async def _accept(
+        self,
+        node: NodeState,
+        is_aware: bool,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        try:
+            opening = asyncio.open_connection(node.upstream_address, CQL_PORT)
+            upstream = await asyncio.wait_for(opening, _CONNECT_S)
+        except (OSError, asyncio.TimeoutError):
+            writer.transport.abort()
+            return
+        port = int((writer.get_extra_info("peername") or ("", 0))[1])
+        is_chosen = is_aware and not self.state.faults.is_nat
+        shard = port % node.count if is_chosen else node.next_shard()
+        connection = Connection(self.state, node, shard, is_aware, (reader, writer), upstream)
+        self.connections.add(connection)
+        try:
+            await connection.run()
+        finally:
+            self.connections.discard(connection)
+
+    async def command(self, line: Mapping[str, Any]) -> dict[str, Any]:
+        """Does one command of the parent, and returns the answer."""
+        try:
+            name, arguments = line["do"], line.get("with", {})
+            if name in ("open_aware", "close_aware"):
+                await getattr(self, name)(**arguments)
+                return {"result": None}
+            return {"result": self._commands[name](**arguments)}
+        except Exception as error:  # the parent raises it
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def _requests(self, since: int) -> list[list[Any]]:
+        return [_listed(entry) for entry in self.state.log if entry.number >= since]
+
+    def _connections(self) -> list[list[Any]]:
+        return [
+            [
+                one.node.index,
+                one.shard,
+                one.is_aware,
+                sorted(one.extensions),
+                one.driver,
+                one.address,
+                one.port,
+            ]
+            for one in self.connections
+        ]
+
+    def _map(self, keyspace: str, table: str) -> Any:
+        tablets = self.state.tablets_of((keyspace, table))
+        if tablets is None:
+            raise ValueError(f"{keyspace}.{table} has no tablets")
+        return tablets
+
+    def _tablets(self, keyspace: str, table: str) -> list[list[Any]]:
+        return [
+            [
+                tablet.first_token,
+                tablet.last_token,
+                [[it.node, str(it.host_id), it.shard] for it in tablet.replicas],
+            ]
+            for tablet in self._map(keyspace, table).tablets
+        ]
+
+    def _move(self, keyspace: str, table: str, token: int | None) -> int:
+        moved: int = self._map(keyspace, table).move(token, self.state.replica_nodes())
+        return moved
+
+    def _faults(self, **changes: Any) -> None:
+        for name, value in changes.items():
+            setattr(self.state.faults, name, value)
+
+    def _shards(self, node: int, shards: Mapping[str, Any] | None) -> None:
+        changed = self.state.nodes[node]
+        changed.shards, changed.dealt = shards_from(shards), 0
+        for tablets in self.state.maps.values():
+            tablets.fit(node, changed.count)
+        for connection in [one for one in self.connections if one.node is changed]:
+            connection.close()
+
+
+def shards_from(settings: Mapping[str, Any] | None) -> Shards | None:
+    """The settings of a node from a line of JSON."""
+    return None if settings is None else Shards(**settings)
+
+
+def _listed(entry: Entry) -> list[Any]:
+    token = None if entry.routing_key is None else token_of(entry.routing_key)
+    return [
+        entry.number,
+        entry.node,
+        entry.shard,
+        entry.shard_aware_port,
+        entry.opcode,
+        entry.text,
+        None if entry.routing_key is None else entry.routing_key.hex(),
+        token,
+        entry.is_misrouted,
+        sorted(entry.extensions),
+        entry.skips_metadata,
+        None if entry.metadata_id is None else entry.metadata_id.hex(),
+        entry.error,
+        entry.client_address,
+        entry.client_port,
+    ]
+
+
+async def _serve() -> None:
+    loop = asyncio.get_running_loop()
+    lines = asyncio.StreamReader(limit=1 << 24)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    server = Server(json.loads(await lines.readline()))
+    await server.listen()
+    print(json.dumps({"result": "ready"}), flush=True)
+    # The end of the input is that of the parent.
+    while line := await lines.readline():
+        print(json.dumps(await server.command(json.loads(line))), flush=True)
+
+
+def main() -> None:
+    """Serves until the standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    asyncio.new_event_loop().run_until_complete(_serve())
+    # At once: nothing here is worth an orderly end of each connection.
+    os._exit(0)

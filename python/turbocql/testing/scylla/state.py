@@ -1,0 +1,234 @@
+"""What all connections of one cluster share: nodes, keyspaces, statements, faults, and the log."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from .frames import packed_address
+from .settings import Shards
+from .statements import Analysis, KeyspaceChange
+from .system_tables import Rewrite, Virtual, packed_map
+from .tablets import DEFAULT_COUNT, TabletMap, place, power_of_two
+
+__all__ = ["Entry", "Faults", "Keyspace", "NodeState", "State", "Statement"]
+
+LOG_ENTRIES = 200_000
+"""The number of requests that the log holds. The oldest are removed first."""
+_MAX_STATEMENTS = 100_000
+_MAX_FAILURES = 1000
+
+
+class Entry(NamedTuple):
+    """A request in the log."""
+
+    number: int
+    node: int
+    shard: int
+    shard_aware_port: bool
+    opcode: str
+    text: str | None
+    routing_key: bytes | None
+    is_misrouted: bool | None
+    extensions: frozenset[str]
+    skips_metadata: bool
+    metadata_id: bytes | None
+    error: int | None
+    client_address: str
+    client_port: int
+
+
+class Statement:
+    """A prepared statement. `known` is the encoded description of its result's columns."""
+
+    __slots__ = (
+        "analysis",
+        "bind_names",
+        "is_system",
+        "key_indexes",
+        "known",
+        "known_id",
+        "plan",
+        "salt",
+        "table",
+        "text",
+    )
+
+    def __init__(self, text: str, analysis: Analysis, plan: Rewrite | Virtual | None) -> None:
+        self.text = text
+        self.analysis = analysis
+        self.plan = plan
+        self.table: tuple[str, str] | None = None
+        self.is_system = False
+        self.key_indexes: tuple[int, ...] = ()
+        self.bind_names: list[str] = []
+        self.known = b""
+        self.known_id = b""
+        self.salt = b""
+
+
+@dataclass
+class NodeState:
+    """One node: its addresses, its shards, and the shard for the next connection in turn."""
+
+    index: int
+    address: str
+    upstream_address: str
+    host_id: UUID
+    shards: Shards | None
+    dealt: int = 0
+    allowance: float = 0.0
+    refilled_at: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """The number of shards. A node that announces no extension has one."""
+        return self.shards.count if self.shards else 1
+
+    def next_shard(self) -> int:
+        """The shard of the next connection whose source port does not select one."""
+        shard = self.dealt % self.count
+        self.dealt += 1
+        return shard
+
+
+@dataclass
+class Keyspace:
+    """What a keyspace has beyond Cassandra's: whether its tables have tablets, and how many."""
+
+    replication_factor: int = 1
+    has_tablets: bool = False
+    initial: int | None = None
+
+
+@dataclass
+class Faults:
+    """The faults that are switched on."""
+
+    marked: str | None = None
+    per_second: float | None = None
+    empty_pages: int = 0
+    every_page: bool = False
+    is_nat: bool = False
+
+
+@dataclass
+class State:
+    """The state of one cluster. Only its process's event loop uses it."""
+
+    nodes: Sequence[NodeState]
+    keyspaces: dict[str, Keyspace] = field(default_factory=dict)
+    maps: dict[tuple[str, str], TabletMap] = field(default_factory=dict)
+    statements: dict[bytes, Statement] = field(default_factory=dict)
+    faults: Faults = field(default_factory=Faults)
+    log: deque[Entry] = field(default_factory=lambda: deque(maxlen=LOG_ENTRIES))
+    failures: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_FAILURES))
+    salt: bytes = b""
+    logged: int = 0
+
+    def __post_init__(self) -> None:
+        self.shown: Mapping[bytes, bytes] = {
+            packed_address(node.upstream_address): packed_address(node.address)
+            for node in self.nodes
+        }
+        """The nodes' own addresses, and the addresses that clients see in place of them."""
+        self.hidden: Mapping[str, str] = {
+            node.address: node.upstream_address for node in self.nodes
+        }
+        """The addresses that clients see, and the nodes' own."""
+
+    def remember(self, statement_id: bytes, statement: Statement) -> None:
+        """Keeps a prepared statement. At 100,000 statements, the oldest is removed."""
+        if len(self.statements) >= _MAX_STATEMENTS and statement_id not in self.statements:
+            del self.statements[next(iter(self.statements))]
+        self.statements[statement_id] = statement
+
+    def renew_salt(self) -> None:
+        """Makes all metadata ids that clients have stale."""
+        self.salt = os.urandom(8)
+
+    def change_keyspace(self, change: KeyspaceChange) -> None:
+        """Follows a change of a keyspace that Cassandra has made."""
+        if change.action == "drop":
+            self.keyspaces.pop(change.keyspace, None)
+        elif change.action == "create":
+            self.keyspaces[change.keyspace] = Keyspace(
+                change.replication_factor or 1, bool(change.has_tablets), change.initial
+            )
+        else:
+            keyspace = self.keyspaces.setdefault(change.keyspace, Keyspace())
+            if change.replication_factor is not None:
+                keyspace.replication_factor = change.replication_factor
+            if change.has_tablets is not None:
+                keyspace.has_tablets, keyspace.initial = change.has_tablets, change.initial
+        if change.action != "alter" or change.has_tablets is not None:
+            for name in [name for name in self.maps if name[0] == change.keyspace]:
+                del self.maps[name]
+
+    def tablets_of(self, table: tuple[str, str]) -> TabletMap | None:
+        """The tablets of a table; `None` if its keyspace has no tablets."""
+        tablets = self.maps.get(table)
+        if tablets is None:
+            keyspace = self.keyspaces.get(table[0])
+            if keyspace is None or not keyspace.has_tablets:
+                return None
+            count = power_of_two(keyspace.initial or DEFAULT_COUNT)
+            tablets = TabletMap(place(count, keyspace.replication_factor, self.replica_nodes()))
+            self.maps[table] = tablets
+        return tablets
+
+    def replica_nodes(self) -> list[tuple[UUID, int]]:
+        """The host id and the number of shards of each node."""
+        return [(node.host_id, node.count) for node in self.nodes]
+
+    def is_limited(self, node: NodeState, text: str | None) -> bool:
+        """Whether a request on tables of users is over the rate limit now."""
+        faults = self.faults
+        if faults.marked is not None and text is not None and faults.marked in text:
+            return True
+        if faults.per_second is None:
+            return False
+        now = time.monotonic()
+        refill = (now - node.refilled_at) * faults.per_second
+        node.allowance = min(node.allowance + refill, max(faults.per_second, 1.0))
+        node.refilled_at = now
+        if node.allowance < 1.0:
+            return True
+        node.allowance -= 1.0
+        return False
+
+    def set_limit(self, marked: str | None, per_second: float | None) -> None:
+        """Replaces the rate limit. `None` for both removes it."""
+        self.faults.marked, self.faults.per_second = marked, per_second
+        for node in self.nodes:
+            node.allowance, node.refilled_at = max(per_second or 0.0, 1.0), time.monotonic()
+
+    def stored_rows(self, node: NodeState, table: str) -> list[dict[str, bytes | None]]:
+        """The rows of a table that is answered here."""
+        if table == "versions":
+            version = node.shards.version if node.shards else "5.1.0"
+            return [
+                {
+                    "key": b"local",
+                    "build_id": b"0" * 40,
+                    "build_mode": b"release",
+                    "version": version.encode(),
+                }
+            ]
+        return list(self._scylla_keyspaces())
+
+    def _scylla_keyspaces(self) -> Iterator[dict[str, bytes | None]]:
+        for name, keyspace in sorted(self.keyspaces.items()):
+            if keyspace.has_tablets:
+                yield {
+                    "keyspace_name": name.encode(),
+                    "consistency": None,
+                    "initial_tablets": (keyspace.initial or 0).to_bytes(4, "big"),
+                    "storage_type": b"LOCAL",
+                    "storage_options": packed_map({}),
+                }

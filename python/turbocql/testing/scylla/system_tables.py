@@ -1,0 +1,214 @@
+"""System tables as ScyllaDB has them: some are answered here, some of Cassandra's are rewritten."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .results import INET, INT, MAP_OF_TEXT, TEXT, Column, Rows, rows_of
+from .statements import Item, Select
+
+__all__ = ["Refusal", "Rewrite", "Virtual", "plan"]
+
+INVALID = 0x2200
+CQL_VERSION = "3.3.1"
+_ABSENT_KEYSPACES = frozenset({"system_views", "system_virtual_schema", "system_metrics"})
+_ABSENT_TABLES = frozenset({("system", "peers_v2")})
+_ABSENT_COLUMNS = {
+    "local": frozenset({"broadcast_port", "listen_port", "rpc_port"}),
+    "peers": frozenset(),
+}
+_KEYS = {"local": "key", "peers": "peer"}
+_FEATURES = "supported_features"
+_FEATURES_VALUE = b"CDC,LWT,RAFT,TABLETS,TYPED_ERRORS_IN_READ_RPC,UDF,VIEW_BUILD_STATUS_ON_GROUP0"
+_VALUES = {
+    "release_version": b"3.0.8",
+    "native_protocol_version": b"4",
+    "cql_version": CQL_VERSION.encode(),
+}
+
+_VIRTUAL: dict[tuple[str, str], dict[str, bytes]] = {
+    ("system", "versions"): {"key": TEXT, "build_id": TEXT, "build_mode": TEXT, "version": TEXT},
+    ("system_schema", "scylla_keyspaces"): {
+        "keyspace_name": TEXT,
+        "consistency": TEXT,
+        "initial_tablets": INT,
+        "storage_options": MAP_OF_TEXT,
+        "storage_type": TEXT,
+    },
+}
+"""The columns of the tables that are answered here. The first is the partition key."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error that ScyllaDB answers, because it has no such keyspace, table or column."""
+
+    message: str
+    code: int = INVALID
+
+
+@dataclass(frozen=True)
+class Virtual:
+    """A SELECT from a table that is answered here."""
+
+    keyspace: str
+    table: str
+    columns: tuple[Column, ...]
+    """The columns of the result, named as the statement names them."""
+    sources: tuple[str, ...]
+    """The table's columns that they show."""
+    key: str | None
+    """The literal that the partition key must equal."""
+    bound: tuple[Column, ...]
+    """The bind marker that the partition key must equal, if the key is bound."""
+
+    def rows(self, stored: Sequence[Mapping[str, bytes | None]], key: bytes | None) -> Rows:
+        """The result for the rows of the table. `key` is the value of the bind marker."""
+        name = next(iter(_VIRTUAL[self.keyspace, self.table]))
+        wanted = key if self.bound else None if self.key is None else self.key.encode()
+        is_restricted = bool(self.bound) or self.key is not None
+        cells = [
+            [row.get(source) for source in self.sources]
+            for row in stored
+            if not is_restricted or row[name] == wanted
+        ]
+        return rows_of(self.columns, cells)
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A SELECT from `system.local` or `system.peers`, and how its result is changed.
+
+    `text` goes to Cassandra. `items` is empty for `SELECT *`.
+    """
+
+    text: str
+    table: str
+    items: tuple[Item, ...]
+
+    def columns(self, columns: Sequence[Column]) -> list[Column]:
+        """The columns for the client, from the columns of Cassandra's result."""
+        return self._changed(columns, [])[0]
+
+    def rows(self, rows: Rows, addresses: Mapping[bytes, bytes]) -> Rows:
+        """The result for the client. `addresses` maps nodes' own addresses to those shown."""
+        columns = rows.decoded_columns()
+        cells = [
+            [
+                addresses.get(cell, cell) if column.type == INET and cell is not None else cell
+                for column, cell in zip(columns, row, strict=True)
+            ]
+            for row in rows.cells()
+        ]
+        return rows_of(*self._changed(columns, cells), rows.paging_state)
+
+    def _changed(
+        self, columns: Sequence[Column], cells: list[list[bytes | None]]
+    ) -> tuple[list[Column], list[list[bytes | None]]]:
+        first = columns[0]
+        features = Column(first.keyspace, first.table, _FEATURES, TEXT)
+        # Each column of the client: an index in Cassandra's result, or -1, and the column's name.
+        order: list[tuple[int, Column, str | None]] = []
+        if self.items:
+            taken = 0
+            for item in self.items:
+                if item.column == _FEATURES:
+                    order.append((-1, features._replace(name=item.shown or _FEATURES), None))
+                else:
+                    order.append((taken, columns[taken], item.column))
+                    taken += 1
+        else:
+            absent = _ABSENT_COLUMNS[self.table]
+            for index, column in enumerate(columns):
+                if column.name == "tokens":  # ScyllaDB lists columns by name, too
+                    order.append((-1, features, None))
+                if column.name not in absent:
+                    order.append((index, column, column.name))
+        changed = [
+            [_FEATURES_VALUE if index < 0 else _shown(name, row[index]) for index, _, name in order]
+            for row in cells
+        ]
+        return [column for _, column, _ in order], changed
+
+
+def _shown(name: str | None, cell: bytes | None) -> bytes | None:
+    return cell if cell is None or name is None else _VALUES.get(name, cell)
+
+
+def plan(
+    select: Select, text: str, keyspace: str | None, upstream: Mapping[str, str]
+) -> Refusal | Virtual | Rewrite | None:
+    """What to do with a SELECT; `None` if Cassandra's own answer is right.
+
+    `keyspace` is the connection's, for names without one. `upstream` maps the addresses that
+    clients see to the nodes' own.
+    """
+    where = (select.keyspace or keyspace or "", select.table)
+    if where[0] in _ABSENT_KEYSPACES:
+        return Refusal(f"Keyspace {where[0]} does not exist")
+    if where in _ABSENT_TABLES:
+        return Refusal(f"unconfigured table {where[1]}")
+    if where in _VIRTUAL:
+        return _virtual(select, where)
+    if where[0] == "system" and where[1] in _KEYS:
+        return _rewrite(select, text, upstream)
+    return None
+
+
+def _virtual(select: Select, where: tuple[str, str]) -> Refusal | Virtual:
+    types = _VIRTUAL[where]
+    key_name = next(iter(types))
+    names = [(item.column, item.shown) for item in select.items] or [(n, n) for n in types]
+    columns = []
+    for name, shown in names:
+        if name is None:
+            return Refusal(f"{'.'.join(where)}: only columns can be selected here")
+        if name not in types:
+            return Refusal(f"Unrecognized name {name}")
+        columns.append(Column(*where, shown or name, types[name]))
+    key: str | None = None
+    bound: tuple[Column, ...] = ()
+    if select.condition is not None:
+        name, term = select.condition
+        if name != key_name:
+            return Refusal(f"{'.'.join(where)}: only {key_name} can be restricted here")
+        if term.text == "?":
+            bound = (Column(*where, key_name, types[key_name]),)
+        else:
+            key = term.literal
+    if not select.is_simple:
+        return Refusal(f"{'.'.join(where)}: only WHERE {key_name} = value is understood here")
+    sources = tuple(name for name, _ in names if name is not None)
+    return Virtual(*where, tuple(columns), sources, key, bound)
+
+
+def _rewrite(select: Select, text: str, upstream: Mapping[str, str]) -> Refusal | Rewrite:
+    for item in select.items:
+        if item.column in _ABSENT_COLUMNS[select.table]:
+            return Refusal(f"Unrecognized name {item.column}")
+    # From the end to the beginning, so that the offsets stay right.
+    for term in reversed(select.terms):
+        own = upstream.get(term.literal)
+        if own is not None:
+            text = f"{text[: term.start]}'{own}'{text[term.end :]}"
+    if any(item.column == _FEATURES for item in select.items):
+        kept = [text[i.start : i.end] for i in select.items if i.column != _FEATURES]
+        # The comment keeps the text unlike that of a statement without this column: Cassandra
+        # derives the id of a prepared statement from the text.
+        shown = " ".join(text[select.items[0].start : select.items[-1].end].split())
+        listed = ", ".join(kept or [_KEYS[select.table]])
+        start, end = select.items[0].start, select.items[-1].end
+        text = f"{text[:start]}{listed} /* {shown.replace('*/', '')} */{text[end:]}"
+    return Rewrite(text, select.table, select.items)
+
+
+def packed_map(entries: Mapping[str, str]) -> bytes:
+    """A map<text, text> as a value."""
+    parts = [struct.pack(">i", len(entries))]
+    for pair in entries.items():
+        for text in pair:
+            data = text.encode()
+            parts.append(struct.pack(">i", len(data)) + data)
+    return b"".join(parts)
