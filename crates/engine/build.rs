@@ -12,9 +12,9 @@ fn main() {
     println!("cargo::rerun-if-env-changed=CRATE_EDITS_MADE");
     println!("cargo::rerun-if-env-changed=CRATE_EDITS");
     println!("cargo::rustc-check-cfg=cfg(edited_crates)");
-    let made = std::env::var("CRATE_EDITS_MADE").unwrap_or_default();
-    let off = std::env::var("CRATE_EDITS").is_ok_and(|said| said == "off");
-    match made.as_str() {
+    let edits = std::env::var("CRATE_EDITS_MADE").unwrap_or_default();
+    let off = std::env::var("CRATE_EDITS").is_ok_and(|value| value == "off");
+    match edits.as_str() {
         "off" => {}
         "" if off => {}
         "" => println!("cargo::error={MISSING}"),

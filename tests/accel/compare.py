@@ -173,7 +173,8 @@ def body_tasks(count: int) -> Iterator[Task]:
                 message.query_params = values()
             message.keyspace = keyspace
         features = rng.choice(told)
-        said = f"{shown(vars(message))}, version {version}, {[vars(it) for it in features if it]}"
+        negotiated = [vars(feature) for feature in features if feature]
+        said = f"{shown(vars(message))}, version {version}, {negotiated}"
         yield said, partial(body, message, version, *features)
 
 

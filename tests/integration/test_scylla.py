@@ -66,7 +66,8 @@ def pools_are_full(cluster: Cassandra) -> bool:
     assert cluster.scylla is not None
     connections = cluster.scylla.connections()
     return all(
-        {one.shard for one in connections if one.node == node} == set(range(SHARDS.get(node, 1)))
+        {connection.shard for connection in connections if connection.node == node}
+        == set(range(SHARDS.get(node, 1)))
         for node in range(3)
     )
 
@@ -95,13 +96,13 @@ def test_shards_have_connections_through_their_own_port(
     cluster: Cassandra, session: turbocql.Session
 ) -> None:
     assert cluster.scylla is not None
-    connections = [one for one in cluster.scylla.connections() if one.node in SHARDS]
-    plain = [one for one in connections if not one.shard_aware_port]
+    connections = [c for c in cluster.scylla.connections() if c.node in SHARDS]
+    plain = [c for c in connections if not c.shard_aware_port]
     for node, shards in SHARDS.items():
-        through_port = [one for one in connections if one.node == node and one.shard_aware_port]
+        through_port = [c for c in connections if c.node == node and c.shard_aware_port]
         assert len(through_port) >= shards - 1
         # The first of each pool, and the control connection.
-        assert len([one for one in plain if one.node == node]) <= 2
+        assert len([c for c in plain if c.node == node]) <= 2
     assert [node.shards for node in session.nodes].count(None) == 1
     assert sorted(node.shards for node in session.nodes if node.shards) == [2, 4]
 

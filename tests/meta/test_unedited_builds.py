@@ -140,7 +140,7 @@ builtins.__import__ = changed
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     import turbocql
-print([it.category.__name__ for it in caught if "without the edits" in str(it.message)])
+print([w.category.__name__ for w in caught if "without the edits" in str(w.message)])
 """
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -15,7 +15,7 @@ def ended(tmp_path: Path, program: str) -> list[str]:
         f"from turbocql._disk import *\nfrom pathlib import Path\nhome = Path({str(tmp_path)!r})\n"
     )
     subprocess.run([sys.executable, "-c", begin + program], check=False, stderr=subprocess.DEVNULL)
-    return sorted(it.name for it in tmp_path.iterdir())
+    return sorted(path.name for path in tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("error", ["SystemExit(143)", "KeyboardInterrupt", "ValueError"])

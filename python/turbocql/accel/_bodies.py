@@ -50,7 +50,7 @@ class Bodies(Group):
 
     def patches(self, driver: Driver) -> list[Patch]:
         protocol = driver.protocol
-        made: list[Patch] = []
+        patches: list[Patch] = []
         versions = expect_versions(protocol)
         for cls in (protocol._QueryMessage, protocol.ExecuteMessage):
             for name in ("_write_query_params", "_should_skip_metadata"):
@@ -83,11 +83,11 @@ class Bodies(Group):
             for message, rest in _samples(driver, kind, features):
                 if _body(ours, message, *rest) != _body(original, message, *rest):
                     raise Left(f"{said} differs from turbocql in version {rest[0]}")
-            made.append(
+            patches.append(
                 Patch(owner, "send_body", said, ours, stand_in.counts, reasons=stand_in.reasons)
             )
-            made[-1].count_from_here()
-        return made
+            patches[-1].count_from_here()
+        return patches
 
 
 def _features() -> tuple[type[Any], list[str]] | None:

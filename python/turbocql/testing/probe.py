@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .errors import CassandraError
+from .frames import Reader
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # for the type checker only: typing has it from 3.11
@@ -77,8 +78,8 @@ class Connection:
         text = cql.encode()
         body = struct.pack(">i", len(text)) + text
         answer = self._ask(_QUERY, body + struct.pack(">HB", _CONSISTENCY[consistency], 0))
-        reader = _Reader(answer)
-        return _rows(reader) if reader.i32() == 2 else Result()
+        reader = Reader(answer)
+        return _rows(reader) if reader.int32() == 2 else Result()
 
     def close(self) -> None:
         """Closes the socket. A second call does nothing."""
@@ -123,12 +124,12 @@ class Connection:
         version, flags, _, opcode, length = struct.unpack(">BBhBi", self._read(9))
         if version & 0x7F > 5 or not version & 0x80:
             raise CassandraError(f"not a CQL server: its answer starts with byte 0x{version:02x}")
-        reader = _Reader(self._read(length))
+        reader = Reader(self._read(length))
         if flags & 0x08:  # warnings come before the body
-            for _ in range(reader.u16()):
+            for _ in range(reader.short()):
                 reader.string()
         if opcode == _ERROR:
-            raise ProbeError(reader.i32(), reader.string())
+            raise ProbeError(reader.int32(), reader.string())
         return opcode, reader.rest()
 
     def _read(self, size: int) -> bytes:
@@ -141,58 +142,8 @@ class Connection:
         return bytes(parts)
 
 
-class _Reader:
-    """Reads the notations of the native protocol from a body, one after another."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self._at = 0
-
-    def take(self, size: int) -> bytes:
-        part = self._body[self._at : self._at + size]
-        if len(part) < size:
-            raise CassandraError(f"an answer of {len(self._body)} bytes ends too early")
-        self._at += size
-        return part
-
-    def i32(self) -> int:
-        return int.from_bytes(self.take(4), "big", signed=True)
-
-    def u16(self) -> int:
-        return int.from_bytes(self.take(2), "big")
-
-    def string(self) -> str:
-        return self.take(self.u16()).decode()
-
-    def value(self) -> bytes | None:
-        size = self.i32()
-        return None if size < 0 else self.take(size)
-
-    def rest(self) -> bytes:
-        return self.take(len(self._body) - self._at)
-
-    def skip_type(self) -> None:
-        kind = self.u16()
-        if kind == 0x00:  # a custom type, such as a vector: the name of its Java class
-            self.string()
-        elif kind in (0x20, 0x22):  # list, set
-            self.skip_type()
-        elif kind == 0x21:  # map
-            self.skip_type()
-            self.skip_type()
-        elif kind == 0x30:  # UDT: keyspace, name, fields
-            self.string()
-            self.string()
-            for _ in range(self.u16()):
-                self.string()
-                self.skip_type()
-        elif kind == 0x31:  # tuple
-            for _ in range(self.u16()):
-                self.skip_type()
-
-
-def _rows(reader: _Reader) -> Result:
-    flags, count = reader.i32(), reader.i32()
+def _rows(reader: Reader) -> Result:
+    flags, count = reader.int32(), reader.int32()
     if flags & 0x02:
         reader.value()  # the paging state
     if flags & 0x01:
@@ -205,4 +156,4 @@ def _rows(reader: _Reader) -> Result:
             reader.string()
         columns.append(reader.string())
         reader.skip_type()
-    return Result(columns, [[reader.value() for _ in columns] for _ in range(reader.i32())])
+    return Result(columns, [[reader.value() for _ in columns] for _ in range(reader.int32())])

@@ -124,7 +124,7 @@ impl BodyStandIn {
         let (py, fields) = (message.py(), Fields(message));
         let keyspace = fields.keyspace(version)?;
         let settings = fields.settings(keyspace.as_ref())?;
-        fields.off("continuous_paging_options", pyo3::intern!(py, "continuous_paging_options"))?;
+        field!(fields, off "continuous_paging_options")?;
         let page_size = fields.page_size()?;
         let paging_state = fields.paging_state()?;
         let paging_state = paging_state.as_ref().map(|state| state.as_bytes());
@@ -142,7 +142,7 @@ impl BodyStandIn {
             settings,
         };
         if self.kind == Kind::Query {
-            fields.off("skip_meta", pyo3::intern!(py, "skip_meta"))?;
+            field!(fields, off "skip_meta")?;
             let query = field!(fields, "query")?.cast_into_exact::<PyString>();
             let query = query.map_err(|_| Reason::Field("query"))?;
             let query = query.to_str().map_err(|_| Reason::Field("query"))?;
@@ -154,17 +154,17 @@ impl BodyStandIn {
         if extensions.metadata_ids {
             // Without ids, a server could not tell that the columns have changed, so the driver
             // does not let it leave them out, whatever the message says.
-            parameters.skip_metadata = fields.flag("skip_meta", pyo3::intern!(py, "skip_meta"))?;
+            parameters.skip_metadata = field!(fields, flag "skip_meta")?;
         }
         let metadata_id = if version < Version::V5 && !extensions.metadata_ids {
             None
         } else {
-            let known = field!(fields, "result_metadata_id")?;
-            if known.is_none() && self.without_metadata_id {
+            let id = field!(fields, "result_metadata_id")?;
+            if id.is_none() && self.without_metadata_id {
                 Some(PyBytes::new(py, b""))
             } else {
-                let known = known.cast_into_exact::<PyBytes>();
-                Some(known.map_err(|_| Reason::Field("result_metadata_id"))?)
+                let id = id.cast_into_exact::<PyBytes>();
+                Some(id.map_err(|_| Reason::Field("result_metadata_id"))?)
             }
         };
         let result_metadata_id = metadata_id.as_ref().map(|id| id.as_bytes());

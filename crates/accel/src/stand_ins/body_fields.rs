@@ -10,10 +10,13 @@ use crate::ffi::attribute;
 /// A value, or why the original must write the body.
 pub type Known<T> = Result<T, Reason>;
 
-/// An attribute of a message by its name, which is a literal.
+/// An attribute by its name, which is a literal: `get`, or another method of [`Fields`].
 macro_rules! field {
-    ($message:expr, $name:literal) => {
-        $message.get($name, pyo3::intern!($message.py(), $name))
+    ($fields:expr, $name:literal) => {
+        field!($fields, get $name)
+    };
+    ($fields:expr, $method:ident $name:literal) => {
+        $fields.$method($name, pyo3::intern!($fields.py(), $name))
     };
 }
 pub(super) use field;
@@ -188,9 +191,11 @@ pub fn extensions(
     message: &Fields<'_, '_>,
 ) -> Known<Extensions> {
     let Some(features) = features.map(Fields) else { return Ok(Extensions::default()) };
-    let (ids, tablets) = ("use_metadata_id", "tablets_routing_v2");
-    let metadata_ids = features.flag(ids, pyo3::intern!(features.py(), "use_metadata_id"))?;
-    let routing = features.flag(tablets, pyo3::intern!(features.py(), "tablets_routing_v2"))?;
-    let tablet_version = if routing { Some(message.tablet_version()?) } else { None };
+    let metadata_ids = field!(features, flag "use_metadata_id")?;
+    let tablet_version = if field!(features, flag "tablets_routing_v2")? {
+        Some(message.tablet_version()?)
+    } else {
+        None
+    };
     Ok(Extensions { metadata_ids, tablet_version })
 }

@@ -6,8 +6,8 @@ import hashlib
 import struct
 from dataclasses import replace
 
-from . import frames
-from .frames import Frame, FrameError, Reader, long_string
+from .. import frames
+from ..frames import Frame, FrameError, Reader, long_string
 from .link import Link
 from .messages import (
     SKIP_METADATA,
@@ -101,27 +101,17 @@ class Connection(Link):
     def _is_system(self, analysis: Analysis) -> bool:
         select = analysis.select
         keyspace = (select.keyspace if select else None) or self._keyspace or ""
-        return keyspace.startswith("system") or analysis.verb not in (
-            "select",
-            "insert",
-            "update",
-            "delete",
-            "begin",
-        )
+        return keyspace.startswith("system") or analysis.verb not in _ON_TABLES
 
     def _is_limited(self, frame: Frame, text: str | None, is_write: bool) -> int | None:
         """Answers a request above the rate limit, and returns the error's code."""
         if not self.state.is_limited(self.node, text):
             return None
-        said = (
-            "Per-partition rate limit reached for writes"
-            if is_write
-            else "Per-partition rate limit reached for reads"
-        )
+        message = f"Per-partition rate limit reached for {'writes' if is_write else 'reads'}"
         if RATE_LIMIT in self.extensions:
-            self._fail(frame, RATE_LIMIT_CODE, said, struct.pack(">BB", is_write, 1))
+            self._fail(frame, RATE_LIMIT_CODE, message, struct.pack(">BB", is_write, 1))
             return RATE_LIMIT_CODE
-        self._fail(frame, OVERLOADED, said)
+        self._fail(frame, OVERLOADED, message)
         return OVERLOADED
 
     def _query(self, frame: Frame) -> None:
@@ -239,9 +229,9 @@ class Connection(Link):
             statement.is_system = columns[0].keyspace.startswith("system")
         statement.key_indexes = prepared.key_indexes
         statement.bind_names = [column.name for column in prepared.bound()]
-        known = self.state.statements.get(prepared.id)
-        if known is not None and not statement.key_indexes:
-            statement.key_indexes = known.key_indexes  # prepared in version 3 again
+        earlier = self.state.statements.get(prepared.id)
+        if earlier is not None and not statement.key_indexes:
+            statement.key_indexes = earlier.key_indexes  # prepared in version 3 again
         self.state.remember(prepared.id, statement)
         new_id = None
         if has_id:
@@ -295,8 +285,8 @@ class Connection(Link):
         def result(answer: Frame) -> Frame:
             prefix, message = frames.split_response(answer.flags, answer.body)
             if is_rows(message):
-                rows = Rows.parse(message, statement.known)
-                statement.known = rows.columns
+                rows = Rows.parse(message, statement.latest)
+                statement.latest = replace(rows, paging_state=None, rows=b"")
                 if isinstance(statement.plan, Rewrite):
                     rows = statement.plan.rows(rows, self.state.shown)
                 if empty is not None:
@@ -328,8 +318,8 @@ class Connection(Link):
             by_name = dict(zip(names, values, strict=True))
             values = [by_name.get(name) for name in statement.bind_names]
         parts = [values[index] if index < len(values) else None for index in indexes]
-        known = [part for part in parts if part is not None]
-        return routing_key(known) if len(known) == len(parts) else None
+        components = [part for part in parts if part is not None]
+        return routing_key(components) if len(components) == len(parts) else None
 
     def _tablet(self, statement: Statement, key: bytes | None) -> Tablet | None:
         if key is None or statement.table is None or self.node.shards is None:
@@ -350,7 +340,7 @@ class Connection(Link):
         return None
 
     def _batch(self, frame: Frame) -> None:
-        parts = batch_parts(frame.body, frame.version & 0x7F)
+        parts = batch_parts(frame.body)
         changed: dict[str, str] = {}
         texts = []
         for part in parts:

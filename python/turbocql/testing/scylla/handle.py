@@ -11,11 +11,12 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from ..errors import CassandraError
-from .records import ClientConnection, Request, replica_from
+from .records import ClientConnection, Request
 from .settings import Shards
-from .tablets import Tablet
+from .tablets import Replica, Tablet
 
 __all__ = ["Scylla"]
 
@@ -52,21 +53,12 @@ class Scylla:
         """The requests that arrived, from number `since` on; of the last 200,000."""
         return [
             Request(
-                number=line[0],
-                node=line[1],
-                shard=line[2],
-                shard_aware_port=line[3],
-                opcode=line[4],
-                text=line[5],
-                routing_key=None if line[6] is None else bytes.fromhex(line[6]),
-                token=line[7],
-                is_misrouted=line[8],
-                extensions=frozenset(line[9]),
-                skips_metadata=line[10],
-                metadata_id=None if line[11] is None else bytes.fromhex(line[11]),
-                error=line[12],
-                client_address=line[13],
-                client_port=line[14],
+                **{
+                    **line,
+                    "extensions": frozenset(line["extensions"]),
+                    "routing_key": _bytes(line["routing_key"]),
+                    "metadata_id": _bytes(line["metadata_id"]),
+                }
             )
             for line in self._do("requests", since=since)
         ]
@@ -74,8 +66,8 @@ class Scylla:
     def connections(self) -> list[ClientConnection]:
         """The open connections of clients."""
         return [
-            ClientConnection(node, shard, is_aware, frozenset(extensions), driver, address, port)
-            for node, shard, is_aware, extensions, driver, address, port in self._do("connections")
+            ClientConnection(**{**line, "extensions": frozenset(line["extensions"])})
+            for line in self._do("connections")
         ]
 
     def reset(self) -> None:
@@ -89,7 +81,7 @@ class Scylla:
     def tablets(self, keyspace: str, table: str) -> list[Tablet]:
         """The tablets of a table, in the order of their tokens."""
         return [
-            Tablet(first, last, tuple(replica_from(*replica) for replica in replicas))
+            Tablet(first, last, tuple(_replica(replica) for replica in replicas))
             for first, last, replicas in self._do("tablets", keyspace=keyspace, table=table)
         ]
 
@@ -165,7 +157,15 @@ class Scylla:
                 answer = ""
         if not answer:
             raise CassandraError("the process in front of the nodes has ended")
-        told = json.loads(answer)
-        if "error" in told:
-            raise CassandraError(told["error"])
-        return told["result"]
+        outcome = json.loads(answer)
+        if "error" in outcome:
+            raise CassandraError(outcome["error"])
+        return outcome["result"]
+
+
+def _bytes(digits: str | None) -> bytes | None:
+    return None if digits is None else bytes.fromhex(digits)
+
+
+def _replica(line: dict[str, Any]) -> Replica:
+    return Replica(line["node"], UUID(line["host_id"]), line["shard"])

@@ -6,10 +6,11 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from . import frames
-from .frames import Frame, FrameReader, error_body
+from .. import frames
+from ..frames import Frame, FrameReader, error_body
 from .messages import SKIP_METADATA, Execute
-from .state import Entry, NodeState, State
+from .records import Request
+from .state import NodeState, State
 
 __all__ = ["Handler", "Link"]
 
@@ -90,11 +91,11 @@ class Link(ABC):
 
     def _check(self, version: int) -> None:
         if version & 0x7F > _MAX_VERSION:
-            said = (
+            refusal = (
                 f"Invalid or unsupported protocol version: {version & 0x7F}; "
                 f"supported versions range from 3 to {_MAX_VERSION}"
             )
-            body = error_body(PROTOCOL_ERROR, said)
+            body = error_body(PROTOCOL_ERROR, refusal)
             self._out.write(Frame(_RESPONSE | _MAX_VERSION, 0, 0, frames.ERROR, body).encoded())
             raise _Refused
 
@@ -137,7 +138,7 @@ class Link(ABC):
     ) -> None:
         state = self.state
         state.log.append(
-            Entry(
+            Request(
                 state.logged,
                 self.node.index,
                 self.shard,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from .frames import FrameError, Reader, int32, short_bytes, value_bytes
+from ..frames import FrameError, Reader, int32, short_bytes, value_bytes
 
 __all__ = ["Execute", "Paging", "batch_parts", "paging_of", "read_values", "unwrap", "wrap"]
 
@@ -113,9 +113,8 @@ def unwrap(state: bytes | None) -> tuple[int, bytes | None] | None:
     return reader.int32(), reader.value()
 
 
-def batch_parts(body: bytes, version: int) -> list[str | bytes]:
+def batch_parts(body: bytes) -> list[str | bytes]:
     """The statements of a BATCH: the text of each, or its id if it is prepared."""
-    del version  # the layout is the same in versions 3 and 4
     reader = Reader(body, 1)
     parts: list[str | bytes] = []
     for _ in range(reader.short()):

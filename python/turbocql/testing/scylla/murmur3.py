@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-__all__ = ["MAX_TOKEN", "MIN_TOKEN", "routing_key", "shard_of", "token_of"]
+__all__ = ["MAX_TOKEN", "MIN_TOKEN", "routing_key", "token_of"]
 
 MIN_TOKEN, MAX_TOKEN = -(1 << 63), (1 << 63) - 1
 _MASK = (1 << 64) - 1
@@ -75,8 +75,3 @@ def routing_key(components: Sequence[bytes]) -> bytes:
     if len(components) == 1:
         return components[0]
     return b"".join(struct.pack(">H", len(part)) + part + b"\0" for part in components)
-
-
-def shard_of(token: int, shards: int, ignore_msb: int) -> int:
-    """The shard that owns a token in a table without tablets (biased-token-round-robin)."""
-    return ((token + (1 << 63) << ignore_msb & _MASK) * shards) >> 64

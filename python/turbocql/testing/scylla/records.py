@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import UUID
 
+from .murmur3 import token_of
 from .tablets import Replica, Tablet
 
 __all__ = ["ClientConnection", "Replica", "Request", "Tablet"]
@@ -17,11 +17,11 @@ class Request:
     `number` counts the requests of the cluster from 0. `node` is an index in `Cassandra.nodes`.
     `opcode` is a name of the protocol, such as `EXECUTE`. `text` is the statement, for EXECUTE the
     prepared one's; the statements of a BATCH are joined by `; `. `routing_key` is the partition key
-    of an EXECUTE in the bytes that are hashed, and `token` its token; both are `None` if the key is
-    not known. `is_misrouted` is whether the table's tablet has no replica at this node and shard;
-    it is `None` for a table without tablets. `skips_metadata` is whether the client asked to leave
-    the metadata out. `metadata_id` is the id that an EXECUTE has, `None` where its layout has none.
-    `error` is the code of the error that the request was answered with here, not by Cassandra.
+    of an EXECUTE in the bytes that are hashed, `None` if the key is not known. `is_misrouted` is
+    whether the table's tablet has no replica at this node and shard; it is `None` for a table
+    without tablets. `skips_metadata` is whether the client asked to leave the metadata out.
+    `metadata_id` is the id that an EXECUTE has, `None` where its layout has none. `error` is the
+    code of the error that the request was answered with here, not by Cassandra.
     """
 
     number: int
@@ -31,7 +31,6 @@ class Request:
     opcode: str
     text: str | None
     routing_key: bytes | None
-    token: int | None
     is_misrouted: bool | None
     extensions: frozenset[str]
     skips_metadata: bool
@@ -39,6 +38,11 @@ class Request:
     error: int | None
     client_address: str
     client_port: int
+
+    @property
+    def token(self) -> int | None:
+        """The token of the routing key."""
+        return None if self.routing_key is None else token_of(self.routing_key)
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,3 @@ class ClientConnection:
     driver: str | None
     client_address: str
     client_port: int
-
-
-def replica_from(node: int, host_id: str, shard: int) -> Replica:
-    """A replica from the values of a line of JSON."""
-    return Replica(node, UUID(host_id), shard)

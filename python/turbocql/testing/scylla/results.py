@@ -8,18 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from .frames import Reader, int32, short_bytes, string, value_bytes
+from ..frames import Reader, int32, short_bytes, string, value_bytes
 
-__all__ = ["Column", "Prepared", "Rows", "is_rows", "metadata_id", "rows_body"]
+__all__ = ["Column", "Prepared", "Rows", "is_rows", "metadata_id", "rows_of"]
 
-VOID, ROWS, SET_KEYSPACE, PREPARED, SCHEMA_CHANGE = 1, 2, 3, 4, 5
+ROWS, SET_KEYSPACE, PREPARED = 2, 3, 4
 GLOBAL_TABLE, MORE_PAGES, NO_METADATA, METADATA_CHANGED = 0x01, 0x02, 0x04, 0x08
 _HEAD = struct.Struct(">iii")
 _ROWS_KIND = int32(ROWS)
+_SHAPE = GLOBAL_TABLE | NO_METADATA
+"""The flags that say how columns are described."""
 
 TEXT, INT, UUID, INET = b"\x00\x0d", b"\x00\x09", b"\x00\x0c", b"\x00\x10"
 MAP_OF_TEXT = b"\x00\x21" + TEXT + TEXT
-SET_OF_TEXT = b"\x00\x22" + TEXT
 
 
 class Column(NamedTuple):
@@ -87,8 +88,7 @@ def encode_columns(columns: Sequence[Column]) -> tuple[int, bytes]:
 class Rows:
     """A RESULT of rows, cut at its seams. `columns` and `rows` stay as they are encoded.
 
-    `rows` begins with the number of rows. `known` is a description that is probably equal to this
-    one's, so that reading a result compares bytes instead of parsing columns.
+    `rows` begins with the number of rows.
     """
 
     flags: int
@@ -98,15 +98,23 @@ class Rows:
     rows: bytes
 
     @classmethod
-    def parse(cls, message: bytes, known: bytes | None = None) -> Rows:
-        """Reads a message for which `is_rows` is true."""
+    def parse(cls, message: bytes, earlier: Rows | None = None) -> Rows:
+        """Reads a message for which `is_rows` is true.
+
+        `earlier` is a result of the same statement. Its columns are probably the same, and then
+        bytes are compared instead of parsed.
+        """
         _, flags, count = _HEAD.unpack_from(message)
         reader = Reader(message, _HEAD.size)
         paging_state = reader.value() if flags & MORE_PAGES else None
         start = reader.at
         if not flags & NO_METADATA:
-            if known and message.startswith(known, start):
-                reader.at += len(known)
+            # Columns that were added follow the others, so equal bytes alone prove nothing.
+            is_alike = earlier is not None and (
+                (earlier.flags & _SHAPE, earlier.count) == (flags & _SHAPE, count)
+            )
+            if earlier is not None and is_alike and message.startswith(earlier.columns, start):
+                reader.at += len(earlier.columns)
             else:
                 _skip_columns(reader, flags, count)
         return cls(flags, count, paging_state, message[start : reader.at], message[reader.at :])
@@ -155,11 +163,6 @@ def rows_of(
     for row in cells:
         data += [value_bytes(cell) for cell in row]
     return Rows(flag, len(columns), paging_state, described, b"".join(data))
-
-
-def rows_body(columns: Sequence[Column], cells: Sequence[Sequence[bytes | None]]) -> bytes:
-    """A RESULT message with these columns and cells."""
-    return rows_of(columns, cells).encoded()
 
 
 @dataclass(frozen=True)

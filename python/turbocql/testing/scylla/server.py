@@ -13,9 +13,9 @@ from typing import Any
 from uuid import UUID
 
 from .connection import Connection
-from .murmur3 import token_of
+from .records import ClientConnection
 from .settings import SHARD_AWARE_PORT, Shards
-from .state import Entry, NodeState, State
+from .state import NodeState, State
 
 __all__ = ["main"]
 
@@ -109,21 +109,23 @@ class Server:
         except Exception as error:  # the parent raises it
             return {"error": f"{type(error).__name__}: {error}"}
 
-    def _requests(self, since: int) -> list[list[Any]]:
-        return [_listed(entry) for entry in self.state.log if entry.number >= since]
+    def _requests(self, since: int) -> list[dict[str, Any]]:
+        return [vars(request) for request in self.state.log if request.number >= since]
 
-    def _connections(self) -> list[list[Any]]:
+    def _connections(self) -> list[dict[str, Any]]:
         return [
-            [
-                one.node.index,
-                one.shard,
-                one.is_aware,
-                sorted(one.extensions),
-                one.driver,
-                one.address,
-                one.port,
-            ]
-            for one in self.connections
+            vars(
+                ClientConnection(
+                    connection.node.index,
+                    connection.shard,
+                    connection.is_aware,
+                    connection.extensions,
+                    connection.driver,
+                    connection.address,
+                    connection.port,
+                )
+            )
+            for connection in self.connections
         ]
 
     def _map(self, keyspace: str, table: str) -> Any:
@@ -137,7 +139,7 @@ class Server:
             [
                 tablet.first_token,
                 tablet.last_token,
-                [[it.node, str(it.host_id), it.shard] for it in tablet.replicas],
+                [vars(replica) for replica in tablet.replicas],
             ]
             for tablet in self._map(keyspace, table).tablets
         ]
@@ -155,8 +157,9 @@ class Server:
         changed.shards, changed.dealt = shards_from(shards), 0
         for tablets in self.state.maps.values():
             tablets.fit(node, changed.count)
-        for connection in [one for one in self.connections if one.node is changed]:
-            connection.close()
+        for connection in list(self.connections):
+            if connection.node is changed:
+                connection.close()
 
 
 def shards_from(settings: Mapping[str, Any] | None) -> Shards | None:
@@ -164,25 +167,11 @@ def shards_from(settings: Mapping[str, Any] | None) -> Shards | None:
     return None if settings is None else Shards(**settings)
 
 
-def _listed(entry: Entry) -> list[Any]:
-    token = None if entry.routing_key is None else token_of(entry.routing_key)
-    return [
-        entry.number,
-        entry.node,
-        entry.shard,
-        entry.shard_aware_port,
-        entry.opcode,
-        entry.text,
-        None if entry.routing_key is None else entry.routing_key.hex(),
-        token,
-        entry.is_misrouted,
-        sorted(entry.extensions),
-        entry.skips_metadata,
-        None if entry.metadata_id is None else entry.metadata_id.hex(),
-        entry.error,
-        entry.client_address,
-        entry.client_port,
-    ]
+def _as_json(value: Any) -> Any:
+    """What JSON has no form for: bytes as hexadecimal digits, sets as lists, UUIDs as text."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return sorted(value) if isinstance(value, frozenset) else str(value)
 
 
 async def _serve() -> None:
@@ -194,7 +183,8 @@ async def _serve() -> None:
     print(json.dumps({"result": "ready"}), flush=True)
     # The end of the input is that of the parent.
     while line := await lines.readline():
-        print(json.dumps(await server.command(json.loads(line))), flush=True)
+        answer = await server.command(json.loads(line))
+        print(json.dumps(answer, default=_as_json), flush=True)
 
 
 def main() -> None:

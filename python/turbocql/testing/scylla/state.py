@@ -7,16 +7,17 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 from uuid import UUID
 
-from .frames import packed_address
+from ..frames import packed_address
+from .records import Request
+from .results import Rows
 from .settings import Shards
 from .statements import Analysis, KeyspaceChange
 from .system_tables import Rewrite, Virtual, packed_map
 from .tablets import DEFAULT_COUNT, TabletMap, place, power_of_two
 
-__all__ = ["Entry", "Faults", "Keyspace", "NodeState", "State", "Statement"]
+__all__ = ["Faults", "Keyspace", "NodeState", "State", "Statement"]
 
 LOG_ENTRIES = 200_000
 """The number of requests that the log holds. The oldest are removed first."""
@@ -24,37 +25,16 @@ _MAX_STATEMENTS = 100_000
 _MAX_FAILURES = 1000
 
 
-class Entry(NamedTuple):
-    """A request in the log."""
-
-    number: int
-    node: int
-    shard: int
-    shard_aware_port: bool
-    opcode: str
-    text: str | None
-    routing_key: bytes | None
-    is_misrouted: bool | None
-    extensions: frozenset[str]
-    skips_metadata: bool
-    metadata_id: bytes | None
-    error: int | None
-    client_address: str
-    client_port: int
-
-
 class Statement:
-    """A prepared statement. `known` is the encoded description of its result's columns."""
+    """A prepared statement. `latest` is its latest result, without rows."""
 
     __slots__ = (
         "analysis",
         "bind_names",
         "is_system",
         "key_indexes",
-        "known",
-        "known_id",
+        "latest",
         "plan",
-        "salt",
         "table",
         "text",
     )
@@ -67,9 +47,7 @@ class Statement:
         self.is_system = False
         self.key_indexes: tuple[int, ...] = ()
         self.bind_names: list[str] = []
-        self.known = b""
-        self.known_id = b""
-        self.salt = b""
+        self.latest: Rows | None = None
 
 
 @dataclass
@@ -113,7 +91,6 @@ class Faults:
     marked: str | None = None
     per_second: float | None = None
     empty_pages: int = 0
-    every_page: bool = False
     is_nat: bool = False
 
 
@@ -126,7 +103,7 @@ class State:
     maps: dict[tuple[str, str], TabletMap] = field(default_factory=dict)
     statements: dict[bytes, Statement] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
-    log: deque[Entry] = field(default_factory=lambda: deque(maxlen=LOG_ENTRIES))
+    log: deque[Request] = field(default_factory=lambda: deque(maxlen=LOG_ENTRIES))
     failures: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_FAILURES))
     salt: bytes = b""
     logged: int = 0

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from .frames import value_bytes
+from ..frames import value_bytes
 from .murmur3 import MIN_TOKEN
 
 __all__ = ["Replica", "Tablet", "TabletMap", "place", "power_of_two"]

@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from .errors import CassandraError
+
 __all__ = [
     "HEADER",
     "MAX_BODY_BYTES",
@@ -58,7 +60,7 @@ COMPRESSED, TRACED, PAYLOAD, WARNED = 0x01, 0x02, 0x04, 0x08
 _INT, _SHORT = struct.Struct(">i"), struct.Struct(">H")
 
 
-class FrameError(Exception):
+class FrameError(CassandraError):
     """A frame that cannot be read. The message says what is wrong."""
 
 
