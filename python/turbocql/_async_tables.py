@@ -102,7 +102,7 @@ class AsyncTables(Face):
             2
         """
         load = Load(table, self.keyspace, options)
-        self._check_many(load.concurrency, load.max_failures)
+        self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         # Opening and checking data may take long; so may a producer, which has a thread of its own.
         # Imported here, because it imports asyncio, which is slow. By now asyncio is loaded.
         from ._apart import for_threads, in_thread
@@ -241,7 +241,7 @@ class AsyncTables(Face):
         """
         verification = Verification(table, self.keyspace, options)
         load = verification.load
-        self._check_many(load.concurrency, load.max_failures)
+        self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         from ._apart import for_threads, in_thread
 
         data = for_threads(data)

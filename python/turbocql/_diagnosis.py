@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 import typing
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from . import _core
+from ._diagnosis_text import page
 from ._face import Face
+from .cluster import Node
 from .config import Config
 from .errors import Error, InvalidQuery
 
@@ -37,7 +38,7 @@ Answer: TypeAlias = "tuple[list[dict[str, Any]], str | None] | Error"
 
 @dataclass(frozen=True)
 class NodeDiagnosis:
-    """A node, as the system tables describe it."""
+    """A node, as the system tables describe it, and as the session is connected to it."""
 
     address: str
     """The address for clients, as `address:port`, or without the port if the server has none."""
@@ -47,6 +48,10 @@ class NodeDiagnosis:
     host_id: str | None
     schema_version: str | None
     """The version of the node's schema, equal for nodes that agree on the schema."""
+    shards: int | None = None
+    """As in [`Node`][turbocql.cluster.Node]."""
+    extensions: tuple[str, ...] = ()
+    """As in [`Node`][turbocql.cluster.Node]."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +148,7 @@ class Diagnosis:
     """The session and its cluster, if a session was passed."""
 
     def __str__(self) -> str:
-        lines = [*_table(_about(self))]
-        if self.session is not None:
-            lines += ["", *_table(_about_session(self.session))]
-        return "\n".join(lines)
+        return page(self)
 
 
 Steps: TypeAlias = Generator[str, Answer, Diagnosis]
@@ -202,6 +204,9 @@ def _session_steps(session: Face) -> Generator[str, Answer, SessionDiagnosis]:
     notes: list[str] = []
     local = yield from _first_local(notes)
     nodes = (yield from _nodes(notes)) if local else ()
+    # The session knows these by its connections; the system tables do not have them.
+    known = {} if session.closed else {str(node.host_id): node for node in session.nodes}
+    nodes = tuple(_with_connections(node, known.get(node.host_id or "")) for node in nodes)
     return SessionDiagnosis(
         closed=session.closed,
         contact_points=tuple(config.contact_points),
@@ -216,6 +221,12 @@ def _session_steps(session: Face) -> Generator[str, Answer, SessionDiagnosis]:
         nodes=nodes,
         notes=tuple(notes),
     )
+
+
+def _with_connections(node: NodeDiagnosis, known: Node | None) -> NodeDiagnosis:
+    if known is None:
+        return node
+    return replace(node, shards=known.shards, extensions=known.extensions)
 
 
 def _first_local(notes: list[str]) -> Generator[str, Answer, dict[str, Any]]:
@@ -371,80 +382,3 @@ def _accelerate() -> str:
     status = accel.status()
     calls = f"{status.native:,} calls native, {status.fallback:,} by the driver"
     return f"{'on' if status.on else 'off'}: {status.driver}; {calls}"
-
-
-# As text
-
-
-def _about(of: Diagnosis) -> list[tuple[str, str]]:
-    core = f"{of.core}, {of.core_profile}, {of.core_allocator} allocator"
-    loop = of.event_loop or "none runs here"
-    return [
-        ("turbocql", f"{of.turbocql} in {of.folder}"),
-        ("native core", core),
-        ("quick paths", _quick(of.quick_paths)),
-        ("engine", of.engine or "unknown"),
-        ("engine edits", ", ".join(of.engine_edits) or "none: see edits/README.md of the sources"),
-        ("TLS", of.tls_backend or "none"),
-        ("compressions", ", ".join(of.compressions)),
-        ("Python", f"{of.python}, {of.python_build}"),
-        ("platform", f"{of.platform}, {of.libc or 'libc unknown'}, {of.cpus} processors"),
-        ("event loop", f"{loop}, woken by {of.woken_by}" if of.woken_by else loop),
-        ("numpy", of.numpy or "not installed"),
-        ("uvloop", of.uvloop or "not installed"),
-        ("accelerate()", of.accelerate),
-    ]
-
-
-def _quick(paths: tuple[QuickPath, ...]) -> str:
-    off: dict[str, list[str]] = {}
-    for path in paths:
-        if not path.on:
-            off.setdefault(path.reason or "switched off", []).append(path.name)
-    if not off:
-        return "all on"
-    said = [f"{', '.join(names)} ({reason})" for reason, names in off.items()]
-    whole = sum(map(len, off.values())) == len(paths)
-    if whole and len(off) == 1:
-        return f"all off ({next(iter(off))})"
-    return f"off: {'; '.join(said)}; the others are on"
-
-
-def _about_session(of: SessionDiagnosis) -> list[tuple[str, str]]:
-    lines = [
-        ("session", "closed" if of.closed else "open"),
-        ("contact points", ", ".join(of.contact_points)),
-        ("keyspace", of.keyspace or "none"),
-        ("user", "given" if of.user_given else "none"),
-        ("compression", of.compression or "none"),
-        ("in flight", str(of.in_flight)),
-        ("prepared", str(of.prepared)),
-        ("cluster", of.cluster_name or "unknown"),
-        ("server", of.server_version or "unknown"),
-        ("partitioner", of.partitioner or "unknown"),
-    ]
-    for node in of.nodes:
-        place = f"{node.datacenter or '?'}/{node.rack or '?'}"
-        lines.append(
-            (
-                "node",
-                f"{node.address}, {place}, {node.version or '?'}, host {node.host_id or '?'},"
-                f" schema {node.schema_version or '?'}",
-            )
-        )
-    return [*lines, *(("note", note) for note in of.notes)]
-
-
-def _table(lines: list[tuple[str, str]]) -> list[str]:
-    width = 16
-    return [
-        line
-        for name, said in lines
-        for line in textwrap.wrap(
-            f"{name:{width}}{said}",
-            100,
-            subsequent_indent=" " * width,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    ]

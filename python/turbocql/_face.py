@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from . import _core
-from ._checks import check_int
-from ._load import FIXED, Load
+from ._checks import check_int, check_seconds
+from ._load import Load, Pace
 from ._options import ExecuteOptions, StatementOptions
 from ._scan import ESTIMATES, Scan, Weights, split_table
 from ._schema_read import PAGE_SIZE
@@ -139,11 +139,19 @@ class Face:
         concurrency: int,
         max_failures: int,
         results: bool,
+        retry_for_s: float,
         **options: Unpack[StatementOptions],
     ) -> _core.Op:
-        self._check_many(concurrency, max_failures)
+        self._check_many(concurrency, max_failures, retry_for_s)
         return self._core.execute_many(
-            statement, rows, concurrency, max_failures, bool(results), None, FIXED, options
+            statement,
+            rows,
+            concurrency,
+            max_failures,
+            bool(results),
+            None,
+            Pace(retry_for_s > 0, None, None, float(retry_for_s)),
+            options,
         )
 
     def _look_up(self, load: Load, read: Prepared, keys: list[tuple[Any, ...]]) -> _core.Op:
@@ -165,9 +173,11 @@ class Face:
         )
 
     @staticmethod
-    def _check_many(concurrency: int, max_failures: int) -> None:
+    def _check_many(concurrency: int, max_failures: int, retry_for_s: float) -> None:
         check_int("concurrency", concurrency, 1, 32_768)
         check_int("max_failures", max_failures, 0, 2**31 - 1)
+        if retry_for_s != 0:
+            check_seconds("retry_for_s", retry_for_s)
 
     def _scan(self, scan: Scan) -> _core.Op:
         nodes = self.nodes

@@ -19,7 +19,7 @@ from .bulk import BulkFailure, BulkReport
 from .errors import BulkError, ConfigError
 from .statements import Prepared
 
-__all__ = ["FIXED", "QUERY", "UDTS", "Load", "Pace", "rows_or_columns"]
+__all__ = ["QUERY", "UDTS", "Load", "Pace", "rows_or_columns"]
 
 _LONGEST_TTL_S = 630_720_000
 _DEFAULTS: dict[str, Any] = {
@@ -44,9 +44,6 @@ class Pace(NamedTuple):
     rows_per_s: float | None
     bytes_per_s: float | None
     retry_for_s: float
-
-
-FIXED = Pace(False, None, None, 0.0)
 
 
 UDTS = "SELECT type_name, field_names, field_types FROM system_schema.types WHERE keyspace_name = ?"

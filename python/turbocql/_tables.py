@@ -102,7 +102,7 @@ class Tables(Face):
             2
         """
         load = Load(table, self.keyspace, options)
-        self._check_many(load.concurrency, load.max_failures)
+        self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         known = self.execute(QUERY, load.place, **load.question).all()
         udts = self.execute(UDTS, load.place[:1], **load.question).all()
         found = load.open(data, known, udts)
@@ -223,7 +223,7 @@ class Tables(Face):
         """
         verification = Verification(table, self.keyspace, options)
         load = verification.load
-        self._check_many(load.concurrency, load.max_failures)
+        self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         known = self.execute(QUERY, load.place, **load.question).all()
         udts = self.execute(UDTS, load.place[:1], **load.question).all()
         found = load.open(data, known, udts)

@@ -151,6 +151,7 @@ class AsyncSession(AsyncTables):
         max_failures: int = 1000,
         raise_failures: bool = True,
         results: bool = False,
+        retry_for_s: float = 0.0,
         consistency: Consistency | str | None = None,
         timeout_s: float | None = None,
         timestamp: int | None = None,
@@ -165,6 +166,10 @@ class AsyncSession(AsyncTables):
         `max_failures` rows fail. With `max_failures=0`, the call stops at the first failure.
         Results are dropped, unless `results` is true: then all of them are kept in memory.
 
+        With `retry_for_s`, a row that fails with an error that may pass, such as `RateLimited` or
+        a timeout, is sent again for so many seconds, with fewer requests in flight. A row that is
+        not declared idempotent is sent again only if it was certainly not written.
+
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
             raised; its `report` has the outcome of the rows. `ServerError` when the statement
             cannot be prepared.
@@ -178,11 +183,13 @@ class AsyncSession(AsyncTables):
         }
 
         async def send(some: Iterable[Values], may_fail: int) -> BulkReport:
-            op = self._execute_many(statement, some, concurrency, may_fail, results, **options)
+            op = self._execute_many(
+                statement, some, concurrency, may_fail, results, retry_for_s, **options
+            )
             return cast(BulkReport, await op)
 
         if isinstance(rows, AsyncIterable) and columns is None:
-            self._check_many(concurrency, max_failures)
+            self._check_many(concurrency, max_failures, retry_for_s)
             # Imported here, because `_async_rows` imports asyncio, which is slow. By now asyncio is
             # loaded.
             from ._async_rows import from_async

@@ -142,6 +142,7 @@ class Session(Tables):
         max_failures: int = 1000,
         raise_failures: bool = True,
         results: bool = False,
+        retry_for_s: float = 0.0,
         consistency: Consistency | str | None = None,
         timeout_s: float | None = None,
         timestamp: int | None = None,
@@ -156,6 +157,10 @@ class Session(Tables):
         `max_failures` rows fail. With `max_failures=0`, the call stops at the first failure.
         Results are dropped, unless `results` is true: then all of them are kept in memory.
 
+        With `retry_for_s`, a row that fails with an error that may pass, such as `RateLimited` or
+        a timeout, is sent again for so many seconds, with fewer requests in flight. A row that is
+        not declared idempotent is sent again only if it was certainly not written.
+
         Raises: `BulkError` when a row failed (unless `raise_failures` is false) or the iterable
             raised; its `report` has the outcome of the rows. `ServerError` when the statement
             cannot be prepared.
@@ -166,6 +171,7 @@ class Session(Tables):
             concurrency,
             max_failures,
             results,
+            retry_for_s,
             consistency=consistency,
             timeout_s=timeout_s,
             timestamp=timestamp,

@@ -12,8 +12,8 @@ use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
 use turbocql_values::python;
 
-/// `(host id, address, port, datacenter, rack, connected, silent, enabled, shards, tokens)` of each
-/// node.
+/// `(host id, address, port, datacenter, rack, connected, silent, enabled, shards,
+/// extensions, tokens)` of each node.
 pub fn nodes<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for node in py.detach(|| engine.nodes()) {
@@ -27,6 +27,7 @@ pub fn nodes<'py>(py: Python<'py>, engine: &Session) -> PyResult<Bound<'py, PyLi
             node.silent,
             node.enabled,
             node.shards,
+            PyTuple::new(py, node.extensions)?,
             PyTuple::new(py, node.tokens)?,
         ))?;
     }

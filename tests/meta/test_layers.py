@@ -63,7 +63,7 @@ LAYERS = [
     ["_verify"],
     ["_face"],
     ["_async_tables", "_tables"],
-    ["_diagnosis"],
+    ["_diagnosis", "_diagnosis_text"],
     ["aio", "session"],
     ["workers"],
     ["_distributed"],

@@ -62,6 +62,8 @@ impl Session {
             BatchEntry::Text(text) => has_condition(text),
         });
         if conditions {
+            let routes = self.profiles().routes(options.profile.as_deref());
+            batch.set_load_balancing_policy(Some(routes.conditional()));
             self.before_condition().await;
         }
         let answer = self.engine().batch(&batch, BatchRows(values)).await;

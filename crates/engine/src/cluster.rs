@@ -30,6 +30,9 @@ pub struct Node {
     /// The number of ScyllaDB's shards. `None` for a node without shards, or one that was not
     /// connected to yet.
     pub shards: Option<u16>,
+    /// The names of ScyllaDB's protocol extensions that an open connection to the node has
+    /// negotiated. Empty in a build without the edits of the crates.
+    pub extensions: Vec<&'static str>,
     /// In ascending order.
     pub tokens: Vec<i64>,
 }
@@ -77,6 +80,26 @@ pub struct Latencies {
     pub p99: u64,
 }
 
+#[cfg(edited_crates)]
+fn extensions(node: &scylla::cluster::Node) -> Vec<&'static str> {
+    let Some(features) = node.protocol_features() else { return Vec::new() };
+    let tablets_v2 = features.tablets_v2_supported;
+    let all = [
+        ("SCYLLA_LWT_ADD_METADATA_MARK", features.lwt_optimization_meta_bit_mask.is_some()),
+        ("SCYLLA_RATE_LIMIT_ERROR", features.rate_limit_error.is_some()),
+        ("SCYLLA_USE_METADATA_ID", features.scylla_metadata_id_supported),
+        // A connection asks for one of the two.
+        ("TABLETS_ROUTING_V1", features.tablets_v1_supported && !tablets_v2),
+        ("TABLETS_ROUTING_V2_EXPERIMENTAL", tablets_v2),
+    ];
+    all.into_iter().filter(|(_, is_in_force)| *is_in_force).map(|(name, _)| name).collect()
+}
+
+#[cfg(not(edited_crates))]
+fn extensions(_: &scylla::cluster::Node) -> Vec<&'static str> {
+    Vec::new()
+}
+
 impl Session {
     pub fn nodes(&self) -> Vec<Node> {
         let cluster = self.engine().get_cluster_state();
@@ -95,6 +118,7 @@ impl Session {
                 silent: self.watch().is_silent(node),
                 enabled: node.is_enabled(),
                 shards: node.sharder().map(|sharder| sharder.nr_shards.get()),
+                extensions: extensions(node),
                 tokens: tokens.remove(&host_id).unwrap_or_default(),
             }
         });

@@ -1,4 +1,5 @@
-//! Sends requests to the replicas of a token that their values do not tell, or to one node.
+//! Sends requests to the replicas of a token that their values do not tell, to one node, or to the
+//! replicas in the order of the ring.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,28 +27,47 @@ pub(crate) fn only(host_id: [u8; 16]) -> Arc<dyn LoadBalancingPolicy> {
     SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(Uuid::from_bytes(host_id)), None)
 }
 
-/// Orders nodes as the policy that it wraps would for a request with this token.
+/// Orders nodes as the policy that it wraps would for a request of another kind.
 #[derive(Debug)]
-pub(crate) struct Toward {
-    table: TableSpec<'static>,
-    token: Token,
+pub(crate) struct Rerouted {
+    kind: Kind,
     policy: Arc<dyn LoadBalancingPolicy>,
 }
 
-impl Toward {
-    pub(crate) fn new(
+#[derive(Debug)]
+enum Kind {
+    /// With this token of this table.
+    Token(TableSpec<'static>, Token),
+    /// A conditional statement.
+    Conditional,
+}
+
+impl Rerouted {
+    pub(crate) fn near(
         (keyspace, table): (&str, &str),
         token: i64,
         policy: Arc<dyn LoadBalancingPolicy>,
-    ) -> Toward {
+    ) -> Rerouted {
         let table = TableSpec::owned(keyspace.to_owned(), table.to_owned());
-        Toward { table, token: Token::new(token), policy }
+        Rerouted { kind: Kind::Token(table, Token::new(token)), policy }
+    }
+
+    /// The conditional statements of a partition disturb each other less if all clients send them
+    /// to the same replica. The ScyllaDB driver does so for statements that ScyllaDB has marked,
+    /// but only if a node of a release with marks was the first to prepare the statement.
+    pub(crate) fn conditional(policy: Arc<dyn LoadBalancingPolicy>) -> Rerouted {
+        Rerouted { kind: Kind::Conditional, policy }
     }
 
     fn routed<'a>(&'a self, request: &'a RoutingInfo<'_>) -> RoutingInfo<'a> {
         let mut routed: RoutingInfo<'a> = request.clone();
-        routed.token = Some(self.token);
-        routed.table = Some(&self.table);
+        match &self.kind {
+            Kind::Token(table, token) => {
+                routed.token = Some(*token);
+                routed.table = Some(table);
+            }
+            Kind::Conditional => routed.is_confirmed_lwt = true,
+        }
         routed
     }
 }
@@ -60,7 +80,7 @@ fn again<'a>(
     cluster.get_node_by_host_id(node.host_id).map(|known| (known, shard))
 }
 
-impl LoadBalancingPolicy for Toward {
+impl LoadBalancingPolicy for Rerouted {
     fn pick<'a>(
         &'a self,
         request: &'a RoutingInfo,
@@ -99,6 +119,10 @@ impl LoadBalancingPolicy for Toward {
     }
 
     fn name(&self) -> String {
-        format!("near a token, by {}", self.policy.name())
+        let kind = match self.kind {
+            Kind::Token(..) => "near a token",
+            Kind::Conditional => "in the order of the ring",
+        };
+        format!("{kind}, by {}", self.policy.name())
     }
 }

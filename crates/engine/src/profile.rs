@@ -22,7 +22,7 @@ use scylla::routing::Shard;
 
 use crate::config::{Consistency, SerialConsistency};
 use crate::effect::Effect;
-use crate::near::{Near, Toward, only};
+use crate::near::{Near, Rerouted, only};
 use crate::policy::Retry;
 use crate::watch::{Attentive, Watch};
 
@@ -174,7 +174,7 @@ impl Balancing {
         if !self.allowed.is_empty() {
             policy = Arc::new(AllowList { allowed: self.allowed.clone(), policy });
         }
-        Routes { policy, watch: self.avoid_silent.then(|| Arc::clone(watch)) }
+        Routes::new(policy, self.avoid_silent.then(|| Arc::clone(watch)))
     }
 }
 
@@ -184,11 +184,23 @@ pub(crate) struct Routes {
     policy: Arc<dyn LoadBalancingPolicy>,
     /// `None` if silent nodes are not avoided.
     watch: Option<Arc<Watch>>,
+    conditional: Arc<dyn LoadBalancingPolicy>,
 }
 
 impl Routes {
+    fn new(policy: Arc<dyn LoadBalancingPolicy>, watch: Option<Arc<Watch>>) -> Routes {
+        let conditional = Arc::new(Rerouted::conditional(Arc::clone(&policy)));
+        let conditional = watching(conditional, watch.as_ref());
+        Routes { policy, watch, conditional }
+    }
+
     fn policy(&self) -> Arc<dyn LoadBalancingPolicy> {
         self.watching(Arc::clone(&self.policy))
+    }
+
+    /// The policy for requests that write under a condition.
+    pub(crate) fn conditional(&self) -> Arc<dyn LoadBalancingPolicy> {
+        Arc::clone(&self.conditional)
     }
 
     /// The policy for requests that go there.
@@ -196,17 +208,24 @@ impl Routes {
         match near {
             Near::Token { keyspace, table, token } => {
                 let policy = Arc::clone(&self.policy);
-                self.watching(Arc::new(Toward::new((keyspace, table), *token, policy)))
+                self.watching(Arc::new(Rerouted::near((keyspace, table), *token, policy)))
             }
             Near::Node(host_id) => only(*host_id),
         }
     }
 
     fn watching(&self, policy: Arc<dyn LoadBalancingPolicy>) -> Arc<dyn LoadBalancingPolicy> {
-        match &self.watch {
-            Some(watch) => Arc::new(Attentive { policy, watch: Arc::clone(watch) }),
-            None => policy,
-        }
+        watching(policy, self.watch.as_ref())
+    }
+}
+
+fn watching(
+    policy: Arc<dyn LoadBalancingPolicy>,
+    watch: Option<&Arc<Watch>>,
+) -> Arc<dyn LoadBalancingPolicy> {
+    match watch {
+        Some(watch) => Arc::new(Attentive { policy, watch: Arc::clone(watch) }),
+        None => policy,
     }
 }
 

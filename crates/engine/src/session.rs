@@ -166,9 +166,13 @@ impl Session {
             return Err(EngineError::new(ErrorKind::Encode, message));
         };
         let mut bound = prepared.bind(row, options, &self.0.profiles, attempts)?;
-        if let Some(near) = &options.near {
+        if options.near.is_some() || prepared.has_condition {
             let routes = self.0.profiles.routes(options.profile.as_deref());
-            bound.set_load_balancing_policy(Some(routes.near(near)));
+            let policy = match &options.near {
+                Some(near) => routes.near(near),
+                None => routes.conditional(),
+            };
+            bound.set_load_balancing_policy(Some(policy));
         }
         let paging = paging.or_else(|| options.paging.clone());
         if paging.is_some() && !prepared.has_result() {

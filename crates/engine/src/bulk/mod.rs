@@ -2,6 +2,7 @@
 
 mod care;
 mod intake;
+mod outage;
 mod pace;
 mod partition;
 mod progress;
@@ -50,7 +51,7 @@ pub struct BulkPlan {
     /// Whether rows of one partition go in unlogged batches. Not with responses that are kept.
     pub batches: Option<Batches>,
     /// For so long a row that failed with an error that may pass is sent again, if its request is
-    /// declared idempotent. Until then it is neither failed nor succeeded.
+    /// declared idempotent or was not carried out. Until then it is neither failed nor succeeded.
     pub patience: Duration,
     pub progress: Option<Arc<Progress>>,
     pub care: Care,
@@ -116,7 +117,7 @@ impl Bulk {
             let BulkPlan { prepared, mut options, concurrency, max_failures, failures, .. } = plan;
             let BulkPlan { keep_results, pace, progress, care, .. } = plan;
             let is_repeatable = options.idempotent == Some(true);
-            let patience = if is_repeatable { plan.patience } else { Duration::ZERO };
+            let patience = plan.patience;
             if care.lists.is_some() {
                 // Sent again only here, with another write time.
                 options.idempotent = Some(false);

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::care::Claim;
 use super::intake::{Intake, Next, Taken};
+use super::outage::Outage;
 use super::pace::{Control, Pace, Rates};
 use super::partition::Way;
 use super::progress::Progress;
@@ -75,6 +76,7 @@ struct Window<S> {
     patience: Duration,
     is_repeatable: bool,
     progress: Option<Arc<Progress>>,
+    outage: Outage,
 }
 
 /// The pauses before a row is sent again: the first, and the longest.
@@ -128,6 +130,7 @@ where
         patience,
         is_repeatable,
         progress,
+        outage: Outage::new(),
     });
     window.tell_limit(limit);
     // Dropped with this future, which drops every request.
@@ -230,6 +233,7 @@ where
             }
             let error = match result {
                 Ok(response) => {
+                    self.outage.end();
                     self.suspects.others_succeeded(|| self.judge.replicas(&again));
                     return Ok(response);
                 }
@@ -240,7 +244,8 @@ where
             {
                 return Err(error);
             }
-            if self.patience.is_zero() || !error.may_pass() {
+            let may_repeat = self.is_repeatable || !error.may_have_applied;
+            if self.patience.is_zero() || !error.may_pass() || !may_repeat {
                 return Err(error);
             }
             if error.may_be_of_row() {
@@ -259,12 +264,13 @@ where
                     return Err(error);
                 }
             }
-            let since = *since.get_or_insert_with(Instant::now);
+            let is_own = error.may_be_of_row() || error.is_unavailable();
+            let begin = || if is_own { Instant::now() } else { self.outage.since() };
+            let since = *since.get_or_insert_with(begin);
             if since.elapsed() + pause > self.patience {
                 return Err(error);
             }
             trying.note(count, &error);
-            let is_own = error.may_be_of_row() || error.is_unavailable();
             let waits_aside = is_own && self.leave();
             let goes_on = self.nap(pause).await;
             if waits_aside {

@@ -87,12 +87,12 @@ impl EngineError {
         match self.kind {
             ErrorKind::Timeout | ErrorKind::Broken | ErrorKind::Unavailable => true,
             // An error inside the server, unavailable, overloaded, bootstrapping, and timeouts and
-            // failures of replicas. ScyllaDB's rate limit has a code of its own for each cluster,
-            // outside the protocol's.
-            ErrorKind::Server => self.code.is_some_and(|code| {
-                matches!(code, 0x0000 | 0x1000..=0x1002 | 0x1100 | 0x1200 | 0x1300 | 0x1500)
-                    || code > 0xffff
-            }),
+            // failures of replicas.
+            ErrorKind::Server => {
+                const CODES: [i32; 8] =
+                    [0x0000, 0x1000, 0x1001, 0x1002, 0x1100, 0x1200, 0x1300, 0x1500];
+                self.is_rate_limited() || self.code.is_some_and(|code| CODES.contains(&code))
+            }
             ErrorKind::Config
             | ErrorKind::Connect
             | ErrorKind::Authentication
@@ -108,6 +108,14 @@ impl EngineError {
     /// the server, or failures of replicas.
     pub fn may_be_of_row(&self) -> bool {
         self.kind == ErrorKind::Server && matches!(self.code, Some(0x0000 | 0x1300 | 0x1500))
+    }
+
+    /// Whether requests to the partition are over its rate limit, an error of ScyllaDB. The engine
+    /// does not report its code, which each connection negotiates.
+    pub fn is_rate_limited(&self) -> bool {
+        self.kind == ErrorKind::Server
+            && self.code.is_none()
+            && self.details.iter().any(|(name, _)| *name == "rejected_by_coordinator")
     }
 
     /// Whether too few replicas of the row are alive.

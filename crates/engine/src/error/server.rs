@@ -200,6 +200,18 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_limit_may_pass() {
+        let limited = DbError::RateLimitReached {
+            op_type: OperationType::Read,
+            rejected_by_coordinator: false,
+        };
+        let error = server_error("executing", &limited, "");
+        assert!(error.is_rate_limited() && error.may_pass() && !error.may_be_of_row());
+        let other = server_error("executing", &DbError::Other(0x1_0000), "");
+        assert!(!other.is_rate_limited() && !other.may_pass());
+    }
+
+    #[test]
     fn certainty_depends_on_what_the_statement_does() {
         let unavailable =
             DbError::Unavailable { consistency: TheirConsistency::One, required: 1, alive: 0 };

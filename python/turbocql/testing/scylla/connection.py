@@ -37,7 +37,7 @@ from .tablets import V1_KEY, V2_KEY, Tablet
 
 __all__ = ["Connection"]
 
-OVERLOADED = 0x1001
+CONFIG_ERROR = 0x2300
 _ON_TABLES = ("select", "insert", "update", "delete", "begin")
 
 
@@ -82,7 +82,7 @@ class Connection(Link):
     def _startup(self, frame: Frame) -> None:
         options = Reader(frame.body).string_map()
         offered = self.node.shards.extensions if self.node.shards else frozenset()
-        self.extensions = offered & options.keys()
+        self.extensions = offered.intersection(options)
         self.driver = options.get("DRIVER_NAME")
         passed = {
             name: text
@@ -111,8 +111,8 @@ class Connection(Link):
         if RATE_LIMIT in self.extensions:
             self._fail(frame, RATE_LIMIT_CODE, message, struct.pack(">BB", is_write, 1))
             return RATE_LIMIT_CODE
-        self._fail(frame, OVERLOADED, message)
-        return OVERLOADED
+        self._fail(frame, CONFIG_ERROR, message)
+        return CONFIG_ERROR
 
     def _query(self, frame: Frame) -> None:
         reader = Reader(frame.body)

@@ -57,6 +57,7 @@ class Scylla:
                     **line,
                     "extensions": frozenset(line["extensions"]),
                     "routing_key": _bytes(line["routing_key"]),
+                    "values": line["values"] and tuple(map(_bytes, line["values"])),
                     "metadata_id": _bytes(line["metadata_id"]),
                 }
             )
@@ -107,7 +108,9 @@ class Scylla:
     def limit(self, *, marked: str | None = None, per_second: float | None = None) -> None:
         """Refuses statements whose text contains `marked`, and those above a rate for each node.
 
-        Without arguments, no request is refused. Statements on system tables never are.
+        Without arguments, no request is refused. Statements on system tables never are, nor those
+        at a node that announces no extension. A client that has not put SCYLLA_RATE_LIMIT_ERROR in
+        force gets the error 0x2300 instead.
         """
         self._do("limit", marked=marked, per_second=per_second)
 

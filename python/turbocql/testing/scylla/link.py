@@ -146,6 +146,7 @@ class Link(ABC):
                 frames.OPCODES.get(frame.opcode, f"0x{frame.opcode:02x}"),
                 text,
                 key,
+                execute and execute.short_values(),
                 misrouted,
                 self.extensions,
                 execute is not None and bool(execute.flags & SKIP_METADATA),

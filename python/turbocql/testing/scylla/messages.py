@@ -12,6 +12,7 @@ __all__ = ["Execute", "Paging", "batch_parts", "paging_of", "read_values", "unwr
 VALUES, SKIP_METADATA, PAGE_SIZE, PAGING_STATE, NAMES = 0x01, 0x02, 0x04, 0x08, 0x40
 """Flags of the parameters of a statement."""
 _MAGIC = b"\xffempty-page\xff"
+_SHORT_BYTES = 256
 
 
 class Execute(NamedTuple):
@@ -42,6 +43,13 @@ class Execute(NamedTuple):
     def flags(self) -> int:
         """The flags of the parameters."""
         return self.parameters[2]
+
+    def short_values(self) -> tuple[bytes | None, ...] | None:
+        """The bound values; `None` if they have more than 256 bytes together."""
+        values, _ = read_values(self.parameters, 1 << 16)
+        if sum(len(value) for value in values if value is not None) > _SHORT_BYTES:
+            return None
+        return tuple(values)
 
     def body(self, parameters: bytes, *, skips_metadata: bool) -> bytes:
         """The body as Cassandra reads it."""

@@ -17,7 +17,9 @@ class Request:
     `number` counts the requests of the cluster from 0. `node` is an index in `Cassandra.nodes`.
     `opcode` is a name of the protocol, such as `EXECUTE`. `text` is the statement, for EXECUTE the
     prepared one's; the statements of a BATCH are joined by `; `. `routing_key` is the partition key
-    of an EXECUTE in the bytes that are hashed, `None` if the key is not known. `is_misrouted` is
+    of an EXECUTE in the bytes that are hashed, `None` if the key is not known. `values` are the
+    bound values of an EXECUTE, null and unset ones as `None`; it is `None` for other requests, and
+    for values of more than 256 bytes. `is_misrouted` is
     whether the table's tablet has no replica at this node and shard; it is `None` for a table
     without tablets. `skips_metadata` is whether the client asked to leave the metadata out.
     `metadata_id` is the id that an EXECUTE has, `None` where its layout has none. `error` is the
@@ -31,6 +33,7 @@ class Request:
     opcode: str
     text: str | None
     routing_key: bytes | None
+    values: tuple[bytes | None, ...] | None
     is_misrouted: bool | None
     extensions: frozenset[str]
     skips_metadata: bool

@@ -166,6 +166,8 @@ class State:
     def is_limited(self, node: NodeState, text: str | None) -> bool:
         """Whether a request on tables of users is over the rate limit now."""
         faults = self.faults
+        if node.shards is None:
+            return False
         if faults.marked is not None and text is not None and faults.marked in text:
             return True
         if faults.per_second is None:

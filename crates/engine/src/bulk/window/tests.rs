@@ -192,6 +192,44 @@ fn patience_ends_and_so_do_pauses_of_a_bulk_that_is_stopped() {
     assert_eq!(outcome.failed[0].1.message, "late");
 }
 
+#[test]
+fn once_nothing_has_succeeded_for_so_long_further_rows_do_not_wait() {
+    let intake = Arc::new(Intake::new(None));
+    intake.push(arena(40), RowNumbers::From(0));
+    intake.finish();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let limits = Limits { patience: Duration::from_millis(500), ..limits(100) };
+    let outcome = timed(send_all(intake, &Silent, limits, false, nobody(), move |row| {
+        log.lock().unwrap().push(row.rows().next().unwrap().0);
+        async { Err(late()) }
+    }));
+    assert_eq!((outcome.failed.len(), outcome.stopped), (40, false));
+    let seen = seen.lock().unwrap();
+    let tries = |number| seen.iter().filter(|&&it| it == number).count();
+    assert!((0..4).all(|number| tries(number) > 1));
+    // Before the half second is over, one more try is worth it.
+    assert!((20..40).all(|number| tries(number) == 1));
+}
+
+#[test]
+fn what_may_not_be_repeated_is_sent_again_only_if_it_was_not_written() {
+    for (may_have_applied, failed) in [(false, 0), (true, 5)] {
+        let intake = Arc::new(Intake::new(None));
+        intake.push(arena(5), RowNumbers::From(0));
+        intake.finish();
+        let limits =
+            Limits { patience: Duration::from_secs(20), is_repeatable: false, ..limits(100) };
+        let seen = Arc::new(Mutex::new(std::collections::HashSet::new()));
+        let outcome = timed(send_all(intake, &Silent, limits, false, nobody(), move |row| {
+            let is_first = seen.lock().unwrap().insert(row.rows().next().unwrap().0);
+            let error = EngineError { may_have_applied, ..late() };
+            async move { if is_first { Err(error) } else { Ok(None) } }
+        }));
+        assert_eq!(outcome.failed.len(), failed);
+    }
+}
+
 fn failure_for_good() -> EngineError {
     EngineError::new(ErrorKind::Encode, "no")
 }

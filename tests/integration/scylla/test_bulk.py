@@ -1,0 +1,164 @@
+"""Loads, scans and `execute_many` on a simulated ScyllaDB: shards and rate limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pytest
+from tests.support.faces import Face
+
+import turbocql
+from turbocql.errors import BulkError, RateLimited
+from turbocql.testing import Cassandra, Scylla
+
+from .arrivals import (
+    ROWS,
+    SHARDS,
+    arrived,
+    at_wrong_shards,
+    executes,
+    owner,
+    pools_are_full,
+    shard_of,
+    wait_until,
+)
+
+COLUMNS = {
+    "id": np.arange(ROWS, dtype=np.int32),
+    "a": [str(number) for number in range(ROWS)],
+}
+
+
+@pytest.fixture
+def limited(scylla: Scylla) -> Iterator[Scylla]:
+    """Few requests a second for each node that has the extension."""
+    scylla.limit(per_second=40)
+    yield scylla
+    scylla.limit()
+
+
+async def test_loads_and_scans_arrive_at_the_shard(
+    cluster: Cassandra, scylla: Scylla, twin: Face
+) -> None:
+    async with twin.connect(cluster.contact_points) as client:
+        wait_until(lambda: pools_are_full(scylla))
+        scylla.reset()
+        report = await client.call("load", "vnodes.t", COLUMNS, batches=False)
+        assert report.succeeded == ROWS
+        inserts = executes(scylla)
+        assert len(inserts) >= ROWS
+        assert at_wrong_shards(inserts) == []
+        scylla.reset()
+        rows = await client.scan("vnodes.t")
+        assert len(await rows.all()) == ROWS
+        nodes = client.session.nodes
+    scans = executes(scylla)
+    assert {request.node for request in scans} == {0, 1, 2}
+    for request in scans:
+        # A range of tokens is read where its last token is.
+        assert request.values is not None
+        last = request.values[-1]
+        assert last is not None
+        token = int.from_bytes(last, "big", signed=True)
+        assert request.node == owner(nodes, token)
+        assert request.shard == shard_of(token, SHARDS.get(request.node, 1))
+
+
+def test_a_batch_of_a_load_arrives_at_a_shard_of_its_partition(
+    scylla: Scylla, session: turbocql.Session
+) -> None:
+    session.execute("CREATE TABLE vnodes.wide (p int, c int, a text, PRIMARY KEY (p, c))")
+    columns = {
+        "p": np.repeat(np.arange(20, dtype=np.int32), 50),
+        "c": np.tile(np.arange(50, dtype=np.int32), 20),
+        "a": ["some text"] * 1000,
+    }
+    scylla.reset()
+    assert session.load("vnodes.wide", columns, batches=True).succeeded == 1000
+    batches = [request for request in scylla.requests() if request.opcode == "BATCH"]
+    assert batches
+    # A BATCH has no key of its own here, so the places are those of single rows.
+    select = session.prepare("SELECT * FROM vnodes.wide WHERE p = ?")
+    places = set()
+    for number in range(20):
+        requests = arrived(scylla, partial(session.execute, select, (number,)))
+        places |= {(request.node, request.shard) for request in requests}
+    assert {(request.node, request.shard) for request in batches} <= places
+
+
+@pytest.mark.parametrize("with_batches", [False, True])
+async def test_loads_slow_down_at_a_rate_limit(
+    cluster: Cassandra, limited: Scylla, twin: Face, with_batches: bool
+) -> None:
+    async with twin.connect(cluster.contact_points) as client:
+        limited.reset()
+        report = await client.call("load", "vnodes.t", COLUMNS, batches=with_batches)
+        assert (report.succeeded, report.failures) == (ROWS, [])
+    assert any(request.error == 0xF000 for request in limited.requests())
+
+
+async def test_execute_many_waits_at_a_rate_limit_if_it_may(
+    cluster: Cassandra, limited: Scylla, twin: Face
+) -> None:
+    rows = [(number, str(number)) for number in range(ROWS)]
+    async with twin.connect(cluster.contact_points) as client:
+        insert = await client.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
+        with pytest.raises(BulkError) as caught:
+            await client.execute_many(insert, rows, idempotent=True)
+        failures = caught.value.failed
+        assert failures
+        assert all(isinstance(failure.error, RateLimited) for failure in failures)
+        # Not one was tried again: each row arrived once.
+        limited.reset()
+        report = await client.execute_many(insert, rows, raise_failures=False)
+        requests = [request for request in executes(limited) if request.error]
+        assert len(requests) == len(report.failures) > 0
+        # What the coordinator has refused was not written, so it may be sent again in any case.
+        for idempotent in (True, None):
+            report = await client.execute_many(insert, rows, idempotent=idempotent, retry_for_s=60)
+            assert (report.succeeded, report.failures) == (ROWS, [])
+
+
+def test_increments_that_a_limit_refuses_are_made_once(
+    limited: Scylla, session: turbocql.Session
+) -> None:
+    session.execute("CREATE TABLE vnodes.counted (id int PRIMARY KEY, c counter)")
+    update = session.prepare("UPDATE vnodes.counted SET c = c + 1 WHERE id = ?")
+    limited.reset()
+    rows = [(number % 100,) for number in range(200)]
+    assert session.execute_many(update, rows, retry_for_s=60).succeeded == 200
+    assert any(request.error for request in executes(limited))
+    limited.limit()
+    counts = session.execute("SELECT c FROM vnodes.counted").all()
+    assert [count for (count,) in counts] == [2] * 100
+
+
+def test_a_limit_that_does_not_end_fails_the_rows(
+    scylla: Scylla, session: turbocql.Session
+) -> None:
+    insert = session.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
+    all_rows = [(number, str(number)) for number in range(ROWS)]
+    # The third node has no rate limits.
+    rows = [row for row in all_rows if session.replicas(insert.bind(row))[0].shard is not None]
+    columns = dict(zip(("id", "a"), map(list, zip(*rows, strict=True)), strict=True))
+    scylla.limit(marked="INSERT INTO")
+    try:
+        # Once nothing has succeeded for a second, further rows do not wait for one each.
+        with pytest.raises(BulkError) as caught:
+            session.load("vnodes.t", columns, retry_for_s=1)
+        with pytest.raises(BulkError) as many:
+            session.execute_many(insert, rows, retry_for_s=1)
+    finally:
+        scylla.limit()
+    for failed in (caught.value.failed, many.value.failed):
+        assert len(failed) == len(rows)
+        assert all(isinstance(failure.error, RateLimited) for failure in failed)
+
+
+@pytest.mark.parametrize("odd", [-1, float("nan"), "5", None])
+def test_a_time_to_retry_is_a_number_of_seconds(session: turbocql.Session, odd: object) -> None:
+    options: dict[str, object] = {"retry_for_s": odd}
+    with pytest.raises((ValueError, TypeError), match="retry_for_s"):
+        session.execute_many("SELECT * FROM vnodes.t", [()], **options)  # type: ignore[arg-type]

@@ -1,0 +1,61 @@
+"""Conditional statements on a simulated ScyllaDB: each partition's go to one replica."""
+
+from __future__ import annotations
+
+from tests.support.faces import Face
+
+import turbocql
+from turbocql.testing import Cassandra, Scylla
+
+from .arrivals import at_wrong_shards, executes, owner, pools_are_full, wait_until
+
+KEYS = 40
+
+
+async def test_conditions_go_to_the_first_replica_of_the_ring(
+    cluster: Cassandra, scylla: Scylla, twin: Face
+) -> None:
+    async with twin.connect(cluster.contact_points) as client:
+        wait_until(lambda: pools_are_full(scylla))
+        insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?) IF NOT EXISTS")
+        update = await client.prepare("UPDATE copies.t SET a = ? WHERE id = ? IF a = ?")
+        scylla.reset()
+        for number in range(KEYS):
+            for _ in range(3):
+                await client.execute(insert, (number, "a"))
+                await client.execute(update, ("b", number, "b"))
+        nodes = client.session.nodes
+    requests = [request for request in executes(scylla) if "copies" in (request.text or "")]
+    assert len(requests) >= 6 * KEYS
+    assert at_wrong_shards(requests) == []
+    for request in requests:
+        assert request.token is not None
+        assert request.node == owner(nodes, request.token)
+
+
+async def test_conditional_batches_go_there_too(
+    cluster: Cassandra, scylla: Scylla, twin: Face
+) -> None:
+    async with twin.connect(cluster.contact_points) as client:
+        insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?) IF NOT EXISTS")
+        for number in range(KEYS):
+            bound = insert.bind((number, "a"))
+            batch = turbocql.Batch("unlogged")
+            batch.add(bound)
+            scylla.reset()
+            await client.execute(batch)
+            (request,) = (one for one in scylla.requests() if one.opcode == "BATCH")
+            assert bound.token is not None
+            assert request.node == owner(client.session.nodes, bound.token)
+
+
+async def test_other_writes_go_to_all_replicas(
+    cluster: Cassandra, scylla: Scylla, twin: Face
+) -> None:
+    """Otherwise the test above would prove nothing."""
+    async with twin.connect(cluster.contact_points) as client:
+        insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?)")
+        scylla.reset()
+        for _ in range(60):
+            await client.execute(insert, (1, "a"))
+    assert {request.node for request in executes(scylla)} == {0, 1, 2}
