@@ -11,6 +11,7 @@ from typing import Any
 import end_to_end
 import report_accelerator
 from codec import class_names
+from codec_cases import EXTENSIONS
 from codec_environments import BUILD, RIVALS, keep_samples, read_samples, run, write_samples
 from codec_turbocql import cases as codec_cases
 from end_to_end_cases import Case, accelerated_cases
@@ -30,7 +31,8 @@ def names(patterns: list[str]) -> list[str]:
 
 
 def _codec(patterns: list[str]) -> list[str]:
-    return [name for name in codec_cases() if chosen(name, patterns, "accelerator")]
+    every = [*codec_cases(), *EXTENSIONS]
+    return [name for name in every if chosen(name, patterns, "accelerator")]
 
 
 def _requests(patterns: list[str]) -> list[Case]:

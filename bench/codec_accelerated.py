@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import cassandra
+from codec_extensions import cases as extension_cases
 from codec_scylla_driver import cases, read_class_names
 from timing import chosen, ns_per_call, outcome_of, provenance, say
 
@@ -23,7 +24,7 @@ from turbocql import accel
 def main(client: str, patterns: list[str]) -> None:
     """A line for each case that the patterns choose."""
     about = provenance(client, cassandra.__version__)
-    for name, maker in cases().items():
+    for name, maker in {**cases(), **extension_cases()}.items():
         if not chosen(name, patterns, "accelerator"):
             continue
         plain, expected, note = outcome_of(maker)

@@ -21,6 +21,7 @@ __all__ = [
     "BATCHES",
     "BINDS",
     "EXECUTE",
+    "EXTENSIONS",
     "KEYS",
     "PAGES",
     "VALUES",
@@ -254,6 +255,12 @@ class Page:
                 out += struct.pack(">i", len(value)) + value
         return Page(columns, row_count, bytes(out))
 
+    @property
+    def without_metadata(self) -> bytes:
+        """As a server writes it that was asked to leave the columns out."""
+        head = Page.of(self.columns, 0).body[:-4]
+        return struct.pack(">iii", 2, 4, len(self.columns)) + self.body[len(head) :]
+
 
 _TEN_COLUMNS = [*MIXED[:9], ("address", "inet")]
 _SIX_COLUMNS = [MIXED[0], MIXED[2], MIXED[3], MIXED[1], MIXED[4], MIXED[5]]
@@ -270,6 +277,18 @@ PAGES: dict[str, tuple[Page, Shape]] = {
     "1x10 with metadata, named": (_SINGLE, "named"),
 }
 """A RESULT body to rows, and of what shape they are."""
+
+
+EXTENSIONS = (
+    "query, extensions: SELECT",
+    "batch, extensions: 10x10 text",
+    "batch, extensions: 50x10 text",
+    "execute, extensions: 12 mixed",
+    "page, extensions: 5000x10 to tuples, columns left out",
+    "page, extensions: 5000x10 to named, columns left out",
+    "page, extensions: 1x10 to named, columns left out",
+)
+"""Messages on connections with ScyllaDB's protocol extensions; for scylla-driver only."""
 
 
 def plain_rows(rows: list[Any], columns: list[tuple[str, str]], shape: str) -> list[str]:

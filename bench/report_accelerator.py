@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from codec_cases import EXTENSIONS
 from codec_environments import ROOT
 from end_to_end_cases import ACCELERATED, PYTHON
 from report_data import Sample, Spread, against, escaped, number, table
@@ -30,6 +31,8 @@ _TARGETS: dict[str, float] = {
     "batch body: 10x2 vectors of 128": 5,
     "batch body: 10x10 text": 5,
     "batch body: 50x10 text": 5,
+    "batch, extensions: 10x10 text": 5,
+    "batch, extensions: 50x10 text": 5,
     "routing key: 3 parts": 3,
     "page: 5000x10 to tuples": 2,
     "page: 5000x10 to named": 2,
@@ -160,8 +163,16 @@ def _above(taken: dict[tuple[str, str], list[float]]) -> list[_Row]:
 def section(samples: list[Sample]) -> list[str]:
     """The tables, and of which releases they are."""
     lines: list[str] = []
+    codec = _codec_rows(samples)
     for title, rows in (
-        ("The codec, us of processor time per call", _codec_rows(samples)),
+        (
+            "The codec, us of processor time per call",
+            [row for row in codec if row.name not in EXTENSIONS],
+        ),
+        (
+            "On a connection with all extensions of ScyllaDB, us of processor time per call",
+            [row for row in codec if row.name in EXTENSIONS],
+        ),
         (
             "Requests to a server, us of client processor time each",
             _request_rows(samples, _processor_time),
