@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import suppress
 from enum import Enum
 from ipaddress import IPv6Address, ip_address
@@ -66,6 +67,8 @@ def check_seconds(name: str, value: object, least: float = 0.0) -> None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not value > 0:  # type: ignore[operator]
         raise ConfigError(f"{name} must be a number of seconds above 0, got {shown(value)}")
+    if isinstance(value, int) and value > sys.float_info.max:
+        raise ConfigError(f"{name} must be a number of seconds that a float can hold")
     if value < least:  # type: ignore[operator]
         raise ConfigError(f"{name} must be at least {least!r} s, got {value!r}")
 

@@ -131,9 +131,10 @@ class Scan:
         self._concurrency = given.pop("concurrency")
         if self._concurrency is not None:
             check_int("concurrency", self._concurrency, 1, 1024)
-        self.retry_for_s = float(given.pop("retry_for_s"))
-        if self.retry_for_s != 0:
-            check_seconds("retry_for_s", self.retry_for_s)
+        patience = given.pop("retry_for_s")
+        if patience != 0:
+            check_seconds("retry_for_s", patience)
+        self.retry_for_s = float(patience)
         self.options: Any = given
         self.statement = ""
 

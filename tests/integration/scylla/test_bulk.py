@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.support.faces import Face
 
 import turbocql
-from turbocql.errors import BulkError, RateLimited
+from turbocql.errors import BulkError, ConfigError, RateLimited
 from turbocql.testing import Cassandra, Scylla
 
 from .arrivals import (
@@ -157,8 +159,36 @@ def test_a_limit_that_does_not_end_fails_the_rows(
         assert all(isinstance(failure.error, RateLimited) for failure in failed)
 
 
-@pytest.mark.parametrize("odd", [-1, float("nan"), "5", None])
+@pytest.mark.parametrize("odd", [-1, float("nan"), 10**400, "5", True, None, [1]])
 def test_a_time_to_retry_is_a_number_of_seconds(session: turbocql.Session, odd: object) -> None:
-    options: dict[str, object] = {"retry_for_s": odd}
-    with pytest.raises((ValueError, TypeError), match="retry_for_s"):
-        session.execute_many("SELECT * FROM vnodes.t", [()], **options)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"retry_for_s": odd}
+    with pytest.raises(ConfigError, match="retry_for_s"):
+        session.execute_many("SELECT * FROM vnodes.t", [()], **options)
+    with pytest.raises(ConfigError, match="retry_for_s"):
+        session.load("vnodes.t", {"id": [1], "a": ["x"]}, **options)
+    with pytest.raises(ConfigError, match="retry_for_s"):
+        session.scan("vnodes.t", **options)
+
+
+@pytest.mark.parametrize("kind", ["load", "execute_many"])
+def test_a_session_that_is_closed_tells_of_rows_that_wait(
+    cluster: Cassandra, scylla: Scylla, kind: str
+) -> None:
+    session = turbocql.connect(cluster.contact_points)
+    insert = "INSERT INTO vnodes.t (id, a) VALUES (?, ?)"
+    rows = ((number, str(number)) for number in range(10**6))
+    write = (
+        partial(session.load, "vnodes.t", COLUMNS, retry_for_s=600)
+        if kind == "load"
+        else partial(session.execute_many, insert, rows, retry_for_s=600)
+    )
+    scylla.limit(marked="INSERT INTO")
+    closing = threading.Timer(1.0, session.close, kwargs={"timeout_s": 60})
+    try:
+        closing.start()
+        with pytest.raises(BulkError) as caught:
+            write()
+    finally:
+        closing.join()
+        scylla.limit()
+    assert any(isinstance(failure.error, RateLimited) for failure in caught.value.failed)

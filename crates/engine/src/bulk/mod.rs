@@ -112,7 +112,7 @@ impl Bulk {
         let key = plan.prepared.partition_key();
         let batcher = batches.and_then(|batches| Batcher::new(batches, key));
         let intake = Arc::new(Intake::new(batcher));
-        let taking = Arc::clone(&intake);
+        let (taking, draining) = (Arc::clone(&intake), runtime.draining());
         let task = runtime.submit(async move {
             let BulkPlan { prepared, mut options, concurrency, max_failures, failures, .. } = plan;
             let BulkPlan { keep_results, pace, progress, care, .. } = plan;
@@ -137,6 +137,7 @@ impl Bulk {
                 patience,
                 is_repeatable,
                 progress,
+                draining: Some(draining),
             };
             let sending =
                 window::send_all(taking, &*events, limits, keep_results, Arc::new(judge), send);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -34,6 +35,8 @@ pub(super) struct Limits {
     /// Whether rows that may have been written may be sent again at all.
     pub(super) is_repeatable: bool,
     pub(super) progress: Option<Arc<Progress>>,
+    /// Whether the session is being closed: then no row waits to be sent again.
+    pub(super) draining: Option<watch::Receiver<bool>>,
 }
 
 /// What the window cannot know of rows and errors.
@@ -76,6 +79,7 @@ struct Window<S> {
     patience: Duration,
     is_repeatable: bool,
     progress: Option<Arc<Progress>>,
+    draining: Option<watch::Receiver<bool>>,
     outage: Outage,
 }
 
@@ -109,7 +113,7 @@ where
     F: Future<Output = Result<Option<Response>, EngineError>> + Send + 'static,
 {
     let Limits { concurrency, max_failures, failures, pace, .. } = limits;
-    let Limits { patience, is_repeatable, progress, .. } = limits;
+    let Limits { patience, is_repeatable, progress, draining, .. } = limits;
     let results = keep_results.then(Vec::new);
     let outcome = Mutex::new(BulkOutcome { results, ..BulkOutcome::default() });
     let control = pace.adaptive.then(|| Control::new(concurrency));
@@ -130,6 +134,7 @@ where
         patience,
         is_repeatable,
         progress,
+        draining,
         outage: Outage::new(),
     });
     window.tell_limit(limit);
@@ -351,12 +356,13 @@ impl<S> Window<S> {
         self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Waits. Returns false if the bulk was stopped meanwhile.
+    /// Waits. Returns false if the bulk was stopped meanwhile, or its session is being closed.
     async fn nap(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             let is_stopped = self.progress.as_ref().is_some_and(|progress| progress.is_stopped());
-            if is_stopped || self.outcome().stopped {
+            let drains = self.draining.as_ref().is_some_and(|draining| *draining.borrow());
+            if is_stopped || drains || self.outcome().stopped {
                 return false;
             }
             tokio::time::sleep(left.min(NAP)).await;

@@ -35,6 +35,7 @@ fn limits(max_failures: usize) -> Limits {
         patience: Duration::ZERO,
         is_repeatable: true,
         progress: None,
+        draining: None,
     }
 }
 
@@ -190,6 +191,27 @@ fn patience_ends_and_so_do_pauses_of_a_bulk_that_is_stopped() {
     let outcome =
         timed(send_all(intake, &Silent, limits, false, nobody(), |_| async { Err(late()) }));
     assert_eq!(outcome.failed[0].1.message, "late");
+}
+
+#[test]
+fn no_row_waits_while_the_session_is_being_closed() {
+    let intake = Arc::new(Intake::new(None));
+    intake.push(arena(20), RowNumbers::From(0));
+    intake.finish();
+    let (closing, draining) = watch::channel(false);
+    let limits =
+        Limits { patience: Duration::from_secs(600), draining: Some(draining), ..limits(100) };
+    let began = std::time::Instant::now();
+    let outcome = timed(send_all(intake, &Silent, limits, false, nobody(), move |row| {
+        let number = row.rows().next().unwrap().0;
+        let is_fourth = number == 3;
+        if is_fourth {
+            closing.send_replace(true);
+        }
+        async { Err(late()) }
+    }));
+    assert!(began.elapsed() < Duration::from_secs(60));
+    assert_eq!((outcome.failed.len(), outcome.stopped), (20, false));
 }
 
 #[test]
