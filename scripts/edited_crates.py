@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes edited copies of crates, and has cargo build with them.
 
-Each file `edits/*.md` changes one crate; edits/README.md describes the form. The sources of a crate
-come from cargo's registry and are copied to `build/crates`. Then `.cargo/config.toml`, which git
-ignores, names the copies in `paths`: cargo takes them in place of the registry's, and Cargo.lock
-stays as it is. An edit that does not fit the sources is an error.
+Each file `edits/*.patch` changes one crate; edits/README.md describes the form. The sources of a
+crate come from cargo's registry and are copied to `build/crates`. Then `.cargo/config.toml`, which
+git ignores, names the copies in `paths`: cargo takes them in place of the registry's, and
+Cargo.lock stays as it is. An edit that does not fit the sources is an error.
 
     scripts/edited_crates.py                      make the copies and the configuration
     CRATE_EDITS=off scripts/edited_crates.py      build without edits from here on
@@ -57,9 +57,9 @@ MARKS = {
 }
 """The value of the constant in each crate."""
 
-CRATE = re.compile(r"^Crate: `(\S+) (\S+)`$", re.MULTILINE)
-FILE = re.compile(r"^## `(\S+)`\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-CHANGE = re.compile(r"^Stands:\n+```rust\n(.*?)^```\n+Becomes:\n+```rust\n(.*?)^```\n", re.M | re.S)
+CRATE = re.compile(r"^Crate: (\S+) (\S+)$", re.MULTILINE)
+FILE = re.compile(r"^--- a/(\S+)\n\+\+\+ b/\1\n(.*?)(?=^--- a/|\Z)", re.MULTILINE | re.DOTALL)
+HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@.*\n((?:[ +-].*\n|\n)*)", re.MULTILINE)
 
 
 class Unfit(Exception):
@@ -68,35 +68,49 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Edit:
-    """One file of `edits`."""
+    """One patch of `edits`."""
 
     name: str
     crate: str
     version: str
     changes: tuple[tuple[str, str, str], ...]
-    """File of the crate, the text that stands there exactly once, and the text that replaces it."""
+    """For each hunk: the file, the lines that are there exactly once, and the new lines."""
 
 
 def edits() -> list[Edit]:
     """All edits, by name.
 
-    Raises: Unfit, for a file that does not have the form.
+    Raises: Unfit, for a patch that does not have the form.
     """
     found = []
-    for path in sorted(EDITS.glob("*.md")):
-        if path.name == "README.md":
-            continue
+    for path in sorted(EDITS.glob("*.patch")):
         text = path.read_text(encoding="utf-8")
         crate = CRATE.search(text)
         changes = tuple(
-            (file, old, new)
+            (file, *sides(path.name, hunk))
             for file, body in FILE.findall(text)
-            for old, new in CHANGE.findall(body)
+            for hunk in HUNK.finditer(body)
         )
-        if crate is None or not changes or text.count("\nStands:\n") != len(changes):
+        count = len(re.findall("^@@ ", text, re.MULTILINE))
+        if crate is None or not changes or len(changes) != count:
             raise Unfit(f"edits/{path.name} does not have the form of edits/README.md")
         found.append(Edit(path.stem, crate[1], crate[2], changes))
     return found
+
+
+def sides(name: str, hunk: re.Match[str]) -> tuple[str, str]:
+    """The lines of a hunk before and after.
+
+    Raises: Unfit, if there are not as many as the head of the hunk says.
+    """
+    # An editor may have removed the space of an empty line.
+    lines = [line if line.strip("\n") else " \n" for line in hunk[3].splitlines(keepends=True)]
+    old = [line[1:] for line in lines if line[0] != "+"]
+    new = [line[1:] for line in lines if line[0] != "-"]
+    if (len(old), len(new)) != (int(hunk[1] or 1), int(hunk[2] or 1)):
+        head = hunk[0].splitlines()[0]
+        raise Unfit(f"edits/{name}: a hunk has other lines than its head says: {head}")
+    return "".join(old), "".join(new)
 
 
 def sources() -> dict[str, tuple[str, Path]]:
@@ -134,14 +148,14 @@ def edited(source: Path, wanted: list[Edit]) -> dict[str, str]:
             if file not in texts:
                 path = source / file
                 if not path.is_file():
-                    raise Unfit(f"edits/{edit.name}.md: {source.name} has no file {file}")
+                    raise Unfit(f"edits/{edit.name}.patch: {source.name} has no file {file}")
                 texts[file] = path.read_text(encoding="utf-8")
             count = texts[file].count(old)
             if count != 1:
                 first = old.strip().splitlines()[0]
                 raise Unfit(
-                    f"edits/{edit.name}.md: expected this text once in {source.name}/{file}, found"
-                    f" it {count} times: {first}"
+                    f"edits/{edit.name}.patch: expected this text once in {source.name}/{file},"
+                    f" found it {count} times: {first}"
                 )
             texts[file] = texts[file].replace(old, new)
     return texts
@@ -185,7 +199,7 @@ def apply() -> str:
         for edit in wanted:
             if edit.version != version:
                 raise Unfit(
-                    f"edits/{edit.name}.md is for {crate} {edit.version}, and Cargo.lock has"
+                    f"edits/{edit.name}.patch is for {crate} {edit.version}, and Cargo.lock has"
                     f" {version}: see whether the edit is still needed, and whether it fits"
                 )
         texts = edited(source, wanted)

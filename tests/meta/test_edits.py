@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from tests.meta.sources import ROOT
 
-FILES = sorted(path for path in (ROOT / "edits").glob("*.md") if path.name != "README.md")
+FILES = sorted((ROOT / "edits").glob("*.patch"))
 SOURCE = "a\nb\nb\nc\n"
 
 
@@ -46,8 +47,9 @@ def edit(old: str, new: str = "new\n", file: str = "src/lib.rs") -> Any:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_an_edit_says_why_and_what_is_reported(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert re.match(r"# \S.*\n\nCrate: `\S+ \S+`\n\nWhy: ", text)
-    assert len(text.partition("\n## Report\n")[2].split()) > 5
+    head, _, _ = text.partition("\n--- a/")
+    assert re.match(r"[A-Z].*\n\nCrate: \S+ \S+\n\nWhy: ", head)
+    assert len(head.partition("\nReport: ")[2].split()) > 5
     tests = re.search(r"^Test: (.*)$", text, re.MULTILINE)
     assert tests is not None
     for named in re.findall(r"`([^`]+)`", tests[1]):
@@ -55,7 +57,7 @@ def test_an_edit_says_why_and_what_is_reported(path: Path) -> None:
 
 
 def test_the_edits_are_small() -> None:
-    """The lines that they add or change; a block has others, by which its place is found."""
+    """The lines that they add or change; a hunk has others, by which its place is found."""
     lines = 0
     for one in edited_crates.edits():
         for _, old, new in one.changes:
@@ -105,17 +107,53 @@ def test_a_configuration_of_the_users_own_stays(
     assert own.read_text() == "[build]\njobs = 1\n"
 
 
+HEAD = "Title\n\nCrate: c 1\n\n"
+HUNK = "@@ -1,3 +1,3 @@\n a\n-b\n+x\n\n"
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["# No crate\n", "# T\n\nCrate: `c 1`\n", "# T\n\nCrate: `c 1`\n\n## `f`\n\nStands:\n\nx\n"],
+    ("text", "said"),
+    [
+        ("--- a/f\n+++ b/f\n" + HUNK, "does not have the form"),
+        (HEAD, "does not have the form"),
+        (HEAD + HUNK, "does not have the form"),
+        (HEAD + "--- a/f\n+++ b/g\n" + HUNK, "does not have the form"),
+        (HEAD + "--- a/f\n+++ b/f\n" + HUNK + "@@ -9 +9 @@\n", "other lines than its head says"),
+        (HEAD + "--- a/f\n+++ b/f\n" + HUNK[:-1], "other lines than its head says"),
+        (HEAD + "--- a/f\n+++ b/f\n" + HUNK + "\n", "other lines than its head says"),
+    ],
 )
-def test_a_file_of_another_form_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+def test_a_patch_of_another_form_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
 ) -> None:
-    (tmp_path / "odd.md").write_text(text)
+    (tmp_path / "odd.patch").write_text(text)
     monkeypatch.setattr(edited_crates, "EDITS", tmp_path)
-    with pytest.raises(edited_crates.Unfit, match=r"edits/odd\.md does not have the form"):
+    with pytest.raises(edited_crates.Unfit, match=rf"edits/odd\.patch.* {said}"):
         edited_crates.edits()
+
+
+def test_hunks_are_their_lines_before_and_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.patch").write_text(HEAD + "--- a/f\n+++ b/f\n" + HUNK)
+    monkeypatch.setattr(edited_crates, "EDITS", tmp_path)
+    (found,) = edited_crates.edits()
+    assert found.changes == (("f", "a\nb\n\n", "a\nx\n\n"),)
+
+
+def test_git_applies_them_with_the_same_result(tmp_path: Path) -> None:
+    sources = edited_crates.sources()
+    for crate in sorted({edit.crate for edit in edited_crates.edits()}):
+        wanted = [edit for edit in edited_crates.edits() if edit.crate == crate]
+        texts = edited_crates.edited(sources[crate][1], wanted)
+        for name in texts:
+            (tmp_path / crate / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / crate / name).write_bytes((sources[crate][1] / name).read_bytes())
+        for edit in wanted:
+            patch = str(ROOT / "edits" / f"{edit.name}.patch")
+            subprocess.run(["git", "apply", patch], cwd=tmp_path / crate, check=True)
+        for name, text in texts.items():
+            assert (tmp_path / crate / name).read_text(encoding="utf-8") == text
 
 
 def test_files_that_are_right_are_not_written_again(crate: Path, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 //! Whether values that were encoded for the earlier types of a statement's bind markers may be sent
-//! for the present ones. See `edits/types.md`.
+//! for the present ones. See `edits/types.patch`.
 
 use scylla::frame::response::result::{CollectionType, ColumnSpec, ColumnType};
 
