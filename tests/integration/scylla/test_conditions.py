@@ -33,6 +33,22 @@ async def test_conditions_go_to_the_first_replica_of_the_ring(
         assert request.node == owner(nodes, request.token)
 
 
+async def test_execute_many_of_conditions_goes_there_too(
+    cluster: Cassandra, scylla: Scylla, twin: Face
+) -> None:
+    async with twin.connect(cluster.contact_points) as client:
+        insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?) IF NOT EXISTS")
+        scylla.reset()
+        rows = [(number, "a") for number in range(KEYS)]
+        assert (await client.execute_many(insert, rows)).succeeded == KEYS
+        nodes = client.session.nodes
+    requests = [request for request in executes(scylla) if "copies" in (request.text or "")]
+    assert len(requests) >= KEYS
+    for request in requests:
+        assert request.token is not None
+        assert request.node == owner(nodes, request.token)
+
+
 async def test_conditional_batches_go_there_too(
     cluster: Cassandra, scylla: Scylla, twin: Face
 ) -> None:

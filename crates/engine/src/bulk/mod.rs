@@ -223,6 +223,8 @@ impl Request {
             bound.set_request_timeout(Some(rest.left));
         }
         if self.prepared.has_condition {
+            let routes = session.profiles().routes(options.profile.as_deref());
+            bound.set_load_balancing_policy(Some(routes.conditional()));
             session.before_condition().await;
         }
         let answer = session.engine().execute_bound_unpaged(&bound).await;

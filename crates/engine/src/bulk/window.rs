@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::care::Claim;
 use super::intake::{Intake, Next, Taken};
-use super::outage::Outage;
+use super::outage::Outages;
 use super::pace::{Control, Pace, Rates};
 use super::partition::Way;
 use super::progress::Progress;
@@ -80,7 +80,7 @@ struct Window<S> {
     is_repeatable: bool,
     progress: Option<Arc<Progress>>,
     draining: Option<watch::Receiver<bool>>,
-    outage: Outage,
+    outages: Outages,
 }
 
 /// The pauses before a row is sent again: the first, and the longest.
@@ -135,7 +135,7 @@ where
         is_repeatable,
         progress,
         draining,
-        outage: Outage::new(),
+        outages: Outages::new(),
     });
     window.tell_limit(limit);
     // Dropped with this future, which drops every request.
@@ -215,6 +215,7 @@ where
         let (mut since, mut pause, mut tries) = (None, PAUSES.0, 0);
         let mut trying = Trying { progress: self.progress.as_deref(), rows: 0 };
         let mut suspect: Option<Arc<Suspect>> = None;
+        let mut was_limited = false;
         let (count, batched) = (rows.len(), rows.is_batched());
         let claim = match self.judge.claim(&rows) {
             Some(claim) => Some(claim.await),
@@ -238,7 +239,7 @@ where
             }
             let error = match result {
                 Ok(response) => {
-                    self.outage.end();
+                    self.outages.end(was_limited);
                     self.suspects.others_succeeded(|| self.judge.replicas(&again));
                     return Ok(response);
                 }
@@ -269,13 +270,13 @@ where
                     return Err(error);
                 }
             }
-            let is_own = error.may_be_of_row() || error.is_unavailable();
-            let begin = || if is_own { Instant::now() } else { self.outage.since() };
-            let since = *since.get_or_insert_with(begin);
+            was_limited |= error.is_rate_limited();
+            let since = *since.get_or_insert_with(|| self.outages.since(&error));
             if since.elapsed() + pause > self.patience {
                 return Err(error);
             }
             trying.note(count, &error);
+            let is_own = error.may_be_of_row() || error.is_unavailable();
             let waits_aside = is_own && self.leave();
             let goes_on = self.nap(pause).await;
             if waits_aside {
