@@ -20,7 +20,16 @@ from .messages import (
     wrap,
 )
 from .murmur3 import routing_key, token_of
-from .results import NO_METADATA, PREPARED, SET_KEYSPACE, Prepared, Rows, is_rows, metadata_id
+from .results import (
+    NO_METADATA,
+    PREPARED,
+    SCHEMA_CHANGE,
+    SET_KEYSPACE,
+    Prepared,
+    Rows,
+    is_rows,
+    metadata_id,
+)
 from .settings import (
     LWT,
     LWT_MARK,
@@ -143,14 +152,8 @@ class Connection(Link):
         body = long_string(sent) + parameters
 
         def result(answer: Frame) -> Frame:
-            if analysis.change is not None:
-                self.state.change_keyspace(analysis.change)
-            if analysis.dropped_table is not None:
-                keyspace, table = analysis.dropped_table
-                self.state.maps.pop((keyspace or self._keyspace or "", table), None)
             prefix, message = frames.split_response(answer.flags, answer.body)
-            if message.startswith(frames.int32(SET_KEYSPACE)):
-                self._keyspace = Reader(message, 4).string()
+            self._follow(analysis, message)
             if not is_rows(message) or (empty is None and not isinstance(planned, Rewrite)):
                 return answer
             rows = Rows.parse(message)
@@ -161,6 +164,18 @@ class Connection(Link):
             return answer._replace(body=prefix + rows.encoded())
 
         self._send(frame._replace(body=body), result)
+
+    def _follow(self, analysis: Analysis, message: bytes) -> None:
+        """Follows what a statement has changed, by its result: nothing, if IF has prevented it."""
+        if message.startswith(frames.int32(SET_KEYSPACE)):
+            self._keyspace = Reader(message, 4).string()
+        if not message.startswith(frames.int32(SCHEMA_CHANGE)):
+            return
+        if analysis.change is not None:
+            self.state.change_keyspace(analysis.change)
+        if analysis.dropped_table is not None:
+            keyspace, table = analysis.dropped_table
+            self.state.maps.pop((keyspace or self._keyspace or "", table), None)
 
     def _paged(self, parameters: bytes) -> tuple[bytes, bytes | None]:
         """The parameters for the node, and the paging state of an empty page that answers them."""
@@ -284,6 +299,7 @@ class Connection(Link):
 
         def result(answer: Frame) -> Frame:
             prefix, message = frames.split_response(answer.flags, answer.body)
+            self._follow(statement.analysis, message)
             if is_rows(message):
                 rows = Rows.parse(message, statement.latest)
                 statement.latest = replace(rows, paging_state=None, rows=b"")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -47,7 +49,8 @@ class Scylla:
             {**node, "shards": node["shards"] and dataclasses.asdict(node["shards"])}
             for node in nodes
         ]
-        self._ask({"nodes": order})
+        self._commands = itertools.count()
+        self._ask({"nodes": order, "starter": os.getpid()})
 
     def requests(self, since: int = 0) -> list[Request]:
         """The requests that arrived, from number `since` on; of the last 200,000."""
@@ -116,6 +119,8 @@ class Scylla:
 
     def empty_pages(self, count: int) -> None:
         """Answers each paged SELECT with `count` pages without rows first; 0 ends it."""
+        if not isinstance(count, int) or count < 0:
+            raise ValueError(f"empty_pages: expected a number of pages, got {count!r}")
         self._do("faults", empty_pages=count)
 
     def translate_ports(self, is_on: bool = True) -> None:
@@ -139,11 +144,21 @@ class Scylla:
         """Ends the process. A second call does nothing."""
         with self._lock:
             process = self._process
-            if process.stdin is not None and not process.stdin.closed:
+            if process.stdin is None or process.stdin.closed:
+                return
+            # A forked child may hold the pipe open, so its end alone would not be seen.
+            with suppress(OSError, ValueError):
+                process.stdin.write(json.dumps({"do": "end"}) + "\n")
+                process.stdin.flush()
+            with suppress(OSError):
                 process.stdin.close()
-                process.wait(30)
-                assert process.stdout is not None
-                process.stdout.close()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
 
     def _do(self, command: str, **arguments: Any) -> Any:
         return self._ask({"do": command, "with": arguments})
@@ -152,18 +167,30 @@ class Scylla:
         with self._lock:
             assert self._process.stdin is not None
             assert self._process.stdout is not None
+            number = next(self._commands)
+            outcome = None
             try:
-                self._process.stdin.write(json.dumps(line) + "\n")
+                self._process.stdin.write(json.dumps({**line, "number": number}) + "\n")
                 self._process.stdin.flush()
-                answer = self._process.stdout.readline()
+                # Answers to calls that a signal has interrupted come first, perhaps in part.
+                while outcome is None and (answer := self._process.stdout.readline()):
+                    outcome = _answer(answer, number)
             except (OSError, ValueError):
-                answer = ""
-        if not answer:
+                pass
+        if outcome is None:
             raise CassandraError("the process in front of the nodes has ended")
-        outcome = json.loads(answer)
         if "error" in outcome:
             raise CassandraError(outcome["error"])
         return outcome["result"]
+
+
+def _answer(line: str, number: int) -> dict[str, Any] | None:
+    """The answer to a command, or `None` if the line is not the whole answer to this one."""
+    try:
+        answer: dict[str, Any] = json.loads(line)
+        return answer if answer.get("number") == number else None
+    except (ValueError, AttributeError):
+        return None
 
 
 def _bytes(digits: str | None) -> bytes | None:

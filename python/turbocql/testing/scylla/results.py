@@ -12,7 +12,7 @@ from ..frames import Reader, int32, short_bytes, string, value_bytes
 
 __all__ = ["Column", "Prepared", "Rows", "is_rows", "metadata_id", "rows_of"]
 
-ROWS, SET_KEYSPACE, PREPARED = 2, 3, 4
+ROWS, SET_KEYSPACE, PREPARED, SCHEMA_CHANGE = 2, 3, 4, 5
 GLOBAL_TABLE, MORE_PAGES, NO_METADATA, METADATA_CHANGED = 0x01, 0x02, 0x04, 0x08
 _HEAD = struct.Struct(">iii")
 _ROWS_KIND = int32(ROWS)

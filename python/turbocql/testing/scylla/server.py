@@ -178,13 +178,32 @@ async def _serve() -> None:
     loop = asyncio.get_running_loop()
     lines = asyncio.StreamReader(limit=1 << 24)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    server = Server(json.loads(await lines.readline()))
+    order = json.loads(await lines.readline())
+    server = Server(order)
+    watching = asyncio.ensure_future(_watch(order["starter"]))
     await server.listen()
-    print(json.dumps({"result": "ready"}), flush=True)
-    # The end of the input is that of the parent.
+    await _print({"result": "ready", "number": order["number"]})
+    # The end of the input is that of the parent, unless a forked child of it holds the pipe open.
     while line := await lines.readline():
-        answer = await server.command(json.loads(line))
-        print(json.dumps(answer, default=_as_json), flush=True)
+        command = json.loads(line)
+        if command["do"] == "end":
+            break
+        answer = await server.command(command)
+        await _print({**answer, "number": command["number"]})
+    watching.cancel()
+
+
+async def _print(answer: dict[str, Any]) -> None:
+    """Prints an answer on a thread: the parent may not read it."""
+    text = json.dumps(answer, default=_as_json)
+    await asyncio.get_running_loop().run_in_executor(None, partial(print, text, flush=True))
+
+
+async def _watch(starter: int) -> None:
+    """Ends the process when its starter has ended."""
+    while os.getppid() == starter:
+        await asyncio.sleep(1.0)
+    os._exit(0)
 
 
 def main() -> None:
