@@ -110,7 +110,7 @@ class Connection(Link):
     def _is_system(self, analysis: Analysis) -> bool:
         select = analysis.select
         keyspace = (select.keyspace if select else None) or self._keyspace or ""
-        return keyspace.startswith("system") or analysis.verb not in _ON_TABLES
+        return _is_system(keyspace) or analysis.verb not in _ON_TABLES
 
     def _is_limited(self, frame: Frame, text: str | None, is_write: bool) -> int | None:
         """Answers a request above the rate limit, and returns the error's code."""
@@ -241,7 +241,7 @@ class Connection(Link):
         columns = [*prepared.bound(), *prepared.decoded_columns()]
         if columns:
             statement.table = (columns[0].keyspace, columns[0].table)
-            statement.is_system = columns[0].keyspace.startswith("system")
+            statement.is_system = _is_system(columns[0].keyspace)
         statement.key_indexes = prepared.key_indexes
         statement.bind_names = [column.name for column in prepared.bound()]
         earlier = self.state.statements.get(prepared.id)
@@ -374,3 +374,7 @@ class Connection(Link):
         if error is None:
             body = batch_with_texts(frame.body, changed) if changed else frame.body
             self._send(frame._replace(body=body))
+
+
+def _is_system(keyspace: str) -> bool:
+    return keyspace == "system" or keyspace.startswith("system_")

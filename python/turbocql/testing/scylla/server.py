@@ -75,6 +75,11 @@ class Server:
         if server is not None:
             server.close()
 
+    async def _listen_again(self, number: int) -> None:
+        """Listens on the shard-aware port of a node, if the node announces one now."""
+        await self.close_aware(number)
+        await self.open_aware(number)
+
     async def _accept(
         self,
         node: NodeState,
@@ -105,7 +110,10 @@ class Server:
             if name in ("open_aware", "close_aware"):
                 await getattr(self, name)(**arguments)
                 return {"result": None}
-            return {"result": self._commands[name](**arguments)}
+            result = self._commands[name](**arguments)
+            if name == "shards":
+                await self._listen_again(arguments["node"])
+            return {"result": result}
         except Exception as error:  # the parent raises it
             return {"error": f"{type(error).__name__}: {error}"}
 
