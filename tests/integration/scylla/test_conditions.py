@@ -5,11 +5,22 @@ from __future__ import annotations
 from tests.support.faces import Face
 
 import turbocql
+from turbocql.cluster import Node
 from turbocql.testing import Cassandra, Scylla
+from turbocql.testing.scylla import Request
 
 from .arrivals import at_wrong_shards, executes, owner, pools_are_full, wait_until
 
 KEYS = 40
+
+
+def assert_at_owners(scylla: Scylla, nodes: tuple[Node, ...]) -> list[Request]:
+    """The EXECUTEs that have arrived, each at the first replica of its token."""
+    requests = [request for request in executes(scylla) if "copies" in (request.text or "")]
+    for request in requests:
+        assert request.token is not None
+        assert request.node == owner(nodes, request.token)
+    return requests
 
 
 async def test_conditions_go_to_the_first_replica_of_the_ring(
@@ -25,12 +36,9 @@ async def test_conditions_go_to_the_first_replica_of_the_ring(
                 await client.execute(insert, (number, "a"))
                 await client.execute(update, ("b", number, "b"))
         nodes = client.session.nodes
-    requests = [request for request in executes(scylla) if "copies" in (request.text or "")]
+    requests = assert_at_owners(scylla, nodes)
     assert len(requests) >= 6 * KEYS
     assert at_wrong_shards(requests) == []
-    for request in requests:
-        assert request.token is not None
-        assert request.node == owner(nodes, request.token)
 
 
 async def test_execute_many_of_conditions_goes_there_too(
@@ -42,11 +50,7 @@ async def test_execute_many_of_conditions_goes_there_too(
         rows = [(number, "a") for number in range(KEYS)]
         assert (await client.execute_many(insert, rows)).succeeded == KEYS
         nodes = client.session.nodes
-    requests = [request for request in executes(scylla) if "copies" in (request.text or "")]
-    assert len(requests) >= KEYS
-    for request in requests:
-        assert request.token is not None
-        assert request.node == owner(nodes, request.token)
+    assert len(assert_at_owners(scylla, nodes)) >= KEYS
 
 
 async def test_conditional_batches_go_there_too(
