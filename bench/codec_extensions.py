@@ -76,11 +76,11 @@ def page_case(name: str) -> Case:
     """A page whose columns the server has left out: the driver passes those that it knows."""
     page, shape = PAGES[name]
     decode, features, make_rows = ProtocolHandler.decode_message, connection(), FACTORIES[shape]
-    known = decode(4, features, {}, 0, 0, 8, page.body, None, None).column_metadata
+    columns = decode(4, features, {}, 0, 0, 8, page.body, None, None).column_metadata
     body = page.without_metadata
 
     def run() -> Any:
-        message = decode(4, features, {}, 0, 0, 8, body, None, known)
+        message = decode(4, features, {}, 0, 0, 8, body, None, columns)
         return make_rows(message.column_names, message.parsed_rows)
 
     return Case("run()", {"run": run}, lambda: plain_rows(run(), page.columns, shape))

@@ -205,8 +205,8 @@ def _session_steps(session: Face) -> Generator[str, Answer, SessionDiagnosis]:
     local = yield from _first_local(notes)
     nodes = (yield from _nodes(notes)) if local else ()
     # The session knows these by its connections; the system tables do not have them.
-    known = {} if session.closed else {str(node.host_id): node for node in session.nodes}
-    nodes = tuple(_with_connections(node, known.get(node.host_id or "")) for node in nodes)
+    connected = {} if session.closed else {str(node.host_id): node for node in session.nodes}
+    nodes = tuple(_with_connections(node, connected.get(node.host_id or "")) for node in nodes)
     return SessionDiagnosis(
         closed=session.closed,
         contact_points=tuple(config.contact_points),
@@ -223,10 +223,10 @@ def _session_steps(session: Face) -> Generator[str, Answer, SessionDiagnosis]:
     )
 
 
-def _with_connections(node: NodeDiagnosis, known: Node | None) -> NodeDiagnosis:
-    if known is None:
+def _with_connections(node: NodeDiagnosis, connected: Node | None) -> NodeDiagnosis:
+    if connected is None:
         return node
-    return replace(node, shards=known.shards, extensions=known.extensions)
+    return replace(node, shards=connected.shards, extensions=connected.extensions)
 
 
 def _first_local(notes: list[str]) -> Generator[str, Answer, dict[str, Any]]:

@@ -72,13 +72,13 @@ def _about_session(of: SessionDiagnosis) -> list[tuple[str, str]]:
 
 def _about_node(of: NodeDiagnosis) -> str:
     place = f"{of.datacenter or '?'}/{of.rack or '?'}"
-    known = [of.address, place, of.version or "?", f"host {of.host_id or '?'}"]
-    known.append(f"schema {of.schema_version or '?'}")
+    parts = [of.address, place, of.version or "?", f"host {of.host_id or '?'}"]
+    parts.append(f"schema {of.schema_version or '?'}")
     if of.shards is not None:
-        known.append(f"{of.shards} shards")
+        parts.append(f"{of.shards} shards")
     if of.extensions:
-        known.append(f"extensions {' '.join(of.extensions)}")
-    return ", ".join(known)
+        parts.append(f"extensions {' '.join(of.extensions)}")
+    return ", ".join(parts)
 
 
 def _table(lines: list[tuple[str, str]]) -> list[str]:

@@ -36,8 +36,8 @@ def main() -> None:
             fields.add(row._fields)
             added = tuple(None for _ in row._fields[2:])
             wrong += tuple(row) != (number, str(number), *added)
-        known = getattr(select, "result_metadata_id", None)
-        line = {"fields": sorted(fields), "wrong": wrong, "id": known and known.hex()}
+        metadata_id = getattr(select, "result_metadata_id", None)
+        line = {"fields": sorted(fields), "wrong": wrong, "id": metadata_id and metadata_id.hex()}
         print(json.dumps({**line, "seams": seams()}), flush=True)
     cluster.shutdown()
 

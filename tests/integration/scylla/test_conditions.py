@@ -64,7 +64,7 @@ async def test_conditional_batches_go_there_too(
             batch.add(bound)
             scylla.reset()
             await client.execute(batch)
-            (request,) = (one for one in scylla.requests() if one.opcode == "BATCH")
+            (request,) = (r for r in scylla.requests() if r.opcode == "BATCH")
             assert bound.token is not None
             assert request.node == owner(client.session.nodes, bound.token)
 

@@ -95,9 +95,9 @@ def test_tablets_of_version_2_are_followed(cluster: Cassandra, scylla: Scylla) -
         scylla.set_shards(node, Shards(count, tablets_v2=True))
     try:
         with turbocql.connect(cluster.contact_points) as session:
-            for known in session.nodes[:2]:
-                assert "TABLETS_ROUTING_V2_EXPERIMENTAL" in known.extensions
-                assert "TABLETS_ROUTING_V1" not in known.extensions
+            for listed in session.nodes[:2]:
+                assert "TABLETS_ROUTING_V2_EXPERIMENTAL" in listed.extensions
+                assert "TABLETS_ROUTING_V1" not in listed.extensions
             wait_until(lambda: misrouted(scylla, session) == 0)
             for change in (scylla.move, scylla.split, scylla.merge):
                 change("tablets", "t")
