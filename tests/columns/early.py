@@ -9,6 +9,8 @@ ended. So a thread that reads from turbocql must come back.
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Iterator
 
 import duckdb
 import numpy as np
@@ -19,6 +21,8 @@ import turbocql
 
 ROWS = 20_000
 TABLE = "early.readings"
+WAITING = "pyarrow-waiting"
+"""pyarrow, whose thread waits for the GIL when the program ends."""
 
 
 def make(session: turbocql.Session) -> None:
@@ -31,17 +35,29 @@ def make(session: turbocql.Session) -> None:
     session.load(TABLE, {"id": np.arange(ROWS, dtype=np.int32), "name": ["x" * 100] * ROWS})
 
 
+def read(session: turbocql.Session, consumer: str) -> Iterator[pa.RecordBatch]:
+    """A scan that a thread of the consumer reads ahead."""
+    rows_per_page, rows_per_batch = (ROWS, 2) if consumer == WAITING else (100, 200)
+    batches = session.scan(TABLE, page_size=rows_per_page).batches(rows_per_batch=rows_per_batch)
+    reader = pa.RecordBatchReader.from_stream(batches)
+    if consumer == "duckdb":
+        return iter(duckdb.connect().from_arrow(reader).to_arrow_reader(200))
+    return iter(pyarrow.dataset.Scanner.from_batches(reader).to_batches())
+
+
 def main() -> None:
     # The session is not closed: the program ends as programs do that do not close theirs.
     session = turbocql.connect(sys.argv[1])
     make(session)
-    batches = session.scan(TABLE, page_size=100).batches(rows_per_batch=200)
-    reader = pa.RecordBatchReader.from_stream(batches)
-    if sys.argv[2] == "pyarrow":
-        found = pyarrow.dataset.Scanner.from_batches(reader).to_batches()
-    else:
-        found = duckdb.connect().from_arrow(reader).to_arrow_reader(200)
-    print(next(iter(found)).num_rows)
+    found = read(session, sys.argv[2])
+    if sys.argv[2] == WAITING:
+        sys.setswitchinterval(1000)
+    print(next(found).num_rows)
+    if sys.argv[2] == WAITING:
+        # Long enough for the thread to ask for the GIL, which it gets only after the program's end.
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < 0.3:
+            pass
 
 
 if __name__ == "__main__":

@@ -34,6 +34,16 @@ def test_a_program_ends_while_other_threads_read(cassandra: Cassandra, consumer:
     assert done.stdout == "200\n"
 
 
+def test_a_program_ends_while_another_thread_waits_for_the_gil(cassandra: Cassandra) -> None:
+    # Whether the thread waits in the right place is chance, mostly it does.
+    for _ in range(3):
+        point = cassandra.contact_points[0]
+        arguments = ("-m", "tests.columns.early", point, "pyarrow-waiting")
+        done = run("columns", *arguments, timeout_s=60)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "2\n"
+
+
 def test_hostile_producers_get_an_error() -> None:
     done = run("columns", "-m", "tests.columns.hostile")
     assert done.returncode == 0, done.stderr

@@ -14,10 +14,16 @@ use pyo3::prelude::*;
 
 /// The number of threads inside native calls that may run Python code.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// The number of threads of other libraries that read from turbocql: see `Foreign`.
+static FOREIGN: AtomicUsize = AtomicUsize::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// How long the exit handler waits for threads that are inside native calls.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long it waits for the threads of other libraries. These leave at their next step, and what
+/// they belong to waits for them without a bound.
+const FOREIGN_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long to delay a thread that enters a native call after the exit has begun. The delay is
 /// bounded, because a later exit handler may wait for the thread's work.
@@ -61,8 +67,13 @@ impl Inside {
             py.detach(|| std::thread::sleep(HOLD_UP));
             INSIDE.fetch_add(inside, Ordering::AcqRel);
         }
+        Inside::count()
+    }
+
+    /// Called without the GIL, or with it.
+    fn count() -> Inside {
         if DEPTH.replace(DEPTH.get() + 1) == 0 {
-            INSIDE.fetch_add(1, Ordering::AcqRel);
+            INSIDE.fetch_add(1, Ordering::SeqCst);
         }
         Inside(())
     }
@@ -87,9 +98,12 @@ pub fn stay_away() {
 }
 
 /// Held while another library's thread reads from turbocql. That library may wait for its thread
-/// after the interpreter has ended, and so the thread must come back to it before that.
+/// after the interpreter has ended, and so the thread must come back to it before that. The thread
+/// is counted before it asks for the GIL: one that still waits for the GIL when the interpreter ends
+/// never comes back.
 pub struct Foreign {
     before: bool,
+    _inside: Inside,
 }
 
 impl Foreign {
@@ -97,14 +111,18 @@ impl Foreign {
     /// would ask for the GIL once it is back. `None` if the interpreter ends: a foreign thread must
     /// not ask for the GIL then. Called without the GIL, or with it.
     pub fn enter(is_foreign: bool) -> Option<Foreign> {
-        let is_late = is_foreign && ENDING.load(Ordering::Acquire);
-        (!is_late).then(|| Foreign { before: IS_FOREIGN.replace(is_foreign) })
+        FOREIGN.fetch_add(usize::from(is_foreign), Ordering::SeqCst);
+        let foreign = Foreign { before: IS_FOREIGN.replace(is_foreign), _inside: Inside::count() };
+        // Read after the thread was counted, as the exit handler counts after it has written: one
+        // of the two sees the other.
+        let is_late = is_foreign && ENDING.load(Ordering::SeqCst);
+        (!is_late).then_some(foreign)
     }
 }
 
 impl Drop for Foreign {
     fn drop(&mut self) {
-        IS_FOREIGN.set(self.before);
+        FOREIGN.fetch_sub(usize::from(IS_FOREIGN.replace(self.before)), Ordering::SeqCst);
     }
 }
 
@@ -119,18 +137,22 @@ pub fn forked() {
     INSIDE.store(usize::from(DEPTH.get() > 0), Ordering::Release);
 }
 
-/// Called by `atexit`: waits up to `PATIENCE` for the native calls of other threads.
+/// Called by `atexit`: waits for the native calls of other threads, up to `PATIENCE`.
 #[pyfunction]
 pub fn ending(py: Python<'_>) {
     IS_ENDING.set(true);
-    ENDING.store(true, Ordering::Release);
+    ENDING.store(true, Ordering::SeqCst);
     let own = usize::from(DEPTH.get() > 0);
-    if INSIDE.load(Ordering::Acquire) <= own {
+    let must_wait = |waited: Duration| {
+        (INSIDE.load(Ordering::SeqCst) > own && waited < PATIENCE)
+            || (FOREIGN.load(Ordering::SeqCst) > 0 && waited < FOREIGN_PATIENCE)
+    };
+    if !must_wait(Duration::ZERO) {
         return;
     }
     py.detach(|| {
         let begun = Instant::now();
-        while INSIDE.load(Ordering::Acquire) > own && begun.elapsed() < PATIENCE {
+        while must_wait(begun.elapsed()) {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
