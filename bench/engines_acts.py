@@ -164,7 +164,7 @@ def added(found: Iterable[pa.Table]) -> tuple[int, int]:
 
 def ring_ranges(config: turbocql.Config) -> list[tuple[int, int]]:
     """The token ranges that the parts of the table have, none of which crosses nodes."""
-    from turbocql._scan import _ranges, ring
+    from turbocql._transfer.scan import _ranges, ring
 
     with turbocql.connect(config=config) as session:
         ends = ring(session.nodes)

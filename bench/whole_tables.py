@@ -47,7 +47,7 @@ Sample = dict[str, Any]
 
 def act(what: str, shape: str, point: str, path: str, count: int) -> None:
     """One of turbocql's samples, in a process of its own. The time it names is its work alone."""
-    from turbocql._files import open_source
+    from turbocql._files.source import open_source
 
     if what == "parse":
         source = open_source(path, types=SHAPES[shape].types)

@@ -18,7 +18,7 @@ import turbocql
 from clients import columns, data
 from clients.columns import ColumnClient, arrow_data, to_pylists
 from clients.job import Job
-from turbocql._pages import SyncColumnPages
+from turbocql._rows.pages import SyncColumnPages
 
 
 class Columns(ColumnClient):

@@ -15,12 +15,8 @@ import warnings as _warnings
 from collections.abc import Iterable as _Iterable
 from typing import Any as _Any
 
-# The native core looks up `_cassandra`, `_records` and `_row_classes` when it first needs them. By
-# then the process may have no file descriptor left, or may be exiting. So they are imported here.
-from . import _cassandra as _cassandra
 from . import _core, aio, cluster, codec, errors, policies, protocol, schema, security
-from . import _records as _records
-from . import _row_classes as _row_classes
+from . import _native as _native
 from .bulk import BulkFailure, BulkReport, Difference, Progress, UnloadReport, VerifyReport
 from .config import Config
 from .diagnose import Diagnosis, diagnose, diagnosis

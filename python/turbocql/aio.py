@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar, cast, overload
 from uuid import UUID
 
 from . import _core
-from ._async_tables import AsyncTables
 from ._checks import check_keyspace
-from ._diagnosis import TIMEOUT_S, Diagnosis, steps
-from ._diagnosis import Answer as Told
-from ._face import configure
-from ._load import rows_or_columns
+from ._diagnosis.collect import TIMEOUT_S, Diagnosis, steps
+from ._diagnosis.collect import Answer as Told
 from ._options import CallOptions, ExecuteOptions
-from ._schema_read import Answer, Deadline, Row, SchemaReading
+from ._schema.read import Answer, Deadline, Row, SchemaReading
+from ._session.async_tables import AsyncTables
+from ._session.base import configure
+from ._transfer.load import rows_or_columns
 from .bulk import BulkReport
 from .config import Config, RowsAs
 from .errors import DecodeError, Error, InvalidQuery, RequestError, _no_session
@@ -190,14 +190,14 @@ class AsyncSession(AsyncTables):
 
         if isinstance(rows, AsyncIterable) and columns is None:
             self._check_many(concurrency, max_failures, retry_for_s)
-            # Imported here, because `_async_rows` imports asyncio, which is slow. By now asyncio is
+            # Imported here, because `async_rows` imports asyncio, which is slow. By now asyncio is
             # loaded.
-            from ._async_rows import from_async
+            from ._session.async_rows import from_async
 
             report = await from_async(rows, send, max_failures)
         else:
             if columns is not None:
-                from ._apart import for_threads, in_thread
+                from ._native.threads import for_threads, in_thread
 
                 rows = await in_thread(rows_or_columns, rows, for_threads(columns), True)
             report = await send(rows_or_columns(rows, None, True), max_failures)

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeGuard, overload
 
-from . import _cassandra
 from ._core import (
     CqlType,
     Deserializer,
@@ -23,6 +22,7 @@ from ._core import (
     routing_key,
     token,
 )
+from ._native import cassandra_types
 
 __all__ = [
     "CqlType",
@@ -100,7 +100,7 @@ def find_serializer(cql_type: TypeLike) -> Serializer | GenericSerializer:
     """
     if _is_kept(cql_type):
         return _serializer(cql_type)
-    if isinstance(cql_type, type) and _cassandra.is_bare_vector(cql_type):
+    if isinstance(cql_type, type) and cassandra_types.is_bare_vector(cql_type):
         return GenericSerializer(cql_type)
     return Serializer(cql_type)
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ._checks import (
@@ -20,10 +17,9 @@ from ._checks import (
     check_int,
     check_keyspace,
     check_seconds,
-    holds_url,
     shown,
-    shown_place,
 )
+from ._config.points import with_ports
 from .errors import ConfigError
 from .policies import (
     _SERIAL,
@@ -187,7 +183,7 @@ class Config:
         if not isinstance(points, Sequence) or not points:
             raise ConfigError("contact_points must be a host or a sequence of hosts")
         check_int("port", self.port, 1, 65_535)
-        object.__setattr__(self, "contact_points", _points(points, self.port))
+        object.__setattr__(self, "contact_points", with_ports(points, self.port))
         if self.keyspace is not None:
             check_keyspace(self.keyspace)
         for name in ("user", "password", "application_name", "application_version"):
@@ -360,10 +356,10 @@ class Config:
             >>> config.contact_points, config.keyspace, config.timeout_s
             (('db1:9042', 'db2:9043'), 'app', 5.0)
         """
-        # Not imported at the top, because `_config_sources` imports this module.
-        from . import _config_sources
+        # Imported here, because most programs pass their settings as arguments.
+        from ._config import sources
 
-        return cls(**_config_sources.from_url(cls, url, overrides))
+        return cls(**sources.from_url(cls, url, overrides))
 
     @classmethod
     @_unseen
@@ -379,9 +375,9 @@ class Config:
             variable that begins with the prefix. `TURBOCQL_CACHE_DIR` is not an error: it is read
             by `turbocql.testing`.
         """
-        from . import _config_sources
+        from ._config import sources
 
-        return cls(**_config_sources.from_env(cls, prefix, overrides))
+        return cls(**sources.from_env(cls, prefix, overrides))
 
     @classmethod
     @_unseen
@@ -399,9 +395,9 @@ class Config:
         Raises: `ConfigError` for a file that cannot be read, a missing profile, or an invalid
             value.
         """
-        from . import _config_sources
+        from ._config import sources
 
-        return cls(**_config_sources.from_toml(cls, path, profile, overrides))
+        return cls(**sources.from_toml(cls, path, profile, overrides))
 
     def _native(self) -> dict[str, Any]:
         """Converts the settings for the native core."""
@@ -521,52 +517,3 @@ def _text_fault(given: object) -> str | None:
     if any("\ud800" <= character <= "\udfff" for character in text):
         return "has characters that UTF-8 cannot encode"
     return "must be at most 65,535 bytes of UTF-8" if len(text.encode()) > 65_535 else None
-
-
-def _points(points: Sequence[object], port: int) -> tuple[str, ...]:
-    """Contact points with their ports."""
-    # This check comes before any error that shows a contact point. A URL may have been split at the
-    # commas of its password, so a contact point may be a part of the password.
-    if any(isinstance(point, str) and holds_url(point) for point in points):
-        raise ConfigError(
-            "a contact point must be a str like 'host:9042', without user and password; pass a"
-            " URL to connect(url) or Config.from_url(url)"
-        )
-    return tuple(_point(point, port, number) for number, point in enumerate(points, 1))
-
-
-def _point(point: object, port: int, number: int = 1) -> str:
-    """Formats `host:port`, with the host in brackets if it is an IPv6 address."""
-    if not isinstance(point, str) or not point.strip():
-        raise ConfigError(
-            f"contact point {number} must be a str like 'host:9042', got {shown(point)}"
-        )
-    text = point.strip()
-    said = f"contact point {shown_place(text) or number}"
-    if text.startswith("["):
-        host, bracket, rest = text[1:].partition("]")
-        if not bracket or (rest and (not rest.startswith(":") or rest == ":")):
-            raise ConfigError(f"{said}: expected '[address]:port'")
-        host, own_port = f"[{_ipv6(said, host)}]", rest[1:]
-    elif text.count(":") > 1:
-        host, own_port = f"[{_ipv6(said, text)}]", ""
-    else:
-        host, colon, own_port = text.partition(":")
-        if colon and not own_port:
-            raise ConfigError(f"{said}: the port is missing")
-        if re.search(r"[\s,;/\[\]@]", host):
-            raise ConfigError(f"{said}: expected a host name, optionally with a port")
-    if not own_port:
-        return f"{host}:{port}"
-    if not re.fullmatch("[0-9]{1,5}", own_port) or not 1 <= int(own_port) <= 65_535:
-        raise ConfigError(f"{said}: the port must be a number from 1 to 65535")
-    if not host:
-        raise ConfigError(f"{said}: the host is missing")
-    return f"{host}:{own_port}"
-
-
-def _ipv6(said: str, address: str) -> str:
-    with suppress(ValueError):
-        return str(IPv6Address(address))
-    # Not raised in an `except` block, where the error's `__context__` would show the text.
-    raise ConfigError(f"{said}: expected an IPv6 address")

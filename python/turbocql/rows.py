@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
 from . import _core
-from ._columns import (
+from ._columns.consumers import (
     Arrays,
     Frame,
     consumed,
@@ -17,8 +17,8 @@ from ._columns import (
     polars_frame,
     pyarrow_table,
 )
-from ._pages import AsyncColumnPages, AsyncPages, SyncColumnPages, SyncPages
-from ._row_classes import APPLIED
+from ._native.row_classes import APPLIED
+from ._rows.pages import AsyncColumnPages, AsyncPages, SyncColumnPages, SyncPages
 from .cluster import Trace
 from .columns import AsyncBatches, Batches, ColumnTypes
 from .errors import Error

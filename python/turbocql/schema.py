@@ -17,7 +17,8 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
-from . import _schema_cql as cql
+from ._cql import create as cql
+from ._cql.names import qualified, quoted, split_qualified
 
 __all__ = [
     "Aggregate",
@@ -216,8 +217,8 @@ class _Columns(_Plain):
         return _look_up("column", name, self.columns, f" in {self.keyspace}.{self.name}")
 
     def __repr__(self) -> str:
-        where = cql.qualified(self.keyspace, self.name)
-        return f"<{type(self).__name__} {where} ({', '.join(map(cql.name, self.columns))})>"
+        where = qualified(self.keyspace, self.name)
+        return f"<{type(self).__name__} {where} ({', '.join(map(quoted, self.columns))})>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -303,7 +304,7 @@ class Keyspace(_Plain):
     def __repr__(self) -> str:
         parts = ("tables", "views", "types", "functions", "aggregates")
         counts = [f"{len(getattr(self, part))} {part}" for part in parts if getattr(self, part)]
-        return f"<Keyspace {cql.name(self.name)}: {', '.join(counts) or 'empty'}>"
+        return f"<Keyspace {quoted(self.name)}: {', '.join(counts) or 'empty'}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -327,10 +328,10 @@ class Schema(_Plain):
         Raises: `KeyError`, with a list of similar names, when there is no such table or keyspace;
             `ValueError` when `name` is not of this form.
         """
-        parts = cql.split_qualified(name)
+        parts = split_qualified(name)
         if parts is None:
             raise ValueError(f"expected a name like keyspace.table, got {name!r}")
         return self.keyspace(parts[0]).table(parts[1])
 
     def __repr__(self) -> str:
-        return f"<Schema {self.version} of {', '.join(map(cql.name, self.keyspaces))}>"
+        return f"<Schema {self.version} of {', '.join(map(quoted, self.keyspaces))}>"

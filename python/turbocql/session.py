@@ -13,11 +13,11 @@ from uuid import UUID
 
 from . import _core
 from ._checks import check_keyspace
-from ._face import configure
-from ._load import rows_or_columns
 from ._options import CallOptions, ExecuteOptions
-from ._schema_read import Answer, Deadline, Row, SchemaReading
-from ._tables import Tables
+from ._schema.read import Answer, Deadline, Row, SchemaReading
+from ._session.base import configure
+from ._session.tables import Tables
+from ._transfer.load import rows_or_columns
 from .bulk import BulkReport
 from .config import Config, RowsAs
 from .errors import DecodeError, InvalidQuery, RequestError, _no_session

@@ -18,7 +18,7 @@ from threading import TIMEOUT_MAX, Lock, Timer
 from typing import Any
 
 from ._checks import check_seconds, shown
-from ._config_sources import settings_file
+from ._config.sources import settings_file
 from .config import Config
 from .errors import ConfigError
 from .session import Session, connect

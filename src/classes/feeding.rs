@@ -108,7 +108,7 @@ type Taken = PyResult<Option<Py<Piece>>>;
 
 enum Pieces {
     Here(Py<PyIterator>),
-    /// A thread of Python's takes them: see `turbocql._apart`.
+    /// A thread of Python's takes them: see `turbocql._native.threads`.
     Apart(Py<PyAny>),
 }
 

@@ -8,7 +8,7 @@ use turbocql_values::ffi::slots::Slotted;
 use turbocql_values::ffi::{make, probe};
 use turbocql_values::python;
 
-/// The slots of `turbocql._notify.Ready`.
+/// The slots of `turbocql._native.wake.Ready`.
 static READY: Slotted = Slotted::new();
 
 /// Decides by the interpreter alone whether the quick path is on. [`probe_ready`] runs its probe

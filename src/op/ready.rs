@@ -113,7 +113,7 @@ impl<'a, 'py> Burst<'a, 'py> {
             Ok(true) => return alone(),
             Err(error) => return alone().and(Err(error)),
         }
-        // In reverse order: `_notify.tell` takes tasks from the end of the list.
+        // In reverse order: `wake.tell` takes tasks from the end of the list.
         let pairs = tasks.iter().rev().map(|told| (&told.call, &told.context));
         let burst = PyList::new(py, pairs)?;
         // A second callback, queued behind the first, wakes the tasks that are left after a

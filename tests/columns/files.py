@@ -24,11 +24,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from turbocql import _files_lines
-from turbocql._files import Source, open_sink, open_source
-from turbocql._files_json import column_of
-from turbocql._files_numbers import numbers_of, texts_of
-from turbocql._files_text import type_of
+from turbocql._files import lines as line_readers
+from turbocql._files.json_values import column_of
+from turbocql._files.number_lists import numbers_of, texts_of
+from turbocql._files.source import Source, open_source
+from turbocql._files.text import type_of
+from turbocql._files.writer import open_sink
 from turbocql.codec import CqlType
 from turbocql.errors import ConfigError, EncodeError
 
@@ -318,19 +319,19 @@ def small_blocks(where: Path) -> None:
     ]
     texts[500] = "x\n" * 9000
     batch = pa.record_batch({"n": pa.array(range(900), pa.int32()), "t": texts})
-    lines: Any = _files_lines
-    block, rows = lines._BLOCK, lines.ROWS
+    readers: Any = line_readers
+    block, rows = readers._BLOCK, readers.ROWS
     try:
         for name in ("t.csv", "t.csv.gz", "t.jsonl", "t.jsonl.gz"):
             path = written(where / name, batch)
             for size in (100, 101, 333, 1000):
-                lines._BLOCK, lines.ROWS = size, 7
+                readers._BLOCK, readers.ROWS = size, 7
                 found = read(open_source(path, types=COUNTED))
                 assert len(found) > 3
                 got = [it for _, part in found for it in part.column("t").to_pylist()]
                 assert got == texts, (name, size)
     finally:
-        lines._BLOCK, lines.ROWS = block, rows
+        readers._BLOCK, readers.ROWS = block, rows
     wide = pa.record_batch({"t": ["y" * 100_000] * 1000})
     for name in ("w.parquet", "w.arrow"):
         source = open_source(written(where / name, wide), types=COUNTED)

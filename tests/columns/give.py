@@ -31,7 +31,7 @@ import polars as pl
 import pyarrow as pa
 
 import turbocql
-import turbocql._given
+from turbocql._columns.pieces import columns_of
 from turbocql.errors import BulkError, ConfigError, EncodeError, RangeError
 from turbocql.types import UNSET
 
@@ -452,13 +452,13 @@ def data_that_changes_meanwhile(session: Any) -> None:
         """Loses rows after the first piece was taken."""
 
     data = Shrinking({"k": np.arange(2000, dtype="i4"), "s": texts})
-    found_pieces = turbocql._given.given(data)
+    found_pieces = columns_of(data)
     assert found_pieces is not None
     next(found_pieces.pieces)
     del texts[512:]
     assert "changed its length" in refused(EncodeError, partial(next, found_pieces.pieces))
     large = {"k": np.arange(64, dtype="i4"), "s": ["x" * 500_000] * 64}
-    pieces = turbocql._given.given(large)
+    pieces = columns_of(large)
     assert pieces is not None
     assert max(len(piece) for piece in pieces.pieces) <= 8
 

@@ -20,7 +20,8 @@ from tests.support.loops import Loop
 from tests.support.nodes import paused
 
 import turbocql
-from turbocql import _notify, errors
+from turbocql import errors
+from turbocql._native import wake
 from turbocql.aio import AsyncSession
 from turbocql.testing import Cassandra
 
@@ -315,9 +316,9 @@ def test_a_task_that_cannot_be_told_does_not_end_the_loop() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: said.append(context))
-        ready = _notify.Ready()
+        ready = wake.Ready()
         ready._told, ready._callback = told, print
-        append = _notify.append_ready(loop)
+        append = wake.append_ready(loop)
         assert append
         append(ready)
         await asyncio.sleep(0)

@@ -15,7 +15,7 @@ import pytest
 from tests.support.faces import Face
 
 import turbocql
-from turbocql._scan import ESTIMATES, Weights
+from turbocql._transfer.scan import ESTIMATES, Weights
 from turbocql.testing import Cassandra
 
 FIRST, LAST = -(2**63), 2**63 - 1

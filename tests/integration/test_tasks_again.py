@@ -10,7 +10,7 @@ from tests.support.liar import BATCH, ERROR, EXECUTE, Answer, Liar
 
 import turbocql
 from turbocql import workers
-from turbocql._distributed import writing
+from turbocql._engines.parts import writing
 from turbocql.testing import Cassandra
 
 WRITE_TIMEOUT = 0x1100

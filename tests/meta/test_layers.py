@@ -17,134 +17,107 @@ from tests.meta.sources import (
     without_comments,
 )
 
-# Bottom first: a module imports only modules of earlier lines, and those of its own line.
-LAYERS = [
-    ["errors", "types"],
-    ["_checks"],
-    ["_core", "_native_imports"],
-    ["policies", "security", "tables"],
-    ["_config_values", "_options"],
-    [
-        "_cassandra",
-        "_config_sources",
-        "_notify",
-        "_records",
-        "_row_classes",
-        "bulk",
-        "cluster",
-        "config",
-    ],
-    ["_schema_cql"],
-    ["schema"],
-    ["_schema_read"],
-    ["_disk", "_pages", "columns"],
-    ["_columns"],
-    ["_apart"],
-    ["_async_rows", "_given", "codec", "protocol", "rows", "statements"],
-    ["_checkpoint", "_scan"],
-    [
-        "_files",
-        "_files_binary",
-        "_files_cells",
-        "_files_int96",
-        "_files_json",
-        "_files_lines",
-        "_files_literals",
-        "_files_numbers",
-        "_files_quotes",
-        "_files_read",
-        "_files_text",
-        "_files_write",
-    ],
-    ["_watch"],
-    ["_load_files"],
-    ["_care"],
-    ["_load", "_unload"],
-    ["_verify"],
-    ["_face"],
-    ["_async_tables", "_tables"],
-    ["_diagnosis", "_diagnosis_text"],
-    ["aio", "session"],
-    ["workers"],
-    ["_distributed"],
-    ["dbapi", "diagnose"],
-    ["diagnose.__main__"],
-    [""],  # turbocql itself
+FLOORS = [
+    "_native",
+    "_cql",
+    "_schema",
+    "_config",
+    "_rows",
+    "_columns",
+    "_files",
+    "_transfer",
+    "_session",
+    "_diagnosis",
+    "_engines",
 ]
-LEVEL = {
-    f"turbocql.{name}" if name else "turbocql": level
-    for level, names in enumerate(LAYERS)
-    for name in names
-}
-LEAVES = tuple(f"turbocql.{name}" for name in ("accel", "cli", "duckdb", "ray", "spark", "testing"))
-FACES = {
-    "turbocql",
-    "turbocql._care",
-    "turbocql._cassandra",
-    "turbocql._columns",
-    "turbocql._diagnosis",
-    "turbocql._face",
-    "turbocql._files",
-    "turbocql._files_cells",
-    "turbocql._files_json",
-    "turbocql._files_lines",
-    "turbocql._files_literals",
-    "turbocql._files_numbers",
-    "turbocql._files_read",
-    "turbocql._files_text",
-    "turbocql._files_write",
-    "turbocql._given",
-    "turbocql._load",
-    "turbocql._load_files",
-    "turbocql._notify",
-    "turbocql._verify",
-    "turbocql._watch",
-    "turbocql.accel._bodies",
-    "turbocql.accel._connections",
-    "turbocql.accel._install",
-    "turbocql.accel._mapper",
-    "turbocql.accel._patch",
-    "turbocql.accel._plans",
-    "turbocql.accel._readers",
-    "turbocql.accel._results",
-    "turbocql.accel._seams",
-    "turbocql.accel._statements",
-    "turbocql.aio",
-    "turbocql.codec",
-    "turbocql.columns",
-    "turbocql.protocol",
-    "turbocql.rows",
-    "turbocql.security",
-    "turbocql.session",
-    "turbocql.statements",
-}
+"""The private folders of the package, bottom first. A folder uses no later one, nor does any module
+that it uses. Modules beside the folders are what users import; they need no floor, but no two rooms
+may use each other."""
+LEAVES = {"accel", "cli", "duckdb", "ray", "spark", "testing"}
+"""Folders that nothing else imports."""
+NAMING_THE_CORE = {"_native", "_columns", "_files", "_transfer", "_session", "_diagnosis", "accel"}
+"""The folders that name `turbocql._core`; what users import may name it too."""
+PRIVATE_FILES = {"_checks", "_options"}
+"""The private modules beside the folders: checked arguments, and the types of options."""
 MODULES = python_modules()
 
 
-def is_leaf(name: str) -> bool:
-    return any(name == leaf or name.startswith(f"{leaf}.") for leaf in LEAVES)
+def room(module: str) -> str:
+    """The folder of a module, or the module itself if it is beside the folders."""
+    return module.partition(".")[2].partition(".")[0]
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if not is_leaf(name)])
-def test_modules_import_downwards(name: str) -> None:
-    assert name in LEVEL, "a new module: say here on which layer it is"
-    for imported in imports(name, MODULES[name]):
-        assert not is_leaf(imported), f"{imported} is a leaf: nothing imports it"
-        assert LEVEL[imported] <= LEVEL[name], f"{imported} is above {name}"
+def uses() -> dict[str, set[str]]:
+    """Each room of the package, and the rooms that it imports when it runs."""
+    rooms: dict[str, set[str]] = {room(name): set() for name in MODULES}
+    for name, path in MODULES.items():
+        rooms[room(name)] |= {room(imported) for imported in imports(name, path)}
+    return {name: used - {name, "_core"} for name, used in rooms.items()}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if is_leaf(name)])
-def test_a_leaf_is_imported_by_nobody_else(name: str) -> None:
-    leaf = ".".join(name.split(".")[:2])
-    for imported in imports(name, MODULES[name]):
-        inside = imported == leaf or imported.startswith(f"{leaf}.")
-        assert inside or not is_leaf(imported), f"{name} imports {imported}"
-        assert leaf != "turbocql.testing" or inside, "testing works with any driver"
+def reach(rooms: dict[str, set[str]], start: str) -> set[str]:
+    """The rooms that a room uses, directly or through others."""
+    reached: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = rooms[waiting.pop()] - reached
+        reached |= new
+        waiting += new
+    return reached
 
 
-def test_the_core_is_named_by_the_faces_only() -> None:
-    naming = {name for name, path in MODULES.items() if "turbocql._core" in imports(name, path)}
-    assert naming == FACES
+def circles(rooms: dict[str, set[str]]) -> set[str]:
+    """The rooms that use themselves through others."""
+    return {name for name in rooms if name in reach(rooms, name)}
+
+
+def arrows_upward(rooms: dict[str, set[str]], floors: list[str]) -> set[tuple[str, str]]:
+    """Pairs of a room and a room above it that it uses."""
+    return {
+        (name, above)
+        for level, name in enumerate(floors)
+        for above in reach(rooms, name) & set(floors[level + 1 :])
+    }
+
+
+def test_no_room_of_the_package_is_in_a_circle() -> None:
+    assert circles(uses()) == set()
+    planted = uses()
+    planted["errors"] |= {"bulk"}
+    assert circles(planted) == {"bulk", "errors"}
+
+
+def test_the_folders_of_the_package_are_in_layers() -> None:
+    assert arrows_upward(uses(), FLOORS) == set()
+    planted = uses()
+    planted["columns"] |= {"_files"}
+    assert arrows_upward(planted, FLOORS) == {("_columns", "_files")}
+
+
+def test_every_private_module_has_its_folder() -> None:
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert {name for name in folders if name[0] == "_"} == set(FLOORS)
+    assert not LEAVES - folders
+    assert {path.stem for path in PACKAGE.glob("_[a-z]*.py")} == PRIVATE_FILES
+
+
+def test_no_two_modules_import_each_other() -> None:
+    modules = {name: set(imports(name, path)) & set(MODULES) for name, path in MODULES.items()}
+    assert circles(modules) == set()
+
+
+def test_a_leaf_is_imported_by_nobody_else() -> None:
+    rooms = uses()
+    assert {(name, used) for name in rooms for used in rooms[name] & LEAVES} == set()
+    assert rooms["testing"] == set(), "testing works with any driver"
+
+
+def test_the_core_is_named_by_what_calls_it_only() -> None:
+    naming = {
+        room(name) for name, path in MODULES.items() if "turbocql._core" in imports(name, path)
+    }
+    private = {name for name in naming if name.startswith("_") or name in LEAVES}
+    assert private == NAMING_THE_CORE
 
 
 def dependencies(crate: str) -> set[str]:

@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.meta.sources import ROOT
 
-from turbocql._native_imports import IMPORTS, load
+from turbocql._native.imports import IMPORTS, load
 from turbocql._options import BatchOptions, ExecuteOptions, StatementOptions
 
 PYTHON_RS = (ROOT / "crates/values/src/python.rs").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from turbocql._files_lines import _decoder
+from turbocql._files.lines import _decoder
 from turbocql.cli._create_text import type_of_texts, type_of_values
 from turbocql.errors import ConfigError
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import turbocql
-from turbocql import _files_lines, _files_quotes
-from turbocql._files import open_source
+from turbocql._files import lines, quotes
+from turbocql._files.source import open_source
 from turbocql.errors import ConfigError, EncodeError
 
 from .conftest import Command, Table
@@ -34,7 +34,7 @@ def read(path: Path, types: dict[str, str] = TYPES, **options: Any) -> list[Any]
 @pytest.fixture(params=["numpy", "without numpy"])
 def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param != "numpy":
-        monkeypatch.setattr(_files_quotes, "_numpy", lambda: None)
+        monkeypatch.setattr(quotes, "_numpy", lambda: None)
 
 
 WRONG = ['"a"b', '"say \\"hi\\""', '"a,\\"b\\""', '""x', '"a"""b"c', '"a,"b', '"a" ', '"a\nb"c']
@@ -47,7 +47,7 @@ WRONG = ['"a"b', '"say \\"hi\\""', '"a,\\"b\\""', '""x', '"a"""b"c', '"a,"b', '"
 def test_text_after_a_closing_quote_is_an_error(
     write: Write, monkeypatch: pytest.MonkeyPatch, raw: str, suffix: str, block: int
 ) -> None:
-    monkeypatch.setattr(_files_lines, "_BLOCK", block)
+    monkeypatch.setattr(lines, "_BLOCK", block)
     rows = "".join(f'{number},"x ""y"" ,\n"\r\n' for number in range(30))
     text = f"id,t\r\n{rows}7,{raw}\r\n8,x\r\n".encode()
     path = write(f"e.{suffix}", gzip.compress(text) if suffix.endswith("gz") else text)
@@ -73,7 +73,7 @@ def test_what_is_right_is_read(write: Write, end: str, delimiter: str, monkeypat
         text += f'{number}{delimiter}5" {end}'
     path = write("r.csv", b"\xef\xbb\xbf" + text.encode())
     for block in (60, 61, 97, 1 << 20):
-        monkeypatch.setattr(_files_lines, "_BLOCK", block)
+        monkeypatch.setattr(lines, "_BLOCK", block)
         found = read(path, delimiter=delimiter)
         assert found[0::2] == cells
         assert set(found[1::2]) == {'5" '}
@@ -120,7 +120,7 @@ def as_others(text: str) -> str:
 def test_escapes_are_read_as_they_were_written(
     write: Write, monkeypatch: pytest.MonkeyPatch, writer: Callable[[str], str], block: int
 ) -> None:
-    monkeypatch.setattr(_files_lines, "_BLOCK", block)
+    monkeypatch.setattr(lines, "_BLOCK", block)
     path = write("e.csv", "id,t\n" + "".join(f"{writer(text)}\n" for text in TEXTS * 5))
     assert read(path, escape="\\") == TEXTS * 5
 

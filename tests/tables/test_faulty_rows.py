@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import turbocql
-from turbocql import _care
+from turbocql._transfer import target
 from turbocql.bulk import Progress
 from turbocql.errors import EncodeError, ServerError
 
@@ -101,7 +101,7 @@ def test_errors_that_nothing_explains(
     batches: bool,
 ) -> None:
     # As if the index were made during the load.
-    monkeypatch.setattr(_care.Care, "has_vectors", False)
+    monkeypatch.setattr(target.Care, "has_vectors", False)
     name = table("id int, c int, e vector<float, 4>, PRIMARY KEY (id, c)")
     session.execute(f"CREATE CUSTOM INDEX ON {name} (e) USING 'StorageAttachedIndex'")
     data = vectors(count, dict.fromkeys(range(0, count, 50), [0.0] * 4))
@@ -119,7 +119,7 @@ def test_errors_that_nothing_explains(
 def test_the_progress_says_what_is_tried_again(
     session: turbocql.Session, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_care.Care, "has_vectors", False)
+    monkeypatch.setattr(target.Care, "has_vectors", False)
     name = indexed(session, table, "cosine")
     seen: list[Progress] = []
     data = vectors(4000, dict.fromkeys(range(0, 4000, 100), [0.0] * 4))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import turbocql
-from turbocql._files import open_source
+from turbocql._files.source import open_source
 
 from .conftest import Command, Table
 

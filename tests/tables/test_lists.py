@@ -15,8 +15,8 @@ import pytest
 
 import turbocql
 import turbocql.aio
-from turbocql._care import JobTime
-from turbocql._distributed import writing
+from turbocql._engines.parts import writing
+from turbocql._transfer.target import JobTime
 from turbocql.errors import ConfigError
 from turbocql.testing import Cassandra
 
@@ -212,12 +212,12 @@ def test_a_killed_load_goes_on(
 def test_a_server_that_does_not_know_write_times(
     session: turbocql.Session, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from turbocql import _care
+    from turbocql._transfer import target
 
     name = table("id int PRIMARY KEY, l list<int>, v int, f frozen<list<int>>")
     # Other servers refuse the function for lists.
     monkeypatch.setattr(
-        _care.Care, "questions", lambda *_: [f"SELECT WRITETIME(id) FROM {name} WHERE id = ?"]
+        target.Care, "questions", lambda *_: [f"SELECT WRITETIME(id) FROM {name} WHERE id = ?"]
     )
     with pytest.raises(
         ConfigError, match=r'column "l" is a list that is not frozen.*columns='

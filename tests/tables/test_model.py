@@ -21,7 +21,7 @@ from pyarrow import feather
 from tests.support.children import start_python
 
 import turbocql
-from turbocql import _care
+from turbocql._transfer import target
 from turbocql.testing import Cassandra
 
 from .conftest import SPACE, Table
@@ -361,9 +361,9 @@ def test_a_table_is_what_the_model_says(
 
 def _without(*names: str) -> Any:
     """What is known of a table, with some of it forgotten."""
-    known = _care.Care.native
+    known = target.Care.native
 
-    def native(self: _care.Care, *arguments: Any) -> Any:
+    def native(self: target.Care, *arguments: Any) -> Any:
         for name in names:
             setattr(self, name, [])
         timestamp, now_ms, reads, indexes = arguments
@@ -387,7 +387,7 @@ def test_the_model_finds_planted_faults(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_care.Care, "native", _without(*forgotten))
+    monkeypatch.setattr(target.Care, "native", _without(*forgotten))
     found = 0
     for seed in seeds:
         directory = tmp_path / str(seed)

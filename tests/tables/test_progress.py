@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import turbocql
-from turbocql._watch import shown_progress
+from turbocql._transfer.monitor import shown_progress
 from turbocql.bulk import Progress
 from turbocql.errors import ConfigError
 from turbocql.testing import Cassandra
@@ -206,10 +206,10 @@ def test_bars(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_frames_tell_their_rows() -> None:
-    from turbocql._given import given
+    from turbocql._columns.pieces import columns_of
 
     frames = [data().to_pandas(), polars.DataFrame(data()), data(), data().to_batches()[0]]
-    assert [found.rows for it in frames if (found := given(it)) is not None] == [ROWS] * 4
+    assert [found.rows for it in frames if (found := columns_of(it)) is not None] == [ROWS] * 4
     assert isinstance(frames[0], pandas.DataFrame)
 
 

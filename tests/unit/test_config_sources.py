@@ -27,7 +27,7 @@ from turbocql import (
     PercentileSpeculation,
     Tls,
 )
-from turbocql._config_values import convert, fields_of
+from turbocql._config.convert import convert, fields_of
 from turbocql.errors import ConfigError
 
 NOT_TEXT = {"addresses", "authenticator", "balancing", "profiles", "speculation"}

@@ -18,7 +18,7 @@ from tests.meta.sources import ROOT
 
 import turbocql
 from turbocql import Diagnosis, _core
-from turbocql._diagnosis import NodeDiagnosis, _nodes
+from turbocql._diagnosis.collect import NodeDiagnosis, _nodes
 from turbocql.errors import InvalidQuery, RequestTimeout
 
 FIELDS = {field.name for field in dataclasses.fields(Diagnosis)}

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from turbocql._disk import drop_temporary, forget_temporary, replace_file, temporary_path
+from turbocql._files.atomic import drop_temporary, forget_temporary, replace_file, temporary_path
 
 
 def ended(tmp_path: Path, program: str) -> list[str]:
     """The names in the directory after a program has run in it."""
     begin = (
-        f"from turbocql._disk import *\nfrom pathlib import Path\nhome = Path({str(tmp_path)!r})\n"
+        "from pathlib import Path\n"
+        "from turbocql._files.atomic import *\n"
+        f"home = Path({str(tmp_path)!r})\n"
     )
     subprocess.run([sys.executable, "-c", begin + program], check=False, stderr=subprocess.DEVNULL)
     return sorted(path.name for path in tmp_path.iterdir())

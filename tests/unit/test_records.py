@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.children import run_python
 
-from turbocql._records import field_names, record_class
+from turbocql._native.records import field_names, record_class
 from turbocql.codec import decode, encode
 
 
@@ -47,7 +47,7 @@ def test_nothing_is_left_to_be_imported_when_it_is_needed() -> None:
         sys.meta_path.clear()
         read = Deserializer(turbocql.codec.CqlType.udt("t", {"a": "int"}))
         print(read.deserialize(b"\\0\\0\\0\\4\\0\\0\\0\\5"))
-        print("turbocql._row_classes" in sys.modules)
+        print("turbocql._native.row_classes" in sys.modules)
     """
     assert run_python(program) == "t(a=5)\nTrue\n"
 

@@ -10,7 +10,7 @@ import msgspec
 import pydantic
 import pytest
 
-from turbocql._row_classes import row_maker
+from turbocql._native.row_classes import row_maker
 
 
 @dataclasses.dataclass

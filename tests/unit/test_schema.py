@@ -10,9 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from turbocql import _schema_cql as cql
 from turbocql import errors
-from turbocql._schema_read import Answer, SchemaReading, make_schema
+from turbocql._cql import create as cql
+from turbocql._cql.names import quoted, split_qualified, written_type
+from turbocql._schema.read import Answer, SchemaReading, make_schema
 from turbocql.schema import Aggregate, Function, Index, Keyspace, Schema, Table, UserType
 
 VERSIONS = [UUID(int=number) for number in range(100)]
@@ -71,7 +72,7 @@ def user_type(name: str, **fields: str) -> UserType:
     ],
 )
 def test_names(name: str, written: str) -> None:
-    assert cql.name(name) == written
+    assert quoted(name) == written
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_names(name: str, written: str) -> None:
     ],
 )
 def test_names_with_a_keyspace(written: str, parts: tuple[str, str] | None) -> None:
-    assert cql.split_qualified(written) == parts
+    assert split_qualified(written) == parts
 
 
 def test_servers_without_some_tables_and_columns() -> None:
@@ -364,7 +365,7 @@ def test_views_that_indexes_make_are_not_made_twice() -> None:
     ],
 )
 def test_types_that_are_called_like_others(cql_type: str, written: str) -> None:
-    assert cql.written_type(cql_type) == written
+    assert written_type(cql_type) == written
 
 
 def test_names_of_types_and_functions_in_quotes() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.loops import LOOPS, Loop
 
-from turbocql import _notify
+from turbocql._native import wake
 
 name: contextvars.ContextVar[str] = contextvars.ContextVar("name")
 
@@ -60,7 +60,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 async def tell(wakeups: list[Any]) -> None:
-    for tell in (_notify.tell, _notify.tell_rest):
+    for tell in (wake.tell, wake.tell_rest):
         asyncio.get_running_loop().call_soon(tell, wakeups)
     await asyncio.sleep(0.01)
 
@@ -123,7 +123,7 @@ def test_nothing_that_happens_to_a_call_loses_a_task(run: Run) -> None:
         raise KeyboardInterrupt
 
     async def main() -> None:
-        for call in (unlucky, _notify.tell_rest):
+        for call in (unlucky, wake.tell_rest):
             asyncio.get_running_loop().call_soon(call, made)
         await asyncio.sleep(0.01)
 

@@ -1,6 +1,6 @@
 //! The Python classes and functions that the native core uses, each looked up once per process.
 //!
-//! `turbocql._native_imports` lists the module and attribute of each.
+//! `turbocql._native.imports` lists the module and attribute of each.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -25,7 +25,7 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
 fn table(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static LOAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let import =
-        || Ok::<_, PyErr>(py.import("turbocql._native_imports")?.getattr("load")?.unbind());
+        || Ok::<_, PyErr>(py.import("turbocql._native.imports")?.getattr("load")?.unbind());
     LOAD.get_or_try_init(py, import).map(|load| load.bind(py))
 }
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from .. import _cassandra, _core
+from .. import _core
+from .._native import cassandra_types
 from ._origin import function, is_own, resolved
 from ._readers import MAKES_VALUES, Entry, Readers
 
@@ -26,7 +27,7 @@ PLAN = "_turbocql_plan"
 """The attribute in which classes and prepared statements keep their plans."""
 
 _MAKES_BYTES = ("serialize", "serialize_safe", "to_binary")
-_UNKNOWN = {"CompositeType", *_cassandra.OPAQUE}
+_UNKNOWN = {"CompositeType", *cassandra_types.OPAQUE}
 
 WATCHED = frozenset(
     {
@@ -74,7 +75,7 @@ def _is_deep(cls: Any, left: int = _DEEPEST) -> bool:
     """Whether types are nested more than 32 deep: such types are left to the driver."""
     if left == 0:
         return True
-    return any(_is_deep(part, left - 1) for part in _cassandra.parts_of(cls))
+    return any(_is_deep(part, left - 1) for part in cassandra_types.parts_of(cls))
 
 
 def _part(cls: Any) -> Any:
@@ -193,8 +194,8 @@ class Plans:
 
     def _by_name(self, cls: Any) -> Iterator[Entry]:
         table = vars(self._cqltypes)["_casstypes"]
-        stock = _cassandra.stock_class(cls)
-        parts = _cassandra.parts_of(cls)
+        stock = cassandra_types.stock_class(cls)
+        parts = cassandra_types.parts_of(cls)
         # The class of a user-defined type is made anew for each page, under the name of the type.
         if stock is not None and stock.__name__ != "UserType":
             # The name of a class that the driver does not know is the whole Java name, in quotes.
@@ -270,15 +271,15 @@ class Plans:
         cql_type = None
         if not _is_deep(cls) and self._is_known(cls):
             with contextlib.suppress(TypeError, ValueError):
-                cql_type = _cassandra.cql_type(cls)
+                cql_type = cassandra_types.cql_type(cls)
         return _core.TypePlan(cls, cql_type, reader, list(entries))
 
     def _is_known(self, cls: Any) -> bool:
         """Whether a type and all its parts are serialized by the driver's own functions."""
         if not self.readers.is_watched(cls):
             return False
-        stock = _cassandra.stock_class(cls)
-        if stock is None or stock.__name__ in _UNKNOWN or not _cassandra.is_stock(cls):
+        stock = cassandra_types.stock_class(cls)
+        if stock is None or stock.__name__ in _UNKNOWN or not cassandra_types.is_stock(cls):
             return False
         for name in _MAKES_BYTES:
             found = resolved(stock, name)
@@ -290,4 +291,4 @@ class Plans:
                 return False
         if stock.__name__ == "VectorType" and not self.readers.is_usual_vector(cls):
             return False
-        return all(self._is_known(part) for part in _cassandra.parts_of(cls))
+        return all(self._is_known(part) for part in cassandra_types.parts_of(cls))

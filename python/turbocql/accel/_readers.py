@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import FunctionType, ModuleType
 from typing import Any
 
-from .. import _cassandra, _core
+from .. import _core
+from .._native import cassandra_types
 from ._origin import function, is_own, resolved
 
 __all__ = ["MAKES_VALUES", "Entry", "Readers"]
@@ -51,7 +52,7 @@ class Readers:
         `deserializers` is the module of the compiled readers, if the driver uses them. The result
         is None if no reader is certain to give the driver's values.
         """
-        stock = _cassandra.stock_class(cls)
+        stock = cassandra_types.stock_class(cls)
         if stock is None or not self.is_watched(cls):
             return None
         try:
@@ -91,8 +92,8 @@ class Readers:
         """
         if type(cls.vector_size) is not int:
             return False
-        width = _core.ValueReader.element_width(_cassandra.cql_type(cls))
-        return bool(_cassandra.parts_of(cls)[0].serial_size() == width)
+        width = _core.ValueReader.element_width(cassandra_types.cql_type(cls))
+        return bool(cassandra_types.parts_of(cls)[0].serial_size() == width)
 
     def _empty(self, cls: Any) -> Any:
         if cls.empty_binary_ok:
@@ -130,11 +131,11 @@ class Readers:
         kind, reader = stock.__name__, _core.ValueReader
         util = self._cqltypes.util
         entries += [(vars(util), name, vars(util).get(name)) for name in _UTIL.get(kind, ())]
-        if (scalar := _cassandra.scalar(kind)) is not None:
+        if (scalar := cassandra_types.scalar(kind)) is not None:
             if not all(self._is_known(name) for name in _UTIL.get(kind, ())):
                 return None
             return reader.leaf(_core.CqlType(scalar), empty)
-        classes = _cassandra.parts_of(cls)
+        classes = cassandra_types.parts_of(cls)
         if kind == "VectorType":
             return self._vector(cls, classes[0], entries, empty)
         parts = [self.reader(part, deserializers, entries) for part in classes]
@@ -168,8 +169,8 @@ class Readers:
         # Drivers differ in which elements are written without lengths.
         if not self.is_usual_vector(cls):
             return None
-        cql_type = _cassandra.cql_type(cls)
-        stock = _cassandra.stock_class(subtype)
+        cql_type = cassandra_types.cql_type(cls)
+        stock = cassandra_types.stock_class(subtype)
         own = stock is not None and self._is_own(subtype, stock, ("deserialize",))
         if own and stock is not None and stock.__name__ in _BARE:
             return _core.ValueReader.leaf(cql_type, empty)

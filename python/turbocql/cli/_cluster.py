@@ -30,7 +30,7 @@ def described(
 
     Raises: `Ended` for an unknown name.
     """
-    from .._schema_cql import name as quoted
+    from .._cql.names import quoted
 
     if name is None:
         system = {it for it in schema.keyspaces if it.startswith("system")}

@@ -120,7 +120,7 @@ def _names(schema: Any) -> list[str]:
 
 
 def _quoted(names: Iterable[str]) -> list[str]:
-    from .._schema_cql import name as quoted
+    from .._cql.names import quoted
 
     return [quoted(name) for name in names]
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from .._config_sources import settings_file
+from .._config.sources import settings_file
 from ..config import Config
 from ..errors import ConfigError
 from ..policies import Consistency

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from .._schema_cql import name as quoted
+from .._cql.names import quoted
 from ..policies import Consistency
 from ..session import connect
 from ._cluster import GROUPS, NODE_COLUMNS, described, group_names, node_rows

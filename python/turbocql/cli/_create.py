@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._files import Source, format_of, open_source
-from .._files_text import library
-from .._given import refused
-from .._schema_cql import name as quoted
-from .._schema_cql import place_of, qualified, text, type_name
+from .._columns.pieces import refused
+from .._cql.names import place_of, qualified, quoted, quoted_type, text
+from .._files.formats import format_of
+from .._files.source import Source, open_source
+from .._files.text import library
 from ..codec import CqlType
 from ..errors import ConfigError, EncodeError
 from ._create_arrow import check_field, type_of_fields
@@ -91,7 +91,7 @@ def _written(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
     kind = cql_type.kind
     parts = [_written(part, keyspace, inner=True) for part in cql_type.subtypes]
     if kind == "udt":
-        made = f"{quoted(cql_type.keyspace or keyspace)}.{type_name(cql_type.name or '')}"
+        made = f"{quoted(cql_type.keyspace or keyspace)}.{quoted_type(cql_type.name or '')}"
         # Servers have no column of a type with an open collection that is not frozen.
         is_open = any(part.kind in ("list", "set", "map") for part in cql_type.subtypes)
         return f"frozen<{made}>" if inner or is_open else made

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._files_read import inner_fields
-from .._files_text import library
+from .._files.reader import inner_fields
+from .._files.text import library
 from ..errors import ConfigError
 
 __all__ = ["check_field", "type_of_fields"]

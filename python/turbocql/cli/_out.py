@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from .._files_cells import cells_of, csv_column, csv_type
-from .._files_text import library
+from .._files.cells import cells_of, csv_column, csv_type
+from .._files.text import library
 from ..rows import Rows
 from ._ends import FAILED, Ended
 

@@ -14,9 +14,8 @@ from uuid import UUID
 
 import click
 
-from .._files_text import days_of, milliseconds_of
-from .._schema_cql import name as quoted
-from .._schema_cql import place_of, qualified
+from .._cql.names import place_of, qualified, quoted
+from .._files.text import days_of, milliseconds_of
 from ..codec import CqlType
 from ..rows import Column
 from ..statements import Prepared

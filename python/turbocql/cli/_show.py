@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from .._schema_cql import name as _quoted
+from .._cql.names import quoted as _quoted
 from ..codec import CqlType
 from ..errors import Error
 from ..rows import Column

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from .._schema_cql import place_of
+from .._cql.names import place_of
 from ..errors import Error
 from ._bar import Bar, duration, size
 from ._connect import connection_options, opened

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from .._diagnosis import (
+from .._diagnosis.collect import (
     TIMEOUT_S,
     Answer,
     Diagnosis,

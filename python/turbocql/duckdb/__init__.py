@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._distributed import needed
+from .._engines.parts import needed
 from ..columns import ColumnTypes
 from ..session import Session
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from .._checks import shown
-from .._distributed import check_columns, schema_of
+from .._cql.names import qualified
+from .._engines.parts import check_columns, schema_of
 from .._options import ScanOptions
-from .._scan import Scan
-from .._schema_cql import qualified
+from .._transfer.scan import Scan
 from ..columns import ColumnTypes
 from ..errors import ConfigError
 from ..session import Session

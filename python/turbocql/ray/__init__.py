@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._distributed import needed
+from .._engines.parts import needed
 from ..columns import ColumnTypes
 
 if TYPE_CHECKING:

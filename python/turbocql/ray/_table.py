@@ -10,7 +10,7 @@ import pyarrow as pa
 from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import Datasink, Datasource, ReadTask
 
-from .._distributed import Reading, Writing, checked_count, reading, writing
+from .._engines.parts import Reading, Writing, checked_count, reading, writing
 from ..columns import ColumnTypes
 from ..errors import EncodeError
 from ..tables import Split

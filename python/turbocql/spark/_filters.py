@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pyspark.sql import datasource as spark
 
-from .._schema_cql import name as quoted
+from .._cql.names import quoted
 
 __all__ = ["Keys", "pushed"]
 

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from .._distributed import Reading, Writing, checked_count, reading, writing
+from .._engines.parts import Reading, Writing, checked_count, reading, writing
 from ..columns import ColumnTypes
 from ..config import Config
 from ..errors import ConfigError, EncodeError

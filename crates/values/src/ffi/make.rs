@@ -44,7 +44,7 @@ fn filled<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: `class` keeps the class alive and shows that the GIL is held. `record` has checked
     // that it is a subclass of tuple. Python code made it: the classes come from
-    // `turbocql._records`, or for the accelerator from `collections.namedtuple`. The new tuple has
+    // `turbocql._native.records`, or for the accelerator from `collections.namedtuple`. The new tuple has
     // `values.len()` empty items, and each is set once to an owned reference. No Python code runs
     // between the allocation and the last item, so no other code sees an empty one. Tests:
     // unit/test_records.py, unit/test_quick_paths.py (records), accel/overrides.py

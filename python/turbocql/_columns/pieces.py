@@ -1,0 +1,426 @@
+"""Columns that a program gives, in pieces that the native core writes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import _core, errors
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["Columns", "columns_of", "first_missing", "refused"]
+
+_ROWS = 16_384
+_BYTES = 4 << 20
+"""The size of a piece of arrays. They are copied piece by piece, so that no array is held twice."""
+
+_UNITS = ("D", "s", "ms", "us", "ns")
+
+
+class Columns(NamedTuple):
+    """The names of the columns, and their rows in pieces. The first piece may have no rows."""
+
+    names: list[str]
+    pieces: Iterator[_core.Piece]
+    rows: int | None = None
+    """How many rows there are, if it is known before they are read."""
+
+
+def refused(reason: str) -> errors.EncodeError:
+    """The error for data that does not fit."""
+    made: errors.EncodeError = errors.from_codec("encode", reason, "", "columns")  # type: ignore[assignment]
+    return made
+
+
+def columns_of(data: Any) -> Columns | None:
+    """The columns of Arrow data, of a mapping of arrays, of a pandas frame, or of an iterable of
+    these. `None` for an iterable without items.
+    """
+    try:
+        return _columns_of(data)
+    except StopIteration as error:
+        # It would end an iteration of the caller's.
+        raise RuntimeError(f"{_name(data)} raised StopIteration") from error
+
+
+def _columns_of(data: Any) -> Columns | None:
+    if _module(data) == "pandas" and hasattr(data, "iloc"):
+        return _of_pandas(data)
+    if _module(data) == "polars" and hasattr(data, "columns") and _has_objects(data):
+        return _of_mapping({name: data[name] for name in data.columns})
+    if hasattr(data, "__arrow_c_stream__"):
+        stream = _core.ArrowStream(data.__arrow_c_stream__())
+        empty = stream.empty()
+        return Columns(empty.names, chain([empty], stream), _rows_of(data))
+    if hasattr(data, "__arrow_c_array__"):
+        piece = _core.Piece.of_array(*data.__arrow_c_array__())
+        return Columns(piece.names, iter([piece]), len(piece))
+    if isinstance(data, Mapping):
+        return _of_mapping(data)
+    if isinstance(data, Iterable) and not isinstance(data, (str, bytes, bytearray)):
+        found = _of_items(iter(data))
+        if found is None or not isinstance(data, (list, tuple)):
+            return found
+        counts = [_rows_of(item) for item in data]
+        known = [count for count in counts if count is not None]
+        return found._replace(rows=sum(known) if len(known) == len(counts) else None)
+    raise TypeError(
+        "data must have the Arrow PyCapsule interface, or be a dict of arrays, a pandas frame or an"
+        f" iterable of record batches, got {_name(data)}"
+    )
+
+
+def _module(data: Any) -> str:
+    return type(data).__module__.partition(".")[0]
+
+
+def _name(data: Any) -> str:
+    return f"{type(data).__module__}.{type(data).__qualname__}"
+
+
+def _rows_of(data: Any) -> int | None:
+    """The number of rows of a table or frame; `None` for a stream."""
+    if isinstance(data, Mapping):
+        counts = {len(it) if hasattr(it, "__len__") else None for it in data.values()}
+        return counts.pop() if len(counts) == 1 else None
+    is_frame = _module(data) in ("pyarrow", "polars", "pandas")
+    return len(data) if is_frame and hasattr(data, "__len__") else None
+
+
+def _has_objects(data: Any) -> bool:
+    """Whether a frame or series of polars has Python objects, which it would give as addresses."""
+    pl: Any = importlib.import_module("polars")
+    dtypes = data.schema.values() if isinstance(data, pl.DataFrame) else [data.dtype]
+    return any(dtype == pl.Object for dtype in dtypes)
+
+
+def _of_items(items: Iterator[Any]) -> Columns | None:
+    """The columns of one record batch, table or dict after another."""
+    for item in items:
+        if isinstance(item, (list, tuple, str, bytes)):
+            raise TypeError(
+                f"expected an iterable of record batches, got one of {_name(item)}: rows are for"
+                " execute_many"
+            )
+        first = columns_of(item)
+        if first is not None:
+            break
+    else:
+        return None
+
+    def rest() -> Iterator[_core.Piece]:
+        for item in items:
+            more = columns_of(item)
+            if more is None:
+                continue
+            if set(more.names) != set(first.names):
+                raise refused(
+                    f"a later part of the data has the columns {more.names}, the first has"
+                    f" {first.names}"
+                )
+            yield from more.pieces
+
+    return Columns(first.names, chain(first.pieces, rest()))
+
+
+def _of_mapping(data: Mapping[str, Any]) -> Columns:
+    for name in data:
+        if not isinstance(name, str):
+            raise TypeError(f"the names of columns must be str, got {name!r}")
+    columns = {name: _column(name, values) for name, values in data.items()}
+    lengths = {name: len(column) for name, column in columns.items()}
+    rows = max(lengths.values(), default=0)
+    for name, length in lengths.items():
+        if length != rows:
+            longest = max(lengths, key=lengths.__getitem__)
+            raise refused(f'column "{name}" has {length} rows, and column "{longest}" has {rows}')
+    return Columns(list(columns), _pieces(columns, rows, 0), rows)
+
+
+def _pieces(
+    columns: Mapping[str, _Numbers | _Arrow | _Objects], rows: int, before: int
+) -> Iterator[_core.Piece]:
+    """The rows of columns of one length. `before` is the number of rows before them in the data."""
+    widest = sum(column.row_bytes for column in columns.values())
+    most = max(1, min(_ROWS, _BYTES // max(1, widest)))
+    begin = 0
+    while begin < rows or not rows:
+        count = min([most, rows - begin, *(it.run(begin, most) for it in columns.values())])
+        for name, column in columns.items():
+            # Another thread, or a producer, may have changed it.
+            if len(column) != rows:
+                raise refused(
+                    f'column "{name}" has changed its length from {rows} to {len(column)}'
+                )
+        parts = [(name, column.part(begin, count)) for name, column in columns.items()]
+        yield _core.Piece.of_columns(before + begin, count, parts)
+        if not rows:
+            return
+        begin += count
+
+
+def _column(name: str, values: Any) -> _Numbers | _Arrow | _Objects:
+    """A column: an array of NumPy or with `__dlpack__`, an Arrow array, or a list of objects."""
+    if isinstance(values, (list, tuple)):
+        return _Objects(values)
+    if _module(values) == "polars" and _has_objects(values):
+        return _Objects(values.to_list())
+    if _module(values) == "pandas":
+        pd: Any = importlib.import_module("pandas")
+        return _of_series(values if isinstance(values, pd.Series) else pd.Series(values))
+    if _module(values) != "numpy":
+        if hasattr(values, "__arrow_c_stream__"):
+            return _Arrow(_core.ArrowColumn.of_stream(values.__arrow_c_stream__()))
+        if hasattr(values, "__arrow_c_array__"):
+            return _Arrow(_core.ArrowColumn.of_array(*values.__arrow_c_array__()))
+    array = _array(name, values)
+    if array.ndim == 0:
+        raise refused(f'column "{name}": expected an array of rows, got a single value')
+    kind = array.dtype.kind
+    if kind in "OT" or (kind in "US" and not array.dtype.itemsize):
+        return _Objects(array)
+    return _Numbers(name, array)
+
+
+def _array(name: str, values: Any) -> Any:
+    np = _numpy()
+    if isinstance(values, np.ndarray):
+        return values
+    if hasattr(values, "__dlpack__"):
+        try:
+            return np.from_dlpack(values)
+        except Exception as error:
+            raise refused(
+                f'column "{name}": {_name(values)} cannot be read by DLPack as an array of the CPU'
+                f" and of a type that NumPy has: {error}"
+            ) from error
+    if hasattr(values, "__array__"):
+        return np.asarray(values)
+    raise TypeError(
+        f'column "{name}" must be an array of NumPy, an Arrow array, an object with __dlpack__ or a'
+        f" list, got {_name(values)}"
+    )
+
+
+def _numpy() -> ModuleType:
+    import numpy as np
+
+    return np
+
+
+class _Arrow:
+    """A column of an Arrow producer, which is not copied."""
+
+    row_bytes = 0
+
+    def __init__(self, column: _core.ArrowColumn) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def run(self, begin: int, most: int) -> int:
+        return self._column.run(begin)
+
+    def part(self, begin: int, count: int) -> tuple[_core.ArrowColumn, int]:
+        return self._column, begin
+
+
+class _Objects:
+    """A column of Python objects, which are encoded as those of rows are."""
+
+    row_bytes = _BYTES // 512
+    """A few hundred are encoded at a time, with the interpreter's lock, on event loops too."""
+
+    def __init__(self, values: Any, is_missing: Callable[[Any], bool] | None = None) -> None:
+        self._values, self._is_missing = values, is_missing
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def run(self, begin: int, most: int) -> int:
+        count = max(0, min(most, len(self) - begin))
+        # As many as have a few megabytes, if they are texts, bytes or lists.
+        while count > 1:
+            try:
+                size = sum(map(len, self._values[begin : begin + count]))
+            except TypeError:
+                break
+            if size <= _BYTES:
+                break
+            count //= 2
+        return count
+
+    def part(self, begin: int, count: int) -> list[Any]:
+        part = self._values[begin : begin + count]
+        values = part.tolist() if hasattr(part, "tolist") else list(part)
+        if self._is_missing is None:
+            return values
+        return [None if self._is_missing(value) else value for value in values]
+
+
+class _Numbers:
+    """An array of numbers, times or texts of fixed width: a row of it is a number or a vector."""
+
+    def __init__(self, name: str, array: Any) -> None:
+        np = _numpy()
+        self._name = name
+        self._mask = None
+        if isinstance(array, np.ma.MaskedArray):
+            mask = np.ma.getmaskarray(array)
+            self._mask = mask if mask.any() else None
+            array = np.ma.getdata(array)
+        self._kind, self._array = self._native(array)
+        self.row_bytes = self._array.dtype.itemsize * max(1, int(np.prod(array.shape[1:])))
+
+    def _native(self, array: Any) -> tuple[str, Any]:
+        """The name of the type for the core, and an array of it."""
+        dtype = array.dtype
+        if dtype.kind in "mM":
+            unit, count = _numpy().datetime_data(dtype)
+            if unit in ("h", "m") or (unit in ("s", "ms", "us", "ns") and count != 1):
+                array = self._rescaled(array, unit, count)
+                unit = "s" if unit in "hm" else unit
+            elif unit not in _UNITS or count != 1 or (dtype.kind, unit) == ("m", "D"):
+                raise self._no_type(dtype)
+            return f"{dtype.kind}8[{unit}]", array
+        if dtype.kind in "US":
+            return f"{dtype.kind}{dtype.itemsize // (4 if dtype.kind == 'U' else 1)}", array
+        if dtype.kind not in "biuf" or dtype.itemsize > 8:
+            raise self._no_type(dtype)
+        return f"{dtype.kind}{dtype.itemsize}", array
+
+    def _rescaled(self, array: Any, unit: str, count: int) -> Any:
+        """Times in a unit of one, of those that have units of several, or of hours or minutes."""
+        np = _numpy()
+        factor = count * {"h": 3600, "m": 60}.get(unit, 1)
+        numbers = array.astype(array.dtype.newbyteorder("="), copy=False).view("i8")
+        most = (2**63 - 1) // factor
+        # NumPy would multiply beyond 64 bits without a word. Its smallest number is "not a time".
+        beyond = (numbers > most) | ((numbers < -most) & (numbers != -(2**63)))
+        if beyond.any():
+            row = int(np.argwhere(beyond)[0][0])
+            raise refused(f'column "{self._name}", row {row}: a time beyond 64 bits of seconds')
+        return array.astype(f"{array.dtype.kind}8[{'s' if unit in 'hm' else unit}]")
+
+    def _no_type(self, dtype: Any) -> errors.EncodeError:
+        return refused(f'column "{self._name}": no CQL type takes arrays of {dtype}')
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def run(self, begin: int, most: int) -> int:
+        return max(0, len(self) - begin)
+
+    def part(self, begin: int, count: int) -> tuple[str, list[int], Any, list[bool] | None]:
+        np = _numpy()
+        part = self._array[begin : begin + count]
+        # Copied only if it lies otherwise in memory.
+        part = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
+        data = part.reshape(-1).view("u1")
+        return self._kind, list(self._array.shape[1:]), data, self._valid(begin, count)
+
+    def _valid(self, begin: int, count: int) -> list[bool] | None:
+        if self._mask is None:
+            return None
+        mask = self._mask[begin : begin + count].reshape(count, -1)
+        some, every = mask.any(axis=1), mask.all(axis=1)
+        halves = _numpy().flatnonzero(some & ~every)
+        if len(halves):
+            raise refused(
+                f'column "{self._name}", row {begin + halves[0]}: a part of the vector is masked'
+            )
+        valid: list[bool] = (~some).tolist()
+        return valid
+
+
+def _of_pandas(frame: Any) -> Columns:
+    """The columns of a frame. Objects are encoded as those of rows are, all others by Arrow."""
+    pd: Any = importlib.import_module("pandas")
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(f"data must be a pandas DataFrame, not {_name(frame)}: use to_frame()")
+    frame = _with_index(frame)
+    names = list(frame.columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"the names of columns must be str, got {name!r}")
+        if names.count(name) > 1:
+            raise refused(f"the data has two columns {name!r}")
+
+    def pieces() -> Iterator[_core.Piece]:
+        for begin in range(0, max(1, len(frame)), _ROWS):
+            part = frame.iloc[begin : begin + _ROWS]
+            columns = {name: _of_series(part[name]) for name in names}
+            yield from _pieces(columns, len(part), begin)
+
+    return Columns(names, pieces(), len(frame))
+
+
+def _of_series(series: Any) -> _Arrow | _Objects:
+    """A column of a frame, in which NaN is a missing value."""
+    pd: Any = importlib.import_module("pandas")
+
+    def is_missing(value: Any) -> bool:
+        is_nan = isinstance(value, float) and value != value
+        return is_nan or value is pd.NA or value is pd.NaT
+
+    if series.dtype == object:
+        return _Objects(series.to_numpy(), is_missing)
+    pa: Any = importlib.import_module("pyarrow")
+    array = pa.Array.from_pandas(series)
+    if isinstance(array, pa.ChunkedArray):
+        return _Arrow(_core.ArrowColumn.of_stream(array.__arrow_c_stream__()))
+    return _Arrow(_core.ArrowColumn.of_array(*array.__arrow_c_array__()))
+
+
+def _with_index(frame: Any) -> Any:
+    """A frame whose index has names has it as columns; an index without a name numbers its rows."""
+    named = [name for name in frame.index.names if name is not None]
+    for name in named:
+        if name in frame.columns or named.count(name) > 1:
+            raise refused(f"the frame has two columns {name!r}, one of them in its index")
+    return frame.reset_index(level=named) if named else frame
+
+
+def first_missing(data: Any, names: list[str]) -> tuple[int, str] | None:
+    """The first row that lacks a value in one of the columns, for data that can be read twice."""
+    found, rows = _keys_of(data, names), 0
+    if found is None:
+        return None
+    for piece in found.pieces:
+        missing = piece.first_missing(names)
+        if missing is not None:
+            return rows + missing[0], missing[1]
+        rows += len(piece)
+    return None
+
+
+def _keys_of(data: Any, names: list[str]) -> Columns | None:
+    if _module(data) == "pandas" and hasattr(data, "iloc"):
+        return _of_pandas(_with_index(data)[names])
+    if isinstance(data, Mapping):
+        columns = {name: data[name] for name in names}
+        return _of_mapping(columns) if all(map(_is_array, columns.values())) else None
+    if _is_kept(data) and _module(data) in ("pyarrow", "polars"):
+        return columns_of(data.select(names))
+    # A list may have streams, which are read once.
+    if isinstance(data, (list, tuple)) and all(map(_is_kept, data)):
+        return _of_items(iter(data))
+    return None
+
+
+def _is_kept(data: Any) -> bool:
+    """Whether data of columns can be read twice."""
+    is_table = _module(data) in ("pyarrow", "polars") and hasattr(data, "select")
+    is_frame = _module(data) == "pandas" and hasattr(data, "iloc")
+    return is_table or is_frame or isinstance(data, Mapping)
+
+
+def _is_array(values: Any) -> bool:
+    """Whether a column can be read twice."""
+    is_known = _module(values) in ("numpy", "pandas", "polars", "pyarrow")
+    return is_known or not hasattr(values, "__arrow_c_stream__")

@@ -1,0 +1,1 @@
+"""Settings from text, URLs, the environment and files; contact points."""

@@ -1,0 +1,62 @@
+"""Contact points: hosts with their ports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import IPv6Address
+
+from .._checks import holds_url, shown, shown_place
+from ..errors import ConfigError
+
+__all__ = ["contact_point", "with_ports"]
+
+
+def with_ports(points: Sequence[object], port: int) -> tuple[str, ...]:
+    """Contact points with their ports."""
+    # This check comes before any error that shows a contact point. A URL may have been split at the
+    # commas of its password, so a contact point may be a part of the password.
+    if any(isinstance(point, str) and holds_url(point) for point in points):
+        raise ConfigError(
+            "a contact point must be a str like 'host:9042', without user and password; pass a"
+            " URL to connect(url) or Config.from_url(url)"
+        )
+    return tuple(contact_point(point, port, number) for number, point in enumerate(points, 1))
+
+
+def contact_point(point: object, port: int, number: int = 1) -> str:
+    """Formats `host:port`, with the host in brackets if it is an IPv6 address."""
+    if not isinstance(point, str) or not point.strip():
+        raise ConfigError(
+            f"contact point {number} must be a str like 'host:9042', got {shown(point)}"
+        )
+    text = point.strip()
+    said = f"contact point {shown_place(text) or number}"
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and (not rest.startswith(":") or rest == ":")):
+            raise ConfigError(f"{said}: expected '[address]:port'")
+        host, own_port = f"[{_ipv6(said, host)}]", rest[1:]
+    elif text.count(":") > 1:
+        host, own_port = f"[{_ipv6(said, text)}]", ""
+    else:
+        host, colon, own_port = text.partition(":")
+        if colon and not own_port:
+            raise ConfigError(f"{said}: the port is missing")
+        if re.search(r"[\s,;/\[\]@]", host):
+            raise ConfigError(f"{said}: expected a host name, optionally with a port")
+    if not own_port:
+        return f"{host}:{port}"
+    if not re.fullmatch("[0-9]{1,5}", own_port) or not 1 <= int(own_port) <= 65_535:
+        raise ConfigError(f"{said}: the port must be a number from 1 to 65535")
+    if not host:
+        raise ConfigError(f"{said}: the host is missing")
+    return f"{host}:{own_port}"
+
+
+def _ipv6(said: str, address: str) -> str:
+    with suppress(ValueError):
+        return str(IPv6Address(address))
+    # Not raised in an `except` block, where the error's `__context__` would show the text.
+    raise ConfigError(f"{said}: expected an IPv6 address")

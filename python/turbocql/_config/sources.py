@@ -1,0 +1,278 @@
+"""Reads settings from a URL, the environment or a TOML file.
+
+Every failure here is a `ConfigError` that shows no secret. If a caught exception may contain a
+secret, the `ConfigError` is raised outside the `except` block. If it were raised inside the block,
+its `__context__` would keep the caught exception.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
+
+from .._checks import check_keyspace, holds_url, shown
+from ..errors import ConfigError
+from .convert import Field, check_text, convert, fields_of, listed, table_settings
+from .points import contact_point
+
+if TYPE_CHECKING:
+    from ..config import Config
+
+__all__ = ["from_env", "from_toml", "from_url", "settings_file"]
+
+_OTHERS = frozenset({"TURBOCQL_CACHE_DIR"})
+"""Environment variables that are not settings of a session. `turbocql.testing` reads them."""
+
+
+def settings_file() -> Path:
+    """The TOML file that is meant where none is named."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "turbocql" / "config.toml"
+
+
+def from_url(owner: type[Config], url: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings from which `Config.from_url` makes a `Config`."""
+    settings = {**_url_settings(owner, url, "the URL"), **overrides}
+    _still_encrypted("the URL", url, settings)
+    return _with_hosts("the URL", settings)
+
+
+def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings from which `Config.from_env` makes a `Config`."""
+    if not isinstance(prefix, str) or not re.fullmatch(r"\w+", prefix, re.ASCII):
+        # The prefix is not shown, because it may be a URL with a password.
+        raise ConfigError("prefix must be a str of letters, digits and underscores")
+    url_name, fields = f"{prefix}URL", fields_of(owner)
+    names = {f"{prefix}{name.upper()}": name for name in fields}
+    settings: dict[str, Any] = {}
+    for variable, text in sorted(os.environ.items()):
+        if not variable.startswith(prefix) or variable == url_name or variable in _OTHERS:
+            continue
+        if variable not in names:
+            known = [url_name, *(one for one in names if fields[names[one]].text is not None)]
+            raise ConfigError(f"unknown environment variable {variable}; known are {listed(known)}")
+        if not text:
+            raise ConfigError(f"{variable} is empty: set a value, or unset the variable")
+        field = fields[names[variable]]
+        check_text(variable, field, "in the environment")
+        settings[names[variable]] = convert(variable, field.text, text, field.shown)
+    if url_name not in os.environ:
+        return {**settings, **overrides}
+    url = _url_settings(owner, os.environ[url_name], url_name)
+    merged = {**url, **settings, **overrides}
+    _still_encrypted(url_name, os.environ[url_name], merged)
+    return _with_hosts(url_name, merged)
+
+
+def from_toml(
+    owner: type[Config], path: str | os.PathLike[str], profile: str, overrides: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings from which `Config.from_toml` makes a `Config`."""
+    file = os.fsdecode(path)
+    document = _toml(file)
+    for key, table in document.items():
+        if not isinstance(table, dict):
+            raise ConfigError(
+                f"{file}: {key} stands outside of any table; settings belong in one table per"
+                f" profile, such as [{profile}]"
+            )
+    if profile not in document:
+        raise ConfigError(f"{file} has no profile {shown(profile)}; there are {listed(document)}")
+    said = f"{file}, profile {profile!r}: "
+    return {**table_settings(said, "", owner, document[profile]), **overrides}
+
+
+# URLs
+
+
+def _url_settings(owner: type[Config], url: object, said: str) -> dict[str, Any]:
+    """The settings in a URL. `said` is the name of the URL in errors.
+
+    In a malformed URL the password may be in any place, so errors show positions and known names
+    instead of text.
+    """
+    if not isinstance(url, str):
+        raise ConfigError(f"{said} must be a str, got {type(url).__name__}")
+    fields = fields_of(owner)
+    scheme, separator, rest = url.strip().partition("://")
+    if not separator or scheme.lower() not in ("cql", "cqls"):
+        raise ConfigError(
+            f"{said} must be like cql://user:password@host:9042,host/keyspace?setting=value"
+        )
+    before, _, query = rest.partition("?")
+    authority, _, path = before.partition("/")
+    if "#" in rest or "@" in path or "@" in query or authority.count("@") > 1:
+        raise ConfigError(
+            f"{said}: '@', '/', '?' and '#' within user, password or another part must be"
+            " percent-encoded: %40, %2F, %3F, %23"
+        )
+    settings: dict[str, Any] = {}
+    if scheme.lower() == "cqls":
+        settings.update(_encrypted(said, fields))
+    userinfo, at, hosts = authority.rpartition("@")
+    if at:
+        user, colon, password = userinfo.partition(":")
+        settings["user"] = _decoded(f"{said}: the user", user)
+        if colon:
+            settings["password"] = _decoded(f"{said}: the password", password)
+    if hosts:
+        settings["contact_points"] = _hosts(said, hosts)
+    if path:
+        if "/" in path:
+            raise ConfigError(f"{said}: expected only one keyspace after the hosts, got more parts")
+        settings["keyspace"] = _keyspace(f"{said}: the keyspace", path)
+    parts = [part for part in re.split("[&;]", query) if part]
+    return _query_settings(said, fields, parts, settings)
+
+
+def _query_settings(
+    said: str, fields: Mapping[str, Field], parts: Sequence[str], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Adds the settings in the URL's query to `settings`."""
+    pairs = [part.partition("=") for part in parts]
+    # If a password has an unencoded `&`, the parts after it still belong to the password.
+    may_show = all(name not in fields or fields[name].shown for name, _, _ in pairs)
+    for number, (encoded, equals, text) in enumerate(pairs, 1):
+        name = _decoded(f"{said}: the name of parameter {number}", encoded)
+        if name not in fields:
+            # The name is not shown. If the password has an unencoded `?`, the name is part of it.
+            known = [one for one, field in fields.items() if field.text is not None]
+            meant = difflib.get_close_matches(name.lower(), known, 1)
+            guess = f", perhaps {meant[0]} is meant" if meant else ""
+            raise ConfigError(
+                f"{said}: parameter {number} of the query is unknown{guess};"
+                f" known are {listed(known)}"
+            )
+        check_text(f"{said}: {name}", fields[name], "in a URL")
+        if not equals:
+            raise ConfigError(f"{said}: {name} must be given as {name}=value")
+        if name in settings:
+            raise ConfigError(f"{said} gives {name} twice")
+        value, field = _decoded(f"{said}: {name}", text), fields[name]
+        settings[name] = convert(f"{said}: {name}", field.text, value, may_show and field.shown)
+    return settings
+
+
+def _encrypted(said: str, fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The settings that the scheme `cqls` implies."""
+    if "tls" not in fields:
+        raise ConfigError(
+            f"{said} begins with cqls://, and encryption is not supported: use cql://"
+        )
+    return {"tls": True}
+
+
+def _keyspace(said: str, text: str) -> str:
+    keyspace = _decoded(said, text)
+    try:
+        check_keyspace(keyspace)
+    except ConfigError:
+        keyspace = ""
+    if not keyspace:
+        # The keyspace is not shown: in a URL without `@` it may be part of the password.
+        raise ConfigError(f"{said} must be 1 to 48 letters, digits and underscores")
+    return keyspace
+
+
+def _hosts(said: str, text: str) -> tuple[str, ...]:
+    hosts = []
+    for number, encoded in enumerate(text.split(","), 1):
+        host = _decoded(f"{said}: host {number}", encoded)
+        try:
+            contact_point(host, 9042)
+        except ConfigError:
+            host = ""
+        if not host:
+            # The host is not shown: in a URL without `@` it may be the user and the password.
+            raise ConfigError(
+                f"{said}: host {number} must be a host, host:port or [ipv6]:port, with a port from"
+                " 1 to 65535"
+            )
+        hosts.append(host)
+    return tuple(hosts)
+
+
+def _still_encrypted(said: str, url: object, settings: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` if the URL requires encryption and the settings turn it off."""
+    asked = isinstance(url, str) and url.strip().lower().startswith("cqls://")
+    if asked and settings.get("tls") in (None, False):
+        raise ConfigError(
+            f"{said} begins with cqls://, but tls turns encryption off: use cql:// or leave out tls"
+        )
+
+
+def _with_hosts(said: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Raises `ConfigError` if neither the URL nor another source names a host.
+
+    The hosts were most likely left out by mistake, and the default would be this machine.
+    """
+    if "contact_points" not in settings:
+        raise ConfigError(f"{said} names no host")
+    return settings
+
+
+def _decoded(said: str, text: str) -> str:
+    """Removes percent-encoding; a `+` stays a plus."""
+    decoded = _unquoted(text)
+    if decoded is None:
+        raise ConfigError(f"{said} must be percent-encoded UTF-8, each % as %25")
+    if not decoded:
+        raise ConfigError(f"{said} is empty")
+    return decoded
+
+
+def _unquoted(text: str) -> str | None:
+    if re.search("%(?![0-9A-Fa-f]{2})", text):
+        return None
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeError:
+        return None
+
+
+# TOML
+
+
+def _toml(file: str) -> dict[str, Any]:
+    try:
+        with open(file, "rb") as source:
+            content = source.read()
+    except (OSError, ValueError) as error:
+        if not holds_url(file):
+            why = getattr(error, "strerror", None) or error
+            raise ConfigError(f"{file!r} cannot be read: {why}") from error
+        content = None
+    if content is None:
+        raise ConfigError(
+            "the file (not shown) cannot be read; pass a URL to connect() or Config.from_url()"
+        )
+    try:
+        text = content.decode()
+    except UnicodeError:
+        text = None
+    if text is None:
+        raise ConfigError(f"{file} is not valid TOML: it is not UTF-8")
+    library = _toml_library()
+    try:
+        return dict(library.loads(text))
+    except RecursionError:
+        why = "it is nested too deeply"
+    except ValueError as error:
+        # The exception contains the whole document, so only the message of the exception is used.
+        why = str(error)
+    raise ConfigError(f"{file} is not valid TOML: {why}")
+
+
+def _toml_library() -> Any:
+    for name in ("tomllib", "tomli"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError:
+            pass
+    raise ConfigError("Python 3.10 needs a package to read TOML: install tomli, or turbocql[toml]")

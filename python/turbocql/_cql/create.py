@@ -1,0 +1,255 @@
+"""Writes the `CREATE` statements for the objects of a schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .names import qualified, quoted, quoted_type, text, words_of, written_type
+
+if TYPE_CHECKING:
+    from ..schema import Aggregate, Function, Index, Keyspace, Table, TableColumn, UserType, View
+
+__all__ = [
+    "by_dependency",
+    "create_aggregate",
+    "create_function",
+    "create_index",
+    "create_keyspace",
+    "create_table",
+    "create_trigger",
+    "create_type",
+    "create_view",
+    "keyspace_statements",
+    "mask_call",
+]
+
+_NEVER_SET = {"extensions"}
+"""Options that a server reports and does not accept, or accepts and ignores."""
+_OBSOLETE = {"read_repair_chance", "dclocal_read_repair_chance"}
+"""Options that servers still report although `read_repair` has replaced them."""
+_QUOTED = {"ascii", "text", "varchar", "inet", "date", "time", "timestamp"}
+"""Types whose values are written in quotes."""
+_PLAIN = {
+    *("tinyint", "smallint", "int", "bigint", "varint", "float", "double", "decimal"),
+    *("boolean", "uuid", "timeuuid", "duration"),
+}
+
+
+def _option(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_option(k)}: {_option(v)}" for k, v in value.items()) + "}"
+    return repr(value)
+
+
+def _settings(options: Mapping[str, Any], left_out: set[str]) -> list[str]:
+    left_out = left_out | _NEVER_SET
+    if "read_repair" in options:
+        left_out |= _OBSOLETE
+    return [f"{k} = {_option(v)}" for k, v in options.items() if k not in left_out]
+
+
+def _with(settings: list[str]) -> str:
+    return " WITH " + "\n    AND ".join(settings) if settings else ""
+
+
+def create_keyspace(keyspace: Keyspace) -> str:
+    """The statement for the keyspace, without its contents."""
+    return (
+        f"CREATE KEYSPACE {quoted(keyspace.name)}"
+        f" WITH replication = {_option(keyspace.replication)}"
+        f" AND durable_writes = {_option(keyspace.durable_writes)};"
+    )
+
+
+def _column(column: TableColumn) -> str:
+    parts = [quoted(column.name), written_type(column.cql_type)]
+    if column.kind == "static":
+        parts.append("static")
+    if column.mask is not None:
+        parts.append(f"MASKED WITH {column.mask}")
+    return " ".join(parts)
+
+
+def _primary_key(owner: Table | View) -> str:
+    first = ", ".join(quoted(column.name) for column in owner.partition_key)
+    if len(owner.partition_key) != 1:
+        first = f"({first})"
+    return ", ".join([first, *(quoted(column.name) for column in owner.clustering_key)])
+
+
+def _clustering_order(owner: Table | View) -> list[str]:
+    if not owner.clustering_key:
+        return []
+    order = ", ".join(
+        f"{quoted(column.name)} {'DESC' if column.clustering_order == 'desc' else 'ASC'}"
+        for column in owner.clustering_key
+    )
+    return [f"CLUSTERING ORDER BY ({order})"]
+
+
+def create_table(table: Table) -> str:
+    """The statement for the table, without its indexes and triggers."""
+    lines = [*map(_column, table.columns.values()), f"PRIMARY KEY ({_primary_key(table)})"]
+    settings = ["COMPACT STORAGE"] if table.compact_storage else []
+    settings += _clustering_order(table)
+    settings += _settings(table.options, set())
+    body = ",\n    ".join(lines)
+    where = qualified(table.keyspace, table.name)
+    return f"CREATE TABLE {where} (\n    {body}\n){_with(settings)};"
+
+
+def create_view(view: View) -> str:
+    """The statement for the materialized view."""
+    columns = "*" if view.include_all_columns else ", ".join(map(quoted, view.columns))
+    # The rows of a view have the time to live of the base table's rows.
+    settings = _clustering_order(view) + _settings(view.options, {"default_time_to_live"})
+    return (
+        f"CREATE MATERIALIZED VIEW {qualified(view.keyspace, view.name)} AS\n"
+        f"    SELECT {columns}\n"
+        f"    FROM {qualified(view.keyspace, view.base_table)}\n"
+        f"    WHERE {view.where_clause}\n"
+        f"    PRIMARY KEY ({_primary_key(view)}){_with(settings)};"
+    )
+
+
+def create_index(index: Index) -> str:
+    """The statement for the index."""
+    custom = "" if index.class_name is None else "CUSTOM "
+    using = "" if index.class_name is None else f" USING {text(index.class_name)}"
+    options = f" WITH OPTIONS = {_option(index.options)}" if index.options else ""
+    where = qualified(index.keyspace, index.table)
+    target = _target(index.target)
+    return f"CREATE {custom}INDEX {quoted(index.name)} ON {where} ({target}){using}{options};"
+
+
+def _target(target: str) -> str:
+    if target.startswith("{"):
+        import json  # imported here, because few schemas have such indexes
+
+        # A local index of ScyllaDB, which indexes each partition by itself.
+        local = json.loads(target)
+        partition = ", ".join(map(quoted, local["pk"]))
+        return ", ".join([f"({partition})", *map(quoted, local["ck"])])
+    match = re.fullmatch(r"(keys|values|entries|full)\((.+)\)", target, re.DOTALL)
+    function, column = match.groups() if match else ("", target)
+    if len(column) > 2 and column[0] == column[-1] == '"':
+        column = column[1:-1].replace('""', '"')
+    return f"{function}({quoted(column)})" if function else quoted(column)
+
+
+def create_trigger(table: Table, trigger: str) -> str:
+    """The statement for a trigger of the table."""
+    where, using = qualified(table.keyspace, table.name), text(table.triggers[trigger])
+    return f"CREATE TRIGGER {quoted(trigger)} ON {where} USING {using};"
+
+
+def create_type(user_type: UserType) -> str:
+    """The statement for the user-defined type."""
+    fields = ",\n    ".join(
+        f"{quoted(field)} {written_type(kind)}" for field, kind in user_type.fields.items()
+    )
+    where = f"{quoted(user_type.keyspace)}.{quoted_type(user_type.name)}"
+    return f"CREATE TYPE {where} (\n    {fields}\n);"
+
+
+def _not_frozen(cql_type: str) -> str:
+    """A type as functions declare it, without `frozen`.
+
+    Arguments and results are frozen anyway, and servers refuse the word `frozen` in the types of
+    arguments and results.
+    """
+    written = written_type(cql_type)
+    return written[7:-1] if written.startswith("frozen<") else written
+
+
+def create_function(function: Function) -> str:
+    """The statement for the user-defined function."""
+    arguments = ", ".join(
+        f"{quoted(argument)} {_not_frozen(kind)}"
+        for argument, kind in zip(function.argument_names, function.argument_types, strict=True)
+    )
+    nulls = "CALLED" if function.called_on_null_input else "RETURNS NULL"
+    body = function.body
+    body = text(body) if "$$" in body or body.strip("$") != body else f"$${body}$$"
+    return (
+        f"CREATE FUNCTION {quoted(function.keyspace)}.{quoted_type(function.name)}({arguments})\n"
+        f"    {nulls} ON NULL INPUT\n"
+        f"    RETURNS {_not_frozen(function.return_type)}\n"
+        f"    LANGUAGE {function.language}\n"
+        f"    AS {body};"
+    )
+
+
+def create_aggregate(aggregate: Aggregate) -> str:
+    """The statement for the user-defined aggregate."""
+    arguments = ", ".join(map(_not_frozen, aggregate.argument_types))
+    lines = [
+        f"CREATE AGGREGATE {quoted(aggregate.keyspace)}.{quoted_type(aggregate.name)}({arguments})",
+        f"SFUNC {quoted_type(aggregate.state_function)}",
+        f"STYPE {_not_frozen(aggregate.state_type)}",
+    ]
+    if aggregate.final_function is not None:
+        lines.append(f"FINALFUNC {quoted_type(aggregate.final_function)}")
+    if aggregate.initial_condition is not None:
+        lines.append(f"INITCOND {aggregate.initial_condition}")
+    return "\n    ".join(lines) + ";"
+
+
+def mask_call(keyspace: str, function: str, arguments: Iterable[tuple[str, str | None]]) -> str:
+    """The function call that masks a column. An argument is a type and a value, `None` for null.
+
+    The server reports values of collections and similar types as the hexadecimal digits of their
+    bytes. `mask_call` writes each such value as a blob literal of its digits.
+    """
+    values = []
+    for kind, value in arguments:
+        if value is None:
+            values.append("null")
+        elif kind in _QUOTED:
+            values.append(text(value))
+        else:
+            values.append(value if kind in _PLAIN else f"0x{value}")
+    return f"{quoted(keyspace)}.{quoted_type(function)}({', '.join(values)})"
+
+
+def by_dependency(types: Mapping[str, UserType]) -> list[UserType]:
+    """The types in an order in which each one follows the types that its fields use."""
+    ordered: dict[str, UserType] = {}
+    begun: set[str] = set()
+
+    def visit(key: str) -> None:
+        if key in begun:
+            return
+        begun.add(key)
+        for kind in types[key].field_types:
+            for word in words_of(kind):
+                if word in types:
+                    visit(word)
+        ordered[key] = types[key]
+
+    for key in types:
+        visit(key)
+    return list(ordered.values())
+
+
+def keyspace_statements(keyspace: Keyspace) -> list[str]:
+    """The statements for the keyspace and its contents, in an order that servers accept."""
+    statements = [create_keyspace(keyspace)]
+    statements += map(create_type, by_dependency(keyspace.types))
+    # Functions come before tables, because columns may be masked by them.
+    statements += map(create_function, keyspace.functions.values())
+    statements += map(create_aggregate, keyspace.aggregates.values())
+    for table in keyspace.tables.values():
+        statements.append(create_table(table))
+        statements += map(create_index, table.indexes.values())
+        statements += [create_trigger(table, trigger) for trigger in table.triggers]
+    statements += [create_view(view) for view in keyspace.views.values() if view.index is None]
+    return statements

@@ -1,0 +1,1 @@
+"""Diagnoses of sessions, clusters and programs."""

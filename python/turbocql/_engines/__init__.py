@@ -1,0 +1,1 @@
+"""Tables as parts, for engines that run tasks in many processes."""

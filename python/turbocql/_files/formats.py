@@ -1,0 +1,24 @@
+"""The formats of files, by the suffixes of their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["format_of"]
+
+_SUFFIXES = {
+    **{".parquet": "parquet", ".pq": "parquet", ".csv": "csv"},
+    **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"},
+    **{".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrow"},
+}
+_COMPRESSED = {"csv", "jsonl"}
+"""Formats whose files may be compressed by gzip as a whole."""
+
+
+def format_of(path: Path) -> str | None:
+    """The format that the suffix of a path names; `None` for other suffixes."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        found = _SUFFIXES.get(suffixes[-2]) if len(suffixes) > 1 else None
+        return found if found in _COMPRESSED else None
+    return _SUFFIXES.get(suffixes[-1]) if suffixes else None

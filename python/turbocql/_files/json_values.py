@@ -1,0 +1,186 @@
+"""Values of JSON as Arrow columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .._core import CqlType
+from .text import (
+    INTEGERS,
+    UNREADABLE,
+    Number,
+    from_texts,
+    guessed,
+    library,
+    names_of,
+    parts_of,
+    thawed,
+    type_of,
+)
+
+__all__ = ["column_of", "guessed_of"]
+
+
+def column_of(cql_type: CqlType, cells: Sequence[Any]) -> Any:
+    """An Arrow column of values that were JSON.
+
+    Raises: `ValueError`, `TypeError` or `OverflowError` if one of them is not a value of the type.
+    """
+    cql_type = thawed(cql_type)
+    kind = cql_type.kind
+    if kind in ("list", "set", "vector"):
+        return _lists(cql_type, cells)
+    if kind == "map":
+        return _maps(cql_type, cells)
+    if kind in ("tuple", "udt"):
+        return _structs(cql_type, cells)
+    return _scalars(cql_type, cells)
+
+
+def _scalars(cql_type: CqlType, cells: Sequence[Any]) -> Any:
+    pa, kind = library(), cql_type.kind
+    found = set(map(type, cells)) - {type(None)}
+    plain: dict[str, set[type]] = {
+        **{name: {int} for name in INTEGERS},
+        **{"float": {int, float}, "double": {int, float}, "boolean": {bool}},
+    }
+    if kind in plain and found <= plain[kind]:
+        if float in plain[kind]:
+            return _floats(kind, cells)
+        try:
+            return pa.array(cells, type_of(cql_type))
+        except (OverflowError, pa.ArrowInvalid):
+            raise ValueError(f"expected a whole number in the range of {kind}") from None
+    if kind == "duration" and dict in found:
+        cells = [parts_of(cell) for cell in cells]
+        return pa.array(cells, type_of(cql_type))
+    if kind == "timestamp" and int in found:
+        if found != {int}:
+            raise ValueError("timestamps as text and as numbers cannot be mixed")
+        return pa.array(cells, pa.int64()).cast(type_of(cql_type))
+    allowed: set[type] = {str}
+    if kind in ("varint", "decimal", "float", "double", *INTEGERS):
+        allowed = {str, int, Number} | ({float} if kind in ("float", "double") else set())
+    wrong = found - allowed
+    if wrong:
+        raise ValueError(f"expected {_expected(kind)}, got {_shown_type(wrong.pop())}")
+    if found != {str}:
+        cells = [cell if cell is None or isinstance(cell, str) else repr(cell) for cell in cells]
+    return from_texts(cql_type, pa.array(cells, pa.string()))
+
+
+def _expected(kind: str) -> str:
+    words = {"boolean": "true or false"}
+    words |= dict.fromkeys((*INTEGERS, "varint"), f"a whole number for {kind}")
+    is_number = kind in INTEGERS or kind in ("varint", "decimal", "float", "double")
+    return words.get(kind, f"a number for {kind}" if is_number else f"{kind} as text")
+
+
+def _shown_type(cls: type) -> str:
+    names = {dict: "an object", list: "an array", bool: "a boolean", str: "text"}
+    return names.get(cls, "a number with a point or an exponent" if cls is float else "a number")
+
+
+def _floats(kind: str, cells: Sequence[Any]) -> Any:
+    pa = library()
+    pc = pa.compute
+    # Python converts numbers to doubles, rounded once; Arrow would refuse large ints.
+    doubles = pa.array([None if it is None else float(it) for it in cells], pa.float64())
+    made = doubles.cast(pa.float32()) if kind == "float" else doubles
+    if pc.any(pc.is_inf(made)).as_py():
+        raise ValueError(f"expected a number in the range of {kind}")
+    return made
+
+
+def _lists(cql_type: CqlType, cells: Sequence[Any]) -> Any:
+    pa, dimension = library(), cql_type.dimension
+    if cql_type.kind == "set":
+        # The CQL literal of an empty set is an object as well.
+        cells = [[] if cell == {} else cell for cell in cells]
+    _only(cells, list, "an array")
+    valid = [cell is not None for cell in cells]
+    element = cql_type.subtypes[0]
+    if dimension is None:
+        flat = [item for cell in cells if cell is not None for item in cell]
+        return pa.ListArray.from_arrays(_offsets(cells), column_of(element, flat))
+    nulls = [None] * dimension
+    for cell in cells:
+        if cell is not None and len(cell) != dimension:
+            raise ValueError(f"expected {dimension} elements, got {len(cell)}")
+    flat = [item for cell in cells for item in (nulls if cell is None else cell)]
+    mask = None if all(valid) else pa.array([not it for it in valid])
+    return pa.FixedSizeListArray.from_arrays(column_of(element, flat), dimension, mask=mask)
+
+
+def _only(cells: Iterable[Any], cls: type, expected: str) -> None:
+    for wrong in set(map(type, cells)) - {type(None), cls}:
+        raise ValueError(f"expected {expected}, got {_shown_type(wrong)}")
+
+
+def _offsets(cells: Sequence[Any]) -> Any:
+    """Where each list begins among all elements; null for a null."""
+    ends, end = [], 0
+    for cell in cells:
+        ends.append(None if cell is None else end)
+        end += 0 if cell is None else len(cell)
+    return library().array([*ends, end], library().int32())
+
+
+def _maps(cql_type: CqlType, cells: Sequence[Any]) -> Any:
+    pa = library()
+    pairs: list[Any] = []
+    for cell in cells:
+        if cell is None or isinstance(cell, dict):
+            pairs.append(cell if cell is None else list(cell.items()))
+            continue
+        if not isinstance(cell, list) or not all(
+            isinstance(entry, list) and len(entry) == 2 for entry in cell
+        ):
+            raise ValueError("expected a map as an object or as an array of [key, value]")
+        pairs.append(cell)
+    flat = [entry for cell in pairs if cell is not None for entry in cell]
+    keys = [key for key, _ in flat]
+    if None in keys:
+        raise ValueError("the key of a map cannot be null")
+    key, value = cql_type.subtypes
+    values = column_of(value, [entry for _, entry in flat])
+    return pa.MapArray.from_arrays(_offsets(pairs), column_of(key, keys), values)
+
+
+def _structs(cql_type: CqlType, cells: Sequence[Any]) -> Any:
+    pa, names = library(), names_of(cql_type)
+    made: list[Any] = []
+    for cell in cells:
+        if isinstance(cell, list) and cql_type.kind == "tuple" and len(cell) <= len(names):
+            made.append(dict(zip(names, cell, strict=False)))
+            continue
+        if cell is not None and not isinstance(cell, dict):
+            raise ValueError(f"expected an object with the fields {', '.join(names)}")
+        for name in cell or ():
+            if name not in names:
+                raise ValueError(f"{cql_type} has no field {name!r}; it has {', '.join(names)}")
+        made.append(cell)
+    parts = zip(names, cql_type.subtypes, strict=True)
+    columns = [
+        column_of(part, [None if cell is None else cell.get(name) for cell in made])
+        for name, part in parts
+    ]
+    mask = pa.array([cell is None for cell in made], pa.bool_())
+    fields = [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)]
+    return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
+
+
+def guessed_of(cells: Sequence[Any]) -> Any:
+    """Values of JSON of a column that the table lacks."""
+    pa = library()
+    found = set(map(type, cells)) - {type(None)}
+    if found == {str}:
+        return guessed(pa.array(cells, pa.string()))
+    try:
+        if found <= {int} or found <= {bool} or found <= {int, float}:
+            return pa.array(cells)
+    except UNREADABLE:
+        pass
+    return pa.array([None if it is None else json.dumps(it) for it in cells], pa.string())

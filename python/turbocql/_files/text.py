@@ -1,0 +1,400 @@
+"""Values as text in CSV and JSON lines: how each CQL type is written, and read as an Arrow column.
+
+| CQL | text |
+|---|---|
+| blob | `0x` and hexadecimal digits |
+| date, timestamp | ISO 8601; years beyond 0000 to 9999 have a sign: `+12345-01-01` |
+| time | `08:30:00.000000000`; one outside a day is `-5ns` |
+| duration | `1mo2d1h30m`; an object of its parts if they have different signs |
+| decimal, uuid, inet | text |
+| varint | a JSON number, text beyond 4,000 digits |
+| float, double | a JSON number; `NaN`, `Infinity` and `-Infinity` are text |
+| list, set, vector | a JSON array |
+| map | a JSON object if its keys are ascii or text, else an array of `[key, value]` |
+| tuple | a JSON object with the names `0`, `1`, …; arrays are read too |
+| user-defined type | a JSON object |
+
+Readers and writers work column by column, also within nested values.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .._core import CqlType
+from ..errors import ConfigError
+from ..types import Duration, Time
+
+__all__ = [
+    "INTEGERS",
+    "UNREADABLE",
+    "Number",
+    "from_texts",
+    "guessed",
+    "has_kind",
+    "is_nested",
+    "kind_of",
+    "library",
+    "names_of",
+    "parsed",
+    "parts_of",
+    "read_all",
+    "thawed",
+    "type_of",
+]
+
+UNREADABLE = (ValueError, TypeError, OverflowError, NotImplementedError)
+"""What the functions here raise for a value that is not one of the type."""
+
+INTEGERS = {
+    **{"tinyint": "int8", "smallint": "int16", "int": "int32"},
+    **{"bigint": "int64", "counter": "int64"},
+}
+_TEXTS = {"ascii", "text", "varint", "decimal", "inet"}
+"""Types whose texts the native loader parses."""
+_FORMS = {
+    "varint": ("^[-+]?[0-9]+$", "an integer"),
+    "decimal": (r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$", "a decimal number"),
+    "inet": ("^[0-9a-fA-F:.]+$", "an IP address"),
+    "ascii": ("^[\\x00-\\x7f]*$", "ASCII characters"),
+}
+"""What these texts are like, so that an error has the line of the file."""
+_BLOBS = {"blob", "custom", "composite"}
+_UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+_ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+_DAY = r"([+-]?)([0-9]{4,9})-([0-9]{2})-([0-9]{2})"
+_DATE = re.compile(_DAY)
+_CLOCK = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
+_INSTANT = re.compile(rf"{_DAY}[T ]{_CLOCK}{_ZONE}?")
+_NANOSECONDS = re.compile(r"(-?[0-9]{1,19})ns")
+_PARTS = re.compile(
+    r"(-?)(?=[0-9])(?:([0-9]+)y)?(?:([0-9]+)mo)?(?:([0-9]+)w)?(?:([0-9]+)d)?(?:([0-9]+)h)?"
+    r"(?:([0-9]+)m)?(?:([0-9]+)s)?(?:([0-9]+)ms)?(?:([0-9]+)(?:us|\u00b5s))?(?:([0-9]+)ns)?",
+    re.IGNORECASE | re.ASCII,
+)
+_PART_NANOSECONDS = (
+    3_600_000_000_000,
+    60_000_000_000,
+    1_000_000_000,
+    1_000_000,
+    1000,
+    1,
+)
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_DAY_NS = 86_400_000_000_000
+
+
+class Number(str):
+    """The digits of a JSON number, for types that a float or an int of Python's would change."""
+
+    __slots__ = ()
+
+
+def library() -> Any:
+    """The module `pyarrow`.
+
+    Raises: `ConfigError` if it is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.compute
+    except ModuleNotFoundError as error:
+        raise ConfigError("files are read and written by pyarrow: pip install pyarrow") from error
+    return pyarrow
+
+
+def parsed(column: str, cql_type: Any, udts: Mapping[str, Any] | None) -> CqlType:
+    """The type of a column.
+
+    Raises: `ConfigError` for text that is not a CQL type, such as a user-defined type without
+        its fields.
+    """
+    if isinstance(cql_type, CqlType):
+        return cql_type
+    try:
+        return CqlType(cql_type, udts=udts)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f'column "{column}": {error}') from None
+
+
+def thawed(cql_type: CqlType) -> CqlType:
+    """The type without `frozen`."""
+    while cql_type.kind == "frozen":
+        cql_type = cql_type.subtypes[0]
+    return cql_type
+
+
+def kind_of(cql_type: CqlType | None) -> str:
+    """The kind of a type without `frozen`; empty if the type is not known."""
+    return "" if cql_type is None else thawed(cql_type).kind
+
+
+def has_kind(cql_type: CqlType, kinds: set[str]) -> bool:
+    """Whether a type or a part of it has one of the kinds."""
+    return cql_type.kind in kinds or any(has_kind(part, kinds) for part in cql_type.subtypes)
+
+
+def type_of(cql_type: CqlType) -> Any:
+    """The Arrow type into which texts of a CQL type are read."""
+    pa, cql_type = library(), thawed(cql_type)
+    kind, parts = cql_type.kind, cql_type.subtypes
+    if kind in INTEGERS:
+        return getattr(pa, INTEGERS[kind])()
+    if kind in ("list", "set"):
+        return pa.list_(type_of(parts[0]))
+    if kind == "vector":
+        return pa.list_(type_of(parts[0]), cql_type.dimension)
+    if kind == "map":
+        return pa.map_(type_of(parts[0]), type_of(parts[1]))
+    if kind in ("tuple", "udt"):
+        named = zip(names_of(cql_type), parts, strict=True)
+        return pa.struct([(name, type_of(part)) for name, part in named])
+    if kind == "duration":
+        wide = [
+            ("months", pa.int32()),
+            ("days", pa.int32()),
+            ("nanoseconds", pa.int64()),
+        ]
+        return pa.struct([pa.field(name, it, nullable=False) for name, it in wide])
+    if kind in _BLOBS:
+        return pa.binary()
+    makers: dict[str, Callable[[], Any]] = {
+        **{"float": pa.float32, "double": pa.float64, "boolean": pa.bool_},
+        **{"uuid": pa.uuid, "timeuuid": pa.uuid, "date": pa.date32},
+        **{
+            "time": lambda: pa.time64("ns"),
+            "timestamp": lambda: pa.timestamp("ms", "UTC"),
+        },
+    }
+    return makers.get(kind, pa.string)()
+
+
+def names_of(cql_type: CqlType) -> Sequence[str]:
+    if cql_type.kind == "udt":
+        return cql_type.field_names
+    return [str(number) for number in range(len(cql_type.subtypes))]
+
+
+def is_nested(cql_type: CqlType | None) -> bool:
+    """Whether a cell of CSV has values of the type as JSON."""
+    return kind_of(cql_type) in ("list", "set", "vector", "map", "tuple", "udt")
+
+
+def read_all(read: Callable[[Any], Any], cells: Any, bad: Callable[[int, Exception], None]) -> Any:
+    """A column of cells. Those that cannot be read are null, and told to `bad` by their places."""
+    try:
+        return read(cells)
+    except UNREADABLE:
+        pass
+    found: dict[int, Exception] = {}
+    _find_bad(read, cells, 0, found)
+    for place, error in found.items():
+        bad(place, error)
+    if isinstance(cells, list):
+        return read([None if place in found else cell for place, cell in enumerate(cells)])
+    pa = library()
+    kept = pa.array([place not in found for place in range(len(cells))])
+    return read(pa.compute.if_else(kept, cells, pa.scalar(None, cells.type)))
+
+
+def _find_bad(
+    read: Callable[[Any], Any], cells: Any, first: int, found: dict[int, Exception]
+) -> None:
+    try:
+        read(cells)
+    except UNREADABLE as error:
+        if len(cells) == 1:
+            found[first] = error
+            return
+        middle = len(cells) // 2
+        _find_bad(read, cells[:middle], first, found)
+        _find_bad(read, cells[middle:], first + middle, found)
+
+
+def from_texts(cql_type: CqlType, texts: Any) -> Any:
+    """An Arrow column of the texts of a type that is not nested.
+
+    Raises: `ValueError` if one of them is not a value of the type.
+    """
+    pa, kind = library(), kind_of(cql_type)
+    pc = pa.compute
+    if kind in _TEXTS:
+        if kind in _FORMS:
+            _match(texts, *_FORMS[kind])
+        return texts
+    target = type_of(cql_type)
+    if kind in INTEGERS:
+        # Arrow reads hexadecimal digits too, and no plus.
+        _match(texts, r"^[-+]?[0-9]+$", "an integer")
+        if pc.any(pc.starts_with(texts, "+")).as_py():
+            texts = pc.replace_substring_regex(texts, r"^\+", "")
+        return texts.cast(target)
+    if kind in ("float", "double"):
+        made = texts.cast(target)
+        infinite = pc.is_inf(made)
+        if pc.any(infinite).as_py():
+            _match(
+                texts.filter(infinite),
+                "(?i)^[+-]?inf(inity)?$",
+                f"in the range of {kind}",
+            )
+        return made
+    if kind in _BLOBS:
+        return _blobs(texts)
+    if kind in ("uuid", "timeuuid"):
+        return _uuids(texts)
+    if kind == "date":
+        try:
+            return texts.cast(target)
+        except pa.ArrowInvalid:
+            return pa.array(_each(texts, days_of), pa.int32()).cast(target)
+    if kind == "time":
+        # Arrow reads no times alone.
+        instants = pc.binary_join_element_wise("1970-01-01 ", texts, "")
+        try:
+            return instants.cast(pa.timestamp("ns")).cast(pa.int64()).cast(target)
+        except pa.ArrowInvalid:
+            return pa.array(_each(texts, _nanoseconds), pa.int64()).cast(target)
+    if kind == "timestamp":
+        return _instants(texts)
+    if kind == "duration":
+        return pa.array(_each(texts, _duration), target)
+    return texts.cast(target)
+
+
+def guessed(texts: Any) -> Any:
+    """Texts of a column that the table lacks, which may be the rows' TTL or write time: integers or
+    timestamps if all of them are.
+    """
+    pa = library()
+    try:
+        return texts.cast(pa.int64())
+    except UNREADABLE:
+        pass
+    try:
+        return _instants(texts)
+    except UNREADABLE:
+        return texts
+
+
+def _match(texts: Any, pattern: str, expected: str) -> None:
+    pc = library().compute
+    matches = pc.match_substring_regex(texts, pattern)
+    if pc.all(matches).as_py() is False:
+        raise ValueError(f"expected {expected}")
+
+
+def _each(texts: Any, read: Callable[[str], Any]) -> list[Any]:
+    return [None if text is None else read(text) for text in texts.to_pylist()]
+
+
+def _blobs(texts: Any) -> Any:
+    pa = library()
+    _match(texts, "^0x([0-9a-fA-F]{2})*$", "a blob as 0x and hexadecimal digits")
+    values = texts.to_pylist()
+    return pa.array([None if it is None else bytes.fromhex(it[2:]) for it in values], pa.binary())
+
+
+def _uuids(texts: Any) -> Any:
+    pa = library()
+    _match(texts, _UUID, "a UUID of 36 characters")
+    values = texts.to_pylist()
+    plain = [None if it is None else bytes.fromhex(it.replace("-", "")) for it in values]
+    storage = pa.array(plain, pa.binary(16))
+    return pa.ExtensionArray.from_storage(pa.uuid(), storage)
+
+
+def _instants(texts: Any) -> Any:
+    """Times in milliseconds; if there are finer ones, in microseconds or nanoseconds."""
+    pa = library()
+    pc = pa.compute
+    zoned = pc.match_substring_regex(texts, rf"[T ].*{_ZONE}$")
+    if pc.all(zoned).as_py() is False:
+        # A time without a zone is in UTC.
+        dated = pc.match_substring_regex(texts, "^[+-]?[0-9]{4,9}-[0-9]{2}-[0-9]{2}$")
+        end = pc.if_else(dated, " 00:00Z", pc.if_else(zoned, "", "Z"))
+        texts = pc.binary_join_element_wise(texts, end, "")
+    for unit in ("ms", "us", "ns"):
+        try:
+            return texts.cast(pa.timestamp(unit, "UTC"))
+        except pa.ArrowInvalid:
+            continue
+    return pa.array(_each(texts, milliseconds_of), pa.int64()).cast(pa.timestamp("ms", "UTC"))
+
+
+def _civil_days(sign: str, year: str, month: str, day: str) -> int:
+    """Days since 1970 of a day in the proleptic Gregorian calendar."""
+    number = -int(year) if sign == "-" else int(year)
+    # The calendar repeats after 400 years.
+    rounds, rest = divmod(number - 2000, 400)
+    ordinal = datetime.date(2000 + rest, int(month), int(day)).toordinal()
+    return ordinal - _EPOCH + rounds * 146_097
+
+
+def days_of(text: str) -> int:
+    """Days since 1970 of a date, also outside of the years 1 to 9999."""
+    found = _DATE.fullmatch(text)
+    if found is None:
+        raise ValueError("expected a date as YYYY-MM-DD")
+    return _civil_days(*found.groups())
+
+
+def _nanoseconds(text: str) -> int:
+    found = _NANOSECONDS.fullmatch(text)
+    if found is not None:
+        return int(found[1])
+    clock = re.fullmatch(_CLOCK, text)
+    if clock is None:
+        raise ValueError("expected a time as HH:MM:SS.nnnnnnnnn")
+    hour, minute, second, fraction = clock.groups()
+    nanosecond = int((fraction or "0").ljust(9, "0"))
+    return Time.of(int(hour), int(minute), int(second or 0), nanosecond).nanoseconds
+
+
+def milliseconds_of(text: str) -> int:
+    """Milliseconds since 1970 of a time, also outside of the years 1 to 9999."""
+    found = _INSTANT.fullmatch(text)
+    if found is None:
+        raise ValueError("expected a timestamp as YYYY-MM-DDTHH:MM:SS.mmmZ")
+    sign, year, month, day, hour, minute, second, fraction, zone, _ = found.groups()
+    nanosecond = int((fraction or "0").ljust(9, "0"))
+    time = Time.of(int(hour), int(minute), int(second or 0), nanosecond).nanoseconds
+    if zone is not None and zone != "Z":
+        digits = zone[1:].replace(":", "").ljust(4, "0")
+        if int(digits[2:]) > 59 or int(digits[:2]) > 23:
+            raise ValueError(f"no offset of a time zone: {zone}")
+        offset = (int(digits[:2]) * 60 + int(digits[2:])) * 60_000_000_000
+        time -= -offset if zone[0] == "-" else offset
+    since = _civil_days(sign, year, month, day) * _DAY_NS + time
+    whole, rest = divmod(since, 1_000_000)
+    if rest:
+        raise ValueError("a time finer than a millisecond, beside one beyond 64 bits of its unit")
+    return whole
+
+
+def _duration(text: str) -> dict[str, int]:
+    if text.startswith("{"):
+        parts: dict[str, int] = parts_of(json.loads(text))
+        return parts
+    found = _PARTS.fullmatch(text)
+    if found is None:
+        raise ValueError("expected a duration such as 1mo2d3ns or 1y2mo3w4d5h6m7s8ms9us10ns")
+    sign = -1 if found[1] else 1
+    years, months, weeks, days, *rest = (int(part or 0) for part in found.groups()[1:])
+    nanoseconds = sum(part * unit for part, unit in zip(rest, _PART_NANOSECONDS, strict=True))
+    made = Duration(sign * (years * 12 + months), sign * (weeks * 7 + days), sign * nanoseconds)
+    return {"months": made.months, "days": made.days, "nanoseconds": made.nanoseconds}
+
+
+def parts_of(cell: Any) -> Any:
+    if isinstance(cell, str):
+        return _duration(cell)
+    if cell is not None and (
+        not isinstance(cell, dict) or set(cell) != {"months", "days", "nanoseconds"}
+    ):
+        raise ValueError("expected a duration as text or as months, days and nanoseconds")
+    return cell

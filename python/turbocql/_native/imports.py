@@ -1,0 +1,64 @@
+"""The Python objects that the native core looks up by name. Each is imported at its first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
+
+__all__ = ["IMPORTS", "load"]
+
+IMPORTS = {
+    "apart": "turbocql._native.threads:Apart",
+    "append_ready": "turbocql._native.wake:append_ready",
+    "batch": "turbocql.statements:Batch",
+    "bulk_report": "turbocql.bulk:_report",
+    "bytes_io": "io:BytesIO",
+    "c_task": "turbocql._native.wake:C_TASK",
+    "cancelled_error": "asyncio:CancelledError",
+    "column": "turbocql.rows:Column",
+    "column_description": "turbocql._native.cassandra_types:ColumnDescription",
+    "config_error": "turbocql.errors:ConfigError",
+    "context": "contextvars:Context",
+    "cql_date": "turbocql.types:Date",
+    "cql_duration": "turbocql.types:Duration",
+    "cql_time": "turbocql.types:Time",
+    "cql_timestamp": "turbocql.types:Timestamp",
+    "dataclass_field": "turbocql._native.records:DATACLASS_FIELD",
+    "decimal": "decimal:Decimal",
+    "done_future": "turbocql._native.wake:DONE",
+    "encode_error": "turbocql.errors:EncodeError",
+    "error": "turbocql.errors:Error",
+    "error_from_codec": "turbocql.errors:from_codec",
+    "error_from_engine": "turbocql.errors:from_engine",
+    "error_in_batch": "turbocql.errors:in_batch",
+    "field_names": "turbocql._native.row_classes:field_names",
+    "from_cassandra": "turbocql._native.cassandra_types:cql_type",
+    "frozen_map": "turbocql.types:FrozenMap",
+    "ipv4_address": "ipaddress:IPv4Address",
+    "ipv6_address": "ipaddress:IPv6Address",
+    "is_stock": "turbocql._native.cassandra_types:is_stock",
+    "mapping": "collections.abc:Mapping",
+    "number": "numbers:Number",
+    "numpy_dtype": "numpy:dtype",
+    "numpy_empty": "numpy:empty",
+    "ready": "turbocql._native.wake:Ready",
+    "real": "numbers:Real",
+    "record_class": "turbocql._native.records:record_class",
+    "release_held": "turbocql._core:release_held",
+    "row_maker": "turbocql._native.row_classes:row_maker",
+    "safe_uuid_unknown": "turbocql._native.records:SAFE_UUID_UNKNOWN",
+    "start_notifying": "turbocql._native.wake:start",
+    "tell": "turbocql._native.wake:tell",
+    "tell_rest": "turbocql._native.wake:tell_rest",
+    "trace": "turbocql.cluster:_trace",
+    "unset": "turbocql.types:UNSET",
+    "uuid": "uuid:UUID",
+}
+"""The module and attribute of each object, by its function in `crates/values/src/python.rs`."""
+
+
+def load(name: str) -> Any:
+    """Imports the object for a name in `IMPORTS`. The core keeps it as long as the process runs."""
+    module, _, attribute = IMPORTS[name].partition(":")
+    return attrgetter(attribute)(import_module(module))

@@ -1,0 +1,126 @@
+"""Wakes tasks and event loops.
+
+asyncio's own loop has a quick path, which appends to its ready queue. A thread wakes a loop that
+cannot watch a file descriptor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from asyncio.base_events import BaseEventLoop
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from .. import _core
+
+C_TASK: Any = asyncio.Task
+"""The class of the tasks that asyncio's own loop makes."""
+
+
+class Ready:
+    """A callback in the loop's ready queue, in the place of an `asyncio.Handle`.
+
+    Made by the native core.
+    """
+
+    __slots__ = ("_callback", "_told")
+    _callback: Any
+    _told: Callable[[], Any]
+    _cancelled = False
+    _source_traceback = None
+
+    def _run(self) -> None:
+        """Runs the callback. As in `asyncio.Handle`, its errors do not end the loop."""
+        try:
+            self._told()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            asyncio.get_running_loop().call_exception_handler(
+                {
+                    "message": f"Exception in callback {self._callback!r}",
+                    "exception": error,
+                    "handle": self,
+                }
+            )
+
+
+class _NoLoop:
+    """The event loop that `DONE` is made with. `DONE` is complete, so it needs no real loop."""
+
+    def get_debug(self) -> bool:
+        """Called by `asyncio.Future`."""
+        return False
+
+
+DONE: Any = asyncio.Future(loop=_NoLoop())  # type: ignore[arg-type]
+"""The completed future that is passed to the wakeup callbacks of tasks. Its result is `None`."""
+DONE.set_result(None)
+
+
+def tell(burst: list[Any]) -> None:
+    """Wakes tasks whose operations have completed, each in its context, from the end of the list.
+
+    The event loop calls this function and `tell_rest`.
+    """
+    take = burst.pop
+    while burst:
+        wakeup, context = take()
+        context.run(wakeup, DONE)
+
+
+def tell_rest(burst: list[Any]) -> None:
+    """Wakes the tasks that are left after a KeyboardInterrupt or under a nested event loop."""
+    if burst:
+        try:
+            asyncio.get_running_loop().call_soon(tell_rest, burst)
+        finally:
+            tell(burst)
+
+
+def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None] | None:
+    """Returns the `append` of the ready queue of asyncio's own loop; `None` for any other loop.
+
+    Called by the native core.
+    """
+    if not isinstance(event_loop, BaseEventLoop):
+        return None
+    for name in ("_run_once", "call_soon"):
+        if getattr(type(event_loop), name, None) is not getattr(BaseEventLoop, name, None):
+            return None
+    ready = getattr(event_loop, "_ready", None)
+    return ready.append if type(ready) is deque else None
+
+
+_with_thread: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+
+
+def has_thread(event_loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a thread that `start` started wakes the loop."""
+    return event_loop in _with_thread
+
+
+def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:
+    """Starts a thread that wakes `event_loop` once per request, until the loop is gone.
+
+    Called by the native core.
+    """
+    _with_thread.add(event_loop)
+    threading.Thread(
+        target=_run, args=(weakref.ref(event_loop), requests), name="turbocql-notify", daemon=True
+    ).start()
+
+
+def _run(reference: weakref.ref[asyncio.AbstractEventLoop], requests: _core.Requests) -> None:
+    while (drain := requests.wait()) is not None:
+        event_loop = reference()
+        if event_loop is not None:
+            try:
+                event_loop.call_soon_threadsafe(drain)
+            except RuntimeError:
+                requests.forget()
+        # The thread must not keep the loop or its queue alive while it waits.
+        del event_loop, drain

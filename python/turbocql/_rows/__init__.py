@@ -1,0 +1,1 @@
+"""Iterations over the pages of a result."""

@@ -1,0 +1,1 @@
+"""Reads the schema tables of a server."""

@@ -1,0 +1,413 @@
+"""Makes a `Schema` from the rows of the server's schema tables.
+
+This module uses no session. It yields queries as text, and the caller passes back their rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from .._checks import check_seconds
+from .._cql.create import mask_call
+from ..errors import Error, InvalidQuery, RequestError, RequestTimeout, UnreadableAnswer
+from ..schema import (
+    Aggregate,
+    Function,
+    Index,
+    Keyspace,
+    Schema,
+    Table,
+    TableColumn,
+    UserType,
+    View,
+)
+
+__all__ = ["PAGE_SIZE", "Answer", "Deadline", "Row", "SchemaReading", "make_schema"]
+
+Row: TypeAlias = dict[str, Any]
+Answer: TypeAlias = "list[Row] | InvalidQuery"
+"""The rows of a query, or the server's error that the query is invalid."""
+
+PAGE_SIZE = 2000
+
+_VERSION = "SELECT schema_version FROM system.local"
+_NEEDED = ("keyspaces", "tables", "columns")
+_OTHERS = ("views", "indexes", "triggers", "types", "functions", "aggregates", "column_masks")
+"""Tables that some servers do not have."""
+_VIRTUAL = ("keyspaces", "tables", "columns")
+_SOURCES = {
+    "version": _VERSION,
+    **{name: f"SELECT * FROM system_schema.{name}" for name in (*_NEEDED, *_OTHERS)},
+    # Only ScyllaDB has this table.
+    "scylla": "SELECT keyspace_name FROM system_schema.scylla_tables LIMIT 1",
+    **{f"virtual_{name}": f"SELECT * FROM system_virtual_schema.{name}" for name in _VIRTUAL},
+}
+
+_MAX_READINGS = 20
+
+# The columns of `tables` and `views` that are not options.
+_NO_OPTIONS = {
+    *("keyspace_name", "table_name", "view_name", "id", "flags"),
+    *("base_table_id", "base_table_name", "where_clause", "include_all_columns"),
+}
+
+
+class Deadline:
+    """The time limit of a reading, for all of its requests and pages together."""
+
+    def __init__(self, timeout_s: float) -> None:
+        check_seconds("timeout_s", timeout_s)
+        self._timeout_s = timeout_s
+        self._until = monotonic() + timeout_s
+
+    def left_s(self) -> float:
+        """The seconds that are left.
+
+        Raises: `RequestTimeout` when none are left.
+        """
+        left = self._until - monotonic()
+        if left <= 0:
+            raise RequestTimeout(
+                f"reading the schema: not complete within {self._timeout_s} s, the client's own"
+                " deadline"
+            )
+        return left
+
+
+class SchemaReading:
+    """A reading in progress. While `queries` is not empty, pass the answers to `take`.
+
+    The tables are read until two consecutive readings are equal. A single reading may contain part
+    of a change, because a server writes its tables one after another and the new version last.
+    """
+
+    def __init__(self, known: Schema | None, refresh: bool) -> None:
+        self._known = None if refresh else known
+        self._before: Schema | None = None
+        self._readings = 0
+        self._read: Schema | None = None
+
+    @property
+    def queries(self) -> list[str]:
+        """The next queries to execute; empty when the schema is complete."""
+        if self._read is not None:
+            return []
+        return [_VERSION] if self._known is not None else list(_SOURCES.values())
+
+    def take(self, answers: Sequence[Answer]) -> None:
+        """Takes the answers to the queries, in their order.
+
+        Raises: `InvalidQuery` when the server lacks a table that all servers have; `RequestError`
+            when none of 20 readings was equal to the one before it; `UnreadableAnswer` when rows
+            lack a column that they have on all servers, or have values of other types.
+        """
+        try:
+            self._take(answers)
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            if isinstance(error, Error):
+                raise
+            raise UnreadableAnswer(
+                f"the server's schema tables have another form than expected: {error!r}"
+            ) from error
+
+    def _take(self, answers: Sequence[Answer]) -> None:
+        if self._known is not None:
+            if _version(answers[0]) == self._known.version:
+                self._read = self._known
+            self._known = None
+            return
+        found = make_schema(dict(zip(_SOURCES, answers, strict=True)))
+        before, self._before = self._before, found
+        if before is not None and before.version == found.version and before == found:
+            self._read = found
+            return
+        self._readings += 1
+        if self._readings == _MAX_READINGS:
+            raise RequestError(
+                f"the schema was read {_MAX_READINGS} times and never twice the same: it is being"
+                " changed, or the nodes do not agree on it"
+            )
+
+    def result(self) -> Schema:
+        """The schema, once `queries` is empty."""
+        assert self._read is not None
+        return self._read
+
+
+def _rows(answer: Answer) -> list[Row]:
+    if isinstance(answer, InvalidQuery):
+        raise answer
+    return answer
+
+
+def _version(answer: Answer) -> UUID:
+    version: UUID | None = rows[0].get("schema_version") if (rows := _rows(answer)) else None
+    if version is None:
+        raise RequestError("the server does not say which version its schema has")
+    return version
+
+
+def make_schema(answers: dict[str, Answer]) -> Schema:
+    """Makes a schema from the answers, each under the name of its table.
+
+    Raises: `InvalidQuery` when the server refused to read a table that all servers have.
+    """
+    needed = {name: _rows(answers[name]) for name in ("version", *_NEEDED)}
+    tables = {
+        name: [] if isinstance(answer, InvalidQuery) else answer for name, answer in answers.items()
+    }
+    is_scylla = not isinstance(answers["scylla"], InvalidQuery)
+    return Schema(
+        version=_version(needed["version"]),
+        keyspaces={
+            keyspace.name: keyspace
+            for keyspace in sorted(
+                [*_real_keyspaces(tables, is_scylla), *_virtual_keyspaces(tables)],
+                key=lambda one: one.name,
+            )
+        },
+    )
+
+
+_Grouped: TypeAlias = "dict[str, list[Row]]"
+
+
+def _by_keyspace(rows: Iterable[Row], *order: str) -> _Grouped:
+    """Groups rows by keyspace, sorted by the columns `order`."""
+    groups: _Grouped = defaultdict(list)
+    for row in sorted(rows, key=lambda row: [row[column] for column in order]):
+        groups[row["keyspace_name"]].append(row)
+    return groups
+
+
+def _by_table(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["keyspace_name"], row["table_name"]].append(row)
+    return groups
+
+
+def _real_keyspaces(tables: dict[str, list[Row]], is_scylla: bool) -> Iterable[Keyspace]:
+    of_tables = _by_keyspace(tables["tables"], "table_name")
+    of_views = _by_keyspace(tables["views"], "view_name")
+    of_types = _by_keyspace(tables["types"], "type_name")
+    of_functions = _by_keyspace(tables["functions"], "function_name", "argument_types")
+    of_aggregates = _by_keyspace(tables["aggregates"], "aggregate_name", "argument_types")
+    columns, masks = _by_table(tables["columns"]), _by_table(tables["column_masks"])
+    indexes, triggers = _by_table(tables["indexes"]), _by_table(tables["triggers"])
+    for row in tables["keyspaces"]:
+        name = row["keyspace_name"]
+        functions = [_function(one) for one in of_functions[name]]
+        aggregates = [_aggregate(one) for one in of_aggregates[name]]
+        made = []
+        for one in of_tables[name]:
+            key = name, one["table_name"]
+            made.append(_table(one, columns[key], masks[key], indexes[key], triggers[key]))
+        kept = _kept_in_views(made) if is_scylla else {}
+        views = [
+            _view(one, columns[name, one["view_name"]], masks[name, one["view_name"]], kept)
+            for one in of_views[name]
+        ]
+        yield Keyspace(
+            name=name,
+            replication=row.get("replication") or {},
+            durable_writes=bool(row.get("durable_writes", True)),
+            virtual=False,
+            tables={table.name: table for table in made},
+            views={view.name: view for view in views},
+            types={one["type_name"]: _user_type(one) for one in of_types[name]},
+            functions={function.signature: function for function in functions},
+            aggregates={aggregate.signature: aggregate for aggregate in aggregates},
+        )
+
+
+def _virtual_keyspaces(tables: dict[str, list[Row]]) -> Iterable[Keyspace]:
+    of_tables = _by_keyspace(tables["virtual_tables"], "table_name")
+    columns = _by_table(tables["virtual_columns"])
+    real = {row["keyspace_name"] for row in tables["keyspaces"]}
+    for row in tables["virtual_keyspaces"]:
+        name = row["keyspace_name"]
+        if name in real:
+            continue
+        yield Keyspace(
+            name=name,
+            replication={},
+            durable_writes=False,
+            virtual=True,
+            tables={
+                one["table_name"]: _table(one, columns[name, one["table_name"]], [], [], [])
+                for one in of_tables[name]
+            },
+            views={},
+            types={},
+            functions={},
+            aggregates={},
+        )
+
+
+def _columns(rows: list[Row], masks: list[Row]) -> list[TableColumn]:
+    """The columns: partition key, clustering key, static, others; the last two sorted by name."""
+    kinds = {"partition_key": 0, "clustering": 1, "static": 2}
+    masked = {row["column_name"]: _mask(row) for row in masks}
+    rows = sorted(
+        rows,
+        key=lambda row: (kinds.get(row["kind"], 3), row.get("position", -1), row["column_name"]),
+    )
+    return [
+        TableColumn(
+            name=row["column_name"],
+            cql_type=row["type"],
+            kind=row["kind"] if row["kind"] in kinds else "regular",
+            clustering_order=(
+                None
+                if row["kind"] != "clustering"
+                else "desc"
+                if str(row.get("clustering_order")).lower() == "desc"
+                else "asc"
+            ),
+            mask=masked.get(row["column_name"]),
+        )
+        for row in rows
+    ]
+
+
+def _mask(row: Row) -> str:
+    arguments = zip(
+        row.get("function_argument_types") or [],
+        row.get("function_argument_values") or [],
+        row.get("function_argument_nulls") or [],
+        strict=True,
+    )
+    return mask_call(
+        row["function_keyspace"],
+        row["function_name"],
+        [(kind, None if null else value) for kind, value, null in arguments],
+    )
+
+
+def _without_hidden(columns: list[TableColumn], flags: set[str]) -> list[TableColumn]:
+    """The columns that statements can name, for a table with compact storage."""
+    if not flags & {"compound", "dense", "super"}:
+        # The server stores the declared columns as static ones. The others are hidden columns of
+        # the old protocol.
+        return [
+            TableColumn(
+                one.name,
+                one.cql_type,
+                "regular" if one.kind == "static" else one.kind,
+                mask=one.mask,
+            )
+            for one in columns
+            if one.kind in ("partition_key", "static")
+        ]
+    return [one for one in columns if one.cql_type != "empty"]
+
+
+def _shared(row: Row, name: str, columns: list[TableColumn]) -> dict[str, Any]:
+    options = {
+        key: value
+        for key, value in sorted(row.items())
+        if key not in _NO_OPTIONS and value is not None
+    }
+    return {
+        "keyspace": row["keyspace_name"],
+        "name": name,
+        "id": row.get("id"),
+        "columns": {column.name: column for column in columns},
+        "partition_key": tuple(one for one in columns if one.kind == "partition_key"),
+        "clustering_key": tuple(one for one in columns if one.kind == "clustering"),
+        "options": options,
+    }
+
+
+def _table(
+    row: Row, columns: list[Row], masks: list[Row], indexes: list[Row], triggers: list[Row]
+) -> Table:
+    found, flags = _columns(columns, masks), set(row.get("flags") or ())
+    # Virtual tables have no flags, and no compact storage.
+    compact = row.get("flags") is not None and (
+        "compound" not in flags or bool(flags & {"dense", "super"})
+    )
+    if compact:
+        found = _without_hidden(found, flags)
+    made = [_index(one) for one in sorted(indexes, key=lambda one: str(one["index_name"]))]
+    return Table(
+        **_shared(row, row["table_name"], found),
+        flags=frozenset(flags),
+        compact_storage=compact,
+        indexes={index.name: index for index in made},
+        triggers={
+            one["trigger_name"]: (one.get("options") or {}).get("class", "")
+            for one in sorted(triggers, key=lambda one: str(one["trigger_name"]))
+        },
+    )
+
+
+_Kept: TypeAlias = "dict[tuple[str, str], str]"
+
+
+def _kept_in_views(tables: Iterable[Table]) -> _Kept:
+    """Index names by table and by the view in which ScyllaDB stores the index."""
+    return {(table.name, f"{index}_index"): index for table in tables for index in table.indexes}
+
+
+def _view(row: Row, columns: list[Row], masks: list[Row], kept: _Kept) -> View:
+    return View(
+        **_shared(row, row["view_name"], _columns(columns, masks)),
+        base_table=row["base_table_name"],
+        where_clause=row.get("where_clause") or "",
+        include_all_columns=bool(row.get("include_all_columns")),
+        index=kept.get((row["base_table_name"], row["view_name"])),
+    )
+
+
+def _index(row: Row) -> Index:
+    options = dict(row.get("options") or {})
+    return Index(
+        keyspace=row["keyspace_name"],
+        table=row["table_name"],
+        name=row["index_name"],
+        kind=row.get("kind") or "",
+        target=options.pop("target", ""),
+        class_name=options.pop("class_name", None),
+        options=options,
+    )
+
+
+def _user_type(row: Row) -> UserType:
+    return UserType(
+        keyspace=row["keyspace_name"],
+        name=row["type_name"],
+        field_names=tuple(row["field_names"] or ()),
+        field_types=tuple(row["field_types"] or ()),
+    )
+
+
+def _function(row: Row) -> Function:
+    return Function(
+        keyspace=row["keyspace_name"],
+        name=row["function_name"],
+        argument_names=tuple(row["argument_names"] or ()),
+        argument_types=tuple(row["argument_types"] or ()),
+        return_type=row["return_type"],
+        language=row["language"],
+        body=row["body"],
+        called_on_null_input=bool(row["called_on_null_input"]),
+    )
+
+
+def _aggregate(row: Row) -> Aggregate:
+    return Aggregate(
+        keyspace=row["keyspace_name"],
+        name=row["aggregate_name"],
+        argument_types=tuple(row["argument_types"] or ()),
+        state_function=row["state_func"],
+        state_type=row["state_type"],
+        return_type=row["return_type"],
+        final_function=row.get("final_func"),
+        initial_condition=row.get("initcond"),
+    )

@@ -1,0 +1,285 @@
+"""Whole tables, and loads: methods of `AsyncSession`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from .._checks import check_int
+from .._cql.names import place_of
+from .._options import LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
+from .._transfer.load import QUERY, UDTS, Load
+from .._transfer.scan import PARTITIONER, TABLE, Scan, check_partitioner, partition_key, question
+from .._transfer.target import INDEXES, NOW
+from .._transfer.unload import Unload
+from .._transfer.verify import Verification
+from ..bulk import BulkReport, UnloadReport, VerifyReport
+from ..errors import InvalidQuery, RequestError
+from ..rows import AsyncRows
+from ..statements import Prepared
+from ..tables import Split
+from .base import Face
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .. import _core
+
+__all__ = ["AsyncTables"]
+
+
+class AsyncTables(Face):
+    """The part of a session that is about whole tables."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        async def execute(self, *arguments: Any, **options: Any) -> AsyncRows[Any]: ...
+
+        async def prepare(self, statement: str) -> Prepared: ...
+
+    async def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
+        """Writes columns to the rows of a table: Arrow data, a DataFrame, arrays, or files.
+
+        The options are `rename`, `columns`, `nulls`, `ttl`, `timestamp`, `truncate_time`, and those
+        of `execute_many`: `concurrency`, `max_failures`, `raise_failures`, `consistency`,
+        `timeout_s`, `idempotent`, `profile`. Further ones are `adaptive`, `rate_limit`,
+        `retry_for_s`, `max_errors`, `progress`, and for files `format`, `csv`, `checkpoint`,
+        `resume` and `rejects`: see the guide to whole tables.
+
+        `data` is a path, a pattern of paths or a list of these, to Parquet, CSV, JSON lines or
+        Arrow files, which needs pyarrow; or any object with the Arrow PyCapsule interface (a
+        stream, a record batch, a DataFrame), a dict of NumPy arrays, Arrow arrays, tensors with
+        `__dlpack__` or lists, a pandas DataFrame, or an iterable of these. A 2-D array is a vector
+        column. Columns match
+        those of the table by name; `rename` maps names of the data to names of the table, and
+        `columns` selects columns of the table. The types are checked before anything is sent:
+        only conversions that lose nothing are made. A timestamp below a millisecond is an error of
+        its row, unless `truncate_time` is true.
+
+        A null leaves its column as it is in the table (`nulls="unset"`), or deletes its value
+        (`nulls="null"`). A null in the primary key is an error before anything of its batch is
+        sent; of data that can be read twice, such as tables and DataFrames, before anything is
+        sent at all. `ttl` (seconds) and `timestamp` (the write time, microseconds since 1970) are
+        a number or the name of a column of the data. Where a list is written that is not frozen,
+        `timestamp` makes the load read the lists that are there, which needs Cassandra 5.0 or
+        later: a list that is written twice with one write time would have its elements twice.
+
+        The rows go through a window of requests, which follows what the cluster bears, up to
+        `concurrency`, unless `adaptive` is false. They are numbered from 0 in the order of the
+        data. An INSERT may be repeated, so it is idempotent unless the call says otherwise: a row
+        that fails with an error that may pass is sent again for `retry_for_s` seconds. A row that
+        can never be written fails soon, and holds up no other. `rate_limit`
+        is in rows a second, or in bytes as in `"20 MB"`. `max_errors` replaces `max_failures` by a
+        number of rows, or by their share below 1.
+
+        Rows of one partition that are close to each other in the data go in one request, an
+        unlogged batch of at most `batch_bytes` bytes of values. By default (`batches="auto"`) both
+        ways are measured during the load, and the quicker one is taken; `True` and `False` decide.
+        If the server refuses a batch, its rows are sent one by one.
+
+        `limit` is a number of rows of files, the first. With `dry_run` all rows are read and
+        converted, and none is sent.
+
+        Raises: `EncodeError` when a column or its type does not fit the table; `ConfigError` for a
+            table that does not exist and for invalid options; `BulkError` when a row failed (unless
+            `raise_failures` is false) or reading the data failed; its `report` has the outcome of
+            the rows; `OSError` when a checkpoint or rejects cannot be written.
+
+        Example:
+            >>> import numpy as np
+            >>> data = {"k": np.arange(2, 4, dtype=np.int32), "v": np.array(["b", "c"])}
+            >>> (await session.load("t", data)).succeeded
+            2
+        """
+        load = Load(table, self.keyspace, options)
+        self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
+        # Opening and checking data may take long; so may a producer, which has a thread of its own.
+        # Imported here, because it imports asyncio, which is slow. By now asyncio is loaded.
+        from .._native.threads import for_threads, in_thread
+
+        data = for_threads(data)
+        known = await (await self.execute(QUERY, load.place, **load.question)).all()
+        udts = await (await self.execute(UDTS, load.place[:1], **load.question)).all()
+        found = await in_thread(load.open, data, known, udts)
+        if found is None:
+            return BulkReport(0, 0)
+        load.match(found.names, known)
+        care = await self._known(load)
+        if load.is_tried:
+            insert = await self.prepare(load.statement)
+            return await in_thread(load.tried, self._core, found, insert, care)
+        await in_thread(load.check, data)
+        watch = load.watched()
+        await in_thread(watch.begin)
+        try:
+            op = self._load(load, load.columns(found, apart=True, known=care), watch)
+            report = cast(BulkReport, await op)
+        except BaseException as error:
+            await in_thread(watch.leave, error)
+            raise
+        await in_thread(watch.leave, None)
+        return await in_thread(load.ended, report)
+
+    async def _known(self, load: Load) -> _core.Care | None:
+        """Asks the cluster what a load must know before its first row."""
+        care = load.care
+        if care is None:
+            return None
+        now, indexes, reads = None, list[Any](), list[Prepared]()
+        if load.needs_now:
+            (now,) = (await self.execute(NOW, **load.question)).one() or (None,)
+        if care.has_vectors:
+            indexes = await (await self.execute(INDEXES, load.place, **load.question)).all()
+        try:
+            for text in load.questions():
+                reads.append(await self.prepare(text))
+        except InvalidQuery as error:
+            raise care.cannot_tell(error) from error
+        return load.known(now, reads, indexes)
+
+    async def scan(
+        self, table: str | None = None, /, **options: Unpack[ScanOptions]
+    ) -> AsyncRows[Any]:
+        """Reads a whole table, or a part of it, by token ranges, several at a time.
+
+        Each range is read from the nodes that own it, page by page. The result has the rows of all
+        ranges in no order, each once: iterate over it, or take it as columns. Memory is bounded: at
+        most one page of each range waits. Pages have at most `page_size` rows and about 1 MiB.
+
+        The options are `columns`, `where`, `values`, `split`, `concurrency`, `retry_for_s`, and
+        those of `execute`: `consistency`, `timeout_s`, `page_size`, `profile`, `rows`, `row`.
+        `columns` names columns, all by default. `where` is a condition in CQL with values for its
+        bind markers; it is filtered by the server (`ALLOW FILTERING`). `split` is a part of the
+        table from [`splits`][turbocql.aio.AsyncSession.splits]; the table need not be named then.
+        `concurrency` is the number of ranges at a time, by default two for each node, from 4 to 32.
+        A page that cannot be read is asked for again for `retry_for_s` seconds, beside the retries
+        of the session. If it cannot be read still, its error is raised, and the next step of an
+        iteration goes on with that page.
+
+        Rows that are written meanwhile may or may not be among the result.
+
+        Raises: `ConfigError` when there is no such table or column; `RequestError` when a range
+            cannot be read.
+
+        Example:
+            >>> len(await (await session.scan("t", columns=["k"])).all()) > 0
+            True
+        """
+        scan = Scan(table, self.keyspace, options)
+        known = await (await self.execute(TABLE, scan.place, **scan.question)).all()
+        scan.match(known, (await self.execute(PARTITIONER, **scan.question)).one())
+        return cast("AsyncRows[Any]", await self._scan(scan))
+
+    async def unload(
+        self, table: str, path: str | os.PathLike[str], /, **options: Unpack[UnloadOptions]
+    ) -> UnloadReport:
+        """Writes a whole table, or a part of it, to files: Parquet, CSV, JSON lines or Arrow IPC.
+
+        The table is read as by [`scan`][turbocql.aio.AsyncSession.scan], whose options it
+        takes but for `rows` and `row`. The format is told from the name of the file (`.parquet`,
+        `.csv`, `.csv.gz`, `.jsonl`, `.jsonl.gz`, `.arrow`), or given as `format`: `"parquet"`,
+        `"csv"`, `"jsonl"` or `"arrow"`. `compression` is the format's own. A directory, or `files`
+        above 1, makes files `part-00000.parquet` and so on. Files are written under other names and
+        moved when all are whole; if the call fails, none is left. Existing files are kept, and are
+        an error, unless `overwrite` is true. `limit` is the most rows to write. Rows have no order.
+        Needs pyarrow.
+
+        Raises: `ConfigError` for a table, a column, an option or a target that cannot be;
+            `RequestError` when a range cannot be read; `OSError` when a file cannot be written.
+        """
+        from .._native.threads import in_thread
+
+        unload = Unload(table, self.keyspace, path, options)
+        scan = unload.scan
+        known = await (await self.execute(TABLE, scan.place, **scan.question)).all()
+        scan.match(known, (await self.execute(PARTITIONER, **scan.question)).one())
+        unload.match(known)
+        try:
+            rows = cast("AsyncRows[Any]", await self._scan(scan))
+            await in_thread(unload.begin, rows)
+            async for batch in rows.batches():
+                if not await in_thread(unload.write, batch):
+                    break
+            return await in_thread(unload.end)
+        except BaseException:
+            await in_thread(unload.abandon)
+            raise
+
+    async def verify(
+        self, table: str, data: Any, /, **options: Unpack[VerifyOptions]
+    ) -> VerifyReport:
+        """Compares a table with data: each row of the data with the row of its key.
+
+        `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format` and `csv` are
+        those of [`load`][turbocql.aio.AsyncSession.load]. The cells that a load of the data would
+        write are compared; nulls that it would leave are not. `sample` is the share of rows to look
+        up, all by default, chosen by `seed`. `progress` is called with the number of rows that were
+        read, after each part. Keys that come twice in the data are counted. Memory
+        is bounded. The other options are `concurrency`, `retry_for_s`, `consistency`, `timeout_s`
+        and `profile`.
+
+        Rows of the table that the data does not have are not looked for.
+
+        Raises: what `load` raises before it sends anything; `BulkError` when a row cannot be read.
+
+        Example:
+            >>> import numpy as np
+            >>> data = {"k": np.arange(9, 10, dtype=np.int32), "v": np.array(["x"])}
+            >>> report = await session.verify("t", data)
+            >>> report.equal, report.missing
+            (False, 1)
+        """
+        verification = Verification(table, self.keyspace, options)
+        load = verification.load
+        self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
+        from .._native.threads import for_threads, in_thread
+
+        data = for_threads(data)
+        known = await (await self.execute(QUERY, load.place, **load.question)).all()
+        udts = await (await self.execute(UDTS, load.place[:1], **load.question)).all()
+        found = await in_thread(load.open, data, known, udts)
+        if found is None:
+            return verification.report()
+        load.match(found.names, known)
+        verification.match(known)
+        insert = await self.prepare(load.statement)
+        read = await self.prepare(verification.question)
+        encoded = verification.encoded(self._core, found, insert)
+        while (taken := await in_thread(encoded.take)) is not None:
+            rows = verification.choose(*taken)
+            op = self._look_up(load, read, verification.keys(rows))
+            report = cast(BulkReport, await op)
+            report.raise_for_failures()
+            verification.compare(rows, report.results or [])
+        return verification.report()
+
+    async def splits(self, table: str, n: int, /) -> list[Split]:
+        """Cuts a table into `n` parts of about one size, for readers in several processes.
+
+        Sizes come from the nodes' estimates (`system.size_estimates`), which the nodes refresh
+        every few minutes, and which know only what is on disk. Where estimates are missing or
+        stale, parts differ in size; the rows of all parts are always those of the table. A
+        partition is in one part.
+
+        Raises: `ConfigError` when there is no such table; `RequestError` when it cannot be looked
+            up.
+
+        Example:
+            >>> parts = await session.splits("t", 4)
+            >>> len(parts)
+            4
+        """
+        place = place_of(table, self.keyspace)
+        check_int("n", n, 1, 100_000)
+        known = await (await self.execute(TABLE, place, **question({}))).all()
+        partition_key(known, place)
+        check_partitioner((await self.execute(PARTITIONER, **question({}))).one())
+        estimates: list[tuple[str, str, int, int]] = []
+        for op in self._estimate(place):
+            # They are no more than hints.
+            with suppress(RequestError):
+                estimates += await (await op).all()
+        return self._split(place, n, estimates)

@@ -1,0 +1,259 @@
+"""The base class of both kinds of session, which turns calls into native operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from .. import _core
+from .._checks import check_int, check_seconds
+from .._options import ExecuteOptions, StatementOptions
+from .._schema.read import PAGE_SIZE
+from .._transfer.load import Load, Pace
+from .._transfer.monitor import Watch
+from .._transfer.scan import ESTIMATES, Scan, Weights, split_table
+from ..cluster import Metrics, Node, Replica, _metrics, _node
+from ..config import Config
+from ..errors import ConfigError
+from ..policies import Consistency
+from ..schema import Schema
+from ..security import _unseen
+from ..statements import Bound, Prepared, Query, Values
+from ..tables import Split
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Face:
+    """Starts native operations; each session class waits for them in its own way."""
+
+    __slots__ = ("_config", "_core", "_schema")
+
+    def __init__(self, core: _core.Session, config: Config) -> None:
+        self._core = core
+        self._config = config
+        self._schema: Schema | None = None
+        """The schema that was read last. It is replaced as a whole, so it needs no lock."""
+
+    @property
+    def config(self) -> Config:
+        """The session's settings."""
+        return self._config
+
+    @property
+    def keyspace(self) -> str | None:
+        """The keyspace of unqualified table names."""
+        return self._core.keyspace
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session has been closed."""
+        return self._core.closed
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests in flight; each `execute_many` counts as one."""
+        return self._core.in_flight
+
+    @property
+    def prepared(self) -> tuple[Prepared, ...]:
+        """The cached prepared statements, the most recently used first: at most
+        `Config.prepared_cache_size`.
+        """
+        return tuple(self._core.prepared)
+
+    def forget_prepared(self) -> None:
+        """Empties the cache of prepared statements: each is prepared again at its next use.
+
+        The session empties the cache by itself when it changes the schema. The server reports
+        statements that it has forgotten, so no call of this method is needed for them.
+        """
+        self._core.forget_prepared()
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster."""
+        return self._core.cluster_name
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of the cluster that the session knows now, sorted by address."""
+        return tuple(_node(entry) for entry in self._core.nodes())
+
+    def replicas(self, bound: Bound) -> tuple[Replica, ...]:
+        """Returns the replicas of the partition that a bound statement is for.
+
+        Raises: `ConfigError` when the statement does not bind the whole partition key.
+        """
+        if not isinstance(bound, Bound):
+            got = type(bound).__name__
+            raise TypeError(f"replicas are those of a Bound, from Prepared.bind(values); got {got}")
+        token, columns = bound.token, bound.prepared.markers
+        if token is None or not columns:
+            raise ConfigError(f"{bound!r} does not bind the whole partition key")
+        nodes = {node.host_id: node for node in self.nodes}
+        found = self._core.replicas(columns[0][0], columns[0][1], token)
+        # A node may have left the cluster between the two calls.
+        places = [(nodes.get(UUID(bytes=host_id)), shard) for host_id, shard in found]
+        return tuple(
+            Replica(node, None if node.shards is None else shard)
+            for node, shard in places
+            if node is not None
+        )
+
+    def metrics(self) -> Metrics:
+        """Returns the engine's counters since the session was opened."""
+        return _metrics(self._core.metrics())
+
+    def register_type(
+        self, name: str, made: Callable[..., Any] | None, *, keyspace: str | None = None
+    ) -> None:
+        """Makes values of a user-defined type into objects of a class when they are read.
+
+        `name` is the name of the type, as in the schema. Dataclasses, named tuples and classes of
+        attrs, msgspec and pydantic get the fields by name; any other callable gets them as keyword
+        arguments. `made=None` restores named tuples. Values in sets and keys of maps must be
+        hashable: if an object is not hashable, the named tuple is kept there. To write objects of
+        such classes, no registration is needed.
+
+        Raises: `ConfigError` when neither the call nor the session has a keyspace.
+        """
+        keyspace = self.keyspace if keyspace is None else keyspace
+        if keyspace is None:
+            raise ConfigError(f"the type {name!r} needs a keyspace: the session uses none")
+        if made is not None and not callable(made):
+            raise TypeError(f"expected a class or another callable, got {made!r}")
+        self._core.register_type(keyspace, name, made)
+
+    def __repr__(self) -> str:
+        points = ", ".join(self._config.contact_points)
+        state = "closed" if self.closed else "open"
+        return f"<{type(self).__module__}.{type(self).__name__} {points} {state}>"
+
+    def _execute_many(
+        self,
+        statement: str | Query | Prepared,
+        rows: Iterable[Values] | _core.Columns,
+        concurrency: int,
+        max_failures: int,
+        results: bool,
+        retry_for_s: float,
+        **options: Unpack[StatementOptions],
+    ) -> _core.Op:
+        self._check_many(concurrency, max_failures, retry_for_s)
+        return self._core.execute_many(
+            statement,
+            rows,
+            concurrency,
+            max_failures,
+            bool(results),
+            None,
+            Pace(retry_for_s > 0, None, None, float(retry_for_s)),
+            options,
+        )
+
+    def _look_up(self, load: Load, read: Prepared, keys: list[tuple[Any, ...]]) -> _core.Op:
+        request: Any = {**load.request, "timestamp": None}
+        return self._core.execute_many(
+            read, keys, load.concurrency, 0, True, None, load.pace._replace(adaptive=False), request
+        )
+
+    def _load(self, load: Load, columns: _core.Columns, watch: Watch) -> _core.Op:
+        return self._core.execute_many(
+            load.statement,
+            columns,
+            load.concurrency,
+            load.max_failures,
+            False,
+            watch.native,
+            load.pace,
+            load.request,
+        )
+
+    @staticmethod
+    def _check_many(concurrency: int, max_failures: int, retry_for_s: float) -> None:
+        check_int("concurrency", concurrency, 1, 32_768)
+        check_int("max_failures", max_failures, 0, 2**31 - 1)
+        if retry_for_s != 0:
+            check_seconds("retry_for_s", retry_for_s)
+
+    def _scan(self, scan: Scan) -> _core.Op:
+        nodes = self.nodes
+        return self._core.scan(
+            scan.statement,
+            scan.place,
+            scan.ranges(nodes),
+            scan.values,
+            None,
+            scan.concurrency(nodes),
+            scan.retry_for_s,
+            scan.options,
+        )
+
+    def _estimate(self, place: tuple[str, str]) -> list[_core.Op]:
+        """Asks each node how large its parts of a table are."""
+        options = ExecuteOptions(
+            consistency=Consistency.LOCAL_ONE, rows="tuple", idempotent=True, timeout_s=5.0
+        )
+        connected = [node for node in self.nodes if node.connected and not node.silent]
+        return [
+            self._core.scan(ESTIMATES, place, [], place, node.host_id.bytes, 1, 0.0, options)
+            for node in connected
+        ]
+
+    def _split(
+        self, place: tuple[str, str], parts: int, estimates: Iterable[tuple[str, str, int, int]]
+    ) -> list[Split]:
+        nodes = self.nodes
+        addresses = {node.host_id.bytes: _address(node) for node in nodes}
+
+        def owners(token: int) -> tuple[str, ...]:
+            found = self._core.replicas(*place, token)
+            return tuple(addresses[host] for host, _ in found if host in addresses)
+
+        return split_table(place, parts, Weights(estimates), nodes, owners)
+
+    def _look(self, query: str, timeout_s: float) -> _core.Op:
+        """Starts a query of system tables, which any node may answer; rows come as dicts. The limit
+        of the session's requests applies if it is shorter than `timeout_s`.
+        """
+        own = self._config.timeout_s
+        options = ExecuteOptions(
+            consistency=Consistency.LOCAL_ONE,
+            page_size=PAGE_SIZE,
+            idempotent=True,
+            rows="dict",
+            timeout_s=timeout_s if own is None else min(own, timeout_s),
+        )
+        # A schema takes many queries at once; none of them is the program's own.
+        return _core.execute(self._core, query, None, options, waits=True)
+
+
+def _address(node: Node) -> str:
+    host = f"[{node.address}]" if node.address.version == 6 else str(node.address)
+    return f"{host}:{node.port}"
+
+
+@_unseen
+def configure(contact_points: Any, config: Config | None, settings: dict[str, Any]) -> Config:
+    """The configuration for `connect`, from a `Config` or from single settings."""
+    if config is not None and not isinstance(config, Config):
+        # The value is not shown: it may be a URL, which most likely contains a password.
+        raise ConfigError(
+            f"config must be a Config, got {type(config).__name__}; pass a URL as the first"
+            " argument, or to Config.from_url(url)"
+        )
+    if config is not None:
+        if contact_points is not None or settings:
+            raise ConfigError("pass a Config or single settings, not both")
+        return config
+    is_url = isinstance(contact_points, str) and "://" in contact_points
+    if contact_points is not None and not is_url:
+        settings["contact_points"] = contact_points
+    unknown = settings.keys() - Config.__dataclass_fields__.keys()
+    if unknown:
+        known = ", ".join(Config.__dataclass_fields__)
+        raise TypeError(f"unknown setting {sorted(unknown)[0]!r}; the settings are {known}")
+    return Config.from_url(contact_points, **settings) if is_url else Config(**settings)

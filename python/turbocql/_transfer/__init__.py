@@ -1,0 +1,1 @@
+"""Whole tables: loads, scans, unloads and comparisons, with checkpoints and progress."""
