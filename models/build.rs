@@ -17,9 +17,9 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/mutants.rs");
     for (name, path) in [
-        ("gate", "crates/engine/src/gate.rs"),
-        ("lanes", "crates/engine/src/lanes.rs"),
-        ("queue", "crates/engine/src/queue.rs"),
+        ("gate", "crates/engine/src/request/gate.rs"),
+        ("lanes", "crates/engine/src/io/lanes.rs"),
+        ("queue", "crates/engine/src/io/queue.rs"),
         ("op", "src/op/mod.rs"),
         ("bridge", "src/op/bridge.rs"),
     ] {

@@ -19,33 +19,33 @@ mod _core {
     use turbocql_values::ffi::quick_path::QuickPath;
 
     #[pymodule_export]
-    use crate::classes::arrays::PageArrays;
+    use crate::classes::bulk::care::Care;
     #[pymodule_export]
-    use crate::classes::call::{execute, execute_when_awaited};
+    use crate::classes::bulk::execute_many::BulkProgress;
     #[pymodule_export]
-    use crate::classes::care::Care;
+    use crate::classes::bulk::feeding::Columns;
     #[pymodule_export]
-    use crate::classes::columns::{Batch, Gatherer, RawPage};
+    use crate::classes::bulk::pieces::{ArrowColumn, ArrowStream, Piece};
     #[pymodule_export]
-    use crate::classes::cursor::Cursor;
+    use crate::classes::bulk::verifying::EncodedColumns;
     #[pymodule_export]
-    use crate::classes::execute_many::BulkProgress;
+    use crate::classes::request::call::{execute, execute_when_awaited};
     #[pymodule_export]
-    use crate::classes::feeding::Columns;
+    use crate::classes::result::arrays::PageArrays;
     #[pymodule_export]
-    use crate::classes::opening::connect;
+    use crate::classes::result::columns::{Batch, Gatherer, RawPage};
     #[pymodule_export]
-    use crate::classes::pieces::{ArrowColumn, ArrowStream, Piece};
+    use crate::classes::result::cursor::Cursor;
     #[pymodule_export]
-    use crate::classes::prepared::{Bound_, Prepared, Query};
+    use crate::classes::result::row_iteration::{AsyncRowIterator, RowIterator, RowStep};
     #[pymodule_export]
-    use crate::classes::row_iteration::{AsyncRowIterator, RowIterator, RowStep};
+    use crate::classes::session::opening::connect;
     #[pymodule_export]
-    use crate::classes::secret::Secret;
+    use crate::classes::session::secret::Secret;
     #[pymodule_export]
-    use crate::classes::session::{Session, forked};
+    use crate::classes::session::state::{Session, forked};
     #[pymodule_export]
-    use crate::classes::verifying::EncodedColumns;
+    use crate::classes::statement::prepared::{Bound_, Prepared, Query};
     #[pymodule_export]
     use crate::op::Op;
     #[pymodule_export]

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBool, PyDict};
-use turbocql_engine::{Consistency, PagingState, RequestOptions, SerialConsistency};
+use turbocql_engine::{Consistency, PagingState, RequestOptions, SerialConsistency, UnknownName};
 
 use crate::error::raise_engine;
 use turbocql_values::error::config_error;
@@ -143,14 +143,14 @@ pub fn consistency(value: &Bound<'_, PyAny>) -> PyResult<Consistency> {
     let name: String = value.extract().map_err(|_| {
         PyTypeError::new_err("consistency must be a turbocql.Consistency or its name")
     })?;
-    name.parse().map_err(|error| raise_engine(value.py(), &error))
+    name.parse().map_err(|unknown: UnknownName| raise_engine(value.py(), &unknown.into()))
 }
 
 pub fn serial_consistency(value: &Bound<'_, PyAny>) -> PyResult<SerialConsistency> {
     let name: String = value.extract().map_err(|_| {
         PyTypeError::new_err("serial_consistency must be a turbocql.Consistency or its name")
     })?;
-    name.parse().map_err(|error| raise_engine(value.py(), &error))
+    name.parse().map_err(|unknown: UnknownName| raise_engine(value.py(), &unknown.into()))
 }
 
 /// Timeouts longer than this, about 30 years, mean no limit.

@@ -47,17 +47,17 @@ mod task {
 }
 use executor::spawn;
 use gate::Permit;
-use lanes::{Request, Sending, Ticket};
+use lanes::{Sending, Ticket};
 use queue::{TaskHandle, Wake, wake_soon};
 use stand_ins::engine::*;
-use stand_ins::io;
 
 // The modules of the driver that the sources name.
-mod attempts {
-    pub use crate::stand_ins::engine::Attempts;
-}
 mod error {
     pub use crate::stand_ins::engine::EngineError;
+
+    pub mod attempts {
+        pub use crate::stand_ins::engine::Attempts;
+    }
 
     pub fn interrupted() -> EngineError {
         EngineError
@@ -66,6 +66,10 @@ mod error {
     pub fn ended(_: crate::prelude::Python<'_>) -> crate::stand_ins::python::PyErr {
         crate::stand_ins::python::PyErr
     }
+}
+mod io {
+    pub use crate::stand_ins::io::*;
+    pub(crate) use crate::{lanes, runtime};
 }
 mod options {
     pub use crate::stand_ins::engine::RequestOptions as Options;
@@ -78,10 +82,10 @@ mod runtime {
     pub use crate::stand_ins::engine::Runtime;
 }
 mod session {
-    pub use crate::stand_ins::engine::{Response, Session};
+    pub use crate::stand_ins::engine::{Request, execute};
 }
-mod statement {
-    pub use crate::stand_ins::engine::{Prepared, RequestOptions};
+mod terms {
+    pub use crate::stand_ins::engine::Response;
 }
 mod ending {
     pub use crate::stand_ins::python::Inside;

@@ -6,6 +6,7 @@ pub mod engine {
     use crate::executor::block_on;
     use crate::queue::Shared;
     use crate::sync::{Arc, Mutex, Notify};
+    use crate::time::Instant;
 
     #[derive(Clone, Debug)]
     pub struct EngineError;
@@ -54,16 +55,25 @@ pub mod engine {
         pub fn answer(&self) {
             self.answers.notify_one();
         }
+    }
 
-        pub async fn execute_noting(
-            &self,
-            _: &crate::lanes::Request<'_>,
-            _: Option<()>,
-            _: &mut Arc<Attempts>,
-        ) -> Result<Response, EngineError> {
-            self.answers.notified().await;
-            Ok(Response)
-        }
+    /// The arguments of [`execute`].
+    #[allow(dead_code)]
+    pub struct Request<'a> {
+        pub session: &'a Session,
+        pub prepared: &'a Arc<Prepared>,
+        pub row: &'a RowBuffer,
+        pub options: &'a RequestOptions,
+        pub began: Option<Instant>,
+    }
+
+    pub async fn execute(
+        request: &Request<'_>,
+        _: Option<()>,
+        _: &mut Arc<Attempts>,
+    ) -> Result<Response, EngineError> {
+        request.session.answers.notified().await;
+        Ok(Response)
     }
 
     /// `runtime.rs`: the I/O thread of `Runtime::start`, and `Inner::shutdown`.

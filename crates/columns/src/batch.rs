@@ -6,7 +6,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use turbocql_codec::{CodecError, Column, Malformed, Page, Segment};
 
-use crate::cells::Cells;
+use crate::column::cells::Cells;
 use crate::column::{Filling, Outcome};
 use crate::schema::{self, Profile};
 

@@ -6,7 +6,7 @@ use turbocql_codec::types::{self, vector};
 use turbocql_codec::{Column, CqlType, Malformed, Page, Segment};
 
 use crate::batch::{BLOCK, broken, check, find};
-use crate::cells::Cells;
+use crate::column::cells::Cells;
 use crate::column::{Outcome, refused};
 
 /// Called with the text of each row, or without one for a null.

@@ -10,12 +10,10 @@
 mod arbitrary;
 pub mod batch;
 mod bytes_in;
-mod cells;
 mod column;
 pub mod fit;
 pub mod flat;
 pub mod load;
-mod nested;
 mod numbers_in;
 mod parse;
 pub mod raw;

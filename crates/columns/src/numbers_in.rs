@@ -9,7 +9,7 @@ use arrow_array::types::{
 use arrow_array::{Array, PrimitiveArray};
 use arrow_buffer::ScalarBuffer;
 use turbocql_codec::Malformed;
-use turbocql_codec::types::{decimal, varint};
+use turbocql_codec::types::varint;
 
 use crate::bytes_in::Slices;
 use crate::parse;
@@ -209,12 +209,4 @@ impl Decimals {
         }
         self.put_unscaled(row, out).map(drop)
     }
-}
-
-/// An integer without a decimal point, as the unscaled part of a decimal of scale 0.
-pub fn put_digits(negative: bool, digits: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-    let start = out.len();
-    decimal::encode(negative, digits, 0, out)?;
-    out.drain(start..start + 4);
-    Ok(())
 }

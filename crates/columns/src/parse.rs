@@ -5,8 +5,6 @@ use std::net::IpAddr;
 use turbocql_codec::Malformed;
 use turbocql_codec::types::{decimal as of_decimal, inet as of_inet};
 
-use crate::numbers_in::put_digits;
-
 const NO_NUMBER: Malformed = Malformed::Invalid("a text that is no finite number");
 
 /// A sign, and what follows it.
@@ -26,6 +24,14 @@ fn digits_of(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
         }
         out.push(digit);
     }
+    Ok(())
+}
+
+/// An integer without a decimal point, as the unscaled part of a decimal of scale 0.
+pub fn put_digits(negative: bool, digits: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let start = out.len();
+    of_decimal::encode(negative, digits, 0, out)?;
+    out.drain(start..start + 4);
     Ok(())
 }
 

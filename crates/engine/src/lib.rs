@@ -7,35 +7,16 @@
 //! that names `scylla` and `tokio`, and it does not depend on Python.
 #![forbid(unsafe_code)]
 
-mod answer;
-mod attempts;
-pub mod authenticate;
-mod batch;
 pub mod bulk;
-pub mod cluster;
-mod condition;
-pub mod config;
-mod connect;
-mod descriptions;
-mod effect;
-pub mod error;
-mod fits;
-pub mod gate;
-pub mod lanes;
-mod limit;
-mod near;
-pub mod pager;
-mod policy;
-mod prepare;
-pub mod profile;
-mod queue;
-pub mod runtime;
-pub mod scan;
-mod seam;
-pub mod session;
-pub mod statement;
-pub mod tls;
-mod watch;
+mod cluster;
+mod error;
+mod io;
+mod policies;
+mod request;
+mod results;
+mod session;
+mod statement;
+mod terms;
 
 /// The version of the crate `scylla`.
 pub const ENGINE_VERSION: &str = "1.9.0";
@@ -50,25 +31,26 @@ pub const ENGINE_EDITS: &str = "";
 /// The library that encrypts connections.
 pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
 
-pub use attempts::Tried;
-pub use authenticate::{Authenticate, Conversation};
 pub use bulk::{
     Batches, Bulk, BulkEvents, BulkOutcome, BulkPlan, Care, ListRead, Lists, Pace, Progress,
     RowNumbers, Snapshot, Time, Times,
 };
-pub use cluster::{Node, Trace, TraceEvent};
-pub use config::{Compression, Config, Consistency, Pool, SerialConsistency};
-pub use effect::{has_condition, is_one_of};
+pub use cluster::authenticate::{Authenticate, Conversation};
+pub use cluster::config::{Config, Pool};
+pub use cluster::tls::{Tls, Verify};
+pub use error::attempts::Tried;
+pub use error::effect::{has_condition, is_one_of};
 pub use error::{Detail, EngineError, ErrorKind, shown};
-pub use gate::{Gate, Permit, Place};
-pub use lanes::{Request, Sending, Ticket};
-pub use near::Near;
-pub use pager::{PageSource, Pager, first_with_rows};
-pub use policy::Retry;
-pub use profile::{Allowed, Balancing, Latency, Profile, Speculation};
-pub use queue::{TaskHandle, Wake, wake_soon};
-pub use runtime::Runtime;
-pub use scan::{Scan, ScanPlan, ScanRange};
-pub use session::{Response, Session};
-pub use statement::{BatchEntry, BatchKind, PagingState, Prepared, RequestOptions};
-pub use tls::{Tls, Verify};
+pub use io::lanes::{Sending, Ticket};
+pub use io::queue::{TaskHandle, Wake, wake_soon};
+pub use io::runtime::Runtime;
+pub use policies::near::Near;
+pub use policies::profile::{Allowed, Balancing, Latency, Profile, Speculation};
+pub use policies::retry::Retry;
+pub use request::gate::{Gate, Permit, Place};
+pub use results::pager::{PageSource, Pager, first_with_rows};
+pub use results::scan::{Scan, ScanPlan, ScanRange};
+pub use session::nodes::{Metrics, Node, Trace, TraceEvent};
+pub use session::{Request, Session};
+pub use statement::{BatchEntry, BatchKind, Prepared, RequestOptions};
+pub use terms::{Compression, Consistency, PagingState, Response, SerialConsistency, UnknownName};

@@ -8,10 +8,10 @@ mod queue;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::lanes::{Request, Sending, Ticket};
+use crate::lanes::{Sending, Ticket};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Condvar, Mutex};
-use crate::{EngineError, Prepared, RequestOptions, Response, RowBuffer, Session};
+use crate::{EngineError, Prepared, Request, RequestOptions, Response, RowBuffer, Session};
 
 /// Something that happens once, and is waited for without a time limit: loom reports a deadlock if
 /// it never happens.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::{ParseError, SHOWN, marshal};
+use crate::cql_type::names::{GENERIC, simple};
 use crate::cql_type::{CqlType, MAX_DEPTH, MAX_PARTS, UdtType};
 
 /// Looks up a user-defined type that is written without its fields, by keyspace and name. The
@@ -190,8 +191,6 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-const GENERIC: [&str; 6] = ["list", "set", "map", "tuple", "vector", "frozen"];
-
 pub(super) const DIMENSION: &str = "expected a dimension from 0 to 2147483647";
 
 /// The dimension with these digits; `None` if they are not a number from 0 to 2147483647.
@@ -201,37 +200,6 @@ pub(super) fn dimension(digits: &str) -> Option<u32> {
     }
     let number: i32 = digits.parse().ok()?;
     u32::try_from(number).ok()
-}
-
-/// Whether a name without quotes is read as a built-in type.
-pub fn is_keyword(name: &str) -> bool {
-    GENERIC.contains(&name) || simple(name).is_some()
-}
-
-fn simple(name: &str) -> Option<CqlType> {
-    Some(match name {
-        "ascii" => CqlType::Ascii,
-        "text" | "varchar" => CqlType::Text,
-        "tinyint" => CqlType::TinyInt,
-        "smallint" => CqlType::SmallInt,
-        "int" => CqlType::Int,
-        "bigint" => CqlType::BigInt,
-        "counter" => CqlType::Counter,
-        "varint" => CqlType::VarInt,
-        "float" => CqlType::Float,
-        "double" => CqlType::Double,
-        "decimal" => CqlType::Decimal,
-        "boolean" => CqlType::Boolean,
-        "blob" => CqlType::Blob,
-        "uuid" => CqlType::Uuid,
-        "timeuuid" => CqlType::TimeUuid,
-        "inet" => CqlType::Inet,
-        "date" => CqlType::Date,
-        "time" => CqlType::Time,
-        "timestamp" => CqlType::Timestamp,
-        "duration" => CqlType::Duration,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

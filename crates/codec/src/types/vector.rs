@@ -2,50 +2,9 @@
 //! [`element_width`]) are written one after another, without lengths. All others are written as
 //! `[unsigned vint length][bytes]`. An element cannot be null.
 
-use crate::cql_type::CqlType;
+pub use crate::cql_type::element_width::element_width;
 use crate::error::Malformed;
-use crate::types;
 use crate::wire::{self, Reader};
-
-/// The size in bytes of an element that is written without its length; `None` if elements of this
-/// type are written with their lengths.
-///
-/// The server decides by `AbstractType.valueLengthIfFixed`. That is why elements of the types
-/// `tinyint`, `smallint`, `date` and `time` have a length, although their width is fixed.
-pub fn element_width(element: &CqlType) -> Option<usize> {
-    match element {
-        CqlType::Int => Some(types::int::WIDTH),
-        CqlType::BigInt => Some(types::bigint::WIDTH),
-        CqlType::Float => Some(types::float::WIDTH),
-        CqlType::Double => Some(types::double::WIDTH),
-        CqlType::Boolean => Some(types::boolean::WIDTH),
-        CqlType::Uuid | CqlType::TimeUuid => Some(types::uuid::WIDTH),
-        CqlType::Timestamp => Some(types::timestamp::WIDTH),
-        CqlType::Vector(inner, dimension) => {
-            element_width(inner).map(|width| width.saturating_mul(*dimension as usize))
-        }
-        CqlType::Frozen(inner) => element_width(inner),
-        CqlType::Ascii
-        | CqlType::Text
-        | CqlType::TinyInt
-        | CqlType::SmallInt
-        | CqlType::Counter
-        | CqlType::VarInt
-        | CqlType::Decimal
-        | CqlType::Blob
-        | CqlType::Inet
-        | CqlType::Date
-        | CqlType::Time
-        | CqlType::Duration
-        | CqlType::List(_)
-        | CqlType::Set(_)
-        | CqlType::Map(..)
-        | CqlType::Tuple(_)
-        | CqlType::Composite(_)
-        | CqlType::Udt(_)
-        | CqlType::Custom(_) => None,
-    }
-}
 
 /// What a vector of floats has that an index refuses; `None` for one that it takes. `is_cosine`: the
 /// index compares by angles.
@@ -113,6 +72,24 @@ pub fn decode(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cql_type::CqlType;
+    use crate::types;
+
+    #[test]
+    fn widths_of_elements_are_those_of_their_types() {
+        for (cql_type, width) in [
+            (CqlType::Int, types::int::WIDTH),
+            (CqlType::BigInt, types::bigint::WIDTH),
+            (CqlType::Float, types::float::WIDTH),
+            (CqlType::Double, types::double::WIDTH),
+            (CqlType::Boolean, types::boolean::WIDTH),
+            (CqlType::Uuid, types::uuid::WIDTH),
+            (CqlType::TimeUuid, types::uuid::WIDTH),
+            (CqlType::Timestamp, types::timestamp::WIDTH),
+        ] {
+            assert_eq!(element_width(&cql_type), Some(width), "{cql_type}");
+        }
+    }
 
     #[test]
     fn bare_and_sized_elements() {

@@ -12,11 +12,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use turbocql_codec::types::list;
-use turbocql_codec::{Cell, Column, CqlType, RowBuffer, RowRef, Segment, nulls};
+use turbocql_codec::{Cell, Column, RowBuffer, RowRef};
 
 use super::partition::hash;
-use crate::error::{EngineError, ErrorKind};
+use crate::error::EngineError;
 use crate::statement::Prepared;
+use crate::statement::nulls::null_of;
 
 /// What a bulk knows of its table. By default, nothing.
 #[derive(Clone, Debug, Default)]
@@ -169,34 +170,6 @@ impl Care {
         let found = null_of(markers, row, error, hides)?;
         Some(error.clone().explained(&found))
     }
-}
-
-/// A null within a collection, if the server's error is about one. If `hides`, the keys of maps are
-/// left out.
-pub(crate) fn null_of(
-    markers: &[Column],
-    row: RowRef<'_>,
-    error: &EngineError,
-    hides: bool,
-) -> Option<String> {
-    const WORDS: [&str; 4] =
-        ["NullPointerException", "Null value", "null is not", "\"value\" is null"];
-    let reason = error.reason.as_deref()?;
-    if error.kind != ErrorKind::Server || !WORDS.iter().any(|words| reason.contains(words)) {
-        return None;
-    }
-    markers.iter().zip(row.cells()).find_map(|(marker, cell)| {
-        let Cell::Value(bytes) = cell else { return None };
-        // Whether a list is frozen cannot be seen here. The error says that something is wrong.
-        let is_list = matches!(marker.cql_type.thawed(), CqlType::List(_));
-        let found = nulls::first(&marker.cql_type, bytes, is_list)
-            .or_else(|| nulls::first(&marker.cql_type, bytes, false));
-        let mut found = found?.at(Segment::Column(marker.name.clone()));
-        if hides {
-            found.path.hide_keys();
-        }
-        Some(found.to_string())
-    })
 }
 
 /// The keys whose rows are being written, so that no two requests write one row at a time.

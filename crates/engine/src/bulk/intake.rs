@@ -10,7 +10,7 @@ use turbocql_codec::{RowBuffer, RowRef};
 
 use super::RowNumbers;
 use super::partition::{Batcher, Groups};
-use crate::seam::Rows;
+use crate::statement::seam::Rows;
 
 /// The number of arenas to keep here at a time: one whose rows are being sent, and one to follow
 /// it.

@@ -17,7 +17,6 @@ use futures::future::BoxFuture;
 use scylla::statement::batch::{Batch, BatchType};
 use turbocql_codec::{Cell, RowBuffer, RowRef};
 
-pub(crate) use self::care::null_of;
 pub use self::care::{Care, ListRead, Lists, Time, Times};
 use self::care::{Claim, Claims, Found, changed, compare, hash_of, part_of, time_of};
 use self::intake::{Intake, Taken};
@@ -25,15 +24,16 @@ pub use self::pace::Pace;
 use self::partition::Batcher;
 pub use self::partition::Batches;
 pub use self::progress::{Progress, Snapshot};
-use crate::answer::{Said, Text};
-use crate::attempts::Attempts;
-use crate::config::Consistency;
+use crate::error::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind};
-use crate::queue::TaskHandle;
-use crate::runtime::Runtime;
-use crate::seam::BatchRows;
-use crate::session::{Response, Session};
+use crate::io::queue::TaskHandle;
+use crate::io::runtime::Runtime;
+use crate::request::subject::{Subject, Text};
+use crate::session::{Session, before_condition, failed, unreadable};
+use crate::statement::seam::{BatchRows, response};
 use crate::statement::{Prepared, RequestOptions};
+use crate::terms::Consistency;
+use crate::terms::Response;
 
 /// The statement of a bulk, its options and its limits.
 pub struct BulkPlan {
@@ -225,17 +225,17 @@ impl Request {
         if self.prepared.has_condition {
             let routes = session.profiles().routes(options.profile.as_deref());
             bound.set_load_balancing_policy(Some(routes.conditional()));
-            session.before_condition().await;
+            before_condition(session).await;
         }
         let answer = session.engine().execute_bound_unpaged(&bound).await;
         self.prepared.note(&answer);
-        let said = Said { doing: "executing", text: Text::One(text), rest, options };
-        let result = answer.map_err(|error| session.failed(&said, error, &attempts))?;
+        let subject = Subject { doing: "executing", text: Text::One(text), rest, options };
+        let result = answer.map_err(|error| failed(session, &subject, error, &attempts))?;
         if !self.keep_results {
             return Ok(None);
         }
-        let response = crate::seam::response(result, None, &self.prepared.recent);
-        response.map(Some).map_err(|error| session.unreadable(&said, error, &attempts))
+        let response = response(result, None, &self.prepared.recent);
+        response.map(Some).map_err(|error| unreadable(session, &subject, error, &attempts))
     }
 
     /// The write time of rows whose times are counted.
@@ -349,8 +349,8 @@ impl Request {
             session.engine().batch(&batch, BatchRows(self.with_statics_once(&rows))).await
         };
         prepared.note(&answer);
-        let said = Said { doing, text: Text::One(prepared.text()), rest, options };
-        answer.map(|_| None).map_err(|error| session.failed(&said, error, &attempts))
+        let subject = Subject { doing, text: Text::One(prepared.text()), rest, options };
+        answer.map(|_| None).map_err(|error| failed(session, &subject, error, &attempts))
     }
 
     /// The rows of a batch, of which the first alone has the values of static columns. They are the

@@ -20,7 +20,7 @@ use super::progress::Progress;
 use super::suspects::{Suspect, Suspects};
 use super::{BulkEvents, BulkOutcome};
 use crate::error::EngineError;
-use crate::session::Response;
+use crate::terms::Response;
 
 /// The limits of a bulk.
 pub(super) struct Limits {

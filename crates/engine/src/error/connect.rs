@@ -81,7 +81,7 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
         ConnectionError::NoSourcePortForShard(shard) => {
             (ErrorKind::Connect, format!("no free source port for shard {shard}"))
         }
-        // The address translator greeted the node, and the node did not answer.
+        // The address translator probed the node, and the node did not answer.
         ConnectionError::TranslationError(TranslationError::IoError(error)) => {
             (ErrorKind::Connect, error.to_string())
         }

@@ -1,6 +1,8 @@
 //! The errors of the engine, in terms that need no knowledge of the ScyllaDB driver.
 
+pub(crate) mod attempts;
 mod connect;
+pub(crate) mod effect;
 mod request;
 mod server;
 mod shown;
@@ -18,7 +20,8 @@ pub(crate) use request::MEANS_OTHERWISE;
 pub use shown::shown;
 pub(crate) use shown::{has_secrets, without_literals, without_values};
 
-use crate::attempts::Tried;
+use self::attempts::Tried;
+use crate::terms::UnknownName;
 
 /// A failure: a message on which a person can act, and fields by which a program can decide.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,6 +81,12 @@ pub enum Detail {
     Bool(bool),
     Text(String),
     Texts(Vec<String>),
+}
+
+impl From<UnknownName> for EngineError {
+    fn from(unknown: UnknownName) -> EngineError {
+        EngineError::new(ErrorKind::Config, unknown.0)
+    }
 }
 
 impl EngineError {

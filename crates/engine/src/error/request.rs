@@ -12,8 +12,8 @@ use scylla::errors::{
 use super::connect::{connection_error, metadata_error};
 use super::server::{may_have_applied, server_error};
 use super::{EngineError, ErrorKind};
-use crate::attempts::Attempts;
-use crate::effect::Effect;
+use crate::error::attempts::Attempts;
+use crate::error::effect::Effect;
 
 /// What is said of a statement whose meaning has changed since it was prepared.
 pub(crate) const MEANS_OTHERWISE: &str = "the statement had to be prepared again, and its meaning \

@@ -5,8 +5,8 @@ use scylla::errors::{DbError, OperationType};
 use scylla::statement::Consistency as TheirConsistency;
 
 use super::{Detail, EngineError, ErrorKind};
-use crate::config::Consistency;
-use crate::effect::Effect;
+use crate::error::effect::Effect;
+use crate::terms::Consistency;
 
 /// The error of a server that answered with `error` and the message `reason`.
 pub(super) fn server_error(doing: &str, error: &DbError, reason: &str) -> EngineError {

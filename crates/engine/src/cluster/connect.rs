@@ -1,0 +1,176 @@
+//! Opens a session of the ScyllaDB driver from a configuration.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use rustls::ClientConfig;
+use scylla::client::execution_profile::ExecutionProfileHandle;
+use scylla::client::session::{Session, TlsContext};
+use scylla::client::session_builder::SessionBuilder;
+use scylla::client::{PoolSize, SelfIdentity};
+use scylla::policies::address_translator::AddressTranslator;
+use scylla::policies::timestamp_generator::MonotonicTimestampGenerator;
+use tokio::time::{Instant, timeout_at};
+
+use crate::cluster::authenticate::Provider;
+use crate::cluster::config::{Config, Pool};
+use crate::cluster::probe::{Endpoints, reach};
+use crate::error::{EngineError, ErrorKind, connecting, unreachable};
+use crate::policies::profile::OnlyThese;
+
+/// The maximum number of times that an incomplete trace is read.
+const TRACE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(40).unwrap();
+/// The time between two reads of an incomplete trace.
+const TRACE_INTERVAL: Duration = Duration::from_millis(25);
+
+/// How long to wait for the other contact points after the first has answered.
+const MORE_CONTACT_POINTS: Duration = Duration::from_millis(50);
+
+/// Opens a session. `profile` is the ScyllaDB driver's form of the default profile.
+pub(crate) async fn connect(
+    config: &Config,
+    profile: ExecutionProfileHandle,
+) -> Result<(Session, Arc<Endpoints>), EngineError> {
+    config.check()?;
+    #[cfg(edited_crates)]
+    {
+        // Once in a process.
+        let _ = scylla::statement::prepared::STILL_FIT.set(crate::statement::fits::still_fit);
+    }
+    let began = Instant::now();
+    let deadline = began + config.connect_timeout;
+    let tls = config.tls.as_ref().map(|tls| tls.client(&config.contact_points)).transpose()?;
+    let tls = tls.map(Arc::new);
+    let ContactPoints { open, silent, took } =
+        ask_contact_points(&config.contact_points, tls.as_ref(), deadline).await;
+    if open.is_empty() {
+        return Err(unreachable(&silent, began.elapsed()));
+    }
+    let endpoints = Arc::new(Endpoints::new(config, tls.clone(), took));
+    let builder = builder(config, tls.as_ref(), profile)
+        .known_nodes(&open)
+        .address_translator(Arc::clone(&endpoints) as Arc<dyn AddressTranslator>);
+    match timeout_at(deadline, builder.build()).await {
+        Ok(Ok(session)) => Ok((session, endpoints)),
+        Ok(Err(error)) => Err(connecting(&error, &open, &silent)),
+        Err(_) => {
+            let (asked, limit) = (open.join(", "), config.connect_timeout);
+            let silent: String =
+                endpoints.silent().iter().map(|at| format!("; {at}: no answer")).collect();
+            let message = format!(
+                "connecting to {asked}: it answers, but no session could be opened within \
+                 {limit:?}{silent}"
+            );
+            Err(EngineError::new(ErrorKind::Connect, message))
+        }
+    }
+}
+
+/// Which contact points answer.
+struct ContactPoints {
+    open: Vec<String>,
+    /// The contact points that did not answer, with the reasons.
+    silent: Vec<(String, String)>,
+    /// How long the slowest of the others took.
+    took: Duration,
+}
+
+/// Finds the contact points that answer. All are asked at the same time.
+///
+/// The ScyllaDB driver tries them one after another, in random order, and reports only the last
+/// failure. A single address that drops packets would cost it a whole connect timeout.
+async fn ask_contact_points(
+    contact_points: &[String],
+    tls: Option<&Arc<ClientConfig>>,
+    deadline: Instant,
+) -> ContactPoints {
+    let mut found = ContactPoints { open: Vec::new(), silent: Vec::new(), took: Duration::ZERO };
+    let began = Instant::now();
+    let mut answers: FuturesUnordered<_> =
+        contact_points.iter().map(|at| async move { (at, reach(at, tls).await) }).collect();
+    let mut until = deadline;
+    let mut waiting: Vec<&String> = contact_points.iter().collect();
+    while let Ok(Some((at, answer))) = timeout_at(until, answers.next()).await {
+        waiting.retain(|other| *other != at);
+        match answer {
+            Ok(()) => {
+                until = until.min(Instant::now() + MORE_CONTACT_POINTS);
+                found.open.push(at.clone());
+                found.took = began.elapsed();
+            }
+            Err(why) => found.silent.push((at.clone(), why)),
+        }
+    }
+    found.silent.extend(waiting.into_iter().map(|at| (at.clone(), "no answer".to_owned())));
+    found
+}
+
+fn builder(
+    config: &Config,
+    tls: Option<&Arc<ClientConfig>>,
+    profile: ExecutionProfileHandle,
+) -> SessionBuilder {
+    let mut identity = SelfIdentity::new()
+        .with_custom_driver_name("turbocql")
+        .with_custom_driver_version(env!("CARGO_PKG_VERSION"));
+    if let Some(name) = &config.application_name {
+        identity.set_application_name(name.clone());
+    }
+    if let Some(version) = &config.application_version {
+        identity.set_application_version(version.clone());
+    }
+    let mut builder = SessionBuilder::new()
+        .default_execution_profile_handle(profile)
+        .custom_identity(identity)
+        .connection_timeout(config.connect_timeout)
+        .hostname_resolution_timeout(Some(config.connect_timeout))
+        .compression(config.compression.map(Into::into))
+        .disallow_shard_aware_port(!config.shard_aware_port)
+        .local_ip_address(config.local_address)
+        // The server may still be writing the trace when its answer arrives.
+        .tracing_info_fetch_attempts(TRACE_ATTEMPTS)
+        .tracing_info_fetch_interval(TRACE_INTERVAL)
+        // One column of a type that the ScyllaDB driver does not know would make every read of the
+        // full schema fail. Discovery and routing would fail too. Routing needs the keyspaces only.
+        .fetch_full_schema_metadata(false);
+    if let Some(tls) = tls {
+        builder = builder.tls_context(Some(TlsContext::from(Arc::clone(tls))));
+    }
+    if let (Some(user), Some(password)) = (&config.user, &config.password) {
+        builder = builder.user(user, password);
+    }
+    if let Some(authenticate) = &config.authenticator {
+        builder = builder.authenticator_provider(Arc::new(Provider(Arc::clone(authenticate))));
+    }
+    match config.pool {
+        None => {}
+        Some(Pool::PerNode(count)) => builder = builder.pool_size(PoolSize::PerHost(count)),
+        Some(Pool::PerShard(count)) => builder = builder.pool_size(PoolSize::PerShard(count)),
+    }
+    if let Some(interval) = config.keepalive_interval {
+        builder = builder.keepalive_interval(interval);
+    }
+    if let Some(timeout) = config.keepalive_timeout {
+        builder = builder.keepalive_timeout(timeout);
+    }
+    if let Some(interval) = config.tcp_keepalive {
+        builder = builder.tcp_keepalive_interval(interval);
+    }
+    #[cfg(edited_crates)]
+    {
+        builder.config.max_frame_bytes = config.max_frame_bytes;
+    }
+    if config.client_timestamps {
+        builder = builder.timestamp_generator(Arc::new(MonotonicTimestampGenerator::new()));
+    }
+    if let Some(timeout) = config.agreement_timeout {
+        builder = builder.schema_agreement_timeout(timeout);
+    }
+    let allowed = &config.profile.balancing.allowed;
+    if !allowed.is_empty() {
+        builder = builder.host_filter(Arc::new(OnlyThese(allowed.clone())));
+    }
+    builder
+}

@@ -1,0 +1,8 @@
+//! Connections to a cluster: settings, contact points, TLS, and the watch over silent nodes.
+
+pub mod authenticate;
+pub mod config;
+pub mod connect;
+pub mod probe;
+pub mod tls;
+pub mod watch;

@@ -1,0 +1,221 @@
+//! Notices nodes that have fallen silent, and sends requests to the other nodes.
+//!
+//! A node that hangs (a paused process, a disk that does not answer, a host without power) keeps its
+//! connections open. Without the watch, requests are sent to it until the keepalive closes them.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::future::join_all;
+use scylla::client::session::Session;
+use scylla::cluster::Node;
+use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::statement::unprepared::Statement;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use crate::cluster::probe::Endpoints;
+use crate::error::effect::Effect;
+use crate::policies::retry::Retry;
+use crate::policies::silence::{NodeSilence, Silence};
+
+/// The watch measures time in ticks, which do not pass while this process itself is paused.
+const TICK: Duration = Duration::from_millis(100);
+
+/// For how many ticks a node may leave requests unanswered before it is asked for a sign of life.
+const PATIENCE: u64 = 2;
+
+/// The least number of ticks between two such questions to a node that has answered the last one.
+const ASKED: u64 = 10;
+
+/// Without requests, all nodes are asked after this time.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// After how many ticks without waiting requests the watch stops counting ticks.
+const QUIET: u64 = 20;
+
+/// The time limit of a request that the watch sends.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// A silent node is asked again after 2 ticks, then after twice as many each time, up to this.
+const SLOWEST: u64 = 20;
+
+/// A question that took this much longer than its time limit says nothing about the node: this
+/// process was paused.
+const PAUSED: Duration = Duration::from_millis(300);
+
+/// The right to ask a node for a sign of life. Only one task has it.
+struct Asking(Arc<NodeSilence>);
+
+impl Asking {
+    fn begin(node: Arc<NodeSilence>) -> Option<Asking> {
+        if node.asking.swap(true, Ordering::AcqRel) { None } else { Some(Asking(node)) }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.asking.store(false, Ordering::Release);
+    }
+}
+
+/// What the watch needs of its session.
+pub(crate) trait Watched: Send + Sync {
+    fn engine(&self) -> &Session;
+}
+
+/// The watch of a session.
+pub(crate) struct Watch {
+    pub(crate) silence: Arc<Silence>,
+    pub(crate) endpoints: Arc<Endpoints>,
+    pub(crate) session: Weak<dyn Watched>,
+}
+
+impl Watch {
+    /// Watches the nodes of the session, until it is dropped.
+    pub(crate) async fn keep(self: Arc<Self>) {
+        loop {
+            if timeout(IDLE, self.silence.wake.notified()).await.is_err() {
+                let Some(session) = self.session.upgrade() else { return };
+                self.ask_all(&session).await;
+                if self.silence.silent.load(Ordering::Relaxed) == 0 {
+                    continue;
+                }
+            }
+            self.silence.active.store(true, Ordering::Release);
+            if !self.count_ticks().await {
+                return;
+            }
+        }
+    }
+
+    /// Counts ticks until no request has waited for a while. Returns false if the session is gone.
+    async fn count_ticks(self: &Arc<Self>) -> bool {
+        let silence = &self.silence;
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut quiet = 0;
+        while quiet < QUIET {
+            ticks.tick().await;
+            let now = silence.tick.fetch_add(1, Ordering::Relaxed) + 1;
+            let Some(session) = self.session.upgrade() else { return false };
+            quiet = if self.check(now, &session) { 0 } else { quiet + 1 };
+        }
+        silence.active.store(false, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let nodes = silence.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        if nodes.values().any(|node| node.waiting.load(Ordering::Relaxed) != 0) {
+            silence.wake.notify_one();
+        }
+        true
+    }
+
+    /// Asks nodes that have left requests unanswered, or are silent, for a sign of life. Returns
+    /// whether there are any such nodes, or requests that wait.
+    fn check(self: &Arc<Self>, now: u64, session: &Arc<dyn Watched>) -> bool {
+        let cluster = session.engine().get_cluster_state();
+        let nodes = cluster.get_nodes_info();
+        let (mut silent, mut waits) = (0, false);
+        let several = nodes.len() > 1;
+        for node in nodes.iter().filter(|node| node.is_enabled()) {
+            let state = self.silence.node(node.host_id);
+            let is_silent = state.silent.load(Ordering::Relaxed);
+            silent += usize::from(is_silent);
+            if !node.is_connected() {
+                // The policy leaves it out by itself, and the pool connects again.
+                state.answered();
+            }
+            let since = state.waiting.load(Ordering::Relaxed);
+            waits |= since != 0;
+            let unanswered = since != 0 && now.saturating_sub(since) >= PATIENCE;
+            let due = now >= state.ask_at.load(Ordering::Relaxed);
+            // A node that is alone cannot be left out, but one that was left out may be alone since.
+            if due
+                && (is_silent || (several && unanswered))
+                && let Some(asking) = Asking::begin(state)
+            {
+                let (this, session) = (Arc::clone(self), Arc::clone(session));
+                tokio::spawn(this.ask(Arc::clone(node), asking, session));
+            }
+        }
+        self.silence.silent.store(silent, Ordering::Relaxed);
+        self.silence.forget(nodes);
+        waits || silent > 0
+    }
+
+    /// Asks a node for a sign of life on a connection of its own: on the others, the answer would
+    /// wait behind their traffic.
+    async fn ask(self: Arc<Self>, node: Arc<Node>, asking: Asking, session: Arc<dyn Watched>) {
+        let (silence, state) = (&self.silence, &asking.0);
+        let at = SocketAddr::new(node.address.ip(), node.address.port());
+        let at = self.endpoints.reached_at(at);
+        let limit = self.endpoints.patience(at);
+        let began = Instant::now();
+        let alive = match timeout(limit, self.endpoints.probe(at)).await {
+            // A refused connection is the pool's business.
+            Ok(_) => true,
+            Err(_) => began.elapsed() > limit + PAUSED,
+        };
+        let was_silent = state.silent.load(Ordering::Relaxed);
+        // A node that was silent gets one request first.
+        let alive =
+            alive && (!was_silent || !node.is_connected() || self.request(&node, &*session).await);
+        let now = silence.tick.load(Ordering::Relaxed);
+        if alive {
+            state.answered();
+            state.silent.store(false, Ordering::Relaxed);
+            state.missed.store(0, Ordering::Relaxed);
+            state.ask_at.store(now + ASKED, Ordering::Relaxed);
+        } else {
+            let cluster = session.engine().get_cluster_state();
+            let _deciding = silence.deciding.lock().unwrap_or_else(PoisonError::into_inner);
+            if was_silent || silence.may_be_silent(&node, cluster.get_nodes_info()) {
+                state.silent.store(true, Ordering::Relaxed);
+                silence.silent.fetch_add(usize::from(!was_silent), Ordering::Relaxed);
+            }
+            let missed = state.missed.fetch_add(1, Ordering::Relaxed);
+            let pause = (2 << missed.min(8)).min(SLOWEST);
+            state.ask_at.store(now + pause, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends a request to a node. Returns whether an answer comes in time.
+    async fn request(&self, node: &Arc<Node>, session: &dyn Watched) -> bool {
+        let mut statement = Statement::new("SELECT key FROM system.local WHERE key = 'local'");
+        let target = NodeIdentifier::Node(Arc::clone(node));
+        let policy = SingleTargetLoadBalancingPolicy::new(target, None);
+        statement.set_load_balancing_policy(Some(policy));
+        statement.set_consistency(scylla::statement::Consistency::One);
+        statement.set_retry_policy(Some(Retry::Fallthrough.careful(Effect::Reads)));
+        let silence = &self.silence;
+        silence.probes.fetch_add(1, Ordering::Relaxed);
+        match timeout(PROBE, session.engine().query_unpaged(statement, ())).await {
+            Ok(answer) => {
+                silence.failed_probes.fetch_add(u64::from(answer.is_err()), Ordering::Relaxed);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Sends one request to each node. A node that does not answer is asked like one that has left
+    /// requests unanswered.
+    async fn ask_all(self: &Arc<Self>, session: &Arc<dyn Watched>) {
+        let cluster = session.engine().get_cluster_state();
+        let nodes = cluster.get_nodes_info();
+        // A node that is alone cannot be left out.
+        if nodes.len() < 2 {
+            return;
+        }
+        let connected = nodes.iter().filter(|node| node.is_connected());
+        join_all(connected.map(|node| async {
+            let Some(asking) = Asking::begin(self.silence.node(node.host_id)) else { return };
+            if !self.request(node, &**session).await {
+                let (node, session) = (Arc::clone(node), Arc::clone(session));
+                Arc::clone(self).ask(node, asking, session).await;
+            }
+        }))
+        .await;
+    }
+}

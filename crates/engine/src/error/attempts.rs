@@ -1,0 +1,252 @@
+//! The attempts of one request, recorded only for its error.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use scylla::errors::{RequestAttemptError, RequestError};
+use scylla::observability::history::{AttemptId, HistoryListener, RequestId, SpeculativeId};
+use scylla::policies::retry::RetryDecision;
+
+use crate::error::effect::Effect;
+use crate::error::{attempt_failure, attempt_may_have_applied, is_answer};
+
+/// Listens to the attempts of one request.
+///
+/// The ScyllaDB driver's errors name neither the node nor the number of attempts. They report only
+/// the failure of the last attempt, but an earlier attempt may have been applied, and the failure of
+/// an earlier attempt may say more.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    effect: Effect,
+    started: Instant,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    count: u32,
+    /// The node of the last attempt.
+    node: Option<SocketAddr>,
+    /// One of the attempts that have begun and not ended.
+    open: Option<Begun>,
+    /// The others. There are some only if a slow request was sent again.
+    others: Vec<Begun>,
+    /// Whether an attempt has succeeded.
+    succeeded: bool,
+    /// Whether an attempt failed with an error after which it may have been applied.
+    uncertain: bool,
+    failed: Vec<Tried>,
+    /// The last error with which a server answered.
+    answer: Option<Box<(SocketAddr, RequestAttemptError)>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    id: usize,
+    node: SocketAddr,
+    after: Duration,
+}
+
+/// An attempt of a request that has failed, or has not ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    pub node: SocketAddr,
+    /// What went wrong. `None` if the attempt has not ended.
+    pub answer: Option<String>,
+    /// When the attempt began, since the beginning of the request.
+    pub began: Duration,
+    /// When it ended.
+    pub ended: Option<Duration>,
+}
+
+impl Attempts {
+    pub(crate) fn new(effect: Effect) -> Arc<Attempts> {
+        Arc::new(Attempts { effect, started: Instant::now(), seen: Mutex::default() })
+    }
+
+    /// Makes the object for a request that has not begun yet.
+    pub(crate) fn idle() -> Arc<Attempts> {
+        Attempts::new(Effect::Reads)
+    }
+
+    /// Resets `this` for the next request. Makes a new object if the previous request still refers
+    /// to `this`.
+    pub(crate) fn again(this: &mut Arc<Attempts>, effect: Effect) {
+        match Arc::get_mut(this) {
+            Some(attempts) => {
+                *attempts = Attempts { effect, started: Instant::now(), seen: Mutex::default() };
+            }
+            None => *this = Attempts::new(effect),
+        }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.seen().count
+    }
+
+    /// The node of the last attempt.
+    pub(crate) fn node(&self) -> Option<SocketAddr> {
+        self.seen().node
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    /// Whether an attempt has succeeded. What failed afterwards is a later step of the driver.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.seen().succeeded
+    }
+
+    /// Whether any attempt may have been applied: a failed one, or one that has not ended.
+    pub(crate) fn may_have_applied(&self) -> bool {
+        let seen = self.seen();
+        self.effect != Effect::Reads && (seen.uncertain || seen.succeeded || seen.open.is_some())
+    }
+
+    /// The last error with which a server answered, and that server.
+    pub(crate) fn answer(&self) -> Option<(SocketAddr, RequestAttemptError)> {
+        self.seen().answer.as_deref().cloned()
+    }
+
+    /// The attempts that have failed or have not ended, in the order of their beginning.
+    pub(crate) fn history(&self) -> Box<[Tried]> {
+        let seen = self.seen();
+        let open = seen.open.iter().chain(&seen.others).map(|begun| Tried {
+            node: begun.node,
+            answer: None,
+            began: begun.after,
+            ended: None,
+        });
+        let mut history: Vec<Tried> = seen.failed.iter().cloned().chain(open).collect();
+        history.sort_by_key(|tried| tried.began);
+        history.into()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Seen {
+    /// Removes an attempt from the open ones.
+    fn end(&mut self, id: AttemptId) -> Option<Begun> {
+        if self.open.is_some_and(|begun| begun.id == id.0) {
+            return std::mem::replace(&mut self.open, self.others.pop());
+        }
+        let at = self.others.iter().position(|begun| begun.id == id.0)?;
+        Some(self.others.remove(at))
+    }
+}
+
+impl HistoryListener for Attempts {
+    fn log_request_start(&self) -> RequestId {
+        RequestId(0)
+    }
+
+    fn log_request_success(&self, _: RequestId) {}
+
+    fn log_request_error(&self, _: RequestId, _: &RequestError) {}
+
+    fn log_new_speculative_fiber(&self, _: RequestId) -> SpeculativeId {
+        SpeculativeId(0)
+    }
+
+    fn log_attempt_start(
+        &self,
+        _: RequestId,
+        _: Option<SpeculativeId>,
+        node: SocketAddr,
+    ) -> AttemptId {
+        let mut seen = self.seen();
+        // The first attempt begins with the request, so the clock need not be read.
+        let after = if seen.count == 0 { Duration::ZERO } else { self.elapsed() };
+        let id = seen.count as usize;
+        let begun = Begun { id, node, after };
+        seen.count += 1;
+        seen.node = Some(node);
+        match seen.open {
+            None => seen.open = Some(begun),
+            Some(_) => seen.others.push(begun),
+        }
+        AttemptId(id)
+    }
+
+    fn log_attempt_success(&self, id: AttemptId) {
+        let mut seen = self.seen();
+        seen.end(id);
+        seen.succeeded = true;
+    }
+
+    fn log_attempt_error(&self, id: AttemptId, error: &RequestAttemptError, _: &RetryDecision) {
+        let uncertain = attempt_may_have_applied(error, self.effect);
+        let ended = self.elapsed();
+        let mut seen = self.seen();
+        seen.uncertain |= uncertain;
+        let Some(Begun { node, after, .. }) = seen.end(id) else { return };
+        let answer = Some(attempt_failure(error));
+        seen.failed.push(Tried { node, answer, began: after, ended: Some(ended) });
+        if is_answer(error) {
+            seen.answer = Some(Box::new((node, error.clone())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scylla::errors::DbError;
+
+    fn fail(attempts: &Attempts, error: DbError) {
+        let node = "127.0.0.1:9042".parse().unwrap();
+        let id = attempts.log_attempt_start(RequestId(0), None, node);
+        let error = RequestAttemptError::DbError(error, String::new());
+        attempts.log_attempt_error(id, &error, &RetryDecision::DontRetry);
+    }
+
+    #[test]
+    fn an_early_doubt_outlives_later_certainty() {
+        let attempts = Attempts::new(Effect::Writes);
+        assert!(!attempts.may_have_applied());
+        fail(&attempts, DbError::ServerError);
+        fail(&attempts, DbError::IsBootstrapping);
+        assert!(attempts.may_have_applied());
+        assert_eq!(attempts.count(), 2);
+    }
+
+    #[test]
+    fn an_attempt_under_way_is_a_doubt_unless_it_reads() {
+        for (effect, doubt) in [(Effect::Writes, true), (Effect::Reads, false)] {
+            let attempts = Attempts::new(effect);
+            let node: SocketAddr = "127.0.0.1:9042".parse().unwrap();
+            let id = attempts.log_attempt_start(RequestId(0), None, node);
+            assert_eq!(attempts.may_have_applied(), doubt);
+            assert_eq!(attempts.node(), Some(node));
+            let error = RequestAttemptError::UnableToAllocStreamId;
+            attempts.log_attempt_error(id, &error, &RetryDecision::DontRetry);
+            assert!(!attempts.may_have_applied());
+        }
+    }
+    #[test]
+    fn the_history_has_all_attempts_in_the_order_of_their_beginning() {
+        let attempts = Attempts::new(Effect::Reads);
+        let nodes = ["127.0.0.1:1", "127.0.0.2:1", "127.0.0.3:1"].map(|n| n.parse().unwrap());
+        let ids = nodes.map(|node| attempts.log_attempt_start(RequestId(0), None, node));
+        let error = RequestAttemptError::DbError(DbError::Overloaded, "busy".into());
+        attempts.log_attempt_error(ids[1], &error, &RetryDecision::DontRetry);
+        let history = attempts.history();
+        assert_eq!(history.iter().map(|tried| tried.node).collect::<Vec<_>>(), nodes);
+        assert_eq!(history[1].answer.as_deref(), Some("the coordinator is overloaded: busy"));
+        assert!(history[1].ended >= Some(history[1].began));
+        assert_eq!((history[0].ended, &history[2].answer), (None, &None));
+        assert_eq!(attempts.answer().unwrap().0, nodes[1]);
+        attempts.log_attempt_success(ids[2]);
+        assert!(attempts.succeeded());
+        assert_eq!(attempts.history().len(), 2);
+    }
+}

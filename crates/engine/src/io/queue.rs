@@ -1,0 +1,403 @@
+//! The queue of work for the I/O thread. This module decides when the I/O thread is woken, and when
+//! the I/O thread wakes event loops.
+//!
+//! Waking a thread takes a system call. So the submissions of a burst may wait, to share one wake.
+//! The completions that one read of a socket yields share one wake too.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use futures::future::{AbortHandle, abortable};
+use tokio::sync::Notify;
+
+use crate::io::lanes::{Job, Lanes, Sending};
+use crate::io::runtime::Runtime;
+
+pub(crate) enum Work {
+    Task(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Request(Job),
+}
+
+/// The state that the threads that submit work share with the I/O thread.
+pub(crate) struct Shared {
+    /// Work that is submitted and not yet begun.
+    queue: Mutex<Vec<Work>>,
+    lanes: Lanes,
+    /// Whether the queue has entries. It is read without locking the queue.
+    waiting: AtomicBool,
+    /// Notified when the queue must be checked: one wake of the thread per burst.
+    bell: Notify,
+    /// Whether the thread must be woken to check the queue. While the thread works, it checks the
+    /// queue by itself. With several threads, the field is always true.
+    asleep: AtomicBool,
+    several: bool,
+    closed: AtomicBool,
+    in_flight: AtomicUsize,
+    /// Until when submissions may be held back, in nanoseconds since `began`. 0 if they may not be.
+    hold_until: AtomicU64,
+    began: Instant,
+}
+
+/// Wakes a consumer of completions outside this crate, such as an event loop. One wake stands for
+/// any number of completions.
+pub trait Wake: Send + Sync {
+    fn wake(&self);
+}
+
+thread_local! {
+    /// The wakes that the I/O thread makes at the end of the current burst. `None` except on the
+    /// I/O thread of a runtime that has one thread.
+    static NEWS: RefCell<Option<Arc<News>>> = const { RefCell::new(None) };
+}
+
+/// The wakes that are collected during a burst.
+#[derive(Default)]
+struct News {
+    of: Mutex<Vec<Arc<dyn Wake>>>,
+    bell: Notify,
+}
+
+impl News {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<dyn Wake>>> {
+        self.of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Makes the wakes. Runs last in tokio's ready queue, so that one socket read causes one wake.
+    ///
+    /// Then, after [`LOOK`], it checks the queue once for submissions that another thread has held
+    /// back and not released.
+    async fn spread(self: Arc<Self>, shared: Arc<Shared>) {
+        let mut whom = Vec::new();
+        let mut look = pin!(tokio::time::sleep(Duration::ZERO));
+        let mut armed = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.bell.notified() => {
+                    std::mem::swap(&mut *self.lock(), &mut whom);
+                    shared.begin_hold();
+                    for one in whom.drain(..) {
+                        one.wake();
+                    }
+                    if !armed {
+                        armed = true;
+                        look.as_mut().reset(tokio::time::Instant::now() + LOOK);
+                    }
+                }
+                () = &mut look, if armed => {
+                    // If answers were handed over after the timer was set, threads may still
+                    // hold back submissions. Then the check is put off by another `LOOK`.
+                    armed = shared.may_hold();
+                    if armed {
+                        look.as_mut().reset(tokio::time::Instant::now() + LOOK);
+                    } else {
+                        shared.look();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Calls `whom.wake()`. On the I/O thread of a runtime that has one thread, it does this at the end
+/// of the burst, because more completions may follow. On any other thread it does this at once.
+pub fn wake_soon(whom: Arc<dyn Wake>) {
+    let now = NEWS.with_borrow(|news| {
+        let Some(news) = news else { return Some(whom) };
+        news.lock().push(whom);
+        news.bell.notify_one();
+        None
+    });
+    if let Some(whom) = now {
+        whom.wake();
+    }
+}
+
+/// Aborts a submitted task.
+pub struct TaskHandle(AbortHandle);
+
+impl TaskHandle {
+    /// Makes the I/O thread drop the future when it next runs the task. Has no effect on a finished
+    /// task.
+    pub fn abort(&self) {
+        self.0.abort();
+    }
+}
+
+impl Runtime {
+    /// Starts `future` on the I/O thread. After a shutdown the future is dropped at once, unpolled.
+    ///
+    /// If the future panics, it is dropped, and other tasks are not affected. Code that waits for
+    /// the result must notice that the future has dropped its sink.
+    pub fn submit(&self, future: impl Future<Output = ()> + Send + 'static) -> TaskHandle {
+        let shared = self.shared();
+        let (future, abort) = abortable(future);
+        let counted = InFlight::begin(shared);
+        self.push(Work::Task(Box::pin(async move {
+            // The future is dropped before `counted`, whether it has finished or was aborted.
+            let _ = future.await;
+            drop(counted);
+        })));
+        TaskHandle(abort)
+    }
+
+    /// Queues a request, which is sent from the I/O thread.
+    pub fn send(&self, sending: Arc<dyn Sending>) {
+        self.shared().in_flight.fetch_add(1, Ordering::AcqRel);
+        self.push(Work::Request(Job::new(sending)));
+    }
+
+    fn push(&self, work: Work) {
+        let shared = self.shared();
+        let mut queue = shared.queue();
+        // Checked under the lock: after `closed` is set, the I/O thread empties the queue one last
+        // time.
+        if shared.closed.load(Ordering::Acquire) {
+            drop(queue);
+            shared.refuse(work);
+            return;
+        }
+        queue.push(work);
+        shared.waiting.store(true, Ordering::SeqCst);
+        drop(queue);
+        let rings =
+            HELD.with_borrow_mut(|held| held.as_mut().is_none_or(|held| !held.keep(shared)));
+        if rings {
+            shared.ring();
+        }
+    }
+
+    /// Holds back this thread's submissions until [`Runtime::release`]: they do not wake an I/O
+    /// thread that has handed over answers within the last 500 us. Such an I/O thread checks the
+    /// queue by itself, 1 ms after it has handed over answers. So no submission waits for long,
+    /// even if this thread blocks before it calls `release`.
+    pub fn hold() {
+        HELD.with_borrow_mut(|held| {
+            held.get_or_insert_default();
+        });
+    }
+
+    /// Ends a [`Runtime::hold`]: wakes the I/O thread if submissions to it were held back.
+    pub fn release() {
+        if let Some(Held { of: Some(shared), .. }) = HELD.take() {
+            shared.ring();
+        }
+    }
+
+    /// Called at the end of a round of the event loop that began with a [`Runtime::hold`]. Calls
+    /// [`Runtime::release`] and returns false, except in one case. If nothing was submitted, the
+    /// tasks that ran may have let other tasks run, through a semaphore or a queue. Then the first
+    /// call returns true, and the caller must call again after the next round.
+    pub fn end_round() -> bool {
+        let again = HELD.with_borrow_mut(|held| held.as_mut().is_some_and(Held::waits));
+        if !again {
+            Runtime::release();
+        }
+        again
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(several: bool) -> Shared {
+        Shared {
+            queue: Mutex::default(),
+            lanes: Lanes::default(),
+            waiting: AtomicBool::new(false),
+            bell: Notify::new(),
+            asleep: AtomicBool::new(several),
+            several,
+            closed: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            hold_until: AtomicU64::new(0),
+            began: Instant::now(),
+        }
+    }
+
+    /// The number of tasks and requests that are submitted and not finished.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Acquire)
+    }
+
+    /// Refuses further submissions. The thread ends when it is next woken.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn wake(&self) {
+        self.bell.notify_one();
+    }
+
+    /// Called when the runtime has ended.
+    pub(crate) fn end(&self) {
+        self.lanes.clear();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Vec<Work>> {
+        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Wakes the thread to check the queue, unless the thread will check it by itself.
+    fn ring(&self) {
+        if self.several || self.asleep.swap(false, Ordering::SeqCst) {
+            self.bell.notify_one();
+        }
+    }
+
+    fn nanoseconds(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn begin_hold(&self) {
+        let until = self.nanoseconds() + HOLD.as_nanos() as u64;
+        self.hold_until.store(until, Ordering::SeqCst);
+    }
+
+    /// Whether the thread will soon check the queue by itself.
+    fn may_hold(&self) -> bool {
+        self.nanoseconds() < self.hold_until.load(Ordering::SeqCst)
+    }
+
+    /// Called before the thread parks: from here on it must be woken. If the queue has entries, the
+    /// thread does not park.
+    pub(crate) fn lie_down(&self) {
+        self.asleep.store(true, Ordering::SeqCst);
+        self.look();
+    }
+
+    /// Called after the thread was parked: from here on it checks the queue by itself.
+    pub(crate) fn get_up(&self) {
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+
+    /// Wakes [`Shared::serve`] if the queue has entries. Called on the thread itself.
+    fn look(&self) {
+        if self.waiting.load(Ordering::SeqCst) {
+            self.bell.notify_one();
+        }
+    }
+
+    pub(crate) async fn live(self: Arc<Self>) {
+        if !self.several {
+            let news = Arc::<News>::default();
+            NEWS.set(Some(Arc::clone(&news)));
+            tokio::spawn(news.spread(Arc::clone(&self)));
+        }
+        // `serve` is a task of its own: if `lie_down` wakes it, tokio runs it instead of parking
+        // the thread.
+        let _ = tokio::spawn(self.serve()).await;
+        if let Some(news) = NEWS.take() {
+            let unspread = std::mem::take(&mut *news.lock());
+            unspread.iter().for_each(|one| one.wake());
+        }
+    }
+
+    /// Begins submitted work, until the runtime is closed.
+    async fn serve(self: Arc<Self>) {
+        let mut burst = Vec::new();
+        while !self.closed.load(Ordering::Acquire) {
+            self.bell.notified().await;
+            let mut queue = self.queue();
+            self.waiting.store(false, Ordering::SeqCst);
+            std::mem::swap(&mut *queue, &mut burst);
+            drop(queue);
+            for work in burst.drain(..) {
+                // A panic stays within the task.
+                match work {
+                    Work::Task(task) => drop(tokio::spawn(task)),
+                    Work::Request(job) => {
+                        if let Some(job) = self.lanes.hand(job) {
+                            tokio::spawn(Arc::clone(&self).lane(job));
+                        }
+                    }
+                }
+            }
+        }
+        let never_begun = std::mem::take(&mut *self.queue());
+        never_begun.into_iter().for_each(|work| self.refuse(work));
+    }
+
+    async fn lane(self: Arc<Self>, first: Job) {
+        self.lanes.lane(first, || self.ended()).await;
+    }
+
+    fn refuse(&self, work: Work) {
+        let request = matches!(work, Work::Request(_));
+        drop(work);
+        if request {
+            self.ended();
+        }
+    }
+
+    /// Called when a task or a request is no longer in flight.
+    fn ended(&self) {
+        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+        // A thread that is always busy never parks, so it checks the queue here too.
+        if !self.several {
+            self.look();
+        }
+    }
+}
+
+thread_local! {
+    /// The submissions of this thread since [`Runtime::hold`]. `None` if no hold is in force.
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// Submissions for which an I/O thread has not been woken yet.
+#[derive(Default)]
+struct Held {
+    of: Option<Arc<Shared>>,
+    submissions: usize,
+    /// A round has passed without a submission.
+    waited: bool,
+}
+
+/// Every 32nd submission of a burst wakes the I/O thread. The others may wait for the end of the
+/// burst.
+const MOST_HELD: usize = 32;
+
+/// The I/O thread need not be woken for this long after it has handed over answers.
+const HOLD: Duration = Duration::from_micros(500);
+/// The I/O thread checks the queue for submissions that did not wake it, this long after it has
+/// handed over answers.
+const LOOK: Duration = Duration::from_millis(1);
+
+impl Held {
+    /// Whether to wait one more round for the first submission. True at most once.
+    fn waits(&mut self) -> bool {
+        self.submissions == 0 && !std::mem::replace(&mut self.waited, true)
+    }
+
+    /// Counts a submission. Returns whether it may wait.
+    fn keep(&mut self, shared: &Arc<Shared>) -> bool {
+        self.submissions += 1;
+        if self.submissions.is_multiple_of(MOST_HELD) || !shared.may_hold() {
+            return false;
+        }
+        match &self.of {
+            None => self.of = Some(Arc::clone(shared)),
+            Some(of) => return Arc::ptr_eq(of, shared),
+        }
+        true
+    }
+}
+
+/// Counts a task as in flight until it is dropped, however it ends.
+struct InFlight(Arc<Shared>);
+
+impl InFlight {
+    fn begin(shared: &Arc<Shared>) -> InFlight {
+        shared.in_flight.fetch_add(1, Ordering::AcqRel);
+        InFlight(Arc::clone(shared))
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.ended();
+    }
+}

@@ -1,0 +1,115 @@
+//! Retry policies: when a request is sent again.
+
+use std::sync::{Arc, LazyLock};
+
+use scylla::errors::{DbError, RequestAttemptError};
+use scylla::policies::retry::{
+    DefaultRetryPolicy, DowngradingConsistencyRetryPolicy, FallthroughRetryPolicy, RequestInfo,
+    RetryDecision, RetryPolicy, RetrySession,
+};
+
+use crate::error::attempt_may_have_applied;
+use crate::error::effect::Effect;
+
+/// Selects one of the ScyllaDB driver's retry policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Retries on another node, or on the same one, where that may help.
+    Default,
+    /// Never retries.
+    Fallthrough,
+    /// Retries with a lower consistency, where that may help.
+    Downgrading,
+}
+
+impl Retry {
+    fn session(self) -> Box<dyn RetrySession> {
+        match self {
+            Retry::Default => DefaultRetryPolicy::new().new_session(),
+            Retry::Fallthrough => FallthroughRetryPolicy::new().new_session(),
+            Retry::Downgrading => DowngradingConsistencyRetryPolicy::new().new_session(),
+        }
+    }
+
+    /// The policy for statements with this effect. A profile's own policy is the one for
+    /// [`Effect::Writes`].
+    pub(crate) fn careful(self, effect: Effect) -> Arc<dyn RetryPolicy> {
+        const RETRIES: [Retry; 3] = [Retry::Default, Retry::Fallthrough, Retry::Downgrading];
+        const EFFECTS: [Effect; 4] =
+            [Effect::Reads, Effect::Writes, Effect::Logged, Effect::Staged];
+        static POLICIES: LazyLock<[[Arc<dyn RetryPolicy>; 4]; 3]> = LazyLock::new(|| {
+            RETRIES.map(|retry| {
+                EFFECTS.map(|effect| Arc::new(CarefulRetry { effect, retry }) as Arc<_>)
+            })
+        });
+        Arc::clone(&POLICIES[self as usize][effect as usize])
+    }
+}
+
+/// Wraps one of the ScyllaDB driver's policies. A request that may have been applied and is not
+/// declared idempotent is not retried.
+///
+/// The driver's default policy checks idempotence before most retries, but not before all. It
+/// retries a `ReadTimeout` without this check, although the error may come from the read in a
+/// conditional update. A later Paxos round may still carry out that update's proposal. The
+/// default policy also retries `Unavailable`. For a statement that the server carries out in
+/// stages, this error does not prove that nothing was applied.
+#[derive(Debug)]
+struct CarefulRetry {
+    effect: Effect,
+    retry: Retry,
+}
+
+impl RetryPolicy for CarefulRetry {
+    fn new_session(&self) -> Box<dyn RetrySession> {
+        let policy = self.retry.session();
+        Box::new(CarefulSession { effect: self.effect, policy, forgotten: 0 })
+    }
+}
+
+struct CarefulSession {
+    effect: Effect,
+    policy: Box<dyn RetrySession>,
+    /// How often the server did not know the statement although it had just been prepared again.
+    forgotten: usize,
+}
+
+/// The maximum number of retries after `Unprepared`. A server whose cache of statements is full may
+/// evict a new statement at once. A request that fails with `Unprepared` has not been applied.
+/// Preparing the statement again helps, mostly at the first attempt.
+const MOST_FORGOTTEN: usize = 20;
+
+impl RetrySession for CarefulSession {
+    fn decide_should_retry(&mut self, request: RequestInfo) -> RetryDecision {
+        if let RequestAttemptError::DbError(DbError::Unprepared { .. }, _) = request.error
+            && self.forgotten < MOST_FORGOTTEN
+        {
+            self.forgotten += 1;
+            return RetryDecision::RetrySameTarget(None);
+        }
+        if !request.is_idempotent && attempt_may_have_applied(request.error, self.effect) {
+            return RetryDecision::DontRetry;
+        }
+        self.policy.decide_should_retry(request)
+    }
+
+    fn reset(&mut self) {
+        self.policy.reset();
+        self.forgotten = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_of_its_kind_and_effect() {
+        for retry in [Retry::Default, Retry::Fallthrough, Retry::Downgrading] {
+            for effect in [Effect::Reads, Effect::Writes, Effect::Logged, Effect::Staged] {
+                let expected = format!("{:?}", CarefulRetry { effect, retry });
+                assert_eq!(format!("{:?}", retry.careful(effect)), expected);
+            }
+        }
+    }
+}

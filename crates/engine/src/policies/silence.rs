@@ -1,0 +1,173 @@
+//! Which nodes have fallen silent, and the policy that sends requests to the others.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use scylla::cluster::{ClusterState, Node, NodeRef};
+use scylla::errors::RequestAttemptError;
+use scylla::policies::load_balancing::{FallbackPlan, LoadBalancingPolicy, RoutingInfo};
+use scylla::routing::Shard;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// What a session knows about the silence of its nodes. The watch of the session keeps it.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    pub(crate) nodes: RwLock<HashMap<Uuid, Arc<NodeSilence>>>,
+    /// The number of silent nodes.
+    pub(crate) silent: AtomicUsize,
+    pub(crate) tick: AtomicU64,
+    /// Whether ticks are counted.
+    pub(crate) active: AtomicBool,
+    pub(crate) wake: Notify,
+    /// Held while it is decided whether one more node may be silent.
+    pub(crate) deciding: Mutex<()>,
+    /// The requests that the watch has sent, and those that have failed.
+    pub(crate) probes: AtomicU64,
+    pub(crate) failed_probes: AtomicU64,
+}
+
+/// What is known about a node.
+#[derive(Debug, Default)]
+pub(crate) struct NodeSilence {
+    /// The tick at which a request was sent to the node, if no answer has come since: that of the
+    /// oldest such request. Otherwise 0.
+    pub(crate) waiting: AtomicU64,
+    pub(crate) silent: AtomicBool,
+    /// Whether the node is being asked for a sign of life.
+    pub(crate) asking: AtomicBool,
+    /// The tick at which it may be asked again.
+    pub(crate) ask_at: AtomicU64,
+    /// How often it has not answered since it fell silent.
+    pub(crate) missed: AtomicU64,
+}
+
+impl NodeSilence {
+    pub(crate) fn answered(&self) {
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            self.waiting.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Silence {
+    /// Calls `work` for the node with this host id.
+    pub(crate) fn with<T>(&self, host_id: Uuid, work: impl FnOnce(&NodeSilence) -> T) -> T {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = nodes.get(&host_id) {
+            return work(node);
+        }
+        drop(nodes);
+        work(&self.node(host_id))
+    }
+
+    pub(crate) fn node(&self, host_id: Uuid) -> Arc<NodeSilence> {
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(nodes.entry(host_id).or_default())
+    }
+
+    pub(crate) fn is_silent(&self, node: NodeRef<'_>) -> bool {
+        self.with(node.host_id, |node| node.silent.load(Ordering::Relaxed))
+    }
+
+    /// Called when a request is about to be sent to a node.
+    pub(crate) fn begun(&self, node: &NodeSilence) {
+        if node.waiting.load(Ordering::Relaxed) == 0 {
+            let now = self.tick.load(Ordering::Relaxed).max(1);
+            node.waiting.store(now, Ordering::Relaxed);
+            // With the fence in `Watch::count_ticks`: either this request finds that no ticks are counted,
+            // or it is found before they are no longer counted.
+            fence(Ordering::SeqCst);
+            if !self.active.load(Ordering::Relaxed) && !self.active.swap(true, Ordering::AcqRel) {
+                self.wake.notify_one();
+            }
+        }
+    }
+
+    pub(crate) fn answered(&self, node: NodeRef<'_>) {
+        self.with(node.host_id, NodeSilence::answered);
+    }
+
+    /// Whether one more of these nodes may be silent: at most half of those of its datacenter that
+    /// requests may go to.
+    pub(crate) fn may_be_silent(&self, node: &Node, nodes: &[Arc<Node>]) -> bool {
+        let peers = || {
+            let peers = nodes.iter().filter(|peer| peer.is_enabled());
+            peers.filter(|peer| peer.datacenter == node.datacenter)
+        };
+        let silent = peers().filter(|peer| self.is_silent(peer)).count();
+        (silent + 1) * 2 <= peers().count()
+    }
+
+    /// Drops what is known about nodes that have left the cluster.
+    pub(crate) fn forget(&self, nodes: &[Arc<Node>]) {
+        let mut known = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() > nodes.len() {
+            known.retain(|host_id, _| nodes.iter().any(|node| node.host_id == *host_id));
+        }
+    }
+}
+
+/// Sends requests to the nodes that are not silent, in the order of the policy that it wraps. The
+/// silent nodes come last.
+#[derive(Debug)]
+pub(crate) struct AvoidSilent {
+    pub(crate) policy: Arc<dyn LoadBalancingPolicy>,
+    pub(crate) silence: Arc<Silence>,
+}
+
+impl LoadBalancingPolicy for AvoidSilent {
+    fn pick<'a>(
+        &'a self,
+        request: &'a RoutingInfo,
+        cluster: &'a ClusterState,
+    ) -> Option<(NodeRef<'a>, Option<Shard>)> {
+        let picked = self.policy.pick(request, cluster)?;
+        self.silence.with(picked.0.host_id, |node| {
+            // Without a picked node, the request goes to the first node of `fallback`.
+            if node.silent.load(Ordering::Relaxed) {
+                return None;
+            }
+            self.silence.begun(node);
+            Some(picked)
+        })
+    }
+
+    fn fallback<'a>(
+        &'a self,
+        request: &'a RoutingInfo,
+        cluster: &'a ClusterState,
+    ) -> FallbackPlan<'a> {
+        let mut plan = self.policy.fallback(request, cluster);
+        if self.silence.silent.load(Ordering::Relaxed) > 0 {
+            let (silent, alive): (Vec<_>, Vec<_>) =
+                plan.partition(|(node, _)| self.silence.is_silent(node));
+            plan = Box::new(alive.into_iter().chain(silent));
+        }
+        Box::new(plan.inspect(|(node, _)| {
+            self.silence.with(node.host_id, |node| self.silence.begun(node));
+        }))
+    }
+
+    fn on_request_success(&self, request: &RoutingInfo, latency: Duration, node: NodeRef<'_>) {
+        self.silence.answered(node);
+        self.policy.on_request_success(request, latency, node);
+    }
+
+    fn on_request_failure(
+        &self,
+        request: &RoutingInfo,
+        latency: Duration,
+        node: NodeRef<'_>,
+        error: &RequestAttemptError,
+    ) {
+        self.silence.answered(node);
+        self.policy.on_request_failure(request, latency, node, error);
+    }
+
+    fn name(&self) -> String {
+        format!("avoid silent nodes, {}", self.policy.name())
+    }
+}

@@ -1,0 +1,56 @@
+//! What the errors of a request say about it.
+
+use std::borrow::Cow;
+
+use crate::error::EngineError;
+use crate::request::limit::Rest;
+use crate::statement::{BatchEntry, RequestOptions};
+
+/// What is said in the error of a request.
+pub(crate) struct Subject<'a> {
+    pub(crate) doing: &'a str,
+    pub(crate) text: Text<'a>,
+    pub(crate) rest: Option<Rest>,
+    pub(crate) options: &'a RequestOptions,
+}
+
+/// The text of a request.
+#[derive(Clone, Copy)]
+pub(crate) enum Text<'a> {
+    One(&'a str),
+    Batch(&'a [BatchEntry]),
+}
+
+impl<'a> Text<'a> {
+    /// The text, or the first of a batch, for messages.
+    pub(crate) fn first(self) -> &'a str {
+        match self {
+            Text::One(text) => text,
+            Text::Batch(statements) => statements.first().map_or("", BatchEntry::text),
+        }
+    }
+
+    /// The text, with all statements of a batch.
+    fn all(self) -> Cow<'a, str> {
+        match self {
+            Text::One(text) => Cow::Borrowed(text),
+            Text::Batch(statements) => {
+                let texts: Vec<_> = statements.iter().map(BatchEntry::text).collect();
+                Cow::Owned(texts.join("; "))
+            }
+        }
+    }
+
+    /// Adds the text to an error. Literals of all statements are removed.
+    pub(crate) fn of(self, error: EngineError, hides: bool) -> EngineError {
+        error.without(&self.all(), hides).naming(self.first())
+    }
+}
+
+/// The first of these texts, and how many more there are.
+pub(crate) fn few(texts: &[String], between: &str) -> String {
+    const SHOWN: usize = 5;
+    let more = texts.len().saturating_sub(SHOWN);
+    let shown = texts[..texts.len() - more].join(between);
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
+}

@@ -1,0 +1,4 @@
+//! Results of several pages, and of whole tables.
+
+pub mod pager;
+pub mod scan;

@@ -1,0 +1,126 @@
+//! Converts the ScyllaDB driver's answer to a request, or its error.
+
+use scylla::errors::ExecutionError;
+use scylla::response::PagingStateResponse;
+
+use crate::error::attempts::Attempts;
+use crate::error::effect::Effect;
+use crate::error::{EngineError, ErrorKind, executing};
+use crate::request::limit::{Knows, Rest};
+use crate::request::subject::{Subject, few};
+use crate::session::Session;
+use crate::statement::RequestOptions;
+use crate::statement::descriptions::RecentColumns;
+use crate::statement::seam;
+use crate::terms::PagingState;
+use crate::terms::Response;
+
+pub(crate) type Answer = (scylla::response::query_result::QueryResult, PagingStateResponse);
+
+/// Converts the ScyllaDB driver's answer to a [`Response`], or its error to an
+/// [`EngineError`].
+pub(crate) fn answered(
+    session: &Session,
+    subject: &Subject<'_>,
+    answer: Result<Answer, ExecutionError>,
+    attempts: &Attempts,
+    recent: &RecentColumns,
+) -> Result<Response, EngineError> {
+    let (result, next) = answer.map_err(|error| failed(session, subject, error, attempts))?;
+    let next = match &next {
+        PagingStateResponse::HasMorePages { state } => PagingState::from_engine(state),
+        PagingStateResponse::NoMorePages => None,
+    };
+    seam::response(result, next, recent)
+        .map_err(|error| unreadable(session, subject, error, attempts))
+}
+
+/// The failure for an answer that cannot be read. The server has answered, so it may have
+/// applied the request.
+pub(crate) fn unreadable(
+    session: &Session,
+    subject: &Subject<'_>,
+    error: EngineError,
+    attempts: &Attempts,
+) -> EngineError {
+    let told = EngineError {
+        may_have_applied: attempts.effect() != Effect::Reads,
+        attempts: Some(attempts.count()),
+        coordinator: attempts.node().map(|node| node.to_string().into()),
+        history: attempts.history(),
+        ..error
+    };
+    subject.text.of(told, session.hides())
+}
+
+pub(crate) fn failed(
+    session: &Session,
+    subject: &Subject<'_>,
+    error: ExecutionError,
+    attempts: &Attempts,
+) -> EngineError {
+    let &Subject { doing, text, rest, options } = subject;
+    let mut told = match (&error, rest) {
+        (ExecutionError::RequestTimeout(_), Some(Rest { whole, .. })) => {
+            executing(doing, &ExecutionError::RequestTimeout(whole), attempts)
+        }
+        _ => executing(doing, &error, attempts),
+    };
+    match (&error, told.kind) {
+        (ExecutionError::SchemaAgreementError(_), _) => told.message += &session.not_answering(),
+        (ExecutionError::EmptyPlan, _) => told.message = excluded(session, doing, options),
+        (ExecutionError::ConnectionPoolError(_), ErrorKind::Unavailable) => {
+            name_unconnected(session, doing, &mut told);
+        }
+        _ => {}
+    }
+    text.of(told, session.hides())
+}
+
+/// Names all nodes without a connection in an error that names the last one that was asked.
+pub(crate) fn name_unconnected(session: &Session, doing: &str, told: &mut EngineError) {
+    let asked = told.message.split_once("any node asked: ");
+    let reasons = unconnected(session, asked.map_or("", |(_, why)| why));
+    if !reasons.is_empty() {
+        let reasons = few(&reasons, "; ");
+        told.message = format!("{doing}: no working connection to any node: {reasons}");
+    }
+}
+
+/// The nodes without a connection, with what was found when they were last probed. For a node
+/// that has answered then, it is `last`: the driver's last error of a connection.
+fn unconnected(session: &Session, last: &str) -> Vec<String> {
+    let failures = session.endpoints().failures();
+    let nodes = session.nodes().into_iter().filter(|node| node.enabled && !node.connected);
+    let reasons = nodes.map(|node| {
+        let at = session.endpoints().reached_at(node.address);
+        let found = failures.iter().find(|(failed, _)| *failed == at);
+        let why = found.map_or(last, |(_, why)| why);
+        format!("{at}: {why}")
+    });
+    reasons.collect()
+}
+
+/// The message for a request that may go to no node.
+fn excluded(session: &Session, doing: &str, options: &RequestOptions) -> String {
+    let balancing = &session.profiles().of(options.profile.as_deref()).balancing;
+    let mut message = format!("{doing}: the profile's balancing excludes every node");
+    let nodes = session.nodes();
+    if let Some(datacenter) = &balancing.datacenter {
+        let mut known: Vec<String> =
+            nodes.iter().filter_map(|node| node.datacenter.clone()).collect();
+        known.sort_unstable();
+        known.dedup();
+        let known = few(&known, ", ");
+        message
+            .push_str(&format!(": its datacenter is {datacenter:?}, the cluster's are: {known}"));
+    }
+    if !balancing.allowed.is_empty() {
+        let nodes: Vec<_> = nodes.iter().map(|node| node.address.to_string()).collect();
+        let nodes = few(&nodes, ", ");
+        let allowed: Vec<_> = balancing.allowed.iter().map(ToString::to_string).collect();
+        let allowed = few(&allowed, ", ");
+        message.push_str(&format!("; only {allowed} may be asked, and the nodes are: {nodes}"));
+    }
+    message
+}

@@ -1,0 +1,136 @@
+//! Batches: several statements in one request.
+
+use std::time::Instant;
+
+use scylla::response::PagingStateResponse;
+use scylla::statement::batch::{Batch, BatchStatement};
+use turbocql_codec::RowBuffer;
+
+use crate::error::attempts::Attempts;
+use crate::error::effect::{Effect, has_condition};
+use crate::error::{EngineError, ErrorKind};
+use crate::request::subject::{Subject, Text};
+use crate::session::Session;
+use crate::session::answer::answered;
+use crate::session::condition::before_condition;
+use crate::statement::seam::BatchRows;
+use crate::statement::{BatchEntry, BatchKind, RequestOptions};
+use crate::terms::Response;
+
+/// Executes a batch. Row `i` of `values` belongs to statement `i`. The row of a statement that
+/// is a text is empty. The batch is routed by the partition key of the first statement. `began`
+/// is when the call began, if it has prepared statements before.
+pub(super) async fn batch(
+    session: &Session,
+    kind: BatchKind,
+    statements: Vec<BatchEntry>,
+    values: RowBuffer,
+    options: &RequestOptions,
+    began: Option<Instant>,
+) -> Result<Response, EngineError> {
+    check_batch(&statements, &values)?;
+    for statement in &statements {
+        if let BatchEntry::Prepared(prepared) = statement {
+            prepared.check()?;
+        }
+    }
+    let effect = batch_effect(kind, &statements, &values);
+    let doing = format!(
+        "executing a batch of {} statements with {} bytes of values",
+        statements.len(),
+        values.byte_len()
+    );
+    let rest = began.map(|began| session.rest(&doing, options, began)).transpose()?.flatten();
+    let of_theirs = statements.iter().map(|statement| match statement {
+        BatchEntry::Prepared(prepared) => BatchStatement::from(prepared.handle()),
+        BatchEntry::Text(text) => BatchStatement::from(text.as_str()),
+    });
+    let mut batch = Batch::new_with_statements(kind.into_engine(), of_theirs.collect());
+    let attempts = Attempts::new(effect);
+    batch.set_retry_policy(Some(session.profiles().default.retry.careful(effect)));
+    options.apply(&mut batch, &attempts, session.profiles())?;
+    let doubles_lists = |statement: &BatchEntry| match statement {
+        BatchEntry::Prepared(prepared) => prepared.doubles_lists(options),
+        BatchEntry::Text(_) => false,
+    };
+    if statements.iter().any(doubles_lists) {
+        batch.set_is_idempotent(false);
+    }
+    if let Some(rest) = rest {
+        batch.set_request_timeout(Some(rest.left));
+    }
+    let conditions = statements.iter().any(|statement| match statement {
+        BatchEntry::Prepared(prepared) => prepared.has_condition,
+        BatchEntry::Text(text) => has_condition(text),
+    });
+    if conditions {
+        let routes = session.profiles().routes(options.profile.as_deref());
+        batch.set_load_balancing_policy(Some(routes.conditional()));
+        before_condition(session).await;
+    }
+    let answer = session.engine().batch(&batch, BatchRows(values)).await;
+    let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
+    for statement in &statements {
+        if let BatchEntry::Prepared(prepared) = statement {
+            prepared.note(&answer);
+        }
+    }
+    let subject = Subject { doing: &doing, text: Text::Batch(&statements), rest, options };
+    answered(session, &subject, answer, &attempts, session.recent())
+}
+
+/// What a batch does if the server refuses it. An unlogged batch whose statements all write to one
+/// partition is one write; of more partitions, some may have been written before the refusal.
+fn batch_effect(kind: BatchKind, statements: &[BatchEntry], values: &RowBuffer) -> Effect {
+    let effects = || {
+        statements.iter().map(|statement| match statement {
+            BatchEntry::Prepared(prepared) => prepared.effect,
+            BatchEntry::Text(text) => Effect::of(text),
+        })
+    };
+    match kind {
+        BatchKind::Counter => Effect::Staged,
+        _ if effects().any(|effect| effect == Effect::Staged) => Effect::Staged,
+        BatchKind::Logged => Effect::Logged,
+        BatchKind::Unlogged if statements.len() == 1 => Effect::Writes,
+        BatchKind::Unlogged if one_partition(statements, values) => Effect::Writes,
+        BatchKind::Unlogged => Effect::Staged,
+    }
+}
+
+/// Whether all statements are prepared, and write to the same partition key in the same keyspace.
+fn one_partition(statements: &[BatchEntry], values: &RowBuffer) -> bool {
+    let mut first = None;
+    statements.iter().zip(values.rows()).all(|(statement, row)| {
+        let BatchEntry::Prepared(prepared) = statement else { return false };
+        let key = prepared.partition_key();
+        if key.is_empty() {
+            return false;
+        }
+        let key = || key.iter().map(move |&at| row.cells().nth(at));
+        let (keyspace, expected) =
+            first.get_or_insert_with(|| (prepared.keyspace(), key().collect::<Vec<_>>()));
+        *keyspace == prepared.keyspace() && key().eq(expected.iter().copied())
+    })
+}
+
+/// Checks that each statement has a row with the right number of values. A text must have no
+/// values: the ScyllaDB driver would prepare a text with values again for every batch.
+fn check_batch(statements: &[BatchEntry], values: &RowBuffer) -> Result<(), EngineError> {
+    let refuse = |message| Err(EngineError::new(ErrorKind::Encode, message));
+    if statements.len() != values.len() {
+        let (statements, rows) = (statements.len(), values.len());
+        return refuse(format!("batch: {statements} statements, but {rows} rows of values"));
+    }
+    for (i, (statement, row)) in statements.iter().zip(values.rows()).enumerate() {
+        let wanted = match statement {
+            BatchEntry::Prepared(prepared) => prepared.markers().len(),
+            BatchEntry::Text(_) => 0,
+        };
+        if wanted != row.len() {
+            let got = row.len();
+            return refuse(format!("batch: statement {i}: expected {wanted} values, got {got}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Executes statements: prepared ones with a row of values, and texts.
+
+use scylla::response::PagingStateResponse;
+use scylla::statement::unprepared::Statement;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::error::attempts::Attempts;
+use crate::error::effect::{Effect, has_condition, is_one_of};
+use crate::error::{EngineError, ErrorKind};
+use crate::request::limit::{of_steps, to_the_end};
+use crate::request::subject::{Subject, Text};
+use crate::session::answer::answered;
+use crate::session::condition::before_condition;
+use crate::session::{Request, Session};
+use crate::statement::nulls::null_of;
+use crate::statement::{RequestOptions, has_steps};
+use crate::terms::{PagingState, Response};
+
+/// Executes a prepared statement, like [`Session::execute`]. The attempts are recorded in
+/// `attempts`, which can be used again afterwards.
+pub(crate) async fn execute(
+    request: &Request<'_>,
+    paging: Option<PagingState>,
+    attempts: &mut Arc<Attempts>,
+) -> Result<Response, EngineError> {
+    let &Request { session, prepared, row: rows, options, began } = request;
+    let (Some(row), 1) = (rows.row(0), rows.len()) else {
+        let message = format!("executing: expected one row of values, got {}", rows.len());
+        return Err(EngineError::new(ErrorKind::Encode, message));
+    };
+    let mut bound = prepared.bind(row, options, &session.0.profiles, attempts)?;
+    if options.near.is_some() || prepared.has_condition {
+        let routes = session.0.profiles.routes(options.profile.as_deref());
+        let policy = match &options.near {
+            Some(near) => routes.near(near),
+            None => routes.conditional(),
+        };
+        bound.set_load_balancing_policy(Some(policy));
+    }
+    let paging = paging.or_else(|| options.paging.clone());
+    if paging.is_some() && !prepared.has_result() {
+        let message = "executing: a statement without a result takes no paging state";
+        return Err(EngineError::new(ErrorKind::Config, message));
+    }
+    let rest = began.map(|began| session.rest("executing", options, began)).transpose()?.flatten();
+    if let Some(rest) = rest {
+        bound.set_request_timeout(Some(rest.left));
+    }
+    let subject = Subject { doing: "executing", text: Text::One(prepared.text()), rest, options };
+    let engine = &session.0.engine;
+    if prepared.has_condition {
+        Box::pin(before_condition(session)).await;
+    }
+    // A statement without a result needs no page size: one field less to send and to read.
+    let paged = paging.is_some() || prepared.has_result();
+    let page_size = page_size(session, options, &paging)?.filter(|_| paged);
+    if prepared.has_steps {
+        // No borrow of `attempts`, which the caller uses again.
+        let attempts = Arc::clone(attempts);
+        let work = async {
+            let answer = engine.execute_bound_unpaged(&bound).await;
+            let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
+            answered(session, &subject, answer, &attempts, &prepared.recent)
+        };
+        let limit = of_steps(options, rest);
+        return Box::pin(to_the_end(&subject, limit, session, &attempts, work)).await;
+    }
+    let answer = match page_size {
+        Some(page_size) => {
+            bound.set_page_size(page_size);
+            engine.execute_bound_single_page(&bound, start(paging)).await
+        }
+        None => engine
+            .execute_bound_unpaged(&bound)
+            .await
+            .map(|result| (result, PagingStateResponse::NoMorePages)),
+    };
+    prepared.note(&answer);
+    let answered = answered(session, &subject, answer, attempts, &prepared.recent);
+    answered.map_err(|error| {
+        let null = null_of(prepared.markers(), row, &error, session.0.hides);
+        null.map_or_else(|| error.clone(), |null| error.clone().explained(&null))
+    })
+}
+
+pub(super) async fn query(
+    session: &Session,
+    doing: &str,
+    text: &str,
+    options: &RequestOptions,
+    paging: Option<PagingState>,
+    began: Option<Instant>,
+) -> Result<Response, EngineError> {
+    let attempts = Attempts::new(Effect::of(text));
+    let mut statement = Statement::new(text);
+    let paging = paging.or_else(|| options.paging.clone());
+    if attempts.effect() == Effect::Staged {
+        let retry = session.0.profiles.default.retry;
+        statement.set_retry_policy(Some(retry.careful(Effect::Staged)));
+    } else {
+        statement.set_serial_consistency(None);
+    }
+    options.apply(&mut statement, &attempts, &session.0.profiles)?;
+    let rest = began.map(|began| session.rest(doing, options, began)).transpose()?.flatten();
+    if let Some(rest) = rest {
+        statement.set_request_timeout(Some(rest.left));
+    }
+    let engine = &session.0.engine;
+    let page_size = page_size(session, options, &paging)?;
+    let subject = Subject { doing, text: Text::One(text), rest, options };
+    if has_condition(text) {
+        before_condition(session).await;
+    }
+    let work = async {
+        let answer = match page_size {
+            Some(page_size) => {
+                statement.set_page_size(page_size);
+                engine.query_single_page(statement, (), start(paging)).await
+            }
+            None => engine
+                .query_unpaged(statement, ())
+                .await
+                .map(|result| (result, PagingStateResponse::NoMorePages)),
+        };
+        answered(session, &subject, answer, &attempts, &session.0.recent)
+    };
+    let response = if is_one_of(text, &["USE"]) {
+        let limit = rest.map(|rest| rest.left).or_else(|| session.limit(options));
+        to_the_end(&subject, limit, session, &attempts, work).await
+    } else if has_steps(text) {
+        to_the_end(&subject, of_steps(options, rest), session, &attempts, work).await
+    } else {
+        work.await
+    };
+    note_keyspace(session);
+    response
+}
+
+/// The number of rows per page; `None` if paging is off.
+fn page_size(
+    session: &Session,
+    options: &RequestOptions,
+    paging: &Option<PagingState>,
+) -> Result<Option<i32>, EngineError> {
+    let size = Some(options.page_size.unwrap_or(session.0.page_size)).filter(|&size| size > 0);
+    if size.is_none() && paging.is_some() {
+        let message = "executing: a paging state requires a page size above 0";
+        return Err(EngineError::new(ErrorKind::Config, message));
+    }
+    Ok(size)
+}
+
+/// Copies the keyspace that the ScyllaDB driver stores. A `USE` that is executed as a text
+/// changes it.
+fn note_keyspace(session: &Session) {
+    let Some(theirs) = session.0.engine.get_keyspace() else { return };
+    let mut ours = session.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if ours.as_deref() != Some(theirs.as_str()) {
+        *ours = Some(theirs.as_str().to_owned());
+    }
+}
+
+fn start(paging: Option<PagingState>) -> scylla::response::PagingState {
+    paging.map_or_else(scylla::response::PagingState::start, PagingState::into_engine)
+}

@@ -1,0 +1,353 @@
+//! A session with a cluster, and the requests that it sends.
+
+mod answer;
+mod batch;
+mod condition;
+mod execute;
+pub mod nodes;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use turbocql_codec::RowBuffer;
+
+use self::nodes::{Metrics, Node, Trace};
+use crate::cluster::config::Config;
+use crate::cluster::connect;
+use crate::cluster::probe::Endpoints;
+use crate::cluster::watch::{Watch, Watched};
+use crate::error::attempts::Attempts;
+use crate::error::{EngineError, ErrorKind, deadline, preparing};
+use crate::policies::profile::Profiles;
+use crate::policies::silence::Silence;
+use crate::request::gate::{Gate, Permit, Place};
+use crate::request::limit::Rest;
+use crate::request::subject::few;
+use crate::statement::descriptions::RecentColumns;
+use crate::statement::prepare::Merge;
+use crate::statement::{BatchEntry, BatchKind, Prepared, RequestOptions};
+use crate::terms::{PagingState, Response};
+
+pub(crate) use self::answer::{failed, name_unconnected, unreadable};
+pub(crate) use self::condition::before_condition;
+pub(crate) use self::execute::execute;
+
+/// An open session. Clones share it. Dropping the last clone closes the session and all of its
+/// connections.
+#[derive(Clone)]
+pub struct Session(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) engine: scylla::client::session::Session,
+    pub(crate) silence: Arc<Silence>,
+    endpoints: Arc<Endpoints>,
+    gate: Arc<Gate>,
+    profiles: Arc<Profiles>,
+    page_size: i32,
+    /// Whether the client's clock sets the times of writes.
+    client_timestamps: bool,
+    /// Whether errors have no literals of statements.
+    hides: bool,
+    /// The keyspace in use. The ScyllaDB driver stores a keyspace too, but its method that changes
+    /// the keyspace stores the new name before the server has accepted it.
+    keyspace: Mutex<Option<String>>,
+    preparing: Merge<Result<Arc<Prepared>, EngineError>>,
+    /// The columns of recent results of unprepared statements and batches.
+    recent: RecentColumns,
+}
+
+impl Watched for Inner {
+    fn engine(&self) -> &scylla::client::session::Session {
+        &self.engine
+    }
+}
+
+/// The session and the arguments of a call of [`Session::execute`] without a paging state.
+pub struct Request<'a> {
+    pub session: &'a Session,
+    pub prepared: &'a Arc<Prepared>,
+    pub row: &'a RowBuffer,
+    pub options: &'a RequestOptions,
+    /// When the call began, if its statement was prepared before: the time limit of the call counts
+    /// from then.
+    pub began: Option<Instant>,
+}
+
+impl Session {
+    /// Connects, within [`Config::connect_timeout`], and then uses the keyspace, within the timeout
+    /// of the default profile. Must run on a [`Runtime`](crate::Runtime), on which the connections
+    /// then live.
+    pub async fn connect(config: Config) -> Result<Session, EngineError> {
+        let silence = Arc::<Silence>::default();
+        let routes = config.profile.balancing.routes(&silence);
+        let (engine, endpoints) = connect::connect(&config, config.profile.handle(&routes)).await?;
+        let session = Session(Arc::new(Inner {
+            engine,
+            silence: Arc::clone(&silence),
+            endpoints: Arc::clone(&endpoints),
+            gate: Gate::new(config.max_in_flight, config.max_in_flight_bytes),
+            profiles: Arc::new(Profiles::new(config.profile, routes, config.profiles, &silence)),
+            page_size: config.page_size,
+            client_timestamps: config.client_timestamps,
+            hides: !config.values_in_errors,
+            keyspace: Mutex::default(),
+            preparing: Merge::new(),
+            recent: RecentColumns::new(16),
+        }));
+        if session.0.profiles.watches() {
+            let watched: Weak<dyn Watched> = Arc::<Inner>::downgrade(&session.0);
+            tokio::spawn(Arc::new(Watch { silence, endpoints, session: watched }).keep());
+        }
+        if let Some(keyspace) = &config.keyspace {
+            session.use_keyspace(keyspace, true).await?;
+        }
+        Ok(session)
+    }
+
+    /// Prepares `text` on the server, within the timeout of `options`, which counts from `began`.
+    /// Nothing is cached here, but concurrent calls with the same text share one round trip.
+    pub async fn prepare(
+        &self,
+        text: &str,
+        options: &RequestOptions,
+        began: Instant,
+    ) -> Result<Arc<Prepared>, EngineError> {
+        let inner = &self.0;
+        let work = || async {
+            let prepared = inner.engine.prepare(text).await;
+            let prepared = prepared.map_err(|error| {
+                let mut told = preparing(&error);
+                if told.kind == ErrorKind::Unavailable {
+                    name_unconnected(self, "preparing", &mut told);
+                }
+                self.asked(told).about(text, inner.hides)
+            })?;
+            Ok(Arc::new(Prepared::new(prepared, &inner.profiles)?))
+        };
+        let prepared = inner.preparing.run(text, work);
+        // The ScyllaDB driver sets no time limit.
+        match self.rest("preparing", options, began)? {
+            None => prepared.await,
+            Some(rest) => tokio::time::timeout(rest.left, prepared).await.map_err(|_| {
+                self.asked(deadline("preparing", rest.whole, None)).about(text, inner.hides)
+            })?,
+        }
+    }
+
+    /// Adds the nodes that were asked to prepare a statement: all that are connected.
+    fn asked(&self, mut error: EngineError) -> EngineError {
+        let asked = self.nodes().into_iter().filter(|node| node.connected);
+        let asked: Vec<String> = asked.map(|node| node.address.to_string()).collect();
+        if !asked.is_empty() {
+            error.message.push_str(&format!("; asked {}", few(&asked, ", ")));
+        }
+        error
+    }
+
+    /// Executes a prepared statement with the only row of `rows`. A result arrives page by page,
+    /// beginning at `paging`, unless paging is off.
+    pub async fn execute(
+        &self,
+        prepared: &Arc<Prepared>,
+        rows: &RowBuffer,
+        options: &RequestOptions,
+        paging: Option<PagingState>,
+    ) -> Result<Response, EngineError> {
+        let request = Request { session: self, prepared, row: rows, options, began: None };
+        execute::execute(&request, paging, &mut Attempts::idle()).await
+    }
+
+    /// The rest of the time limit of a call that began at `began`. `None` if it has no limit.
+    pub(crate) fn rest(
+        &self,
+        doing: &str,
+        options: &RequestOptions,
+        began: Instant,
+    ) -> Result<Option<Rest>, EngineError> {
+        let limit = self.limit(options);
+        limit.map(|whole| Rest::of(doing, whole, began)).transpose()
+    }
+
+    /// Whether the client's clock sets the times of writes.
+    pub fn sets_timestamps(&self) -> bool {
+        self.0.client_timestamps
+    }
+
+    /// What is left of the time limit of a call that began at `began`. `None` if it has no limit.
+    pub(crate) fn left(&self, options: &RequestOptions, began: Instant) -> Option<Duration> {
+        self.limit(options).map(|limit| limit.saturating_sub(began.elapsed()))
+    }
+
+    /// The time limit of a call: its own, or that of its profile.
+    fn limit(&self, options: &RequestOptions) -> Option<Duration> {
+        let profile = self.0.profiles.of(options.profile.as_deref());
+        options.timeout.unwrap_or(profile.timeout)
+    }
+
+    /// Executes a CQL text unprepared and without values. `began` is when the call began, if it has
+    /// waited.
+    pub async fn query(
+        &self,
+        text: &str,
+        options: &RequestOptions,
+        paging: Option<PagingState>,
+        began: Option<Instant>,
+    ) -> Result<Response, EngineError> {
+        execute::query(self, "executing", text, options, paging, began).await
+    }
+
+    /// Executes a batch. Row `i` of `values` belongs to statement `i`. The row of a statement that
+    /// is a text is empty. The batch is routed by the partition key of the first statement. `began`
+    /// is when the call began, if it has prepared statements before.
+    pub async fn batch(
+        &self,
+        kind: BatchKind,
+        statements: Vec<BatchEntry>,
+        values: RowBuffer,
+        options: &RequestOptions,
+        began: Option<Instant>,
+    ) -> Result<Response, EngineError> {
+        batch::batch(self, kind, statements, values, options, began).await
+    }
+
+    pub fn nodes(&self) -> Vec<Node> {
+        nodes::nodes(self)
+    }
+
+    /// The replicas of a token: the host id and the shard of each.
+    pub fn replicas(&self, keyspace: &str, table: &str, token: i64) -> Vec<([u8; 16], u32)> {
+        nodes::replicas(self, keyspace, table, token)
+    }
+
+    pub fn cluster_name(&self) -> String {
+        nodes::cluster_name(self)
+    }
+
+    /// Reads the nodes and the keyspaces of the cluster again, within the timeout of the default
+    /// profile.
+    pub async fn refresh(&self) -> Result<(), EngineError> {
+        nodes::refresh(self).await
+    }
+
+    /// Waits until all nodes that are up have the same schema, and returns its version.
+    pub async fn agreement(&self, limit: Option<Duration>) -> Result<[u8; 16], EngineError> {
+        nodes::agreement(self, limit).await
+    }
+
+    /// The trace of a request, read within the timeout of the default profile. `None` if the server
+    /// has no trace with this id.
+    pub async fn trace(&self, id: [u8; 16]) -> Result<Option<Trace>, EngineError> {
+        nodes::trace(self, id).await
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        nodes::metrics(self)
+    }
+
+    /// Makes `name` the keyspace of all present and future connections. Unless `case_sensitive` is
+    /// true, the name is converted to lower case, as in CQL.
+    pub async fn use_keyspace(&self, name: &str, case_sensitive: bool) -> Result<(), EngineError> {
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || name.len() > 48 || !name.chars().all(legal) {
+            let message =
+                format!("keyspace \"{name}\": expected 1 to 48 letters, digits and underscores");
+            return Err(EngineError::new(ErrorKind::Config, message));
+        }
+        let name = if case_sensitive { name.to_owned() } else { name.to_ascii_lowercase() };
+        // Sent as a statement, because the ScyllaDB driver's own method stores the name before the
+        // server has accepted it. If no keyspace had this name, every later connection would fail.
+        let (doing, text) = (format!("using keyspace \"{name}\""), format!("USE \"{name}\""));
+        execute::query(self, &doing, &text, &RequestOptions::default(), None, None).await.map(drop)
+    }
+
+    /// The keyspace in use.
+    pub fn keyspace(&self) -> Option<String> {
+        self.0.keyspace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// The bound on the requests in flight. The caller passes it before it encodes a request; the
+    /// rows of a [`Bulk`](crate::Bulk) pass it by themselves.
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.0.gate
+    }
+
+    /// Waits until the request with this place in the queue is admitted, within the time limit of
+    /// its call, which began at `began`.
+    pub async fn admitted(
+        &self,
+        place: Place,
+        text: &str,
+        options: &RequestOptions,
+        began: Instant,
+    ) -> Result<Permit, EngineError> {
+        let doing = "waiting for other requests of the session";
+        let entering = place.admitted();
+        let rest = self.rest(doing, options, began);
+        match rest.map_err(|error| error.about(text, self.hides()))? {
+            None => Ok(entering.await),
+            Some(rest) => tokio::time::timeout(rest.left, entering).await.map_err(|_| {
+                let error = deadline(doing, rest.whole, Some(&Attempts::idle()));
+                let message = format!("{}; {}", error.message, self.full());
+                EngineError { message, ..error }.about(text, self.hides())
+            }),
+        }
+    }
+
+    /// The error for a request that is not to wait.
+    pub fn session_full(&self, text: &str) -> EngineError {
+        let error = EngineError::new(ErrorKind::Full, format!("executing: {}", self.full()));
+        error.about(text, self.hides())
+    }
+
+    fn full(&self) -> String {
+        let (most, most_bytes) = self.0.gate.limits();
+        let (admitted, bytes) = self.0.gate.admitted();
+        format!(
+            "the session is full: {admitted} requests of at most {most} (max_in_flight) are in flight, \
+             with {bytes} bytes of values of at most {most_bytes} (max_in_flight_bytes)"
+        )
+    }
+
+    /// Whether the session has a profile of this name.
+    pub fn has_profile(&self, name: &str) -> bool {
+        self.0.profiles.get(name).is_some()
+    }
+
+    /// The number of rows of a scan's pages, if it sets none.
+    pub(crate) fn page_rows(&self) -> i32 {
+        Some(self.0.page_size).filter(|&size| size > 0).unwrap_or(5000)
+    }
+
+    /// The numbers of requests that the watch has sent, and of those that have failed.
+    pub(crate) fn probes(&self) -> (u64, u64) {
+        let silence = &self.0.silence;
+        let failed = silence.failed_probes.load(Ordering::Relaxed);
+        (silence.probes.load(Ordering::Relaxed), failed)
+    }
+
+    /// Whether errors quote no values ([`Config::values_in_errors`]).
+    pub fn hides(&self) -> bool {
+        self.0.hides
+    }
+
+    pub(crate) fn silence(&self) -> &Silence {
+        &self.0.silence
+    }
+
+    pub(crate) fn endpoints(&self) -> &Endpoints {
+        &self.0.endpoints
+    }
+
+    pub(crate) fn recent(&self) -> &RecentColumns {
+        &self.0.recent
+    }
+
+    pub(crate) fn profiles(&self) -> &Profiles {
+        &self.0.profiles
+    }
+
+    pub(crate) fn engine(&self) -> &scylla::client::session::Session {
+        &self.0.engine
+    }
+}

@@ -1,0 +1,408 @@
+//! `execute_many`: this module encodes rows into arenas. The engine keeps a window of requests in
+//! flight, and requests the next arena when it has room.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList};
+use turbocql_codec::RowBuffer;
+use turbocql_engine::{
+    Bulk, BulkEvents, BulkOutcome, BulkPlan, Care, EngineError, Pace, Progress, Response,
+    RowNumbers,
+};
+
+use crate::classes::bulk::feeding::{ARENA_BYTES, ARENA_ROWS, ARENA_TIME, Columns, Feed, State};
+use crate::classes::request::preparing::AfterPreparing;
+use crate::classes::result::cursor::Cursor;
+use crate::classes::session::changing::SchemaChange;
+use crate::classes::session::state::SessionState;
+use crate::classes::statement::prepared::Prepared;
+use crate::error::{interrupted, raise_engine};
+use crate::op::{Arrival, Next, OpState, Step};
+use crate::options::{Options, given};
+use turbocql_values::failure::Failure;
+use turbocql_values::python;
+
+/// The options of a call of `execute_many`.
+#[derive(Clone)]
+pub struct BulkOptions {
+    pub request: Options,
+    pub concurrency: usize,
+    /// `execute_many` stops when more rows than this have failed.
+    pub max_failures: usize,
+    /// Whether the result of each row is kept.
+    pub keep_results: bool,
+    pub progress: Option<Arc<Progress>>,
+    pub pace: Pace,
+    /// For so long a row is sent again after an error that may pass.
+    pub patience: Duration,
+}
+
+/// A call of `execute_many`, as what follows the preparation of its statement.
+pub struct Many {
+    pub rows: RowsOf,
+    pub options: BulkOptions,
+}
+
+impl AfterPreparing for Many {
+    fn options(&self) -> Options {
+        self.options.request.clone()
+    }
+
+    fn run(
+        self,
+        py: Python<'_>,
+        session: &Arc<SessionState>,
+        prepared: Py<Prepared>,
+        _: Option<Instant>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let step = BulkStep::start(py, session.clone(), prepared, self.rows, &self.options, op)?;
+        Ok(Next::Again(Box::new(step)))
+    }
+}
+
+/// Whether it is adaptive, the rates in rows and bytes a second, and the patience in seconds.
+pub type PaceOf = (bool, Option<f64>, Option<f64>, f64);
+
+impl BulkOptions {
+    /// `limits`: the concurrency, the number of failures, and whether results are kept.
+    pub fn new(
+        request: Options,
+        (concurrency, max_failures, keep_results): (usize, usize, bool),
+        progress: Option<&Bound<'_, BulkProgress>>,
+        (adaptive, rows_per_s, bytes_per_s, patience_s): PaceOf,
+    ) -> BulkOptions {
+        let progress = progress.map(|progress| Arc::clone(&progress.get().0));
+        BulkOptions {
+            request,
+            concurrency,
+            max_failures,
+            keep_results,
+            progress,
+            pace: Pace { adaptive, rows_per_s, bytes_per_s },
+            patience: Duration::try_from_secs_f64(patience_s).unwrap_or(Duration::MAX),
+        }
+    }
+}
+
+/// How far an `execute_many` has come.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct BulkProgress(pub Arc<Progress>);
+
+#[pymethods]
+impl BulkProgress {
+    /// `keeps_ranges`: it also knows which rows were acknowledged.
+    #[new]
+    fn new(keeps_ranges: bool) -> BulkProgress {
+        BulkProgress(Arc::new(Progress::new(keeps_ranges)))
+    }
+
+    /// Rows that succeeded and that failed, bytes of values, the window, requests in flight, rows
+    /// that were sent again, and rows that succeeded in batches.
+    fn snapshot(&self) -> (u64, u64, u64, usize, usize, u64, u64) {
+        let now = self.0.snapshot();
+        let (window, retried) = (now.window, now.retried);
+        (now.succeeded, now.failed, now.bytes, window, now.in_flight, retried, now.batched)
+    }
+
+    /// Has the bulk send no further row.
+    fn stop(&self) {
+        self.0.stop();
+    }
+
+    /// How many rows have failed and are being tried again, and why; None if there are none.
+    fn trouble(&self) -> Option<(usize, String)> {
+        self.0.trouble()
+    }
+
+    /// Ranges of the numbers of rows: the first, and the one after the last.
+    fn acknowledged(&self, py: Python<'_>) -> Vec<(u64, u64)> {
+        py.detach(|| self.0.acknowledged())
+    }
+}
+
+/// Where the rows come from.
+pub enum RowsOf {
+    Iterator(Py<PyIterator>),
+    Columns(Py<Columns>),
+}
+
+enum Source {
+    Iterator(Py<PyIterator>),
+    Columns(Box<Feed>),
+}
+
+pub struct BulkStep {
+    session: Arc<SessionState>,
+    prepared: Py<Prepared>,
+    source: Source,
+    bulk: Bulk,
+    wanted: Arc<AtomicUsize>,
+    max_failures: usize,
+    /// The number of rows whose encoding or execution has failed.
+    failures: Arc<AtomicUsize>,
+    /// Set for a statement that changes the schema.
+    _schema: Option<SchemaChange>,
+    next_row: u64,
+    /// The numbers of rows that could not be encoded, and the errors.
+    unfit: Vec<(u64, PyErr)>,
+    /// The exception that the iterable raised, or that stopped the encoding.
+    raised: Option<PyErr>,
+    /// Set when no further row will be read.
+    ended: bool,
+}
+
+/// Passes the events of the window on to the operation.
+struct Events {
+    op: Arc<OpState>,
+    /// The number of arenas that the window wants.
+    wanted: Arc<AtomicUsize>,
+}
+
+impl BulkEvents for Events {
+    fn wants_more(&self) {
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        self.op.arrive(Ok(Arrival::WantsMore));
+    }
+
+    fn done(self: Box<Self>, outcome: BulkOutcome) {
+        self.op.arrive(Ok(Arrival::Bulk(outcome)));
+    }
+}
+
+impl Drop for Events {
+    /// Completes the operation with an error if the window ended without an outcome. After an
+    /// outcome this has no effect.
+    fn drop(&mut self) {
+        self.op.arrive(Err(interrupted()));
+    }
+}
+
+impl BulkStep {
+    /// Starts the window and passes it the first arena.
+    pub fn start(
+        py: Python<'_>,
+        session: Arc<SessionState>,
+        prepared: Py<Prepared>,
+        rows: RowsOf,
+        options: &BulkOptions,
+        op: &Arc<OpState>,
+    ) -> PyResult<BulkStep> {
+        session.warn_of(py, || prepared.get().engine.has_condition)?;
+        let (source, batches, care) = match rows {
+            RowsOf::Iterator(rows) => (Source::Iterator(rows), None, Care::default()),
+            RowsOf::Columns(columns) => {
+                let (columns, prepared) = (columns.get(), prepared.get());
+                let feed = Feed::start(py, columns, prepared, op)?;
+                (Source::Columns(Box::new(feed)), columns.batches(prepared), columns.care(prepared))
+            }
+        };
+        let failures = Arc::<AtomicUsize>::default();
+        let plan = BulkPlan {
+            prepared: prepared.get().engine.clone(),
+            options: given(&options.request).clone(),
+            concurrency: options.concurrency,
+            max_failures: options.max_failures,
+            failures: failures.clone(),
+            keep_results: options.keep_results,
+            progress: options.progress.clone(),
+            pace: options.pace,
+            batches,
+            patience: options.patience,
+            care,
+        };
+        // The first is handed in unasked.
+        let wanted = Arc::new(AtomicUsize::new(1));
+        let events = Box::new(Events { op: op.clone(), wanted: wanted.clone() });
+        let bulk = Bulk::start(&session.runtime, session.engine.clone(), plan, events);
+        let mut step = BulkStep {
+            _schema: session.changing(prepared.get().engine.text()),
+            session,
+            prepared,
+            source,
+            bulk,
+            wanted,
+            max_failures: options.max_failures,
+            failures,
+            next_row: 0,
+            unfit: Vec::new(),
+            raised: None,
+            ended: false,
+        };
+        step.feed(py, op);
+        Ok(step)
+    }
+
+    /// Encodes the next arena and passes it to the window. If no row of the arena could be encoded,
+    /// the window gets no arena and does not request the next one, so this function requests it.
+    fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
+        // A source of columns tells when it has more, whether the window has room or not.
+        if self.ended || self.wanted.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut arena = RowBuffer::with_capacity(16 * 1024, ARENA_ROWS);
+        let (numbers, is_awaited) = match &self.source {
+            Source::Iterator(rows) => {
+                let rows = rows.bind(py).clone();
+                (self.encode_rows(py, rows, &mut arena), false)
+            }
+            Source::Columns(_) => self.encode_columns(py, &mut arena),
+        };
+        if let Err(interrupt) = py.check_signals() {
+            self.raised = Some(interrupt);
+            self.ended = true;
+        }
+        let empty = arena.is_empty();
+        if !empty {
+            self.wanted.fetch_sub(1, Ordering::Relaxed);
+            self.bulk.push(arena, numbers);
+        }
+        if self.ended {
+            self.bulk.finish();
+        } else if !is_awaited && self.wanted.load(Ordering::Relaxed) > 0 {
+            op.arrive(Ok(Arrival::WantsMore));
+        }
+    }
+
+    fn encode_rows(
+        &mut self,
+        py: Python<'_>,
+        mut rows: Bound<'_, PyIterator>,
+        arena: &mut RowBuffer,
+    ) -> RowNumbers {
+        let begun = Instant::now();
+        let mut numbers = Vec::with_capacity(ARENA_ROWS);
+        for _ in 0..ARENA_ROWS {
+            match rows.next() {
+                None => self.ended = true,
+                Some(Err(error)) => {
+                    self.raised = Some(error);
+                    self.ended = true;
+                }
+                Some(Ok(row)) => self.encode(py, &row, arena, &mut numbers),
+            }
+            if self.ended || arena.byte_len() >= ARENA_BYTES || begun.elapsed() >= ARENA_TIME {
+                break;
+            }
+        }
+        RowNumbers::Each(numbers)
+    }
+
+    /// The numbers of the rows in the arena, and whether their source will tell when it has more.
+    fn encode_columns(&mut self, py: Python<'_>, arena: &mut RowBuffer) -> (RowNumbers, bool) {
+        let Source::Columns(feed) = &mut self.source else { return (RowNumbers::From(0), false) };
+        let failed = self.failures.load(Ordering::Relaxed);
+        let left = self.max_failures.saturating_sub(failed);
+        let filled = feed.fill(py, self.prepared.get(), arena, left);
+        self.next_row = feed.next_row();
+        for (number, error) in filled.unfit {
+            let failure = Box::new(Failure::Refused(error, None));
+            self.unfit.push((number, self.prepared.get().unfit(py, failure)));
+            let before = self.failures.fetch_add(1, Ordering::Relaxed);
+            self.ended |= before >= self.max_failures;
+        }
+        let is_awaited = matches!(filled.state, State::Awaited);
+        match filled.state {
+            State::More | State::Awaited => {}
+            State::Ended => self.ended = true,
+            State::Failed(error) => {
+                self.raised = Some(error);
+                self.ended = true;
+            }
+        }
+        (RowNumbers::Each(filled.numbers), is_awaited)
+    }
+
+    /// Encodes the next row into the arena, or records why that failed.
+    fn encode(
+        &mut self,
+        py: Python<'_>,
+        row: &Bound<'_, PyAny>,
+        arena: &mut RowBuffer,
+        numbers: &mut Vec<u64>,
+    ) {
+        let number = self.next_row;
+        self.next_row += 1;
+        match self.prepared.get().append(py, Some(row), arena) {
+            Ok(()) => numbers.push(number),
+            Err(error) if error.is_instance_of::<pyo3::exceptions::PyException>(py) => {
+                self.unfit.push((number, error));
+                let before = self.failures.fetch_add(1, Ordering::Relaxed);
+                self.ended |= before >= self.max_failures;
+            }
+            Err(interrupt) => {
+                self.raised = Some(interrupt);
+                self.ended = true;
+            }
+        }
+    }
+
+    /// The results of the rows, in the order of their numbers; `None` if they were not kept.
+    fn results<'py>(
+        &self,
+        py: Python<'py>,
+        kept: Option<Vec<(u64, Response)>>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let Some(mut kept) = kept else { return Ok(None) };
+        kept.sort_unstable_by_key(|(row, _)| *row);
+        let results = PyList::empty(py);
+        for (row, response) in kept {
+            let rows = self.session.row_kind.into();
+            results.append((row, Cursor::make(py, &self.session, rows, response, None)?))?;
+        }
+        Ok(Some(results))
+    }
+
+    /// Makes the report by a Python function, which takes `(rows read, succeeded, failures,
+    /// stopped, raised, results)`.
+    fn report(&mut self, py: Python<'_>, outcome: BulkOutcome) -> PyResult<Next> {
+        let stopped = self.failures.load(Ordering::Relaxed) > self.max_failures;
+        let mut failed = std::mem::take(&mut self.unfit);
+        failed.extend(outcome.failed.iter().map(|(row, error)| (*row, raise_engine(py, error))));
+        failed.sort_unstable_by_key(|(row, _)| *row);
+        let failures = PyList::empty(py);
+        for (row, error) in failed {
+            failures.append((row, error.into_value(py)))?;
+        }
+        let raised = self.raised.take().map(|error| error.into_value(py));
+        let results = self.results(py, outcome.results)?;
+        let arguments = (self.next_row, outcome.succeeded, failures, stopped, raised, results);
+        Ok(Next::Done(python::bulk_report(py)?.call1(arguments)?.unbind()))
+    }
+}
+
+impl Drop for BulkStep {
+    /// Aborts the window with its requests in flight, if the operation was abandoned.
+    fn drop(&mut self) {
+        self.bulk.abort();
+    }
+}
+
+impl Step for BulkStep {
+    fn arrived(
+        mut self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        match arrival.map_err(|error| raise_engine(py, &error))? {
+            Arrival::Bulk(outcome) => self.report(py, outcome),
+            _ => {
+                match self.session.check_open() {
+                    Ok(()) => self.feed(py, op),
+                    // Requests in flight are waited for: the report must account for their rows.
+                    Err(closed) if self.session.is_closed() => {
+                        self.raised.get_or_insert(closed);
+                        self.ended = true;
+                        self.bulk.finish();
+                    }
+                    Err(forked) => return Err(forked),
+                }
+                Ok(Next::Again(self))
+            }
+        }
+    }
+}

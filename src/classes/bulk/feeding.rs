@@ -1,0 +1,385 @@
+//! Columns as the rows of an `execute_many`: taken piece by piece, and encoded without the
+//! interpreter's lock.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::PyIterator;
+use turbocql_codec::{CodecError, RowBuffer, Segment};
+use turbocql_columns::fit::Purpose;
+use turbocql_columns::load::{self, Bound as BoundBatch, Marker, Nulls, Target};
+use turbocql_columns::source::{Dropped, Encoded};
+use turbocql_engine::Batches;
+use turbocql_values::failure::Failure;
+use turbocql_values::python;
+
+use crate::classes::bulk::care::Care;
+use crate::classes::bulk::pieces::{Piece, Values};
+use crate::classes::statement::prepared::Prepared;
+use crate::op::{Arrival, OpState};
+
+/// The limits of an arena. It ends with the row that reaches one of them.
+pub const ARENA_ROWS: usize = 512;
+pub const ARENA_BYTES: usize = 1 << 20;
+/// The time after which an arena ends with the current row: an event loop has other callbacks to
+/// run.
+pub const ARENA_TIME: Duration = Duration::from_millis(5);
+
+/// Columns, and how they become rows of a statement.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct Columns {
+    pieces: Mutex<Option<Py<PyIterator>>>,
+    /// For each bind marker the name of the data's column. `None`: the marker's own.
+    fields: Option<Vec<String>>,
+    /// The names of markers that need a value in every row.
+    keys: Vec<String>,
+    leaves_nulls: bool,
+    truncates: bool,
+    /// Whether pieces are taken on a thread of their own, so that no event loop waits for them.
+    apart: bool,
+    /// Whether nulls in `keys` are looked for before anything of a piece is sent.
+    checks_keys: bool,
+    /// The greatest size of a batch, and whether rows go in batches unmeasured. `None`: no batches.
+    batches: Option<(usize, bool)>,
+    /// What is known of the table. `None`: it is any statement.
+    care: Option<Py<Care>>,
+}
+
+#[pymethods]
+impl Columns {
+    #[new]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        pieces: &Bound<'_, PyAny>,
+        fields: Option<Vec<String>>,
+        keys: Vec<String>,
+        leaves_nulls: bool,
+        truncates: bool,
+        apart: bool,
+        checks_keys: bool,
+        batches: Option<(usize, bool)>,
+        care: Option<Py<Care>>,
+    ) -> PyResult<Columns> {
+        let pieces = Mutex::new(Some(pieces.try_iter()?.unbind()));
+        Ok(Columns {
+            pieces,
+            fields,
+            keys,
+            leaves_nulls,
+            truncates,
+            apart,
+            checks_keys,
+            batches,
+            care,
+        })
+    }
+}
+
+impl Columns {
+    /// How their rows go in batches of a partition, as rows of this statement.
+    pub fn batches(&self, prepared: &Prepared) -> Option<Batches> {
+        let (most_bytes, always) = self.batches?;
+        let markers = prepared.engine.markers();
+        let place = |key: &String| markers.iter().position(|marker| marker.name == *key);
+        let key = self.keys.iter().map(place).collect::<Option<Vec<_>>>()?;
+        let same = self.care.as_ref().map_or_else(Vec::new, |care| care.get().same(prepared));
+        Some(Batches { key, same, most_bytes, always })
+    }
+
+    /// What is known of the table, in terms of this statement.
+    pub fn care(&self, prepared: &Prepared) -> turbocql_engine::Care {
+        self.care.as_ref().map(|care| care.get().of(prepared)).unwrap_or_default()
+    }
+}
+
+/// What was encoded.
+pub struct Filled {
+    /// One of each row in the arena.
+    pub numbers: Vec<u64>,
+    pub unfit: Vec<(u64, Box<CodecError>)>,
+    pub state: State,
+}
+
+pub enum State {
+    More,
+    /// The next piece is not there yet. The operation is told when it is.
+    Awaited,
+    Ended,
+    /// The data cannot be read on. The rows before it are sent.
+    Failed(PyErr),
+}
+
+type Taken = PyResult<Option<Py<Piece>>>;
+
+enum Pieces {
+    Here(Py<PyIterator>),
+    /// A thread of Python's takes them: see `turbocql._native.threads`.
+    Apart(Py<PyAny>),
+}
+
+/// Called by that thread when it has taken a piece.
+#[pyclass(frozen, module = "turbocql._core")]
+struct Wake(Weak<OpState>);
+
+#[pymethods]
+impl Wake {
+    fn __call__(&self) {
+        if let Some(op) = self.0.upgrade() {
+            op.arrive(Ok(Arrival::WantsMore));
+        }
+    }
+}
+
+enum Next {
+    Piece(Py<Piece>),
+    Awaited,
+    End,
+}
+
+/// A piece of which rows are left.
+struct Current {
+    bound: BoundBatch,
+    rows: usize,
+    next: usize,
+}
+
+pub struct Feed {
+    pieces: Pieces,
+    target: Arc<Target>,
+    /// Whether the statement has the table's primary key, so that nulls in it are looked for first.
+    checks_keys: bool,
+    /// Whether a column without a bind marker is an error.
+    takes_all: bool,
+    current: Option<Current>,
+    next_row: u64,
+}
+
+impl Feed {
+    /// # Errors
+    /// If the columns were taken before.
+    pub fn start(
+        py: Python<'_>,
+        columns: &Columns,
+        prepared: &Prepared,
+        op: &Arc<OpState>,
+    ) -> PyResult<Feed> {
+        let pieces = columns.pieces.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let pieces = pieces.ok_or_else(crate::classes::session::state::out_of_turn)?;
+        let (markers, partition_key) = (prepared.engine.markers(), prepared.engine.partition_key());
+        let markers = markers.iter().enumerate().map(|(number, column)| {
+            let name = column.name.as_str();
+            let is_key = columns.keys.iter().any(|key| key == name);
+            let own = columns.fields.as_ref().and_then(|fields| fields.get(number));
+            Marker {
+                field: own.map_or(name, String::as_str).to_owned(),
+                purpose: match name {
+                    "[timestamp]" => Purpose::WriteTime,
+                    "[ttl]" => Purpose::Life,
+                    _ => Purpose::Column,
+                },
+                nulls: match name {
+                    _ if is_key || partition_key.contains(&number) => Nulls::Refused,
+                    "[ttl]" | "[timestamp]" => Nulls::Unset,
+                    _ if columns.leaves_nulls => Nulls::Unset,
+                    _ => Nulls::Null,
+                },
+                within: columns
+                    .care
+                    .as_ref()
+                    .map(|care| !care.get().opened.iter().any(|opened| opened == name)),
+                index: columns.care.as_ref().and_then(|care| care.get().index_of(name)),
+                column: column.clone(),
+            }
+        });
+        let dropped = if columns.truncates { Dropped::Yes } else { Dropped::No };
+        let target = Target::new(markers.collect(), dropped);
+        let mut feed = Feed {
+            pieces: Pieces::Here(pieces),
+            target,
+            checks_keys: columns.checks_keys,
+            takes_all: columns.fields.is_none(),
+            current: None,
+            next_row: 0,
+        };
+        // The first piece has the columns and no rows: their types are checked now.
+        if let Next::Piece(piece) = feed.pull(py)? {
+            feed.bind(py, piece.get(), prepared)?;
+        }
+        if columns.apart
+            && let Pieces::Here(pieces) = &feed.pieces
+        {
+            let wake = Bound::new(py, Wake(Arc::downgrade(op)))?;
+            let pieces = python::apart(py)?.call1((pieces, wake))?;
+            feed.pieces = Pieces::Apart(pieces.unbind());
+        }
+        Ok(feed)
+    }
+
+    pub fn next_row(&self) -> u64 {
+        self.next_row
+    }
+
+    fn pull(&mut self, py: Python<'_>) -> PyResult<Next> {
+        let taken = match &self.pieces {
+            Pieces::Here(pieces) => take(py, pieces)?,
+            Pieces::Apart(pieces) => {
+                let taken = pieces.bind(py).call_method0(pyo3::intern!(py, "take"))?;
+                if taken.is_none() {
+                    return Ok(Next::Awaited);
+                }
+                // Anything else is the end.
+                taken.cast_into::<Piece>().ok().map(Bound::unbind)
+            }
+        };
+        Ok(taken.map_or(Next::End, Next::Piece))
+    }
+
+    /// Goes on to the next piece; if there is none, says why.
+    fn advance(&mut self, py: Python<'_>, prepared: &Prepared) -> PyResult<Option<State>> {
+        match self.pull(py)? {
+            Next::Piece(piece) => self.bind(py, piece.get(), prepared).map(|()| None),
+            Next::Awaited => Ok(Some(State::Awaited)),
+            Next::End => Ok(Some(State::Ended)),
+        }
+    }
+
+    /// Makes a piece the one whose rows are encoded next.
+    fn bind(&mut self, py: Python<'_>, piece: &Piece, prepared: &Prepared) -> PyResult<()> {
+        let values = self.values(py, piece, prepared)?;
+        let unfit = |error| prepared.unfit(py, Box::new(Failure::Refused(error, None)));
+        let target = Arc::clone(&self.target);
+        let bound = py.detach(|| target.bind(values)).map_err(unfit)?;
+        self.next_row = piece.first_row.unwrap_or(self.next_row);
+        if self.checks_keys
+            && let Some((row, error)) = py.detach(|| bound.missing(piece.rows))
+        {
+            let row = self.next_row as usize + row;
+            return Err(unfit(error.at(Segment::Row(row))));
+        }
+        self.current = Some(Current { bound, rows: piece.rows, next: 0 });
+        Ok(())
+    }
+
+    /// The values of each marker.
+    fn values(
+        &self,
+        py: Python<'_>,
+        piece: &Piece,
+        prepared: &Prepared,
+    ) -> PyResult<Vec<load::Values>> {
+        let refused = |reason: String| {
+            let error = CodecError::new("columns", reason);
+            prepared.unfit(py, Box::new(Failure::Refused(error, None)))
+        };
+        let markers = self.target.markers();
+        let is_known = |name: &String| markers.iter().any(|marker| marker.field == *name);
+        if self.takes_all
+            && let Some(unknown) = piece.names.iter().find(|name| !is_known(name))
+        {
+            let known: Vec<&str> = markers.iter().map(|it| it.column.name.as_str()).collect();
+            let known = known.join(", ");
+            return Err(refused(format!(
+                "the data has a column {unknown:?}, for which the statement has no bind marker; it \
+                 has: {known}"
+            )));
+        }
+        let mut values = Vec::with_capacity(markers.len());
+        for (number, marker) in markers.iter().enumerate() {
+            let name = &marker.field;
+            let mut places = (0..piece.names.len()).filter(|&place| piece.names[place] == *name);
+            let Some(place) = places.next() else {
+                return Err(refused(format!("the data has no column {name:?}")));
+            };
+            if places.next().is_some() {
+                return Err(refused(format!("the data has two columns {name:?}")));
+            }
+            values.push(match &piece.values[place] {
+                Values::Arrow(field, array) => load::Values::Arrow(field.clone(), array.clone()),
+                Values::Objects(list) => {
+                    let mut encoded = Encoded::default();
+                    for (row, value) in list.bind(py).iter().enumerate() {
+                        // A null in the key is found with those of other columns.
+                        let done = if value.is_none() {
+                            encoded.cells.push_null();
+                            Ok(())
+                        } else {
+                            prepared.plan.encode_marker(number, Some(value), &mut encoded.cells)
+                        };
+                        // Also without a cell, so that the rows after it keep their numbers.
+                        encoded.cells.finish_row();
+                        let Err(failure) = done else { continue };
+                        match *failure {
+                            Failure::Refused(error, _) => {
+                                encoded.refused.insert(row, error);
+                            }
+                            Failure::Raised(error) => return Err(error),
+                        }
+                    }
+                    load::Values::Encoded(Arc::new(encoded))
+                }
+            });
+        }
+        Ok(values)
+    }
+
+    /// Encodes rows until the arena is full, or the next piece is not there.
+    pub fn fill(
+        &mut self,
+        py: Python<'_>,
+        prepared: &Prepared,
+        arena: &mut RowBuffer,
+        most_failures: usize,
+    ) -> Filled {
+        let begun = Instant::now();
+        let (mut numbers, mut unfit) = (Vec::with_capacity(ARENA_ROWS), Vec::new());
+        loop {
+            let next_row = &mut self.next_row;
+            if let Some(current) = &mut self.current {
+                py.detach(|| {
+                    while current.next < current.rows
+                        && arena.len() < ARENA_ROWS
+                        && arena.byte_len() < ARENA_BYTES
+                    {
+                        // Asking for the time costs as much as a small row.
+                        if current.next % 32 == 31 && begun.elapsed() >= ARENA_TIME {
+                            break;
+                        }
+                        match current.bound.encode(current.next, arena) {
+                            Ok(()) => numbers.push(*next_row),
+                            Err(error) => unfit.push((*next_row, error)),
+                        }
+                        current.next += 1;
+                        *next_row += 1;
+                        if unfit.len() > most_failures {
+                            break;
+                        }
+                    }
+                });
+                if current.next < current.rows {
+                    return Filled { numbers, unfit, state: State::More };
+                }
+                self.current = None;
+            }
+            let state = if is_full(arena, begun) {
+                State::More
+            } else {
+                match self.advance(py, prepared) {
+                    Ok(None) => continue,
+                    Ok(Some(state)) => state,
+                    Err(error) => State::Failed(error),
+                }
+            };
+            return Filled { numbers, unfit, state };
+        }
+    }
+}
+
+fn is_full(arena: &RowBuffer, begun: Instant) -> bool {
+    arena.len() >= ARENA_ROWS || arena.byte_len() >= ARENA_BYTES || begun.elapsed() >= ARENA_TIME
+}
+
+fn take(py: Python<'_>, pieces: &Py<PyIterator>) -> Taken {
+    let next = pieces.bind(py).clone().next().transpose()?;
+    Ok(next.map(|piece| piece.cast_into::<Piece>()).transpose()?.map(Bound::unbind))
+}

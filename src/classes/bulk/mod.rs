@@ -1,0 +1,7 @@
+//! Many rows: `execute_many`, loads of columns, and their comparison with a table.
+
+pub mod care;
+pub mod execute_many;
+pub mod feeding;
+pub mod pieces;
+pub mod verifying;

@@ -1,0 +1,229 @@
+//! The methods of the session's class.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use turbocql_engine::EngineError;
+
+use crate::classes::bulk::execute_many::{BulkOptions, BulkProgress, Many, PaceOf, RowsOf};
+use crate::classes::bulk::feeding::Columns;
+use crate::classes::request::how::rows_as;
+use crate::classes::request::preparing::{AfterPreparing, ReturnPrepared};
+use crate::classes::scan::ScanOf;
+use crate::classes::session::cluster;
+use crate::classes::session::state::{Session, SessionState};
+use crate::classes::statement::prepared::{Bound_, Prepared, Query, text_of};
+use crate::op::{Arrival, Next, Op, OpState, Step};
+use crate::options::{self, Options, Place, timeout, under};
+
+#[pymethods]
+impl Session {
+    fn prepare(&self, py: Python<'_>, statement: &Bound<'_, PyAny>) -> PyResult<Op> {
+        let _inside = self.0.enter(py)?;
+        let op = OpState::empty();
+        op.begin(self.0.with_prepared(py, text_of(statement)?, ReturnPrepared, None, &op)?);
+        Ok(Op(op))
+    }
+
+    /// Executes a statement once for each row of bind values.
+    #[allow(clippy::too_many_arguments)]
+    fn execute_many(
+        &self,
+        py: Python<'_>,
+        statement: &Bound<'_, PyAny>,
+        rows: &Bound<'_, PyAny>,
+        concurrency: usize,
+        max_failures: usize,
+        keep_results: bool,
+        progress: Option<&Bound<'_, BulkProgress>>,
+        pace: PaceOf,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Op> {
+        let _inside = self.0.enter(py)?;
+        let request = options::parse(options, Place::Statement)?;
+        let rows = match rows.cast::<Columns>() {
+            Ok(columns) => RowsOf::Columns(columns.clone().unbind()),
+            Err(_) => RowsOf::Iterator(rows.try_iter()?.unbind()),
+        };
+        let limits = (concurrency, max_failures, keep_results);
+        let many = |request: Options| {
+            self.0.check_profile(py, &request)?;
+            let options = BulkOptions::new(request, limits, progress, pace);
+            Ok::<_, PyErr>(Many { rows, options })
+        };
+        let op = OpState::empty();
+        if let Ok(prepared) = statement.cast::<Prepared>() {
+            let then = many(under(request, &prepared.get().options))?;
+            op.begin(then.run(py, &self.0, prepared.clone().unbind(), None, &op)?);
+            return Ok(Op(op));
+        }
+        if let Ok(query) = statement.cast::<Query>() {
+            let then = many(under(request, &query.get().options))?;
+            let text = query.get().text.clone();
+            op.begin(self.0.with_prepared(py, text, then, None, &op)?);
+            return Ok(Op(op));
+        }
+        if statement.cast::<Bound_>().is_ok() {
+            let reason = "execute_many takes a str, a Query or a Prepared: a Bound has its values";
+            return Err(PyTypeError::new_err(reason));
+        }
+        op.begin(self.0.with_prepared(py, text_of(statement)?, many(request)?, None, &op)?);
+        Ok(Op(op))
+    }
+
+    /// Reads token ranges of a table. The statement's first two values are the bounds of a range;
+    /// `values` are the others. With a host id instead of ranges, asks that node.
+    #[allow(clippy::too_many_arguments)]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        statement: String,
+        place: (String, String),
+        ranges: Vec<(i64, i64)>,
+        values: Py<PyTuple>,
+        node: Option<[u8; 16]>,
+        concurrency: usize,
+        patience_s: f64,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Op> {
+        let _inside = self.0.enter(py)?;
+        let rows = rows_as(py, &self.0, options)?;
+        let options = options::parse(options, Place::Execute)?;
+        let scan = ScanOf { place, ranges, values, node, concurrency, patience_s, options, rows };
+        self.0.scan(py, statement, scan)
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0.was_closed()
+    }
+
+    #[getter]
+    fn keyspace(&self) -> Option<String> {
+        self.0.engine.keyspace()
+    }
+
+    /// The cached prepared statements, the most recently used first.
+    #[getter]
+    fn prepared(&self, py: Python<'_>) -> Vec<Py<Prepared>> {
+        self.0.statements(py)
+    }
+
+    /// Empties the cache of prepared statements.
+    fn forget_prepared(&self) {
+        self.0.clear_cache();
+    }
+
+    /// Registers the class for values of a user-defined type. None removes it.
+    #[pyo3(signature = (keyspace, name, made))]
+    fn register_type(
+        &self,
+        py: Python<'_>,
+        keyspace: &str,
+        name: &str,
+        made: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        self.0.check_open()?;
+        self.0.shapes.register(py, keyspace, name, made);
+        // A class may be registered because a field was added to its type. Cached statements still
+        // have the old fields.
+        self.0.clear_cache();
+        Ok(())
+    }
+
+    /// The nodes of the cluster, as arguments of `turbocql.cluster.Node`.
+    fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.0.check_open()?;
+        cluster::nodes(py, &self.0.engine)
+    }
+
+    #[getter]
+    fn cluster_name(&self) -> String {
+        self.0.engine.cluster_name()
+    }
+
+    /// The host ids and shards of the replicas of a token.
+    fn replicas<'py>(
+        &self,
+        py: Python<'py>,
+        keyspace: &str,
+        table: &str,
+        token: i64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.0.check_open()?;
+        cluster::replicas(py, &self.0.engine, keyspace, table, token)
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        cluster::metrics(py, &self.0.engine)
+    }
+
+    /// Reads the nodes of the cluster again.
+    fn refresh(&self) -> PyResult<Op> {
+        self.0.check_open()?;
+        Ok(Op(cluster::refresh(&self.0)))
+    }
+
+    /// Waits until all nodes that are up have the same schema. The result is the schema's version,
+    /// 16 bytes.
+    fn agreement(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
+        self.0.check_open()?;
+        Ok(Op(cluster::agreement(&self.0, timeout(timeout_s)?)))
+    }
+
+    /// The number of requests in flight.
+    #[getter]
+    fn in_flight(&self) -> usize {
+        self.0.runtime.in_flight()
+    }
+
+    /// Closes the session. Takes no further requests, and waits for those in flight, up to
+    /// `timeout_s` seconds.
+    fn close(&self, timeout_s: &Bound<'_, PyAny>) -> PyResult<Op> {
+        // Zero cancels the requests in flight.
+        let limit = match timeout_s.extract::<f64>() {
+            Ok(0.0) => Some(std::time::Duration::ZERO),
+            _ => timeout(timeout_s)?,
+        };
+        let limit = limit.unwrap_or(std::time::Duration::MAX);
+        let op = OpState::new(Box::new(CloseStep { session: self.0.clone() }));
+        if !self.0.close() {
+            op.arrive(Ok(Arrival::Done));
+            return Ok(Op(op));
+        }
+        let runtime = self.0.runtime.clone();
+        op.run(&self.0.runtime, async move {
+            runtime.drain(limit).await;
+            Ok(Arrival::Done)
+        });
+        Ok(Op(op))
+    }
+}
+
+struct CloseStep {
+    session: Arc<SessionState>,
+}
+
+impl Drop for CloseStep {
+    /// Runs also if the wait was interrupted: the session is closed in any case.
+    fn drop(&mut self) {
+        self.session.runtime.shutdown();
+    }
+}
+
+impl Step for CloseStep {
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        _: Result<Arrival, EngineError>,
+        _: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        py.detach(|| self.session.runtime.shutdown());
+        self.session.clear_cache();
+        // The registered classes may refer to the session.
+        self.session.shapes.clear();
+        Ok(Next::Done(py.None()))
+    }
+}

@@ -1,0 +1,163 @@
+//! Batches: statements and their values, sent as one request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use turbocql_codec::RowBuffer;
+use turbocql_engine::{BatchEntry, BatchKind, EngineError, has_condition};
+
+use crate::classes::result::cursor::Cursor;
+use crate::classes::session::state::{SessionState, out_of_turn};
+use crate::classes::statement::prepared::{Bound_, Prepared};
+use crate::error::raise_engine;
+use crate::op::{Arrival, Next, OpState, Step};
+use crate::options::{Options, given};
+use turbocql_values::python;
+use turbocql_values::row::RowsAs;
+
+/// A statement of a batch, with its bind values.
+pub enum Statement {
+    Bound(Py<Bound_>),
+    Prepared(Py<Prepared>, Option<Py<PyAny>>),
+    /// A text without values, which is sent without being prepared.
+    Plain(String),
+    /// A text with values, which must be prepared first.
+    Text(String, Py<PyAny>),
+}
+
+impl Statement {
+    pub fn parse(entry: &Bound<'_, PyAny>) -> PyResult<Statement> {
+        let (statement, values): (Bound<'_, PyAny>, Option<Bound<'_, PyAny>>) = entry.extract()?;
+        if let Ok(bound) = statement.cast::<Bound_>() {
+            return Ok(Statement::Bound(bound.clone().unbind()));
+        }
+        if let Ok(prepared) = statement.cast::<Prepared>() {
+            return Ok(Statement::Prepared(prepared.clone().unbind(), values.map(Bound::unbind)));
+        }
+        let Ok(text) = statement.extract::<String>() else {
+            return Err(PyTypeError::new_err(format!(
+                "a batch holds str, Query, Prepared and Bound, got {}",
+                turbocql_values::value::describe::describe(&statement)
+            )));
+        };
+        Ok(match values {
+            Some(values) => Statement::Text(text, values.unbind()),
+            None => Statement::Plain(text),
+        })
+    }
+}
+
+/// Sends a batch when its texts are prepared.
+pub struct BatchStep {
+    pub session: Arc<SessionState>,
+    pub kind: BatchKind,
+    pub statements: Vec<Statement>,
+    /// The prepared statements of its texts.
+    pub prepared: HashMap<String, Py<Prepared>>,
+    /// The [`SessionState::epoch`] from before any text was prepared.
+    pub epoch: u64,
+    pub options: Options,
+    pub rows: RowsAs,
+    /// When the call began, if it has waited, or prepared statements.
+    pub began: Option<Instant>,
+    /// Set when the batch was sent.
+    pub sent: bool,
+}
+
+impl BatchStep {
+    /// Looks up the texts in the cache, and returns those that are not cached. The statements found
+    /// are kept here, because the cache may drop them at any time.
+    pub fn unprepared(&mut self, py: Python<'_>) -> Vec<String> {
+        let mut missing = Vec::new();
+        for statement in &self.statements {
+            let Statement::Text(text, _) = statement else { continue };
+            if self.prepared.contains_key(text) || missing.contains(text) {
+                continue;
+            }
+            match self.session.cached(py, text) {
+                Some(prepared) => drop(self.prepared.insert(text.clone(), prepared)),
+                None => missing.push(text.clone()),
+            }
+        }
+        missing
+    }
+
+    /// Encodes all bind values and sends the batch.
+    pub fn send(&mut self, py: Python<'_>, op: &Arc<OpState>) -> PyResult<()> {
+        let mut rows = RowBuffer::with_capacity(0, self.statements.len());
+        let mut entries = Vec::with_capacity(self.statements.len());
+        for (number, statement) in self.statements.iter().enumerate() {
+            let whose = |error| in_batch(py, error, number);
+            entries.push(match statement {
+                Statement::Bound(bound) => {
+                    let bound = bound.get();
+                    bound.row.rows().for_each(|row| rows.push_row(row));
+                    BatchEntry::Prepared(bound.prepared.get().engine.clone())
+                }
+                Statement::Prepared(prepared, values) => {
+                    let values = values.as_ref().map(|values| values.bind(py));
+                    prepared.get().append(py, values, &mut rows).map_err(whose)?;
+                    BatchEntry::Prepared(prepared.get().engine.clone())
+                }
+                Statement::Plain(text) => {
+                    rows.finish_row();
+                    BatchEntry::Text(text.clone())
+                }
+                Statement::Text(text, values) => {
+                    let prepared = self.prepared.get(text).ok_or_else(out_of_turn)?;
+                    prepared.get().append(py, Some(values.bind(py)), &mut rows).map_err(whose)?;
+                    BatchEntry::Prepared(prepared.get().engine.clone())
+                }
+            });
+        }
+        self.session.warn_of(py, || {
+            entries.iter().any(|entry| match entry {
+                BatchEntry::Prepared(prepared) => prepared.has_condition,
+                BatchEntry::Text(text) => has_condition(text),
+            })
+        })?;
+        self.sent = true;
+        op.weigh(rows.byte_len());
+        let (engine, kind, options, began) =
+            (self.session.engine.clone(), self.kind, self.options.clone(), self.began);
+        op.run(&self.session.runtime, async move {
+            let sent = engine.batch(kind, entries, rows, given(&options), began);
+            sent.await.map(Arrival::Response)
+        });
+        Ok(())
+    }
+}
+
+/// Adds the number of the statement in its batch to an error.
+fn in_batch(py: Python<'_>, error: PyErr, number: usize) -> PyErr {
+    let told = python::error_in_batch(py).and_then(|tell| tell.call1((error.value(py), number)));
+    told.err().unwrap_or(error)
+}
+
+impl Step for BatchStep {
+    fn arrived(
+        mut self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        match arrival.map_err(|error| raise_engine(py, &error))? {
+            Arrival::Prepared(prepared) if !self.sent => {
+                for prepared in prepared {
+                    let prepared = self.session.remember(py, prepared, self.epoch)?;
+                    let text = prepared.get().engine.text().to_owned();
+                    self.prepared.insert(text, prepared);
+                }
+                self.send(py, op)?;
+                Ok(Next::Again(self))
+            }
+            Arrival::Response(response) => {
+                Cursor::make(py, &self.session, self.rows, response, None).map(Next::Done)
+            }
+            _ => Err(out_of_turn()),
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! A call of `execute`. Its arguments are kept until it begins; then the bind values are encoded
+//! and the request is sent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::PyDict;
+use turbocql_codec::RowBuffer;
+use turbocql_engine::{BatchKind, EngineError, ErrorKind, has_condition};
+
+use crate::classes::request::batch::{BatchStep, Statement};
+use crate::classes::request::how::{How, rows_as};
+use crate::classes::request::preparing::AfterPreparing;
+use crate::classes::result::cursor::Cursor;
+use crate::classes::result::first_page::{FirstPage, Plain};
+use crate::classes::session::changing::SchemaChange;
+use crate::classes::session::state::{Session, SessionState, out_of_turn};
+use crate::classes::statement::prepared::{Bound_, Prepared, Query, text_of};
+use crate::error::raise_engine;
+use crate::op::awaiting::{Call, OpAwait};
+use crate::op::{Arrival, Execution, Next, Op, OpState, Row, Step};
+use crate::options::{self, Options, Place, given, under};
+use turbocql_values::error::config_error;
+use turbocql_values::python;
+use turbocql_values::row::RowsAs;
+
+/// Executes a statement or a batch. The request is sent at once, unless the statement must be
+/// prepared first. `options` are keyword arguments. If `waits`, the call waits in a full session,
+/// whatever the session's setting is.
+#[pyfunction]
+#[pyo3(signature = (session, statement, values, options, waits=false))]
+pub fn execute(
+    py: Python<'_>,
+    session: Py<Session>,
+    statement: Py<PyAny>,
+    values: Option<Py<PyAny>>,
+    options: &Bound<'_, PyDict>,
+    waits: bool,
+) -> PyResult<Op> {
+    let options = options::named(options, Place::Execute)?;
+    Execute { session, statement, values, options, waits }.begin(py).map(Op)
+}
+
+/// Returns a coroutine that makes the call of [`execute`]. The call begins when the coroutine is
+/// first awaited.
+#[pyfunction]
+pub fn execute_when_awaited(
+    session: Py<Session>,
+    statement: Py<PyAny>,
+    values: Option<Py<PyAny>>,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<OpAwait> {
+    let options = options::named(options, Place::Execute)?;
+    Ok(OpAwait::call(Execute { session, statement, values, options, waits: false }))
+}
+
+/// The arguments of a call of [`execute`].
+struct Execute {
+    session: Py<Session>,
+    statement: Py<PyAny>,
+    values: Option<Py<PyAny>>,
+    /// Keyword arguments, whose names were checked.
+    options: Option<Py<PyDict>>,
+    /// Whether it waits in a full session, whatever the session's setting is.
+    waits: bool,
+}
+
+impl Call for Execute {
+    /// Encodes the bind values and sends the request, or waits until the session has room for it.
+    fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpState>> {
+        let session = &self.session.get().0;
+        let _inside = session.enter(py)?;
+        let options = match &self.options {
+            None => None,
+            Some(options) => options::parse(Some(options.bind(py)), Place::Execute)?,
+        };
+        let rows = rows_as(py, session, self.options.as_ref().map(|options| options.bind(py)))?;
+        let how = How { options, rows, began: None };
+        let op = OpState::empty();
+        let next = match session.engine.gate().try_enter() {
+            Some(permit) => {
+                op.hold(permit);
+                self.send(py, how, &op)?
+            }
+            None if session.raises_when_full && !self.waits => {
+                return Err(raise_engine(py, &session.engine.session_full(&self.text(py)?)));
+            }
+            None => self.wait(py, how, &op)?,
+        };
+        op.begin(next);
+        Ok(op)
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.session)?;
+        visit.call(&self.statement)?;
+        visit.call(&self.values)?;
+        visit.call(&self.options)
+    }
+}
+
+/// A call that waits until the session has room for it.
+struct AdmitStep {
+    execute: Execute,
+    how: How,
+}
+
+impl Step for AdmitStep {
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let arrival = arrival.map_err(|error| match error.kind {
+            // Nothing was in flight yet.
+            ErrorKind::Closed => raise_engine(py, &EngineError::closed()),
+            _ => raise_engine(py, &error),
+        })?;
+        let Arrival::Admitted(permit) = arrival else {
+            return Err(out_of_turn());
+        };
+        op.hold(permit);
+        self.execute.session.get().0.check_open()?;
+        self.execute.send(py, self.how, op)
+    }
+}
+
+impl Execute {
+    /// Waits, with nothing encoded.
+    fn wait(&self, py: Python<'_>, how: How, op: &Arc<OpState>) -> PyResult<Next> {
+        let session = &self.session.get().0;
+        let (engine, options, began) =
+            (session.engine.clone(), self.options_to_wait(py, &how)?, Instant::now());
+        let text = self.text(py)?;
+        let place = engine.gate().line_up();
+        op.run(&session.runtime, async move {
+            engine.admitted(place, &text, given(&options), began).await.map(Arrival::Admitted)
+        });
+        let execute = Execute {
+            session: self.session.clone_ref(py),
+            statement: self.statement.clone_ref(py),
+            values: self.values.as_ref().map(|values| values.clone_ref(py)),
+            options: None,
+            waits: self.waits,
+        };
+        let how = How { began: Some(began), ..how };
+        Ok(Next::Again(Box::new(AdmitStep { execute, how })))
+    }
+
+    /// The text of the statement, for errors. That of a batch is empty.
+    fn text(&self, py: Python<'_>) -> PyResult<String> {
+        let statement = self.statement.bind(py);
+        Ok(if let Ok(prepared) = statement.cast::<Prepared>() {
+            prepared.get().engine.text().to_owned()
+        } else if let Ok(bound) = statement.cast::<Bound_>() {
+            bound.get().prepared.get().engine.text().to_owned()
+        } else if let Ok(query) = statement.cast::<Query>() {
+            query.get().text.clone()
+        } else if statement.is_instance(python::batch(py)?)? {
+            String::new()
+        } else {
+            text_of(statement)?
+        })
+    }
+
+    /// The options of the call with those of its statement, which may have a time limit.
+    fn options_to_wait(&self, py: Python<'_>, how: &How) -> PyResult<Options> {
+        let statement = self.statement.bind(py);
+        let own = if let Ok(prepared) = statement.cast::<Prepared>() {
+            prepared.get().options.clone()
+        } else if let Ok(bound) = statement.cast::<Bound_>() {
+            bound.get().options.clone()
+        } else if let Ok(query) = statement.cast::<Query>() {
+            query.get().options.clone()
+        } else if statement.is_instance(python::batch(py)?)? {
+            batch_options(statement)?
+        } else {
+            None
+        };
+        let options = under(how.options.clone(), &own);
+        self.session.get().0.check_profile(py, &options)?;
+        Ok(options)
+    }
+
+    /// Encodes the bind values and sends the request.
+    fn send(&self, py: Python<'_>, how: How, op: &Arc<OpState>) -> PyResult<Next> {
+        let session = &self.session.get().0;
+        let How { options, rows, began } = how;
+        let statement = self.statement.bind(py);
+        if let Ok(prepared) = statement.cast::<Prepared>() {
+            let options = under(options, &prepared.get().options);
+            session.check_profile(py, &options)?;
+            let values = self.values.as_ref().map(|values| values.bind(py));
+            let how = How { options, rows, began };
+            return execute_prepared(py, session, prepared.get(), values, how, op);
+        }
+        if let Ok(bound) = statement.cast::<Bound_>() {
+            if self.values.is_some() {
+                return Err(PyTypeError::new_err("a bound statement has its values already"));
+            }
+            let bound = bound.get();
+            let options = under(options, &bound.options);
+            session.check_profile(py, &options)?;
+            let prepared = bound.prepared.get().engine.clone();
+            session.warn_of(py, || prepared.has_condition)?;
+            let next = result_step(session, &prepared, rows);
+            let (session, row) = (session.clone(), Row::Shared(bound.row.clone()));
+            op.execute(Execution { session, prepared, row, options, began });
+            return Ok(next);
+        }
+        session.check_profile(py, &options)?;
+        if statement.is_instance(python::batch(py)?)? {
+            if self.values.is_some() {
+                return Err(PyTypeError::new_err("a batch has its values already"));
+            }
+            return execute_batch(session, py, statement, How { options, rows, began }, op);
+        }
+        let (text, options) = match statement.cast::<Query>() {
+            Ok(query) => {
+                let options = under(options, &query.get().options);
+                session.check_profile(py, &options)?;
+                (query.get().text.clone(), options)
+            }
+            Err(_) => (text_of(statement)?, options),
+        };
+        if let Some(values) = &self.values {
+            let then = WithValues { values: values.clone_ref(py), options, rows };
+            return session.with_prepared(py, text, then, began, op);
+        }
+        session.warn_of(py, || has_condition(&text))?;
+        op.weigh(text.len());
+        let text: Arc<str> = text.into();
+        let plain = Plain {
+            text: text.clone(),
+            options: options.clone(),
+            keyspace: session.engine.keyspace(),
+        };
+        let step = ExecuteStep {
+            session: session.clone(),
+            plain: Some(plain),
+            schema: session.changing(&text),
+            rows,
+            began: began.unwrap_or_else(Instant::now),
+        };
+        let engine = session.engine.clone();
+        op.run(&session.runtime, async move {
+            Box::pin(engine.query(&text, given(&options), None, began)).await.map(Arrival::Response)
+        });
+        Ok(Next::Again(Box::new(step)))
+    }
+}
+
+/// A call with bind values, as what follows the preparation of its statement.
+struct WithValues {
+    values: Py<PyAny>,
+    options: Options,
+    rows: RowsAs,
+}
+
+impl AfterPreparing for WithValues {
+    fn options(&self) -> Options {
+        self.options.clone()
+    }
+
+    fn run(
+        self,
+        py: Python<'_>,
+        session: &Arc<SessionState>,
+        prepared: Py<Prepared>,
+        began: Option<Instant>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let WithValues { values, options, rows } = self;
+        let how = How { options, rows, began };
+        execute_prepared(py, session, prepared.get(), Some(values.bind(py)), how, op)
+    }
+}
+
+/// Encodes the bind values and sends the request.
+pub fn execute_prepared(
+    py: Python<'_>,
+    session: &Arc<SessionState>,
+    prepared: &Prepared,
+    values: Option<&Bound<'_, PyAny>>,
+    how: How,
+    op: &Arc<OpState>,
+) -> PyResult<Next> {
+    let mut row = RowBuffer::with_capacity(64, 1);
+    let encoded = prepared.plan.encode(values, &mut row);
+    encoded.map_err(|failure| prepared.unfit(py, failure))?;
+    session.warn_of(py, || prepared.engine.has_condition)?;
+    let How { options, rows, began } = how;
+    let next = result_step(session, &prepared.engine, rows);
+    let (session, prepared) = (session.clone(), prepared.engine.clone());
+    op.execute(Execution { session, prepared, row: Row::Own(row), options, began });
+    Ok(next)
+}
+
+/// The step that makes the result of a prepared statement.
+fn result_step(
+    session: &Arc<SessionState>,
+    prepared: &turbocql_engine::Prepared,
+    rows: RowsAs,
+) -> Next {
+    // A schema statement has no bind markers.
+    let schema =
+        if prepared.markers().is_empty() { session.changing(prepared.text()) } else { None };
+    let (session, began) = (session.clone(), Instant::now());
+    Next::Again(Box::new(ExecuteStep { session, plain: None, schema, rows, began }))
+}
+
+/// Sends a `turbocql.Batch`.
+fn execute_batch(
+    session: &Arc<SessionState>,
+    py: Python<'_>,
+    batch: &Bound<'_, PyAny>,
+    How { options, rows, began }: How,
+    op: &Arc<OpState>,
+) -> PyResult<Next> {
+    let own = batch_options(batch)?;
+    if options.as_ref().is_some_and(|given| given.paging.is_some() || given.page_size.is_some()) {
+        return Err(config_error(py, "a batch has no pages: leave page_size and paging_state out"));
+    }
+    let options = under(options, &own);
+    session.check_profile(py, &options)?;
+    let kind: PyBackedStr = batch.getattr(pyo3::intern!(py, "kind"))?.extract()?;
+    let kind = match &*kind {
+        "logged" => BatchKind::Logged,
+        "unlogged" => BatchKind::Unlogged,
+        "counter" => BatchKind::Counter,
+        _ => return Err(config_error(py, &format!("unknown kind of batch {:?}", &*kind))),
+    };
+    let entries: Vec<Bound<'_, PyAny>> = batch.getattr(pyo3::intern!(py, "_entries"))?.extract()?;
+    let mut step = BatchStep {
+        session: session.clone(),
+        kind,
+        statements: entries.iter().map(Statement::parse).collect::<PyResult<_>>()?,
+        prepared: HashMap::new(),
+        epoch: session.epoch(),
+        options,
+        rows,
+        began,
+        sent: false,
+    };
+    let unprepared = step.unprepared(py);
+    if unprepared.is_empty() {
+        step.send(py, op)?;
+    } else {
+        let (engine, options) = (session.engine.clone(), step.options.clone());
+        let began = *step.began.get_or_insert_with(Instant::now);
+        op.run(&session.runtime, async move {
+            let mut prepared = Vec::with_capacity(unprepared.len());
+            for text in &unprepared {
+                prepared.push(engine.prepare(text, given(&options), began).await?);
+            }
+            Ok(Arrival::Prepared(prepared))
+        });
+    }
+    Ok(Next::Again(Box::new(step)))
+}
+
+/// The options of a `turbocql.Batch`.
+fn batch_options(batch: &Bound<'_, PyAny>) -> PyResult<Options> {
+    let own = batch.getattr(pyo3::intern!(batch.py(), "_options"))?;
+    let own: Option<Bound<'_, PyDict>> = own.extract()?;
+    options::parse(own.as_ref(), Place::Batch)
+}
+
+struct ExecuteStep {
+    pub session: Arc<SessionState>,
+    /// Set for a text that was sent without being prepared.
+    pub plain: Option<Plain>,
+    pub schema: Option<SchemaChange>,
+    pub rows: RowsAs,
+    pub began: Instant,
+}
+
+impl Step for ExecuteStep {
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let Self { session, plain, schema, rows, began } = *self;
+        drop(schema);
+        if plain.is_some() {
+            session.follow_keyspace();
+        }
+        let Arrival::Response(response) = arrival.map_err(|error| raise_engine(py, &error))? else {
+            return Err(out_of_turn());
+        };
+        if response.next.is_none() {
+            return Cursor::make(py, &session, rows, response, None).map(Next::Done);
+        }
+        let (source, options) = match plain {
+            Some(plain) => plain.source(&response),
+            None => {
+                let execution = op.execution().ok_or_else(out_of_turn)?;
+                (execution.source(), execution.options.clone())
+            }
+        };
+        FirstPage { session, rows, source, options }.of(py, response, began, op)
+    }
+}

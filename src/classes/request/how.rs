@@ -1,0 +1,54 @@
+//! How a call is executed, beside its statement and values.
+
+use std::time::Instant;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::PyDict;
+use turbocql_values::error::config_error;
+use turbocql_values::row::{RowKind, RowsAs};
+use turbocql_values::value::describe::describe;
+
+use crate::classes::session::state::SessionState;
+use crate::options::Options;
+
+/// Reads the options `rows` and `row`. Without them, rows are of the session's kind.
+pub fn rows_as(
+    py: Python<'_>,
+    session: &SessionState,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<RowsAs> {
+    let Some(options) = options else { return Ok(session.row_kind.into()) };
+    let option = |name| {
+        let found = options.get_item(name)?;
+        Ok::<_, PyErr>(found.filter(|value| !value.is_none()))
+    };
+    let rows = option(pyo3::intern!(py, "rows"))?;
+    let Some(row) = option(pyo3::intern!(py, "row"))? else {
+        let Some(rows) = rows else { return Ok(session.row_kind.into()) };
+        let name = rows.extract::<PyBackedStr>().map_err(|_| {
+            let got = describe(&rows);
+            let reason = format!("rows must be the name of a kind of rows, got {got}");
+            PyTypeError::new_err(reason)
+        })?;
+        return Ok(RowKind::parse(py, &name)?.into());
+    };
+    if rows.is_some() {
+        return Err(config_error(py, "pass rows or row, not both"));
+    }
+    if !row.is_callable() {
+        let got = describe(&row);
+        let reason = format!("row must be a class or another callable, got {got}");
+        return Err(PyTypeError::new_err(reason));
+    }
+    Ok(RowsAs { kind: RowKind::Tuple, made: Some(row.unbind()) })
+}
+
+/// How a prepared statement is executed.
+pub struct How {
+    pub options: Options,
+    pub rows: RowsAs,
+    /// When the call began, if the statement was prepared in this call.
+    pub began: Option<Instant>,
+}

@@ -1,0 +1,6 @@
+//! Requests: calls of `execute`, batches, and the preparation before them.
+
+pub mod batch;
+pub mod call;
+pub mod how;
+pub mod preparing;

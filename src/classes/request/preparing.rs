@@ -1,0 +1,103 @@
+//! Prepares a statement, then runs the action that needs it.
+
+use crate::classes::session::changing::changes_keyspace;
+use crate::classes::session::state::{SessionState, out_of_turn};
+use crate::classes::statement::prepared::Prepared;
+use crate::error::raise_engine;
+use crate::op::{Arrival, Next, OpState, Step};
+use crate::options::{Options, given};
+use pyo3::prelude::*;
+use std::sync::Arc;
+use std::time::Instant;
+use turbocql_engine::EngineError;
+use turbocql_values::error::config_error;
+
+/// What follows the preparation of a statement.
+pub trait AfterPreparing: Send + Sync + Sized + 'static {
+    /// The options of the call. Its time limit includes the preparation.
+    fn options(&self) -> Options;
+
+    /// `began` is when the call began, if it has waited, or prepared the statement.
+    fn run(
+        self,
+        py: Python<'_>,
+        session: &Arc<SessionState>,
+        prepared: Py<Prepared>,
+        began: Option<Instant>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next>;
+}
+
+/// The prepared statement is the result.
+pub struct ReturnPrepared;
+
+impl AfterPreparing for ReturnPrepared {
+    fn options(&self) -> Options {
+        None
+    }
+
+    fn run(
+        self,
+        _: Python<'_>,
+        _: &Arc<SessionState>,
+        prepared: Py<Prepared>,
+        _: Option<Instant>,
+        _: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        Ok(Next::Done(prepared.into_any()))
+    }
+}
+
+struct PrepareStep<T> {
+    session: Arc<SessionState>,
+    epoch: u64,
+    began: Instant,
+    then: T,
+}
+
+impl<T: AfterPreparing> Step for PrepareStep<T> {
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let Arrival::Prepared(mut prepared) = arrival.map_err(|error| raise_engine(py, &error))?
+        else {
+            return Err(out_of_turn());
+        };
+        let engine = prepared.pop().ok_or_else(out_of_turn)?;
+        let prepared = self.session.remember(py, engine, self.epoch)?;
+        self.then.run(py, &self.session, prepared, Some(self.began), op)
+    }
+}
+
+impl SessionState {
+    /// Runs `then` with the prepared statement: at once if it is cached, otherwise after it was
+    /// prepared. `began` is when the call began, if it has waited.
+    pub fn with_prepared(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        text: String,
+        then: impl AfterPreparing,
+        began: Option<Instant>,
+        op: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        if changes_keyspace(&text) {
+            let reason = "USE cannot be prepared: execute it as a text without values";
+            return Err(config_error(py, reason));
+        }
+        if let Some(prepared) = self.cached(py, &text) {
+            return then.run(py, self, prepared, began, op);
+        }
+        let options = then.options();
+        let (epoch, began) = (self.epoch(), began.unwrap_or_else(Instant::now));
+        let step = PrepareStep { session: self.clone(), epoch, began, then };
+        let engine = self.engine.clone();
+        op.run(&self.runtime, async move {
+            let prepared = engine.prepare(&text, given(&options), began).await?;
+            Ok(Arrival::Prepared(vec![prepared]))
+        });
+        Ok(Next::Again(Box::new(step)))
+    }
+}

@@ -1,0 +1,156 @@
+//! Results as NumPy has them: pages read into bytes of numbers, and into lists of texts.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyList, PyString};
+use turbocql_codec::{Column, CqlType};
+use turbocql_columns::flat::{Layout, Reader, Sink};
+
+use turbocql_values::error::guarded;
+
+use crate::classes::result::columns::{RawPage, failed};
+use crate::ffi::tail::{self, Growing};
+
+/// A column of the arrays.
+enum Gathered {
+    Numbers {
+        bytes: Growing,
+        width: usize,
+        nulls: Vec<usize>,
+    },
+    Texts(Py<PyList>),
+    /// Of values that are no numbers of fixed width and no texts.
+    Objects,
+}
+
+struct State {
+    reader: Reader,
+    columns: Vec<Gathered>,
+    rows: usize,
+}
+
+/// Reads the pages of a result into arrays.
+#[pyclass(frozen, module = "turbocql._core")]
+pub struct PageArrays(Mutex<State>);
+
+impl PageArrays {
+    fn gathered(py: Python<'_>, column: &Column, layout: Option<&Layout>) -> Gathered {
+        if let Some(layout) = layout {
+            let (bytes, width) = (Growing::new(py), layout.width());
+            return Gathered::Numbers { bytes, width, nulls: Vec::new() };
+        }
+        match matches!(column.cql_type.thawed(), CqlType::Text | CqlType::Ascii) {
+            true => Gathered::Texts(PyList::empty(py).unbind()),
+            false => Gathered::Objects,
+        }
+    }
+}
+
+#[pymethods]
+impl PageArrays {
+    /// `page` has the columns.
+    #[new]
+    fn new(py: Python<'_>, page: &RawPage) -> PageArrays {
+        let none: Arc<[Column]> = Arc::new([]);
+        let reader = Reader::new(page.0.as_ref().map_or(&none, |page| &page.columns));
+        let columns = reader.columns().iter().zip(reader.layouts());
+        let columns =
+            columns.map(|(column, layout)| PageArrays::gathered(py, column, layout.as_ref()));
+        let columns = columns.collect();
+        PageArrays(Mutex::new(State { reader, columns, rows: 0 }))
+    }
+
+    /// Appends a page.
+    fn append(&self, py: Python<'_>, page: &RawPage) -> PyResult<()> {
+        let Some(page) = &page.0 else { return Ok(()) };
+        // Nothing below gives other threads the GIL, so the lock is free.
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { reader, columns, rows } = &mut *state;
+        // Before any room is made for its rows.
+        reader.check(page).map_err(|error| failed(py, error))?;
+        let raised = RefCell::new(None);
+        let (mut grown, mut others) = (Vec::new(), Vec::new());
+        for column in columns {
+            others.push(match column {
+                Gathered::Numbers { bytes, width, nulls } => {
+                    grown.push((bytes, width.saturating_mul(page.row_count)));
+                    Other::Nulls(nulls)
+                }
+                Gathered::Texts(list) => Other::Texts(list),
+                Gathered::Objects => Other::Nothing,
+            });
+        }
+        let done = guarded(|| {
+            tail::lengthen(py, grown, |tails| {
+                let mut tails = tails.into_iter();
+                let mut sinks: Vec<_> = others
+                    .into_iter()
+                    .map(|other| other.sink(py, tails.by_ref(), &raised))
+                    .collect();
+                reader.append(page, &mut sinks)
+            })
+        });
+        done?.map_err(|error| failed(py, error))?;
+        *rows += page.row_count;
+        raised.into_inner().map_or(Ok(()), Err)
+    }
+
+    /// What was read of a column: bytes of numbers and a byte for each row that is 1 for a null, or
+    /// None if there are none; a list of texts; or None for other columns.
+    fn take<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = state.rows;
+        let Some(column) = state.columns.get_mut(column) else { return Ok(None) };
+        // The bytes are given away, so nothing must lengthen them again.
+        Ok(match std::mem::replace(column, Gathered::Objects) {
+            Gathered::Numbers { bytes, nulls, .. } => {
+                let mut flags = vec![0u8; if nulls.is_empty() { 0 } else { rows }];
+                nulls.iter().for_each(|&row| flags[row] = 1);
+                let flags = (!nulls.is_empty()).then(|| PyByteArray::new(py, &flags));
+                Some((bytes.taken(py)?, flags).into_pyobject(py)?.into_any())
+            }
+            Gathered::Texts(list) => Some(list.into_bound(py).into_any()),
+            Gathered::Objects => None,
+        })
+    }
+
+    /// The columns that are read here.
+    fn places(&self) -> Vec<usize> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let columns = state.columns.iter().enumerate();
+        let read = columns.filter(|(_, column)| !matches!(column, Gathered::Objects));
+        read.map(|(place, _)| place).collect()
+    }
+}
+
+/// What a column has beside its bytes.
+enum Other<'a> {
+    Nulls(&'a mut Vec<usize>),
+    Texts(&'a Py<PyList>),
+    Nothing,
+}
+
+impl<'a> Other<'a> {
+    /// Where a page's cells go. `tails` are the new bytes of the columns that have some.
+    fn sink(
+        self,
+        py: Python<'a>,
+        mut tails: impl Iterator<Item = &'a mut [u8]>,
+        raised: &'a RefCell<Option<PyErr>>,
+    ) -> Sink<'a> {
+        match self {
+            Other::Nulls(nulls) => Sink::Numbers(tails.next().unwrap_or_default(), nulls),
+            Other::Texts(list) => {
+                let list = list.bind(py);
+                Sink::Texts(Box::new(move |text| {
+                    if let Err(error) = list.append(text.map(|text| PyString::new(py, text))) {
+                        raised.replace(Some(error));
+                    }
+                }))
+            }
+            Other::Nothing => Sink::Nowhere,
+        }
+    }
+}

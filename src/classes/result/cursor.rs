@@ -1,0 +1,386 @@
+//! A result, page by page.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use turbocql_codec::Page;
+use turbocql_engine::{EngineError, PageSource, Pager, PagingState, Response, Scan};
+
+use crate::classes::result::columns::RawPage;
+use crate::classes::session::cluster;
+use crate::classes::session::state::SessionState;
+use crate::classes::statement::prepared::describe_columns;
+use crate::error::raise_engine;
+use crate::op::{Arrival, Next, Op, OpState, Step};
+use crate::options::{Options, given};
+use turbocql_values::ending::Inside;
+use turbocql_values::error;
+use turbocql_values::python;
+use turbocql_values::row::{RowKind, RowsAs};
+
+/// The statement that the pages after the first belong to, and the position of the next page.
+pub struct Following {
+    pub source: PageSource,
+    pub options: Options,
+    pub next: PagingState,
+}
+
+enum NextPage {
+    /// Not requested yet.
+    Following(Following),
+    /// The next page is fetched, and each later page while the program reads the page before it.
+    Ahead(Ahead),
+    /// There is no next page.
+    End,
+}
+
+/// What fetches the pages of a result.
+#[derive(Clone)]
+enum Ahead {
+    Pager(Arc<Pager>),
+    /// The pages of a scan have no order, and no position to go on from.
+    Scan(Arc<Scan>),
+}
+
+impl Ahead {
+    async fn next(&self) -> Result<Option<Response>, EngineError> {
+        match self {
+            Ahead::Pager(pager) => pager.next().await,
+            Ahead::Scan(scan) => scan.next().await,
+        }
+    }
+}
+
+/// The current page of a result, and the means to fetch the next one. The result objects that users
+/// get are of Python classes derived from it.
+#[pyclass(frozen, subclass, module = "turbocql._core")]
+pub struct Cursor(Mutex<Option<Current>>);
+
+struct Current {
+    session: Arc<SessionState>,
+    rows: RowsAs,
+    /// The undecoded bytes of the frame; rows are decoded on request. `None` if the statement
+    /// returns no rows.
+    page: Option<Page>,
+    next: NextPage,
+    coordinator: Option<SocketAddr>,
+    warnings: Vec<String>,
+    /// The position of the page after the current one.
+    paging_state: Option<PagingState>,
+    trace_id: Option<[u8; 16]>,
+    /// The number of pages that iterations have moved past.
+    left: u64,
+}
+
+impl Cursor {
+    /// Makes the result object that users get.
+    pub fn make(
+        py: Python<'_>,
+        session: &Arc<SessionState>,
+        rows_as: RowsAs,
+        response: Response,
+        following: Option<Following>,
+    ) -> PyResult<Py<PyAny>> {
+        let paging_state = following.as_ref().map(|following| following.next.clone());
+        let next = following.map_or(NextPage::End, NextPage::Following);
+        Cursor::with_next(py, session, rows_as, response, next, paging_state)
+    }
+
+    /// The result object of a scan, whose first page has arrived.
+    pub fn of_scan(
+        py: Python<'_>,
+        session: &Arc<SessionState>,
+        rows_as: RowsAs,
+        response: Response,
+        scan: Arc<Scan>,
+    ) -> PyResult<Py<PyAny>> {
+        let next = NextPage::Ahead(Ahead::Scan(scan));
+        Cursor::with_next(py, session, rows_as, response, next, None)
+    }
+
+    fn with_next(
+        py: Python<'_>,
+        session: &Arc<SessionState>,
+        rows_as: RowsAs,
+        mut response: Response,
+        next: NextPage,
+        paging_state: Option<PagingState>,
+    ) -> PyResult<Py<PyAny>> {
+        let rows = session.rows_class.bind(py).call0()?;
+        let made = Current {
+            session: session.clone(),
+            rows: rows_as,
+            paging_state,
+            trace_id: response.tracing_id.take(),
+            page: response.page,
+            next,
+            coordinator: response.coordinator,
+            warnings: response.warnings,
+            left: 0,
+        };
+        *rows.cast::<Cursor>()?.get().lock() = Some(made);
+        Ok(rows.unbind())
+    }
+
+    /// The lock must not be held while Python code may run, because that code may release the GIL.
+    /// Another thread could then wait for the lock with the GIL held, and both threads would block
+    /// for ever.
+    fn lock(&self) -> MutexGuard<'_, Option<Current>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `work` with the lock held. Returns an error if the object was not made by a session.
+    fn with<T>(&self, work: impl FnOnce(&mut Current) -> T) -> PyResult<T> {
+        let made = self.lock().as_mut().map(work);
+        made.ok_or_else(|| PyTypeError::new_err("only a session makes result objects"))
+    }
+
+    /// Decodes at most `limit` rows of the current page.
+    fn decode<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
+        // The user's row class may decode rows in turn.
+        let _inside = Inside::nested(py)?;
+        let (page, rows, session) = self.with(|current| {
+            (current.page.clone(), current.rows.clone_ref(py), current.session.clone())
+        })?;
+        let Some(page) = page else { return Ok(PyList::empty(py)) };
+        let shape = session.shape(py, &page.columns)?;
+        error::guarded(|| shape.decode(py, (&page).into(), limit, &rows, session.choices))
+    }
+
+    /// At most `limit` rows of the current page as tuples, whatever rows the program asked for.
+    fn tuples<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Bound<'py, PyList>> {
+        let _inside = Inside::nested(py)?;
+        let (page, session) =
+            self.with(|current| (current.page.clone(), current.session.clone()))?;
+        let Some(page) = page else { return Ok(PyList::empty(py)) };
+        let (shape, block) = (session.shape(py, &page.columns)?, (&page).into());
+        let choices = session.choices;
+        error::guarded(|| shape.decode_as(py, block, limit, RowKind::Tuple, choices))
+    }
+}
+
+fn misused(py: Python<'_>, reason: &str) -> PyErr {
+    let made = python::error(py).and_then(|class| class.call1((reason,)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+fn overtaken(py: Python<'_>) -> PyErr {
+    misused(py, "another iteration of these rows has moved to a later page")
+}
+
+impl Current {
+    /// What fetches the next page, which is started on first use. `None` if there is none.
+    fn ahead(&mut self) -> Option<Ahead> {
+        let session = &self.session;
+        let following = match std::mem::replace(&mut self.next, NextPage::End) {
+            NextPage::End => return None,
+            NextPage::Ahead(ahead) => {
+                self.next = NextPage::Ahead(ahead.clone());
+                return Some(ahead);
+            }
+            NextPage::Following(following) => following,
+        };
+        let ahead = Ahead::Pager(Arc::new(Pager::start(
+            &session.runtime,
+            session.engine.clone(),
+            following.source,
+            given(&following.options).clone(),
+            Some(following.next),
+        )));
+        self.next = NextPage::Ahead(ahead.clone());
+        Some(ahead)
+    }
+
+    /// Makes the page of a response the current one.
+    fn load(&mut self, response: Response) {
+        if !matches!(self.next, NextPage::Ahead(Ahead::Scan(_))) {
+            if response.next.is_none() {
+                self.next = NextPage::End;
+            }
+            self.paging_state = response.next;
+        }
+        self.trace_id = response.tracing_id.or(self.trace_id);
+        self.page = response.page;
+        self.coordinator = response.coordinator;
+        self.warnings.extend(response.warnings);
+    }
+}
+
+#[pymethods]
+impl Cursor {
+    /// Makes an empty cursor; [`Cursor::make`] fills it.
+    #[new]
+    fn new() -> Cursor {
+        Cursor(Mutex::new(None))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // If the lock is held, the value is in use and not garbage, so the GC may skip it.
+        match self.0.try_lock() {
+            Ok(current) => visit.call(current.as_ref().and_then(|it| it.rows.made.as_ref())),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let made = self.lock().as_mut().and_then(|current| current.rows.made.take());
+        drop(made);
+    }
+
+    /// Decodes and returns the rows of the current page.
+    fn _decode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.decode(py, usize::MAX)
+    }
+
+    /// The current page, not decoded.
+    fn _raw(&self) -> PyResult<RawPage> {
+        self.with(|current| RawPage(current.page.clone()))
+    }
+
+    /// The first row of the first page. Decodes no other row. None if there is no row.
+    fn _first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self._check_first(py)?;
+        let rows = self.decode(py, 1)?;
+        if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
+    }
+
+    /// Whether the current page has no rows, and there may be another.
+    fn _has_empty_page(&self) -> PyResult<bool> {
+        self.with(|current| {
+            let is_empty = current.page.as_ref().is_some_and(|page| page.row_count == 0);
+            is_empty && !matches!(current.next, NextPage::End)
+        })
+    }
+
+    /// Raises if an iteration has moved past the first page.
+    fn _check_first(&self, py: Python<'_>) -> PyResult<()> {
+        if self.with(|current| current.left == 0)? {
+            return Ok(());
+        }
+        Err(misused(
+            py,
+            "the first page of these rows is no longer kept: their iteration has gone beyond it",
+        ))
+    }
+
+    /// Raises if another iteration has moved past this page.
+    fn _check_page(&self, py: Python<'_>, page: u64) -> PyResult<()> {
+        if page == 0 {
+            return self._check_first(py);
+        }
+        if self.with(|current| current.left == page)? { Ok(()) } else { Err(overtaken(py)) }
+    }
+
+    /// Claims the next page for the iteration that has finished `page`. Returns false if there is
+    /// no next page. Raises if another iteration has claimed it.
+    fn _leave(&self, py: Python<'_>, page: u64) -> PyResult<bool> {
+        let left = self.with(|current| {
+            if current.left != page {
+                return None;
+            }
+            let more = !matches!(current.next, NextPage::End);
+            current.left += u64::from(more);
+            Some(more)
+        })?;
+        left.ok_or_else(|| overtaken(py))
+    }
+
+    /// `(keyspace, table, name, type)` of each column.
+    #[getter]
+    fn _columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let page = self.with(|current| current.page.clone())?;
+        describe_columns(py, page.as_ref().map_or(&[][..], |page| &page.columns))
+    }
+
+    #[getter]
+    fn _coordinator(&self) -> PyResult<Option<String>> {
+        self.with(|current| current.coordinator.map(|address| address.to_string()))
+    }
+
+    #[getter]
+    fn _warnings(&self) -> PyResult<Vec<String>> {
+        self.with(|current| current.warnings.clone())
+    }
+
+    /// The position of the page after the current one; None if there is none.
+    #[getter]
+    fn _paging_state<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let state = self.with(|current| current.paging_state.clone())?;
+        Ok(state.map(|state| PyBytes::new(py, state.as_bytes())))
+    }
+
+    /// The server's id for the trace of the latest traced request for a page: 16 bytes, or None.
+    #[getter]
+    fn _trace_id<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Ok(self.with(|current| current.trace_id)?.map(|id| PyBytes::new(py, &id)))
+    }
+
+    /// Reads the trace. The result is a `turbocql.cluster.Trace`, or None.
+    fn _trace(&self) -> PyResult<Op> {
+        let (session, id) = self.with(|current| (current.session.clone(), current.trace_id))?;
+        session.check_open()?;
+        Ok(Op(cluster::trace(&session, id)))
+    }
+
+    /// The first row of the current page as a tuple; None if there is no row.
+    fn _plain_first<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let rows = self.tuples(py, 1)?;
+        if rows.is_empty() { Ok(None) } else { rows.get_item(0).map(Some) }
+    }
+
+    /// The rows of the current page as tuples.
+    fn _tuples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.tuples(py, usize::MAX)
+    }
+
+    /// Begins to fetch the next page, unless the fetch has begun or there is no next page.
+    fn _prefetch(&self) -> PyResult<()> {
+        self.with(|current| drop(current.ahead()))
+    }
+
+    /// Moves to the next page. The operation's result is false if there is no next page, else true.
+    fn _advance(this: &Bound<'_, Self>) -> PyResult<Op> {
+        let session = this.get().with(|current| current.session.clone())?;
+        session.check_open()?;
+        let op = OpState::new(Box::new(Advance { cursor: this.clone().unbind() }));
+        let ahead = this.get().with(Current::ahead)?;
+        op.run(&session.runtime, async move {
+            match ahead {
+                Some(ahead) => ahead.next().await.map(Arrival::Page),
+                None => Ok(Arrival::Page(None)),
+            }
+        });
+        Ok(Op(op))
+    }
+}
+
+struct Advance {
+    cursor: Py<Cursor>,
+}
+
+impl Step for Advance {
+    fn arrived(
+        self: Box<Self>,
+        py: Python<'_>,
+        arrival: Result<Arrival, EngineError>,
+        _: &Arc<OpState>,
+    ) -> PyResult<Next> {
+        let arrival = arrival.map_err(|error| raise_engine(py, &error))?;
+        let cursor = self.cursor.get();
+        let more = match arrival {
+            Arrival::Page(Some(response)) => {
+                cursor.with(|current| current.load(response))?;
+                true
+            }
+            _ => {
+                cursor.with(|current| current.next = NextPage::End)?;
+                false
+            }
+        };
+        Ok(Next::Done(pyo3::types::PyBool::new(py, more).to_owned().into_any().unbind()))
+    }
+}

@@ -1,0 +1,7 @@
+//! Results: rows, pages, and columns.
+
+pub mod arrays;
+pub mod columns;
+pub mod cursor;
+pub mod first_page;
+pub mod row_iteration;

@@ -1,0 +1,34 @@
+//! Statements that change the schema or the keyspace.
+
+use std::sync::Arc;
+
+use turbocql_engine::is_one_of;
+
+use crate::classes::session::state::SessionState;
+
+impl SessionState {
+    /// The guard for a statement that changes the schema; `None` for other statements.
+    pub fn changing(self: &Arc<Self>, text: &str) -> Option<SchemaChange> {
+        changes_schema(text).then(|| SchemaChange(self.clone()))
+    }
+}
+
+/// A schema statement in flight. When it ends, with any outcome, the cache of prepared statements
+/// is emptied. The server assigns the same id to the same text, so nothing else would show that
+/// types have changed.
+pub struct SchemaChange(Arc<SessionState>);
+
+impl Drop for SchemaChange {
+    fn drop(&mut self) {
+        self.0.clear_cache();
+    }
+}
+
+pub fn changes_schema(text: &str) -> bool {
+    is_one_of(text, &["CREATE", "ALTER", "DROP"])
+}
+
+/// Whether the text is a `USE`. A prepared `USE` would change the keyspace of one connection only.
+pub fn changes_keyspace(text: &str) -> bool {
+    is_one_of(text, &["USE"])
+}

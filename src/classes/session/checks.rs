@@ -1,0 +1,41 @@
+//! Checks of what a session is asked to do.
+
+use std::sync::atomic::Ordering;
+
+use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::prelude::*;
+use turbocql_values::error::config_error;
+
+use crate::classes::session::state::SessionState;
+use crate::options::Options;
+
+impl SessionState {
+    /// Raises if the options name a profile that the session does not have.
+    pub fn check_profile(&self, py: Python<'_>, options: &Options) -> PyResult<()> {
+        let named = options.as_ref().and_then(|options| options.profile.as_ref());
+        match named {
+            Some(name) if !self.engine.has_profile(name) => {
+                Err(config_error(py, &format!("there is no profile {name:?} in this session")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Warns, once in a session whose writes have the client's times, of the first condition.
+    pub fn warn_of(&self, py: Python<'_>, has_condition: impl FnOnce() -> bool) -> PyResult<()> {
+        let is_due = self.engine.sets_timestamps() && !self.has_warned.load(Ordering::Relaxed);
+        if !is_due || !has_condition() || self.has_warned.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let category = py.get_type::<PyRuntimeWarning>();
+        PyErr::warn(
+            py,
+            &category,
+            c"this session writes with the client's time (client_timestamps=True), and a condition (IF) is \
+              written with the server's: if the client's clock is ahead, a plain write hides a later \
+              conditional update that was applied, and if it is behind, a plain write after a condition \
+              is lost. Leave client_timestamps off where rows are written both ways",
+            2,
+        )
+    }
+}

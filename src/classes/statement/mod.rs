@@ -1,0 +1,3 @@
+//! Prepared, bound and plain statements.
+
+pub mod prepared;
