@@ -24,7 +24,7 @@ DRIVERS := scylla-driver cassandra-driver scylla-driver-previous scylla-driver-e
 ENGINES := ray spark duckdb dask
 
 # Tests of whole tables, in the environment that has pyarrow.
-TABLES := -p turbocql.testing.pytest_plugin tests/tables
+COLUMNS := -p turbocql.testing.pytest_plugin tests/columns tests/tables
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-accelerate demo-columns demo-load demo-ray check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
@@ -67,7 +67,7 @@ check-all: check ## make check, the exhaustive tests too, and all tests with all
 proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars ## the codec's bytes in full: differential, server, fuzzing, memory; about half an hour
 	@rm -f build/stages
 	@$(STAGE) tests $(BIN)/python -m pytest --proof --all $(PROOF)
-	@$(STAGE) tables env PYTHONPATH=python .venv-columns/bin/python -m pytest --proof $(TABLES)
+	@$(STAGE) tables env PYTHONPATH=python .venv-columns/bin/python -m pytest --proof $(COLUMNS)
 	@$(STAGE) fuzz fuzz/run 1000000
 	@$(STAGE) memcheck scripts/memcheck
 	@echo; cat build/stages
@@ -124,11 +124,12 @@ rust-test: loom build/edits | prerequisites
 
 python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
-	PYTHONPATH=python .venv-columns/bin/python -m pytest $(TABLES) $(PYTEST_ARGS)
+	PYTHONPATH=python .venv-columns/bin/python -m pytest $(COLUMNS) $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
 
 python-test-all: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars
 	$(BIN)/python -m pytest --all -m exhaustive $(PYTEST_ARGS)
+	PYTHONPATH=python .venv-columns/bin/python -m pytest --all -m exhaustive $(COLUMNS) $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest --all tests/accel tests/integration
 
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache

@@ -1,9 +1,4 @@
-"""Columns written by asynchronous sessions.
-
-    PYTHONPATH=python:. .venv-columns/bin/python -m tests.columns.give_async CONTACT_POINT
-
-Prints the names of what passed; the first that fails is an AssertionError.
-"""
+"""Columns written by asynchronous sessions."""
 
 from __future__ import annotations
 
@@ -16,14 +11,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import turbocql
 from turbocql.errors import BulkError, EncodeError
 
-from .give import SPACE, point, table
+from .support import table
+
+pytestmark = pytest.mark.usefixtures("loaded")
 
 
-def programs_end_with_their_own_code(session: Any) -> None:
+def test_programs_end_with_their_own_code(session: Any, point: str) -> None:
     where = table(session, "s text")
     program = f"""
 import asyncio, sys, time, turbocql
@@ -35,7 +33,7 @@ def late():
     time.sleep(30)
     yield {{"k": [1]}}
 async def main():
-    session = await turbocql.aio.connect({point()!r})
+    session = await turbocql.aio.connect({point!r})
     loads = [asyncio.create_task(session.load({where!r}, it())) for it in (batches, late)]
     await asyncio.sleep(0.4)
 asyncio.run(main())
@@ -48,11 +46,11 @@ sys.exit(5)
     assert time.monotonic() - begun < 20
 
 
-def the_asynchronous_twin(session: Any) -> None:
+def test_the_asynchronous_twin(session: Any, point: str) -> None:
     where = table(session, "a int")
 
     async def load() -> None:
-        async with turbocql.aio.connect(point()) as other:
+        async with turbocql.aio.connect(point) as other:
             ticks = 0
 
             async def tick() -> None:
@@ -146,16 +144,3 @@ def the_asynchronous_twin(session: Any) -> None:
                 raise AssertionError("no RuntimeError")
 
     asyncio.run(load())
-
-
-def main() -> None:
-    with turbocql.connect(point(), timeout_s=60) as session:
-        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-        session.execute(f"CREATE KEYSPACE IF NOT EXISTS {SPACE} WITH replication = {replication}")
-        for check in (programs_end_with_their_own_code, the_asynchronous_twin):
-            check(session)
-            print(check.__name__, flush=True)
-
-
-if __name__ == "__main__":
-    main()

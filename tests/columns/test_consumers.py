@@ -1,21 +1,13 @@
-"""Each type through each consumer of Arrow streams, and through NumPy, compared with `all()`.
-
-    PYTHONPATH=python:. .venv-columns/bin/python -m tests.columns.consume CONTACT_POINT
-
-Prints the names of what passed; the first that fails is an AssertionError.
-"""
+"""Each type through each consumer of Arrow streams, and through NumPy, compared with `all()`."""
 
 from __future__ import annotations
 
 import asyncio
-import datetime
-import ipaddress
 import os
 import signal
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -28,139 +20,31 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pytest
 
 import turbocql
-from turbocql import Date, Duration, Time
+from turbocql import Time
 from turbocql.columns import ColumnTypes
 
-KEYSPACE = "columns_out"
-UTC = datetime.timezone.utc
-KEY = uuid.UUID("9f1c5b9e-2a5c-4d5c-8d8f-0a1b2c3d4e5f")
-WHEN = datetime.datetime(2026, 11, 23, 10, 30, 15, 250_000, UTC)
-VALUES: dict[str, list[Any]] = {
-    "ascii": ["a", ""],
-    "text": ["\u20ac\U0001f600", "", "it's"],
-    "tinyint": [-128, 127],
-    "smallint": [-32768, 32767],
-    "int": [-(2**31), 2**31 - 1],
-    "bigint": [-(2**63), 2**63 - 1],
-    "varint": [0, -1, 2**200, -(2**130)],
-    "float": [1.5, float("inf"), -0.0],
-    "double": [0.1, float("-inf")],
-    "decimal": [Decimal("1.50"), Decimal("-1E+30"), Decimal("0E-8"), Decimal(10) ** 60],
-    "boolean": [True, False],
-    "blob": [b"\0\xff", b""],
-    "uuid": [KEY],
-    "timeuuid": [uuid.UUID("d2177dd0-eaa2-11de-a572-001b779c76e3")],
-    "inet": [ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")],
-    "date": [datetime.date(2026, 11, 23), datetime.date(1, 1, 1)],
-    "time": [Time(0), Time(86_399_999_999_999)],
-    "timestamp": [WHEN, datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)],
-    "duration": [Duration(1, 2, 3), Duration(-1, 0, -5)],
-    "list<int>": [[1, 2, 3], [2**31 - 1]],
-    "set<text>": [{"a", "b"}, {""}],
-    "map<text, double>": [{"a": 0.5, "b": -1.0}, {"": 0.0}],
-    "frozen<list<text>>": [[], ["a"]],
-    "frozen<map<uuid, frozen<list<int>>>>": [{KEY: [1]}, {}],
-    "list<frozen<set<decimal>>>": [[{Decimal("1.5")}, set()]],
-    "tuple<int, text>": [(1, "a"), (None, None), (5, None)],
-    "frozen<place>": [{"x": 1, "name": "a", "tags": {"t"}}, {"x": None, "name": "", "tags": None}],
-    "vector<float, 3>": [[0.5, 1.0, -2.0]],
-    "vector<text, 2>": [["a", "\u20ac"], ["", ""]],
-    "vector<vector<double, 2>, 2>": [[[1.0, 2.0], [3.0, 4.0]]],
-    "vector<uuid, 1>": [[KEY]],
-    "vector<varint, 2>": [[1, -(2**100)]],
-}
-NAMES = {cql_type: f"c{number}" for number, cql_type in enumerate(VALUES)}
+from .support import (
+    KEYSPACE,
+    MANY,
+    NAMES,
+    SELECT,
+    WHEN,
+    cell,
+    make,
+    plain,
+    refused,
+)
 
 
-def make(session: Any) -> None:
-    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-    session.execute(f"DROP KEYSPACE IF EXISTS {KEYSPACE}")
-    session.execute(f"CREATE KEYSPACE {KEYSPACE} WITH replication = {replication}")
-    session.execute(f"USE {KEYSPACE}")
-    session.execute("CREATE TYPE place (x int, name text, tags frozen<set<text>>)")
-    columns = ", ".join(f"{name} {cql_type}" for cql_type, name in NAMES.items())
-    session.execute(f"CREATE TABLE every (p int, n int, {columns}, PRIMARY KEY (p, n))")
-    insert = session.prepare(
-        f"INSERT INTO every (p, n, {', '.join(NAMES.values())})"
-        f" VALUES (?, ?, {', '.join('?' for _ in NAMES)})"
-    )
-    rows = [
-        (0, n, *(None if n % 5 == 4 else values[n % len(values)] for values in VALUES.values()))
-        for n in range(23)
-    ]
-    session.execute_many(insert, rows).raise_for_failures()
-    session.execute(
-        "CREATE TABLE many (p int, n int, score double, name text, v vector<float, 4>,"
-        " PRIMARY KEY (p, n))"
-    )
-    insert = session.prepare("INSERT INTO many (p, n, score, name, v) VALUES (?, ?, ?, ?, ?)")
-    session.execute_many(
-        insert, [(0, n, n / 4, f"name {n}", [n, 0.5, -n, 1.0]) for n in range(3000)]
-    ).raise_for_failures()
+@pytest.fixture(scope="module", autouse=True)
+def tables(session: turbocql.Session) -> None:
+    make(session)
 
 
-def refused(
-    expected: type[BaseException] | tuple[type[BaseException], ...], work: Callable[[], Any]
-) -> str:
-    """What the error says that some work raises."""
-    try:
-        work()
-    except expected as error:
-        return str(error)
-    raise AssertionError(f"no {expected}")
-
-
-def plain(value: Any) -> Any:
-    """A value of `all()` in the form in which Arrow's consumers give it."""
-    if isinstance(value, (Decimal, ipaddress.IPv4Address, ipaddress.IPv6Address)):
-        return str(value)
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return str(value)
-    if isinstance(value, uuid.UUID):
-        return value
-    if isinstance(value, Duration):
-        return {"months": value.months, "days": value.days, "nanoseconds": value.nanoseconds}
-    if isinstance(value, Time):
-        return value.nanoseconds
-    if isinstance(value, Date):
-        return value.days
-    if hasattr(value, "_asdict"):
-        return {name: plain(part) for name, part in value._asdict().items()}
-    if isinstance(value, (set, frozenset)):
-        return sorted(map(plain, value), key=repr)
-    if isinstance(value, tuple):
-        return {str(number): plain(part) for number, part in enumerate(value)}
-    if hasattr(value, "items"):
-        return sorted(((plain(k), plain(v)) for k, v in value.items()), key=repr)
-    if isinstance(value, (list, np.ndarray)):
-        return [plain(part) for part in value]
-    return value
-
-
-def cell(value: Any, cql_type: str) -> Any:
-    """The same of a cell that pyarrow gives."""
-    if cql_type.startswith(("set<", "frozen<set", "frozen<map", "map<")):
-        return None if value is None else sorted(map(tidied, value), key=repr)
-    if cql_type == "list<frozen<set<decimal>>>":
-        return None if value is None else [sorted(one) for one in value]
-    return tidied(value)
-
-
-def tidied(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(tidied, value))
-    if isinstance(value, dict):
-        return {name: tidied(part) for name, part in value.items()}
-    return value
-
-
-SELECT = f"SELECT * FROM {KEYSPACE}.every"
-MANY = f"SELECT n, score, name, v FROM {KEYSPACE}.many"
-
-
-def every_type_is_what_all_gives(session: Any) -> None:
+def test_every_type_is_what_all_gives(session: Any) -> None:
     expected = session.execute(SELECT, rows="tuple").all()
     for page_size in (5000, 4, 1):
         rows = session.execute(SELECT, page_size=page_size)
@@ -189,7 +73,7 @@ def every_type_is_what_all_gives(session: Any) -> None:
     assert one.to_arrow().equals(one.to_arrow())
 
 
-def consumers_take_the_rows_directly(session: Any) -> None:
+def test_consumers_take_the_rows_directly(session: Any) -> None:
     expected = session.execute(MANY, rows="tuple").all()
     numbers = [row[0] for row in expected]
 
@@ -232,7 +116,7 @@ REFUSED = {("pandas", "time"), ("pandas", "vector<uuid, 1>")}
 UUIDs within other types."""
 
 
-def every_type_through_each_consumer(session: Any) -> None:
+def test_every_type_through_each_consumer(session: Any) -> None:
     refused = set()
     for cql_type, name in NAMES.items():
         for consumer, read in CONSUMERS.items():
@@ -247,7 +131,7 @@ def every_type_through_each_consumer(session: Any) -> None:
     assert refused == REFUSED, refused
 
 
-def frames_have_objects_of_python(session: Any) -> None:
+def test_frames_have_objects_of_python(session: Any) -> None:
     expected = session.execute(SELECT, rows="dict").all()
     frame = session.execute(SELECT).to_pandas()
     for cql_type in ("decimal", "varint", "uuid", "timeuuid"):
@@ -263,7 +147,7 @@ def frames_have_objects_of_python(session: Any) -> None:
     assert frame[NAMES["text"]].to_list() == texts
 
 
-def arrays_of_numpy(session: Any) -> None:
+def test_arrays_of_numpy(session: Any) -> None:
     rows = session.execute(MANY, rows="tuple").all()
     for page_size in (5000, 700):
         arrays = session.execute(MANY, page_size=page_size).to_numpy()
@@ -295,7 +179,7 @@ def arrays_of_numpy(session: Any) -> None:
     assert session.execute(f"{MANY} WHERE p = 9").to_numpy()["v"].shape == (0, 4)
 
 
-def batches_have_the_size_that_was_asked_for(session: Any) -> None:
+def test_batches_have_the_size_that_was_asked_for(session: Any) -> None:
     rows = session.execute(MANY, page_size=700)
     batches = list(rows.batches(rows_per_batch=1000))
     assert [len(batch) for batch in batches] == [1000, 1000, 1000]
@@ -313,7 +197,7 @@ def batches_have_the_size_that_was_asked_for(session: Any) -> None:
     assert written.to_arrow().num_columns == 0
 
 
-def narrower_types(session: Any) -> None:
+def test_narrower_types(session: Any) -> None:
     name = NAMES["decimal"]
     text = (
         f"SELECT {name}, {NAMES['varint']}, {NAMES['duration']} FROM {KEYSPACE}.every WHERE n = 0"
@@ -339,7 +223,7 @@ def narrower_types(session: Any) -> None:
         refused(turbocql.errors.ConfigError, partial(ColumnTypes, **given))
 
 
-def texts_that_are_not_utf_8(session: Any) -> None:
+def test_texts_that_are_not_utf_8(session: Any) -> None:
     session.execute("CREATE TABLE odd (p int, n int, s text, PRIMARY KEY (p, n))")
     insert = session.prepare("INSERT INTO odd (p, n, s) VALUES (1, ?, ?)")
     session.execute_many(insert, [(n, f"text {n}") for n in range(8)]).raise_for_failures()
@@ -368,7 +252,7 @@ def texts_that_are_not_utf_8(session: Any) -> None:
     assert "polars" in said
 
 
-def errors_count_rows_from_the_first_page(session: Any) -> None:
+def test_errors_count_rows_from_the_first_page(session: Any) -> None:
     session.execute("CREATE TABLE counted (p int, n int, d decimal, PRIMARY KEY (p, n))")
     insert = session.prepare("INSERT INTO counted (p, n, d) VALUES (1, ?, ?)")
     session.execute_many(insert, [(n, Decimal(n == 7) / 8) for n in range(9)]).raise_for_failures()
@@ -378,7 +262,7 @@ def errors_count_rows_from_the_first_page(session: Any) -> None:
     assert said.startswith('row 7, column "d": decimal does not fit'), said
 
 
-def rows_of_several_pages_are_read_once(session: Any) -> None:
+def test_rows_of_several_pages_are_read_once(session: Any) -> None:
     rows = session.execute(MANY, page_size=700)
     assert rows.to_arrow().num_rows == 3000
     for again in (rows.to_arrow, rows.to_polars, rows.to_numpy, rows.__arrow_c_stream__, rows.all):
@@ -398,17 +282,17 @@ def rows_of_several_pages_are_read_once(session: Any) -> None:
     assert "as a stream" in refused(turbocql.Error, partial(next, streamed))
 
 
-def errors_are_those_of_the_driver(session: Any) -> None:
-    with turbocql.connect(session_point(), timeout_s=20) as other:
+def test_errors_are_those_of_the_driver(session: Any, point: str) -> None:
+    with turbocql.connect(point, timeout_s=20) as other:
         rows = other.execute(MANY, page_size=700)
         rows.one()
     refused(turbocql.errors.ClosedError, rows.to_arrow)
-    with turbocql.connect(session_point()) as other:
+    with turbocql.connect(point) as other:
         rows = other.execute(MANY, page_size=700)
     assert "ClosedError" in refused(Exception, partial(pl.DataFrame, rows))
 
 
-def tables_that_change_between_pages(session: Any) -> None:
+def test_tables_that_change_between_pages(session: Any) -> None:
     session.execute("CREATE TABLE moved (p int, n int, b int, c int, PRIMARY KEY (p, n))")
     insert = session.prepare("INSERT INTO moved (p, n, b, c) VALUES (1, ?, ?, ?)")
     session.execute_many(insert, [(n, n, 100 + n) for n in range(9)]).raise_for_failures()
@@ -421,7 +305,7 @@ def tables_that_change_between_pages(session: Any) -> None:
         assert "changed meanwhile" in refused(turbocql.errors.DecodeError, partial(way, rows))
 
 
-def what_cannot_be_read_stays_so(session: Any) -> None:
+def test_what_cannot_be_read_stays_so(session: Any) -> None:
     session.execute("CREATE TABLE wide (p int, n int, l list<decimal>, PRIMARY KEY (p, n))")
     for n, last in enumerate(("1.2", "1.234567", "1.2", "1.2")):
         session.execute(f"INSERT INTO wide (p, n, l) VALUES (1, {n}, [1, {last}])")
@@ -439,7 +323,7 @@ def what_cannot_be_read_stays_so(session: Any) -> None:
             assert "scale" in refused(Exception, reader.read_next_batch)
 
 
-def frames_lose_no_number(session: Any) -> None:
+def test_frames_lose_no_number(session: Any) -> None:
     session.execute(
         "CREATE TABLE large (p int, n int, b bigint, t tuple<bigint, time>, v vector<bigint, 2>,"
         " m vector<timestamp, 2>, PRIMARY KEY (p, n))"
@@ -465,7 +349,7 @@ def frames_lose_no_number(session: Any) -> None:
         assert arrays["v"].tolist() == [[large, 1], [5, 6]]
 
 
-def ctrl_c_is_raised_once(session: Any) -> None:
+def test_ctrl_c_is_raised_once(session: Any) -> None:
     pages = [session.execute(MANY, page_size=1) for _ in range(3)]
     ways: list[Callable[[Any], Any]] = [turbocql.Rows.to_arrow, turbocql.Rows.to_polars, pa.table]
     counted = [0]
@@ -499,7 +383,7 @@ def ctrl_c_is_raised_once(session: Any) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def no_object_is_made_per_cell(session: Any) -> None:
+def test_no_object_is_made_per_cell(session: Any) -> None:
     def blocks(read: Callable[[], Any]) -> int:
         kept = [read()]
         del kept[:]
@@ -516,9 +400,9 @@ def no_object_is_made_per_cell(session: Any) -> None:
     assert blocks(rows.all) > 6000
 
 
-def the_asynchronous_twin(session: Any) -> None:
+def test_the_asynchronous_twin(session: Any, point: str) -> None:
     async def read() -> None:
-        async with turbocql.aio.connect(session_point()) as other:
+        async with turbocql.aio.connect(point) as other:
 
             async def rows() -> Any:
                 return await other.execute(MANY, page_size=700)
@@ -535,38 +419,3 @@ def the_asynchronous_twin(session: Any) -> None:
             assert not hasattr(await rows(), "__arrow_c_stream__")
 
     asyncio.run(read())
-
-
-def session_point() -> str:
-    return sys.argv[1]
-
-
-def main() -> None:
-    checks: list[Callable[[Any], None]] = [
-        every_type_is_what_all_gives,
-        consumers_take_the_rows_directly,
-        every_type_through_each_consumer,
-        frames_have_objects_of_python,
-        arrays_of_numpy,
-        batches_have_the_size_that_was_asked_for,
-        narrower_types,
-        texts_that_are_not_utf_8,
-        errors_count_rows_from_the_first_page,
-        rows_of_several_pages_are_read_once,
-        errors_are_those_of_the_driver,
-        tables_that_change_between_pages,
-        what_cannot_be_read_stays_so,
-        frames_lose_no_number,
-        ctrl_c_is_raised_once,
-        no_object_is_made_per_cell,
-        the_asynchronous_twin,
-    ]
-    with turbocql.connect(session_point(), timeout_s=60) as session:
-        make(session)
-        for check in checks:
-            check(session)
-            print(check.__name__, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,6 @@
 """Files of Parquet, Arrow IPC, CSV and JSON lines, written and read again, and read when damaged.
 
-    PYTHONPATH=python:. .venv-columns/bin/python -m tests.columns.files [SEED]
-
-Needs no server. Prints the name of each check that passed; the first that fails is an
-AssertionError.
+Needs no server.
 """
 
 from __future__ import annotations
@@ -14,8 +11,6 @@ import os
 import random
 import resource
 import struct
-import sys
-import tempfile
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -33,7 +28,7 @@ from turbocql._files.writer import open_sink
 from turbocql.codec import CqlType
 from turbocql.errors import ConfigError, EncodeError
 
-SEED = int(sys.argv[1]) if len(sys.argv) > 1 else 20_261_123
+SEED = 20_261_123
 NAN, INFINITE = float("nan"), float("inf")
 KEY, OTHER = b"\x9f\x1c" * 8, bytes(16)
 PLACE = 'frozen<shop.place{x int, "Name" text, tags frozen<set<decimal>>}>'
@@ -78,7 +73,6 @@ VALUES: dict[str, list[Any]] = {
 }
 COUNTED = {"n": "int", "t": "text"}
 NAMES = {f"c {number}": cql_type for number, cql_type in enumerate(VALUES)}
-Check = Callable[[Path], None]
 
 
 def stored(cql_type: CqlType, values: list[Any]) -> Any:
@@ -215,10 +209,10 @@ def counted(first: int, count: int) -> Any:
     return pa.record_batch({"n": pa.array(values, pa.int32()), "t": [f"row {n}" for n in values]})
 
 
-def each_type_goes_there_and_back(where: Path) -> None:
+def test_each_type_goes_there_and_back(tmp_path: Path) -> None:
     batch = every()
     for name in ("a.parquet", "a.arrow", "a.jsonl", "a.jsonl.gz", "a.csv", "a.csv.gz"):
-        path = written(where / name, batch, 3)
+        path = written(tmp_path / name, batch, 3)
         source = open_source(path, types=NAMES, rename={})
         assert source.names == list(NAMES)
         found = pa.Table.from_batches([it for _, it in read(source)]).combine_chunks()
@@ -231,21 +225,21 @@ def each_type_goes_there_and_back(where: Path) -> None:
         assert source.position()[0] == source.position()[1] == path.stat().st_size
 
 
-def empty_and_single_columns(where: Path) -> None:
+def test_empty_and_single_columns(tmp_path: Path) -> None:
     for name in ("b.parquet", "b.arrow", "b.csv"):
-        path = written(where / name, counted(0, 0))
+        path = written(tmp_path / name, counted(0, 0))
         source = open_source(path, types=COUNTED)
         assert source.names == ["n", "t"], name
         assert not read(source), name
     only = pa.record_batch({"t": pa.array([None, "", "a", None, None])})
     for name in ("c.parquet", "c.arrow", "c.csv", "c.jsonl"):
-        source = open_source(written(where / name, only), types={"t": "text"})
+        source = open_source(written(tmp_path / name, only), types={"t": "text"})
         assert read(source)[0][1].column("t").to_pylist() == [None, "", "a", None, None], name
 
 
-def several_files(where: Path) -> None:
+def test_several_files(tmp_path: Path) -> None:
     for kind in ("parquet", "arrow", "csv", "jsonl"):
-        place = where / f"many {kind}"
+        place = tmp_path / f"many {kind}"
         batch = counted(0, 1000)
         sink = open_sink(f"{place}/", format=kind, schema=batch.schema, max_file_rows=300)
         sink.write(batch)
@@ -253,7 +247,7 @@ def several_files(where: Path) -> None:
         assert [it.name[:10] for it in sink.close()] == [f"part-{n:05d}" for n in range(4)]
         whole = {n: n for n in range(1000)}
         suffix = os.listdir(place)[0].partition(".")[2]
-        for paths in (place, f"{place}/*.{suffix}", f"{where}/**/part-*.{suffix}"):
+        for paths in (place, f"{place}/*.{suffix}", f"{tmp_path}/**/part-*.{suffix}"):
             source = open_source(paths, types=COUNTED)
             assert len(source.files) == 4
             assert numbers(source) == whole == numbers(source)
@@ -271,26 +265,26 @@ def several_files(where: Path) -> None:
         expect(EncodeError, partial(opened, place), "z.", "'x'")
 
 
-def names_of_files(where: Path) -> None:
-    expect(ConfigError, lambda: open_source(where / "none*.csv", types={}), "none*.csv")
-    expect(FileNotFoundError, lambda: open_source(where / "none.csv", types={}), "none.csv")
-    (where / "x.csv").touch()
-    expect(ConfigError, lambda: open_source(where / "x.csv", types={}), "x.csv", "empty")
-    (where / "x.txt").write_text("n\n1\n")
-    expect(ConfigError, lambda: open_source(where / "x.txt", types={}), "x.txt", "format")
-    assert numbers(open_source(where / "x.txt", format="csv", types=COUNTED)) == {0: 1}
-    (where / "a[1].csv").write_text("n\n7\n")
-    assert numbers(open_source(where / "a[1].csv", types=COUNTED)) == {0: 7}
-    (where / "old").mkdir()
-    expect(ConfigError, lambda: open_source(where / "old", types={}), "no files")
-    renamed = open_source(where / "a[1].csv", types={"id": "tinyint"}, rename={"n": "id"})
+def test_names_of_files(tmp_path: Path) -> None:
+    expect(ConfigError, lambda: open_source(tmp_path / "none*.csv", types={}), "none*.csv")
+    expect(FileNotFoundError, lambda: open_source(tmp_path / "none.csv", types={}), "none.csv")
+    (tmp_path / "x.csv").touch()
+    expect(ConfigError, lambda: open_source(tmp_path / "x.csv", types={}), "x.csv", "empty")
+    (tmp_path / "x.txt").write_text("n\n1\n")
+    expect(ConfigError, lambda: open_source(tmp_path / "x.txt", types={}), "x.txt", "format")
+    assert numbers(open_source(tmp_path / "x.txt", format="csv", types=COUNTED)) == {0: 1}
+    (tmp_path / "a[1].csv").write_text("n\n7\n")
+    assert numbers(open_source(tmp_path / "a[1].csv", types=COUNTED)) == {0: 7}
+    (tmp_path / "old").mkdir()
+    expect(ConfigError, lambda: open_source(tmp_path / "old", types={}), "no files")
+    renamed = open_source(tmp_path / "a[1].csv", types={"id": "tinyint"}, rename={"n": "id"})
     assert read(renamed)[0][1].column("n").type == pa.int8()
 
 
-def skipped_units_leave_the_numbers(where: Path) -> None:
+def test_skipped_units_leave_the_numbers(tmp_path: Path) -> None:
     batch = counted(0, 200_000)
     for name in ("s.parquet", "s.arrow", "s.csv", "s.jsonl.gz"):
-        path = written(where / name, batch, rows_per_group=30_000)
+        path = written(tmp_path / name, batch, rows_per_group=30_000)
         source = open_source([path], types=COUNTED)
         asked: list[tuple[int, int]] = []
 
@@ -312,7 +306,7 @@ def skipped_units_leave_the_numbers(where: Path) -> None:
         assert {first for first, _ in first_asked} <= {first for first, _ in asked}
 
 
-def small_blocks(where: Path) -> None:
+def test_small_blocks(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     texts = [
         "".join(rng.choice('ab,"\n\r\u20ac') for _ in range(rng.randint(0, 40))) for _ in range(900)
@@ -323,7 +317,7 @@ def small_blocks(where: Path) -> None:
     block, rows = readers._BLOCK, readers.ROWS
     try:
         for name in ("t.csv", "t.csv.gz", "t.jsonl", "t.jsonl.gz"):
-            path = written(where / name, batch)
+            path = written(tmp_path / name, batch)
             for size in (100, 101, 333, 1000):
                 readers._BLOCK, readers.ROWS = size, 7
                 found = read(open_source(path, types=COUNTED))
@@ -334,15 +328,15 @@ def small_blocks(where: Path) -> None:
         readers._BLOCK, readers.ROWS = block, rows
     wide = pa.record_batch({"t": ["y" * 100_000] * 1000})
     for name in ("w.parquet", "w.arrow"):
-        source = open_source(written(where / name, wide), types=COUNTED)
+        source = open_source(written(tmp_path / name, wide), types=COUNTED)
         parts = [part.num_rows for _, part in read(source)]
         assert max(parts) < 400, (name, parts)
         assert sum(parts) == 1000, (name, parts)
 
 
-def text_forms(where: Path) -> None:
+def test_text_forms(tmp_path: Path) -> None:
     def column(cql_type: str, *cells: str) -> Any:
-        path = where / "forms.csv"
+        path = tmp_path / "forms.csv"
         path.write_text("c\n" + "".join(f"{it}\n" for it in cells))
         return read(open_source(path, types={"c": cql_type}))[0][1].column("c")
 
@@ -366,7 +360,7 @@ def text_forms(where: Path) -> None:
     assert column("boolean", "true", "False", "1").to_pylist() == [True, False, True]
     assert column("map<int, text>", '"{""1"": ""a""}"').to_pylist() == [[(1, "a")]]
     assert column("tuple<int, text>", '"[1]"').to_pylist() == [{"0": 1, "1": None}]
-    path = where / "forms.jsonl"
+    path = tmp_path / "forms.jsonl"
     path.write_text('{"d": 1.10, "f": 1, "v": 123456789012345678901, "at": 5, "own": [1]}\n')
     types = {"d": "decimal", "f": "float", "v": "varint", "at": "timestamp"}
     batch = read(open_source(path, types=types))[0][1]
@@ -374,7 +368,7 @@ def text_forms(where: Path) -> None:
     assert batch.column("f").to_pylist() == [1.0]
     assert batch.column("v").to_pylist() == ["123456789012345678901"]
     assert batch.column("own").to_pylist() == ["[1]"]
-    path = where / "forms.csv"
+    path = tmp_path / "forms.csv"
     path.write_text("1|NULL|\n2|x|5\n")
     options = {"delimiter": "|", "header": False, "null": "NULL", "names": ["n", "t", "ttl"]}
     batch = read(open_source(path, types=COUNTED, csv=options))[0][1]
@@ -406,7 +400,7 @@ FRACTIONS = ["1.5", "-0.0", "-7", "1e5", "1E-3", "1e-50", "0.1", "3.4028235e38",
 FRACTIONS += ["01", ".5", "1.", "null", "NaN", '"1"']
 
 
-def lists_of_numbers(where: Path) -> None:
+def test_lists_of_numbers(tmp_path: Path) -> None:
     """What Arrow reads is what the decoder of JSON reads."""
     rng, quick = random.Random(7), 0
     for _ in range(4000):
@@ -452,10 +446,10 @@ def from_bits(kind: str, bits: int) -> float:
     return number
 
 
-def bad_cells_are_named(where: Path) -> None:
+def test_bad_cells_are_named(tmp_path: Path) -> None:
     for cql_type, cells in BAD_CELLS.items():
         for cell in cells:
-            path, quoted = where / "bad.csv", cell.replace('"', '""')
+            path, quoted = tmp_path / "bad.csv", cell.replace('"', '""')
             path.write_text(f'c,k\n,"a\nb"\n\n"{quoted}",5\n,\n')
             work = partial(opened, path, {"c": cql_type})
             expect(EncodeError, work, f"{path}: line 5", 'column "c"')
@@ -469,7 +463,7 @@ def bad_cells_are_named(where: Path) -> None:
     }
     for cql_type, cells in lines.items():
         for cell in cells:
-            path = where / "bad.jsonl"
+            path = tmp_path / "bad.jsonl"
             path.write_text(f'{{"c": null}}\n\n{{"c": {cell}}}\n{{}}\n')
             work = partial(opened, path, {"c": cql_type})
             expect(EncodeError, work, f"{path}: line 3")
@@ -483,7 +477,7 @@ def bad_cells_are_named(where: Path) -> None:
     path.write_text('[{"c": 1}]')
     expect(EncodeError, lambda: open_source(path, types={}), "array")
     for rows in (b"1,2,3", b"1", b'1,"2', b'1,"2\n3,4\n', b"1,\xff", b'1,"'):
-        path = where / "bad.csv"
+        path = tmp_path / "bad.csv"
         path.write_bytes(b"c,k\n1,x\n2,y\n" + rows)
         expect(EncodeError, partial(opened, path, {"k": "text"}), str(path))
     path.write_bytes(b"c,c\n1,2\n")
@@ -493,12 +487,12 @@ def bad_cells_are_named(where: Path) -> None:
     expect(ConfigError, partial(opened, path, {"c": "frozen<p>"}), '"c"')
 
 
-def damaged_files(where: Path) -> None:
+def test_damaged_files(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     batch = counted(0, 5000)
     whole = list(range(5000))
     for name in ("d.parquet", "d.arrow", "d.csv.gz", "d.jsonl.gz"):
-        path = written(where / name, batch, rows_per_group=700)
+        path = written(tmp_path / name, batch, rows_per_group=700)
         good = path.read_bytes()
         cuts = [1, 7, len(good) // 2, len(good) - 9, len(good) - 1]
         for cut in cuts:
@@ -520,7 +514,7 @@ def damaged_files(where: Path) -> None:
             # Arrow IPC has no checksums, nor has the footer of Parquet.
             assert found == whole or name == "d.arrow" or place >= footer, name
             assert name in text, text
-    stream = where / "stream.arrows"
+    stream = tmp_path / "stream.arrows"
     with open(stream, "wb") as file, pa.ipc.new_stream(file, batch.schema) as out:
         for begin in range(0, 5000, 1000):
             out.write_batch(batch.slice(begin, 1000))
@@ -531,10 +525,10 @@ def damaged_files(where: Path) -> None:
         expect((EncodeError, OSError), lambda: read(open_source(stream, types=COUNTED)), "stream")
 
 
-def existing_and_failing_targets(where: Path) -> None:
+def test_existing_and_failing_targets(tmp_path: Path) -> None:
     batch = counted(0, 10)
     for kind in ("parquet", "arrow", "csv", "jsonl"):
-        place = where / f"to {kind}"
+        place = tmp_path / f"to {kind}"
         place.mkdir()
         path = written(place / f"a.{kind}", batch)
         before = path.read_bytes()
@@ -563,9 +557,9 @@ def existing_and_failing_targets(where: Path) -> None:
         expect(FileNotFoundError, partial(written, missing, batch), "none")
 
 
-def full_disks(where: Path) -> None:
+def test_full_disks(tmp_path: Path) -> None:
     for kind in ("parquet", "arrow", "csv", "jsonl", "csv.gz"):
-        place = where / f"full {kind}"
+        place = tmp_path / f"full {kind}"
         place.mkdir()
         child = os.fork()
         if not child:
@@ -585,31 +579,3 @@ def full_disks(where: Path) -> None:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, kind
         assert not os.listdir(place), kind
-
-
-CHECKS: tuple[Check, ...] = (
-    each_type_goes_there_and_back,
-    empty_and_single_columns,
-    several_files,
-    names_of_files,
-    skipped_units_leave_the_numbers,
-    small_blocks,
-    text_forms,
-    lists_of_numbers,
-    bad_cells_are_named,
-    damaged_files,
-    existing_and_failing_targets,
-    full_disks,
-)
-
-
-def main() -> None:
-    for check in CHECKS:
-        with tempfile.TemporaryDirectory() as where:
-            check(Path(where))
-        print(check.__name__, flush=True)
-    print("all")
-
-
-if __name__ == "__main__":
-    main()

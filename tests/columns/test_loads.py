@@ -1,9 +1,4 @@
-"""Columns written to tables and read again, compared with what was given.
-
-    PYTHONPATH=python:. .venv-columns/bin/python -m tests.columns.give CONTACT_POINT [SEED [TABLES]]
-
-Prints the names of what passed; the first that fails is an AssertionError.
-"""
+"""Columns written to tables and read again, compared with what was written."""
 
 from __future__ import annotations
 
@@ -29,30 +24,28 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pytest
 
 import turbocql
 from turbocql._columns.pieces import columns_of
 from turbocql.errors import BulkError, ConfigError, EncodeError, RangeError
 from turbocql.types import UNSET
 
-from .consume import NAMES, SELECT, make, plain, refused
 from .generated import cql_type_of, value_of
+from .support import NAMES, SELECT, SPACE, make, plain, refused, table
 
-SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 20_261_123
-TABLES = int(sys.argv[3]) if len(sys.argv) > 3 else 40
-SPACE = "columns_in"
+SEED = 20_261_123
+TABLES = 40
 MILLISECOND = np.timedelta64(1, "ms")
 
 
-def point() -> str:
-    return sys.argv[1]
-
-
-def table(session: Any, columns: str, name: str = "t") -> str:
-    """A new table with the key `k` and these columns."""
-    session.execute(f"DROP TABLE IF EXISTS {SPACE}.{name}")
-    session.execute(f"CREATE TABLE {SPACE}.{name} (k int PRIMARY KEY, {columns})")
-    return f"{SPACE}.{name}"
+@pytest.fixture(scope="module", autouse=True)
+def keyspaces(session: turbocql.Session, loaded: None) -> None:
+    make(session)
+    session.execute(f"CREATE TYPE IF NOT EXISTS {SPACE}.pair (x int, y text)")
+    session.execute(
+        f"CREATE TYPE IF NOT EXISTS {SPACE}.deep (p frozen<pair>, l frozen<list<double>>)"
+    )
 
 
 def found(session: Any, where: str, columns: str = "*") -> list[tuple[Any, ...]]:
@@ -94,7 +87,7 @@ NOT_KEPT = {
 }
 
 
-def each_type_goes_there_and_back(session: Any) -> None:
+def test_each_type_goes_there_and_back(session: Any) -> None:
     session.execute("DROP TABLE IF EXISTS columns_out.again")
     columns = ", ".join(f"{name} {cql_type}" for cql_type, name in NAMES.items())
     session.execute(f"CREATE TABLE columns_out.again (p int, n int, {columns}, PRIMARY KEY (p, n))")
@@ -113,7 +106,7 @@ def each_type_goes_there_and_back(session: Any) -> None:
             assert got == expected or (way, cql_type) in NOT_KEPT, (way, cql_type, got, expected)
 
 
-def generated_tables_go_there_and_back(session: Any) -> None:
+def test_generated_tables_go_there_and_back(session: Any) -> None:
     rng = random.Random(SEED)
     for number in range(TABLES):
         kinds = [cql_type_of(rng, 3) for _ in range(rng.randint(1, 4))]
@@ -146,7 +139,7 @@ def generated_tables_go_there_and_back(session: Any) -> None:
         assert list(map(plain, got)) == list(map(plain, expected)), (SEED, number, columns)
 
 
-def names_are_matched(session: Any) -> None:
+def test_names_are_matched(session: Any) -> None:
     where = table(session, 'v int, "Odd name" text')
     data = {"id": np.arange(3, dtype="i4"), "v": [1, 2, 3], "other": ["a", "b", "c"]}
     session.load(where, data, rename={"id": "k", "other": "Odd name"})
@@ -184,7 +177,7 @@ def names_are_matched(session: Any) -> None:
     assert found(session, f"{SPACE}.counted", "c") == [(5,), (6,)]
 
 
-def nulls_and_times_of_writes(session: Any) -> None:
+def test_nulls_and_times_of_writes(session: Any) -> None:
     where = table(session, "a int, b int")
     session.load(where, {"k": [1, 2], "a": [1, 1], "b": [1, 1]})
     session.load(where, {"k": [1], "a": [None], "b": [2]})
@@ -220,7 +213,7 @@ def nulls_and_times_of_writes(session: Any) -> None:
         refused(ConfigError, partial(session.load, where, {"k": [1]}, **wrong))
 
 
-def finer_times_are_an_error_of_their_row(session: Any) -> None:
+def test_finer_times_are_an_error_of_their_row(session: Any) -> None:
     where = table(session, "t timestamp, d date")
     times = np.array(["2026-01-01T00:00:00.001", "2026-01-01T00:00:00.0015"], "M8[us]")
     keys = np.arange(2, dtype="i4")
@@ -264,7 +257,7 @@ class OnGraphicsCard(Tensor):
         raise BufferError("the tensor is not on the CPU")
 
 
-def arrays_and_tensors(session: Any) -> None:
+def test_arrays_and_tensors(session: Any) -> None:
     where = table(session, "v vector<float, 4>, w vector<vector<double, 2>, 2>, s text, b blob")
     keys = np.arange(9, dtype="i4")
     wide = np.arange(72, dtype="f4").reshape(9, 8)
@@ -309,7 +302,7 @@ def arrays_and_tensors(session: Any) -> None:
         assert 'column "v"' in said, said
 
 
-def failures_have_the_numbers_of_rows(session: Any) -> None:
+def test_failures_have_the_numbers_of_rows(session: Any, point: str) -> None:
     where = table(session, "v vector<int, 2>, a ascii")
     lists = pa.array([[1, 2], [1], None, [1, None], [3, 4]] * 400, pa.list_(pa.int32()))
     data = pa.table({"k": pa.array(range(2000), pa.int32()), "v": lists})
@@ -327,12 +320,12 @@ def failures_have_the_numbers_of_rows(session: Any) -> None:
     objects = {"k": [1, "x", 2], "a": ["a", "b", UNSET]}
     report = session.load(where, objects, raise_failures=False)
     assert [one.row for one in report.failures] == [1]
-    with turbocql.connect(point(), values_in_errors=False) as hiding:
+    with turbocql.connect(point, values_in_errors=False) as hiding:
         report = hiding.load(where, {"k": [1], "a": ["\u20ac secret"]}, raise_failures=False)
         assert "secret" not in str(report.failures[0].error)
 
 
-def types_are_checked_before_anything_is_sent(session: Any) -> None:
+def test_types_are_checked_before_anything_is_sent(session: Any) -> None:
     where = table(session, "a int, b set<int>, c text, d decimal, u uuid")
     for name, array, said in (
         ("a", pa.array([1], pa.int64()), "expected int, got Arrow's Int64"),
@@ -363,7 +356,7 @@ def types_are_checked_before_anything_is_sent(session: Any) -> None:
     assert "from set<int>" in error, error
 
 
-def any_statement_takes_columns(session: Any) -> None:
+def test_any_statement_takes_columns(session: Any) -> None:
     where = table(session, "a int, b text")
     insert = f"INSERT INTO {where} (k, a, b) VALUES (?, ?, ?) USING TTL ?"
     data = {"k": [1, 2], "a": [1, None], "b": ["x", "y"], "[ttl]": [1000, None]}
@@ -387,7 +380,7 @@ def any_statement_takes_columns(session: Any) -> None:
     assert session.execute_many(prepared, columns={"k": []}).rows == 0
 
 
-def nulls_within_dictionaries_and_runs(session: Any) -> None:
+def test_nulls_within_dictionaries_and_runs(session: Any) -> None:
     where = table(session, "a int, s text, d duration, m map<text, text>")
     keys = np.arange(2, dtype="i4")
     inner = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array([1, None], pa.int32()))
@@ -444,7 +437,7 @@ def nulls_within_dictionaries_and_runs(session: Any) -> None:
     assert "row 17000" in refused(BulkError, partial(session.load, where, many))
 
 
-def data_that_changes_meanwhile(session: Any) -> None:
+def test_data_that_changes_meanwhile(session: Any) -> None:
     where = table(session, "s text")
     texts = ["a"] * 2000
 
@@ -469,7 +462,7 @@ def data_that_changes_meanwhile(session: Any) -> None:
     refused(RuntimeError, partial(session.load, where, Stopping()))
 
 
-def producers_that_fail(session: Any) -> None:
+def test_producers_that_fail(session: Any) -> None:
     where = table(session, "a int")
     schema = pa.schema([("k", pa.int32())])
 
@@ -502,7 +495,7 @@ def producers_that_fail(session: Any) -> None:
     )
 
 
-def ctrl_c_ends_a_load(session: Any) -> None:
+def test_ctrl_c_ends_a_load(session: Any) -> None:
     where = table(session, "v vector<float, 64>")
 
     def endless() -> Iterator[Any]:
@@ -529,7 +522,7 @@ def ctrl_c_ends_a_load(session: Any) -> None:
     assert session.execute(f"SELECT count(*) FROM {where}").one()[0] > 0
 
 
-def no_object_is_made_per_cell(session: Any) -> None:
+def test_no_object_is_made_per_cell(session: Any) -> None:
     where = table(session, "a int, s text, v vector<float, 8>")
     count = 20_000
     data = pa.table(
@@ -568,7 +561,7 @@ def no_object_is_made_per_cell(session: Any) -> None:
     assert made(data.to_pylist) > 10**6
 
 
-def frames_keep_their_objects(session: Any) -> None:
+def test_frames_keep_their_objects(session: Any) -> None:
     where = table(session, "d decimal, u uuid, l list<int>, x double, s text, n bigint")
     frame = pd.DataFrame(
         {
@@ -593,37 +586,3 @@ def frames_keep_their_objects(session: Any) -> None:
     kept = frame.reset_index()[lambda it: it["x"] > 0.7]
     session.load(where, kept.assign(s=pd.Categorical(["c"])))
     assert found(session, where, "s") == [("a",), (None,), ("c",)]
-
-
-def main() -> None:
-    checks: list[Callable[[Any], None]] = [
-        each_type_goes_there_and_back,
-        generated_tables_go_there_and_back,
-        names_are_matched,
-        nulls_and_times_of_writes,
-        finer_times_are_an_error_of_their_row,
-        arrays_and_tensors,
-        failures_have_the_numbers_of_rows,
-        types_are_checked_before_anything_is_sent,
-        any_statement_takes_columns,
-        nulls_within_dictionaries_and_runs,
-        data_that_changes_meanwhile,
-        producers_that_fail,
-        ctrl_c_ends_a_load,
-        no_object_is_made_per_cell,
-        frames_keep_their_objects,
-    ]
-    with turbocql.connect(point(), timeout_s=60) as session:
-        make(session)
-        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-        session.execute(f"DROP KEYSPACE IF EXISTS {SPACE}")
-        session.execute(f"CREATE KEYSPACE {SPACE} WITH replication = {replication}")
-        session.execute(f"CREATE TYPE {SPACE}.pair (x int, y text)")
-        session.execute(f"CREATE TYPE {SPACE}.deep (p frozen<pair>, l frozen<list<double>>)")
-        for check in checks:
-            check(session)
-            print(check.__name__, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,6 @@
 """Arrow data that is wrong on purpose: each kind is refused, and released once.
 
-    PYTHONPATH=python:. .venv-columns/bin/python -m tests.columns.hostile
-
-Needs no server. Prints the name of each check that passed; the first that fails is an
-AssertionError.
+Needs no server. `scripts/memcheck` runs it, too.
 """
 
 from __future__ import annotations
@@ -310,7 +307,7 @@ def categories(producer: Producer, keys: Sequence[int]) -> Made:
     return column(producer, schema, array)
 
 
-def good() -> None:
+def test_good() -> None:
     makes: list[Callable[[Producer], Made]] = [
         integers,
         lambda producer: texts(producer, [0, 1, 3, 6]),
@@ -327,7 +324,7 @@ def good() -> None:
             producer.check()
 
 
-def wrong_names() -> None:
+def test_wrong_names() -> None:
     for name in (b"arrow_schema", b"arrow_array", b"other", b"arrow_array_stream\xff"):
         producer = Producer()
         schema, array = integers(producer)
@@ -348,7 +345,7 @@ def wrong_names() -> None:
         producer.check()
 
 
-def used_twice() -> None:
+def test_used_twice() -> None:
     producer = Producer()
     schema, array = (producer.capsule(made) for made in integers(producer))
     _core.Piece.of_array(schema, array)
@@ -362,7 +359,7 @@ def used_twice() -> None:
     producer.check()
 
 
-def released() -> None:
+def test_released() -> None:
     def release_schema(schema: Schema, array: Array) -> None:
         schema.release = None
 
@@ -384,14 +381,14 @@ def released() -> None:
     producer.check()
 
 
-def not_a_struct() -> None:
+def test_not_a_struct() -> None:
     producer = Producer()
     schema, array = producer.schema(b"i"), producer.array(1, [None, struct.pack("i", 1)])
     is_refused(as_array, producer, schema, array)
     producer.check()
 
 
-def short_children() -> None:
+def test_short_children() -> None:
     def longer(schema: Schema, array: Array) -> None:
         array.length = 4
 
@@ -405,7 +402,7 @@ def short_children() -> None:
     refuses(lambda producer: lists(producer, [2, 3, 2**31 - 1]))
 
 
-def wrong_counts() -> None:
+def test_wrong_counts() -> None:
     for count in (-1, 0, 1, 3, 2**40):
 
         def buffers(schema: Schema, array: Array, count: int = count) -> None:
@@ -429,7 +426,7 @@ def wrong_counts() -> None:
     refuses_schema(lambda producer: producer.schema(b"+s", producer.schema(b"+r")))
 
 
-def null_pointers() -> None:
+def test_null_pointers() -> None:
     def children(schema: Schema, array: Array) -> None:
         array.children = None
 
@@ -469,13 +466,13 @@ def null_pointers() -> None:
         producer.check()
 
 
-def wrong_offsets() -> None:
+def test_wrong_offsets() -> None:
     for offsets in ([-1, 1, 2], [0, 2, 1], [0, -(2**31), 3], [3, 2, 1]):
         refuses(partial(texts, offsets=offsets))
         refuses(partial(lists, offsets=offsets))
 
 
-def wrong_lengths() -> None:
+def test_wrong_lengths() -> None:
     for length in (-1, -(2**63), 2**62, 2**63 - 1):
 
         def lengthen(schema: Schema, array: Array, length: int = length) -> None:
@@ -488,7 +485,7 @@ def wrong_lengths() -> None:
         refuses_change(shift)
 
 
-def wrong_null_counts() -> None:
+def test_wrong_null_counts() -> None:
     for count in (-2, 4, 2**62):
 
         def miscount(schema: Schema, array: Array, count: int = count) -> None:
@@ -503,17 +500,17 @@ def wrong_null_counts() -> None:
     refuses(make)
 
 
-def not_utf8() -> None:
+def test_not_utf8() -> None:
     refuses(lambda producer: texts(producer, [0, 1, 2], b"a\xff"))
     refuses(lambda producer: texts(producer, [0, 1, 2], "\u00e9".encode()))
 
 
-def wrong_keys() -> None:
+def test_wrong_keys() -> None:
     for key in (2, -1, 2**31 - 1):
         refuses(partial(categories, keys=[0, key]))
 
 
-def wrong_schemas() -> None:
+def test_wrong_schemas() -> None:
     for form in (None, b"", b"?", b"\xff", b"i" * 5000, b"+w:-1", b"w:-1", b"d:0,0", b"d:x"):
 
         def wrong(producer: Producer, form: bytes | None = form) -> Schema:
@@ -531,7 +528,7 @@ def wrong_schemas() -> None:
         refuses_schema(make)
 
 
-def endless_schemas() -> None:
+def test_endless_schemas() -> None:
     for form in (b"+s", b"+l"):
 
         def child(producer: Producer, form: bytes = form) -> Schema:
@@ -549,7 +546,7 @@ def endless_schemas() -> None:
     refuses_schema(dictionary)
 
 
-def failing_streams() -> None:
+def test_failing_streams() -> None:
     for message in (None, b"it is gone", b"\xff\xfe", b"m" * 100_000):
         producer = Producer()
         stream = producer.stream(None, [], message=message)
@@ -570,7 +567,7 @@ def failing_streams() -> None:
             producer.check()
 
 
-def wrong_array_in_stream() -> None:
+def test_wrong_array_in_stream() -> None:
     producer = Producer()
     (schema, first), (_, second) = integers(producer), texts(producer, [0, 1, 2])
     pieces = iter(_core.ArrowStream(producer.capsule(producer.stream(schema, [first, second]))))
@@ -580,7 +577,7 @@ def wrong_array_in_stream() -> None:
     producer.check()
 
 
-def streams_that_end() -> None:
+def test_streams_that_end() -> None:
     producer = Producer()
     pieces = iter(_core.ArrowStream(producer.capsule(producer.stream(integers(producer)[0], []))))
     for _ in range(3):
@@ -593,36 +590,3 @@ def streams_that_end() -> None:
     pieces = iter(_core.ArrowStream(producer.capsule(producer.stream(schema, [array]))))
     del pieces
     producer.check()
-
-
-CHECKS = (
-    good,
-    wrong_names,
-    used_twice,
-    released,
-    not_a_struct,
-    short_children,
-    wrong_counts,
-    null_pointers,
-    wrong_offsets,
-    wrong_lengths,
-    wrong_null_counts,
-    not_utf8,
-    wrong_keys,
-    wrong_schemas,
-    endless_schemas,
-    failing_streams,
-    wrong_array_in_stream,
-    streams_that_end,
-)
-
-
-def main() -> None:
-    for check in CHECKS:
-        check()
-        print(check.__name__, flush=True)
-    print("all")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,4 @@
-"""Tables loaded, unloaded and compared while nodes are killed, paused and started again.
-
-    PYTHONPATH=python:. .venv-columns/bin/python -m tests.columns.whole_faults [SEED [ROUNDS]]
-
-It starts three nodes. Prints the names of what passed; the first that fails is an AssertionError.
-"""
+"""Tables loaded, unloaded and compared while nodes are killed, paused and started again."""
 
 from __future__ import annotations
 
@@ -13,24 +8,47 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import turbocql
 from turbocql.bulk import Progress
 from turbocql.testing import Cassandra
 
-SEED = int(sys.argv[1]) if len(sys.argv) > 1 else 20_261_123
-ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+SEED = 20_261_123
 # A node that is killed keeps what it has acknowledged.
 CLUSTER = {"commitlog_sync": "batch", "commitlog_sync_period": "0ms"}
 ROWS = 40_000
 RATE = 8000
+
+
+pytestmark = pytest.mark.exhaustive
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cassandra]:
+    with Cassandra(nodes=3, heap_mb=512, config=CLUSTER) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def session(cluster: Cassandra) -> Iterator[turbocql.Session]:
+    with turbocql.connect(cluster.contact_points, timeout_s=10) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of the rows."""
+    target = tmp_path_factory.mktemp("faults") / "rows.parquet"
+    pq.write_table(rows_of(ROWS), target, row_group_size=5000)
+    return target
 
 
 def rows_of(count: int) -> pa.Table:
@@ -93,7 +111,7 @@ def load_beside(session: Any, where: str, path: Path, fault: Callable[[], None])
     return told
 
 
-def pages_come_from_the_nodes_that_own_them(cluster: Cassandra, session: Any, path: Path) -> None:
+def test_pages_come_from_the_nodes_that_own_them(session: Any, path: Path) -> None:
     keyspace, _, name = table(session, 1).partition(".")
     session.load(f"{keyspace}.{name}", path, columns=["k"])
     owners = {token: node for node in session.nodes for token in node.tokens}
@@ -107,7 +125,7 @@ def pages_come_from_the_nodes_that_own_them(cluster: Cassandra, session: Any, pa
         assert found == {owner}, (before, last)
 
 
-def a_node_is_killed_and_started_during_a_load(
+def test_a_node_is_killed_and_started_during_a_load(
     cluster: Cassandra, session: Any, path: Path
 ) -> None:
     node = cluster.nodes[random.Random(SEED).randrange(1, 3)]
@@ -125,7 +143,7 @@ def a_node_is_killed_and_started_during_a_load(
     assert told[-1].batched > ROWS // 2, told[-1]
 
 
-def a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: Path) -> None:
+def test_a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: Path) -> None:
     node = cluster.nodes[random.Random(SEED + 1).randrange(1, 3)]
     paused: list[float] = []
 
@@ -149,7 +167,7 @@ def a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: Path)
     assert min(during + after) <= 0.6 * max(before), (before, during, after)
 
 
-def a_node_is_killed_and_started_during_an_unload(
+def test_a_node_is_killed_and_started_during_an_unload(
     cluster: Cassandra, session: Any, path: Path
 ) -> None:
     for replicas in (3, 1):
@@ -176,7 +194,7 @@ def a_node_is_killed_and_started_during_an_unload(
             assert found.to_pydict() == rows_of(ROWS).to_pydict()
 
 
-def a_load_that_gave_up_is_resumed(cluster: Cassandra, session: Any, path: Path) -> None:
+def test_a_load_that_gave_up_is_resumed(cluster: Cassandra, session: Any, path: Path) -> None:
     """Nodes are down for longer than the load is patient; what it claims is there."""
     where, chosen = table(session, 1), random.Random(SEED + 2)
     node = cluster.nodes[chosen.randrange(1, 3)]
@@ -184,7 +202,7 @@ def a_load_that_gave_up_is_resumed(cluster: Cassandra, session: Any, path: Path)
     with tempfile.TemporaryDirectory() as directory:
         checkpoint = Path(directory) / "checkpoint"
         given: Any = {"checkpoint": checkpoint}
-        for _ in range(ROUNDS):
+        for _ in range(1):
             thread = beside(node.kill)
             report = session.load(where, path, rate_limit=2 * RATE, **given, **options)
             thread.join()
@@ -199,28 +217,3 @@ def a_load_that_gave_up_is_resumed(cluster: Cassandra, session: Any, path: Path)
         report = session.load(where, path, resume=checkpoint)
         assert report.succeeded == report.rows < ROWS
     check_rows(session, where, path)
-
-
-def main() -> None:
-    checks = [
-        pages_come_from_the_nodes_that_own_them,
-        a_node_is_killed_and_started_during_a_load,
-        a_node_is_paused_during_a_load,
-        a_node_is_killed_and_started_during_an_unload,
-        a_load_that_gave_up_is_resumed,
-    ]
-    print(f"seed {SEED}", file=sys.stderr)
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        Cassandra(nodes=3, heap_mb=512, config=CLUSTER) as cluster,
-        turbocql.connect(cluster.contact_points, timeout_s=10) as session,
-    ):
-        path = Path(directory) / "rows.parquet"
-        pq.write_table(rows_of(ROWS), path, row_group_size=5000)
-        for check in checks:
-            check(cluster, session, path)
-            print(check.__name__, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """A program that ends while a thread of pyarrow or duckdb still reads a scan.
 
-    PYTHONPATH=python:. .venv-columns/bin/python -m tests.columns.early CONTACT_POINT CONSUMER
+    PYTHONPATH=python .venv-columns/bin/python tests/columns/programs/ending.py POINT CONSUMER
 
 The libraries read ahead in threads of their own, for which pyarrow waits after the interpreter has
 ended. So a thread that reads from turbocql must come back.
@@ -20,7 +20,7 @@ import pyarrow.dataset
 import turbocql
 
 ROWS = 20_000
-TABLE = "early.readings"
+TABLE = "ending.readings"
 WAITING = "pyarrow-waiting"
 """pyarrow, whose thread waits for the GIL when the program ends."""
 
@@ -28,7 +28,7 @@ WAITING = "pyarrow-waiting"
 def make(session: turbocql.Session) -> None:
     """Fills the table, unless it is there."""
     session.execute(
-        "CREATE KEYSPACE IF NOT EXISTS early WITH replication ="
+        "CREATE KEYSPACE IF NOT EXISTS ending WITH replication ="
         " {'class': 'SimpleStrategy', 'replication_factor': 1}"
     )
     session.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} (id int PRIMARY KEY, name text)")

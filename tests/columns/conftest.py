@@ -1,0 +1,32 @@
+"""What tests of columns share: a session with the node of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import turbocql
+from turbocql.testing import Cassandra
+
+from .support import SPACE
+
+
+@pytest.fixture(scope="session")
+def point(cassandra: Cassandra) -> str:
+    """Where the node is reached."""
+    return cassandra.contact_points[0]
+
+
+@pytest.fixture(scope="module")
+def session(point: str) -> Iterator[turbocql.Session]:
+    with turbocql.connect(point, timeout_s=60) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def loaded(session: turbocql.Session) -> None:
+    """The keyspace of tables that are loaded."""
+    session.execute(f"DROP KEYSPACE IF EXISTS {SPACE}")
+    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+    session.execute(f"CREATE KEYSPACE {SPACE} WITH replication = {replication}")
