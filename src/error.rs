@@ -1,8 +1,8 @@
 //! Converts errors of the engine to the exceptions of the Python module `turbocql.errors`.
 
+use crate::python;
 use pyo3::prelude::*;
 use turbocql_engine::{Detail, EngineError, ErrorKind, Tried};
-use turbocql_values::python;
 
 /// Makes the exception for an error of the engine. Returns the error of the conversion if that
 /// fails.

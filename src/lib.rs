@@ -6,6 +6,7 @@ mod error;
 mod ffi;
 mod op;
 mod options;
+mod python;
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]

@@ -1,12 +1,12 @@
 //! Makes handles for the ready queue of an event loop, without `call_soon`.
 
+use crate::python;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use turbocql_values::ffi::quick_path::QuickPath;
 use turbocql_values::ffi::slots::Slotted;
 use turbocql_values::ffi::{make, probe};
-use turbocql_values::python;
 
 /// The slots of `turbocql._native.wake.Ready`.
 static READY: Slotted = Slotted::new();

@@ -18,8 +18,8 @@ use crate::op::OpState;
 use crate::op::bridge::LoopQueue;
 use crate::op::callbacks::{Callback, Callbacks};
 use crate::op::ready::Burst;
+use crate::python;
 use turbocql_values::ending::Inside;
-use turbocql_values::python;
 
 /// A call whose request is not sent before the coroutine is awaited.
 pub trait Call: Send + Sync {

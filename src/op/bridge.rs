@@ -17,8 +17,8 @@ use turbocql_engine::{Runtime, Wake};
 
 use crate::op::OpState;
 use crate::op::ready::{Burst, Fast, call_release_soon};
+use crate::python;
 use turbocql_values::ending::Inside;
-use turbocql_values::python;
 
 /// The maximum size of a completion batch: the number of operations whose tasks are woken in one
 /// round of an event loop. The rest of the queue is left for the following rounds. A larger batch

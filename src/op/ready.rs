@@ -13,8 +13,8 @@ use turbocql_engine::Runtime;
 
 use crate::ffi::handle;
 use crate::op::bridge::event_loop;
+use crate::python;
 use turbocql_values::ffi::make;
-use turbocql_values::python;
 
 /// The quick path around `call_soon`, for event loops that support it.
 pub struct Fast {

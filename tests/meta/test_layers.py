@@ -230,7 +230,7 @@ ROOMS = {
         ["classes"],
     ],
     "crates/accel/src": [
-        ["switch", "types"],
+        ["python", "switch", "types"],
         ["ffi"],
         ["scalars"],
         ["reader"],
@@ -238,7 +238,7 @@ ROOMS = {
         ["arrays"],
         ["stand_ins"],
     ],
-    "src": [["error", "ffi"], ["options"], ["op"], ["classes"]],
+    "src": [["python"], ["error", "ffi"], ["options"], ["op"], ["classes"]],
     "src/classes": [
         ["statement"],
         ["session"],

@@ -10,13 +10,18 @@ from tests.meta.sources import ROOT
 from turbocql._native.imports import IMPORTS, load
 from turbocql._options import BatchOptions, ExecuteOptions, StatementOptions
 
-PYTHON_RS = (ROOT / "crates/values/src/python.rs").read_text(encoding="utf-8")
+LISTS = ["crates/values/src/python.rs", "crates/accel/src/python.rs", "src/python.rs"]
+"""Where each crate lists the names that it looks up."""
 OPTIONS_RS = (ROOT / "src/options.rs").read_text(encoding="utf-8")
 
 
 def test_the_core_imports_what_the_table_has() -> None:
-    (names,) = re.findall(r"^imports! \{\n(.*?)^\}", PYTHON_RS, flags=re.DOTALL | re.MULTILINE)
-    assert sorted(re.findall(r"\w+", names)) == sorted(IMPORTS)
+    names: list[str] = []
+    for path in LISTS:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        (block,) = re.findall(r"^(?:\w+::)?imports! \{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE)
+        names += re.findall(r"\w+", block)
+    assert sorted(names) == sorted(IMPORTS)
 
 
 @pytest.mark.parametrize("name", IMPORTS)

@@ -9,6 +9,7 @@
 
 pub mod arrays;
 pub mod ffi;
+mod python;
 pub mod reader;
 pub mod reading;
 pub mod scalars;

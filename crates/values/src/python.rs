@@ -1,16 +1,23 @@
 //! The Python classes and functions that the native core uses, each looked up once per process.
 //!
-//! `turbocql._native.imports` lists the module and attribute of each.
+//! `turbocql._native.imports` lists the module and attribute of each. Each crate has a list of its
+//! own in `imports!`; this one has what is used here.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+/// Defines a function for each name, which looks it up at its first call.
+#[macro_export]
 macro_rules! imports {
     ($($name:ident,)*) => {
         $(
-            pub fn $name<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
-                static CELL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-                CELL.get_or_try_init(py, || load(py, stringify!($name))).map(|it| it.bind(py))
+            pub fn $name<'py>(
+                py: ::pyo3::Python<'py>,
+            ) -> ::pyo3::PyResult<&'py ::pyo3::Bound<'py, ::pyo3::PyAny>> {
+                static CELL: ::pyo3::sync::PyOnceLock<::pyo3::Py<::pyo3::PyAny>> =
+                    ::pyo3::sync::PyOnceLock::new();
+                let load = || $crate::python::load(py, stringify!($name));
+                CELL.get_or_try_init(py, load).map(|object| object.bind(py))
             }
         )*
     };
@@ -29,8 +36,9 @@ fn table(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     LOAD.get_or_try_init(py, import).map(|load| load.bind(py))
 }
 
+/// Imports the object for a name of the table: for `imports!`.
 #[cold]
-fn load(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+pub fn load(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
     Ok(table(py)?.call1((name,))?.unbind())
 }
 
@@ -55,29 +63,17 @@ dtypes! {
 }
 
 imports! {
-    apart,
-    append_ready,
-    batch,
-    bulk_report,
-    bytes_io,
-    c_task,
-    cancelled_error,
     column,
     column_description,
     config_error,
-    context,
     cql_date,
     cql_duration,
     cql_time,
     cql_timestamp,
     dataclass_field,
     decimal,
-    done_future,
     encode_error,
-    error,
     error_from_codec,
-    error_from_engine,
-    error_in_batch,
     field_names,
     from_cassandra,
     frozen_map,
@@ -88,16 +84,10 @@ imports! {
     number,
     numpy_dtype,
     numpy_empty,
-    ready,
     real,
     record_class,
-    release_held,
     row_maker,
     safe_uuid_unknown,
-    start_notifying,
-    tell,
-    tell_rest,
-    trace,
     unset,
     uuid,
 }

@@ -55,7 +55,7 @@ IMPORTS = {
     "unset": "turbocql.types:UNSET",
     "uuid": "uuid:UUID",
 }
-"""The module and attribute of each object, by its function in `crates/values/src/python.rs`."""
+"""The module and attribute of each object, by its function in a `python.rs` of the crates."""
 
 
 def load(name: str) -> Any:

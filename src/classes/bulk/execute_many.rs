@@ -22,8 +22,8 @@ use crate::classes::statement::prepared::Prepared;
 use crate::error::{interrupted, raise_engine};
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::options::{Options, given};
+use crate::python;
 use turbocql_values::failure::Failure;
-use turbocql_values::python;
 
 /// The options of a call of `execute_many`.
 #[derive(Clone)]

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use crate::python;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 use turbocql_codec::{CodecError, RowBuffer, Segment};
@@ -12,7 +13,6 @@ use turbocql_columns::load::{self, Bound as BoundBatch, Marker, Nulls, Target};
 use turbocql_columns::source::{Dropped, Encoded};
 use turbocql_engine::Batches;
 use turbocql_values::failure::Failure;
-use turbocql_values::python;
 
 use crate::classes::bulk::care::Care;
 use crate::classes::bulk::pieces::{Piece, Values};

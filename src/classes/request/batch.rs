@@ -15,7 +15,7 @@ use crate::classes::statement::prepared::{Bound_, Prepared};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
 use crate::options::{Options, given};
-use turbocql_values::python;
+use crate::python;
 use turbocql_values::row::RowsAs;
 
 /// A statement of a batch, with its bind values.

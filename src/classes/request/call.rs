@@ -25,8 +25,8 @@ use crate::error::raise_engine;
 use crate::op::awaiting::{Call, OpAwait};
 use crate::op::{Arrival, Execution, Next, Op, OpState, Row, Step};
 use crate::options::{self, Options, Place, given, under};
+use crate::python;
 use turbocql_values::error::config_error;
-use turbocql_values::python;
 use turbocql_values::row::RowsAs;
 
 /// Executes a statement or a batch. The request is sent at once, unless the statement must be

@@ -17,9 +17,9 @@ use crate::classes::statement::prepared::describe_columns;
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Step};
 use crate::options::{Options, given};
+use crate::python;
 use turbocql_values::ending::Inside;
 use turbocql_values::error;
-use turbocql_values::python;
 use turbocql_values::row::{RowKind, RowsAs};
 
 /// The statement that the pages after the first belong to, and the position of the next page.

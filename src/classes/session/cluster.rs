@@ -10,7 +10,7 @@ use turbocql_engine::{EngineError, Session, Trace};
 use crate::classes::session::state::{SessionState, out_of_turn};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
-use turbocql_values::python;
+use crate::python;
 
 /// `(host id, address, port, datacenter, rack, connected, silent, enabled, shards,
 /// extensions, tokens)` of each node.

@@ -16,12 +16,12 @@ use super::method::StandInMethod;
 use super::result_plan::{Key, Plans, ResultPlan};
 use crate::arrays;
 use crate::ffi::call::{self, StandIn};
+use crate::python;
 use crate::reader::ValueReader;
 use crate::reading::{Column, Columns, Reading};
 use crate::scalars::{ReadWays, Scalars};
 use turbocql_values::ffi::bytes;
 use turbocql_values::ffi::rows::{Stopped, tuples};
-use turbocql_values::python;
 
 /// The maximum number of places in the cache of plans. A place has the plans for one fingerprint of
 /// a result's description, or for one of the driver's lists of columns. While the cache has 16,384

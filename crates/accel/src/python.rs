@@ -1,0 +1,5 @@
+//! The Python classes that only this crate uses: see `turbocql_values::python`.
+
+turbocql_values::imports! {
+    bytes_io,
+}
