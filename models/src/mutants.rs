@@ -22,9 +22,9 @@ pub const MUTANTS: &[Mutant] = &[
         name: "look before parking",
         source: "queue",
         changes: &[(
-            "        self.asleep.store(true, Ordering::SeqCst);\n        self.look();",
+            "        self.asleep.store(true, Ordering::SeqCst);\n        self.check_queue();",
             "        self.asleep.store(true, Ordering::SeqCst);
-             if !LEFT_OUT { self.look(); }",
+             if !LEFT_OUT { self.check_queue(); }",
         )],
         found: ("queue::a_submission_is_begun", DEADLOCK),
     },
@@ -32,9 +32,9 @@ pub const MUTANTS: &[Mutant] = &[
         name: "asleep before the look",
         source: "queue",
         changes: &[(
-            "    pub(crate) fn lie_down(&self) {",
-            "    pub(crate) fn lie_down(&self) {
-                 if LEFT_OUT { self.look(); self.asleep.store(true, Ordering::SeqCst); return; }",
+            "    pub(crate) fn before_park(&self) {",
+            "    pub(crate) fn before_park(&self) {
+                 if LEFT_OUT { self.check_queue(); self.asleep.store(true, Ordering::SeqCst); return; }",
         )],
         found: ("queue::a_submission_is_begun", DEADLOCK),
     },
@@ -42,16 +42,16 @@ pub const MUTANTS: &[Mutant] = &[
         name: "one order of asleep and waiting",
         source: "queue",
         changes: &[(
-            "    fn look(&self) {",
-            "    fn look(&self) {
+            "    fn check_queue(&self) {",
+            "    fn check_queue(&self) {
                  if LEFT_OUT {
-                     if self.waiting.load(Ordering::Acquire) { self.bell.notify_one(); }
+                     if self.waiting.load(Ordering::Acquire) { self.changed.notify_one(); }
                      return;
                  }",
         ), (
-            "    pub(crate) fn lie_down(&self) {",
-            "    pub(crate) fn lie_down(&self) {
-                 if LEFT_OUT { self.asleep.store(true, Ordering::Release); self.look(); return; }",
+            "    pub(crate) fn before_park(&self) {",
+            "    pub(crate) fn before_park(&self) {
+                 if LEFT_OUT { self.asleep.store(true, Ordering::Release); self.check_queue(); return; }",
         )],
         found: ("queue::a_submission_is_begun", DEADLOCK),
     },
@@ -110,8 +110,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "release rings",
         source: "queue",
         changes: &[(
-            "= HELD.take() {\n            shared.ring();",
-            "= HELD.take() {\n            if !LEFT_OUT { shared.ring(); }",
+            "= HELD.take() {\n            shared.wake_if_asleep();",
+            "= HELD.take() {\n            if !LEFT_OUT { shared.wake_if_asleep(); }",
         )],
         found: ("queue::a_release_wakes_the_thread", DEADLOCK),
     },
@@ -119,8 +119,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "wakes that the end cuts off are made",
         source: "queue",
         changes: &[(
-            "            unspread.iter().for_each(|one| one.wake());",
-            "            if !LEFT_OUT { unspread.iter().for_each(|one| one.wake()); }",
+            "            pending.iter().for_each(|consumer| consumer.wake());",
+            "            if !LEFT_OUT { pending.iter().for_each(|consumer| consumer.wake()); }",
         )],
         found: ("queue::a_wake_at_the_close_is_made", "wakes"),
     },

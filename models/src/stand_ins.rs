@@ -95,12 +95,12 @@ pub mod engine {
                     let (parks, unparks) = (Arc::clone(&shared), Arc::clone(&shared));
                     let before = move || {
                         if !several {
-                            parks.lie_down()
+                            parks.before_park()
                         }
                     };
                     let after = move || {
                         if !several {
-                            unparks.get_up()
+                            unparks.after_unpark()
                         }
                     };
                     block_on(Arc::clone(&shared).live(), time_passes, before, after);

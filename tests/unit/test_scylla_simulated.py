@@ -1,11 +1,12 @@
 """The parts of the simulated ScyllaDB, without a server: results, statements, tablets, paging."""
 
 import struct
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from turbocql.testing import frames
+from turbocql.testing import Cassandra, frames
 from turbocql.testing.scylla import Shards
 from turbocql.testing.scylla.messages import paging_of, unwrap, wrap
 from turbocql.testing.scylla.murmur3 import routing_key, token_of
@@ -156,7 +157,29 @@ def test_frames_are_cut_wherever_they_are_torn() -> None:
         list(frames.FrameReader().feed(oversized))
 
 
-@pytest.mark.parametrize(("count", "ignore_msb"), [(0, 12), (4097, 12), (4, -1), (4, 64)])
-def test_shards_out_of_range_are_refused(count: int, ignore_msb: int) -> None:
+ODD: list[tuple[Any, Any]] = [(4.0, 12), (True, 12), ("4", 12), (4, "x"), (4, 1.5)]
+
+
+@pytest.mark.parametrize(("count", "ignore_msb"), [(0, 12), (4097, 12), (4, -1), (4, 64), *ODD])
+def test_shards_out_of_range_are_refused(count: Any, ignore_msb: Any) -> None:
     with pytest.raises(ValueError, match="expected"):
         Shards(count, ignore_msb=ignore_msb)
+
+
+@pytest.mark.parametrize(
+    "options", [{"metadata_ids": "no"}, {"tablets_v2": 1}, {"version": 3}, {"lwt_mark": None}]
+)
+def test_switches_are_bools(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        Shards(4, **options)
+
+
+@pytest.mark.parametrize("scylla", [4, [4], "4", [Shards(4), 4], {"a": Shards(4)}])
+def test_a_cluster_wants_shards(scylla: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected Shards\(count\), or a list"):
+        Cassandra(nodes=1, scylla=scylla)
+
+
+def test_a_cluster_wants_shards_for_each_node() -> None:
+    with pytest.raises(ValueError, match="settings of 2 nodes, got 0"):
+        Cassandra(nodes=2, scylla=[])

@@ -177,7 +177,7 @@ class Face:
         check_int("concurrency", concurrency, 1, 32_768)
         check_int("max_failures", max_failures, 0, 2**31 - 1)
         if retry_for_s != 0:
-            check_seconds("retry_for_s", retry_for_s)
+            check_seconds("retry_for_s, if not 0,", retry_for_s)
 
     def _scan(self, scan: Scan) -> _core.Op:
         nodes = self.nodes

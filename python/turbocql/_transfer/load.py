@@ -107,7 +107,7 @@ class Load:
         check_flag("adaptive", given["adaptive"])
         patience = given["retry_for_s"]
         if patience != 0:
-            check_seconds("retry_for_s", patience)
+            check_seconds("retry_for_s, if not 0,", patience)
         self.pace = Pace(given["adaptive"], *_rates(given["rate_limit"]), float(patience))
         """How requests are sent: see the native `execute_many`."""
         check_flag("dry_run", given["dry_run"])

@@ -132,7 +132,7 @@ class Scan:
             check_int("concurrency", self._concurrency, 1, 1024)
         patience = given.pop("retry_for_s")
         if patience != 0:
-            check_seconds("retry_for_s", patience)
+            check_seconds("retry_for_s, if not 0,", patience)
         self.retry_for_s = float(patience)
         self.options: Any = given
         self.statement = ""

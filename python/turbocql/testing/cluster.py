@@ -88,7 +88,15 @@ class Cassandra:
             raise TypeError("jvm_options: expected a list of options, got one str")
         if scylla is not None and tls:
             raise ValueError("scylla= reads the frames, so it cannot be used with tls=True")
-        shards = [scylla] * nodes if isinstance(scylla, Shards) else list(scylla or [None] * nodes)
+        shards: list[Shards | None] = [None] * nodes
+        if isinstance(scylla, Shards):
+            shards = [scylla] * nodes
+        elif scylla is not None:
+            is_sequence = isinstance(scylla, Sequence)
+            if not is_sequence or any(not isinstance(it, (Shards, type(None))) for it in scylla):
+                reason = "expected Shards(count), or a list of Shards and None for the nodes"
+                raise TypeError(f"scylla: {reason}, got {scylla!r}")
+            shards = list(scylla)
         if len(shards) != nodes:
             raise ValueError(f"scylla: expected settings of {nodes} nodes, got {len(shards)}")
         self.scylla: Scylla | None = None

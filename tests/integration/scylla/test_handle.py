@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 import turbocql
-from turbocql.testing import CassandraError, Scylla, Shards
+from turbocql.testing import Scylla, Shards
 
 from .conftest import REPLICATION
 
@@ -48,11 +48,14 @@ def test_a_statement_without_effect_changes_no_tablets(
     assert scylla.tablets("tablets", "t") == tablets
 
 
-@pytest.mark.parametrize("limit", [{"per_second": "x"}, {"per_second": -1}, {"marked": 5}])
+@pytest.mark.parametrize(
+    "limit",
+    [{"per_second": "x"}, {"per_second": -1}, {"per_second": True}, {"marked": 5}, {"marked": ""}],
+)
 def test_a_wrong_limit_is_refused_and_changes_nothing(
     scylla: Scylla, session: turbocql.Session, limit: dict[str, Any]
 ) -> None:
-    with pytest.raises(CassandraError, match=next(iter(limit))):
+    with pytest.raises(ValueError, match=next(iter(limit))):
         scylla.limit(**limit)
     assert session.execute("SELECT * FROM vnodes.t WHERE id = 1").one() == (1, "1")
 
@@ -61,6 +64,21 @@ def test_a_wrong_limit_is_refused_and_changes_nothing(
 def test_a_wrong_number_of_pages_is_refused(scylla: Scylla, odd: Any) -> None:
     with pytest.raises(ValueError, match="empty_pages"):
         scylla.empty_pages(odd)
+
+
+@pytest.mark.parametrize("node", [3, -1, True, "0"])
+def test_a_node_that_is_not_there_is_refused(scylla: Scylla, node: Any) -> None:
+    for change in (scylla.close_shard_aware_port, scylla.open_shard_aware_port):
+        with pytest.raises(ValueError, match="node: expected an index below 3"):
+            change(node)
+    with pytest.raises(ValueError, match="node: expected an index below 3"):
+        scylla.set_shards(node, Shards(2))
+
+
+def test_shards_that_are_none_are_refused(scylla: Scylla) -> None:
+    wrong: Any = 2
+    with pytest.raises(ValueError, match=r"expected Shards\(count\) or None, got 2"):
+        scylla.set_shards(0, wrong)
 
 
 def test_a_child_that_holds_the_pipe_does_not_keep_the_process() -> None:

@@ -28,7 +28,7 @@ pub(super) struct Intake {
     pub(super) batcher: Option<Batcher>,
     /// Notified when an arena is handed in or must be asked for, when the end is announced, and when
     /// rows can be taken again.
-    pub(super) bell: Notify,
+    pub(super) changed: Notify,
 }
 
 #[derive(Default)]
@@ -73,7 +73,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         let before = self.intake.held.fetch_sub(self.bytes, Ordering::Relaxed);
         if before >= MOST_HELD {
-            self.intake.bell.notify_one();
+            self.intake.changed.notify_one();
         }
     }
 }
@@ -88,7 +88,7 @@ pub(super) enum Next {
 impl Intake {
     pub(super) fn new(batcher: Option<Batcher>) -> Intake {
         let (waiting, held) = (Mutex::default(), AtomicUsize::new(0));
-        Intake { waiting, held, batcher, bell: Notify::new() }
+        Intake { waiting, held, batcher, changed: Notify::new() }
     }
 
     pub(super) fn push(&self, rows: RowBuffer, numbers: RowNumbers) {
@@ -96,12 +96,12 @@ impl Intake {
         waiting.asked = waiting.asked.saturating_sub(1);
         waiting.arenas.push_back(Arena { rows, numbers, groups: None });
         drop(waiting);
-        self.bell.notify_one();
+        self.changed.notify_one();
     }
 
     pub(super) fn finish(&self) {
         self.waiting().finished = true;
-        self.bell.notify_one();
+        self.changed.notify_one();
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -127,7 +127,7 @@ impl Intake {
         let tell = waiting.to_tell > 0;
         drop(waiting);
         if tell {
-            self.bell.notify_one();
+            self.changed.notify_one();
         }
         next
     }

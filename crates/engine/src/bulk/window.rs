@@ -160,7 +160,7 @@ where
                     std::panic::resume_unwind(error.into_panic());
                 }
             }
-            () = window.intake.bell.notified(), if more => {}
+            () = window.intake.changed.notified(), if more => {}
             else => return std::mem::take(&mut *window.outcome()),
         }
     }
@@ -343,7 +343,7 @@ impl<S> Window<S> {
             return false;
         }
         self.occupied.fetch_sub(1, Ordering::Relaxed);
-        self.intake.bell.notify_one();
+        self.intake.changed.notify_one();
         true
     }
 
@@ -404,7 +404,7 @@ impl<S> Window<S> {
         }
         if limit > before {
             // There is room for more slots.
-            self.intake.bell.notify_one();
+            self.intake.changed.notify_one();
         }
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     /// Whether the queue has entries. It is read without locking the queue.
     waiting: AtomicBool,
     /// Notified when the queue must be checked: one wake of the thread per burst.
-    bell: Notify,
+    changed: Notify,
     /// Whether the thread must be woken to check the queue. While the thread works, it checks the
     /// queue by itself. With several threads, the field is always true.
     asleep: AtomicBool,
@@ -51,17 +51,17 @@ pub trait Wake: Send + Sync {
 thread_local! {
     /// The wakes that the I/O thread makes at the end of the current burst. `None` except on the
     /// I/O thread of a runtime that has one thread.
-    static NEWS: RefCell<Option<Arc<News>>> = const { RefCell::new(None) };
+    static BURST_WAKES: RefCell<Option<Arc<BurstWakes>>> = const { RefCell::new(None) };
 }
 
 /// The wakes that are collected during a burst.
 #[derive(Default)]
-struct News {
+struct BurstWakes {
     of: Mutex<Vec<Arc<dyn Wake>>>,
-    bell: Notify,
+    changed: Notify,
 }
 
-impl News {
+impl BurstWakes {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<dyn Wake>>> {
         self.of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -70,18 +70,18 @@ impl News {
     ///
     /// Then, after [`LOOK`], it checks the queue once for submissions that another thread has held
     /// back and not released.
-    async fn spread(self: Arc<Self>, shared: Arc<Shared>) {
-        let mut whom = Vec::new();
+    async fn wake_all(self: Arc<Self>, shared: Arc<Shared>) {
+        let mut consumers = Vec::new();
         let mut look = pin!(tokio::time::sleep(Duration::ZERO));
         let mut armed = false;
         loop {
             tokio::select! {
                 biased;
-                () = self.bell.notified() => {
-                    std::mem::swap(&mut *self.lock(), &mut whom);
+                () = self.changed.notified() => {
+                    std::mem::swap(&mut *self.lock(), &mut consumers);
                     shared.begin_hold();
-                    for one in whom.drain(..) {
-                        one.wake();
+                    for consumer in consumers.drain(..) {
+                        consumer.wake();
                     }
                     if !armed {
                         armed = true;
@@ -95,7 +95,7 @@ impl News {
                     if armed {
                         look.as_mut().reset(tokio::time::Instant::now() + LOOK);
                     } else {
-                        shared.look();
+                        shared.check_queue();
                     }
                 }
             }
@@ -103,17 +103,17 @@ impl News {
     }
 }
 
-/// Calls `whom.wake()`. On the I/O thread of a runtime that has one thread, it does this at the end
-/// of the burst, because more completions may follow. On any other thread it does this at once.
-pub fn wake_soon(whom: Arc<dyn Wake>) {
-    let now = NEWS.with_borrow(|news| {
-        let Some(news) = news else { return Some(whom) };
-        news.lock().push(whom);
-        news.bell.notify_one();
+/// Calls `consumer.wake()`. On the I/O thread of a runtime that has one thread, it does this at the
+/// end of the burst, because more completions may follow. On any other thread it does this at once.
+pub fn wake_soon(consumer: Arc<dyn Wake>) {
+    let now = BURST_WAKES.with_borrow(|burst| {
+        let Some(burst) = burst else { return Some(consumer) };
+        burst.lock().push(consumer);
+        burst.changed.notify_one();
         None
     });
-    if let Some(whom) = now {
-        whom.wake();
+    if let Some(consumer) = now {
+        consumer.wake();
     }
 }
 
@@ -167,7 +167,7 @@ impl Runtime {
         let rings =
             HELD.with_borrow_mut(|held| held.as_mut().is_none_or(|held| !held.keep(shared)));
         if rings {
-            shared.ring();
+            shared.wake_if_asleep();
         }
     }
 
@@ -184,7 +184,7 @@ impl Runtime {
     /// Ends a [`Runtime::hold`]: wakes the I/O thread if submissions to it were held back.
     pub fn release() {
         if let Some(Held { of: Some(shared), .. }) = HELD.take() {
-            shared.ring();
+            shared.wake_if_asleep();
         }
     }
 
@@ -207,7 +207,7 @@ impl Shared {
             queue: Mutex::default(),
             lanes: Lanes::default(),
             waiting: AtomicBool::new(false),
-            bell: Notify::new(),
+            changed: Notify::new(),
             asleep: AtomicBool::new(several),
             several,
             closed: AtomicBool::new(false),
@@ -228,7 +228,7 @@ impl Shared {
     }
 
     pub(crate) fn wake(&self) {
-        self.bell.notify_one();
+        self.changed.notify_one();
     }
 
     /// Called when the runtime has ended.
@@ -241,9 +241,9 @@ impl Shared {
     }
 
     /// Wakes the thread to check the queue, unless the thread will check it by itself.
-    fn ring(&self) {
+    fn wake_if_asleep(&self) {
         if self.several || self.asleep.swap(false, Ordering::SeqCst) {
-            self.bell.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -263,35 +263,35 @@ impl Shared {
 
     /// Called before the thread parks: from here on it must be woken. If the queue has entries, the
     /// thread does not park.
-    pub(crate) fn lie_down(&self) {
+    pub(crate) fn before_park(&self) {
         self.asleep.store(true, Ordering::SeqCst);
-        self.look();
+        self.check_queue();
     }
 
     /// Called after the thread was parked: from here on it checks the queue by itself.
-    pub(crate) fn get_up(&self) {
+    pub(crate) fn after_unpark(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
     /// Wakes [`Shared::serve`] if the queue has entries. Called on the thread itself.
-    fn look(&self) {
+    fn check_queue(&self) {
         if self.waiting.load(Ordering::SeqCst) {
-            self.bell.notify_one();
+            self.changed.notify_one();
         }
     }
 
     pub(crate) async fn live(self: Arc<Self>) {
         if !self.several {
-            let news = Arc::<News>::default();
-            NEWS.set(Some(Arc::clone(&news)));
-            tokio::spawn(news.spread(Arc::clone(&self)));
+            let burst = Arc::<BurstWakes>::default();
+            BURST_WAKES.set(Some(Arc::clone(&burst)));
+            tokio::spawn(burst.wake_all(Arc::clone(&self)));
         }
-        // `serve` is a task of its own: if `lie_down` wakes it, tokio runs it instead of parking
+        // `serve` is a task of its own: if `before_park` wakes it, tokio runs it instead of parking
         // the thread.
         let _ = tokio::spawn(self.serve()).await;
-        if let Some(news) = NEWS.take() {
-            let unspread = std::mem::take(&mut *news.lock());
-            unspread.iter().for_each(|one| one.wake());
+        if let Some(burst) = BURST_WAKES.take() {
+            let pending = std::mem::take(&mut *burst.lock());
+            pending.iter().for_each(|consumer| consumer.wake());
         }
     }
 
@@ -299,7 +299,7 @@ impl Shared {
     async fn serve(self: Arc<Self>) {
         let mut burst = Vec::new();
         while !self.closed.load(Ordering::Acquire) {
-            self.bell.notified().await;
+            self.changed.notified().await;
             let mut queue = self.queue();
             self.waiting.store(false, Ordering::SeqCst);
             std::mem::swap(&mut *queue, &mut burst);
@@ -337,7 +337,7 @@ impl Shared {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
         // A thread that is always busy never parks, so it checks the queue here too.
         if !self.several {
-            self.look();
+            self.check_queue();
         }
     }
 }

@@ -52,9 +52,9 @@ impl Runtime {
             builder.worker_threads(workers).thread_name("turbocql-worker");
         } else {
             builder = Builder::new_current_thread();
-            let (lies_down, gets_up) = (Arc::clone(&shared), Arc::clone(&shared));
-            builder.on_thread_park(move || lies_down.lie_down());
-            builder.on_thread_unpark(move || gets_up.get_up());
+            let (parks, unparks) = (Arc::clone(&shared), Arc::clone(&shared));
+            builder.on_thread_park(move || parks.before_park());
+            builder.on_thread_unpark(move || unparks.after_unpark());
         }
         let runtime = builder.enable_all().build()?;
         let (end, ended) = mpsc::channel();

@@ -50,6 +50,7 @@ class Scylla:
             for node in nodes
         ]
         self._commands = itertools.count()
+        self._count = len(order)
         self._ask({"nodes": order, "starter": os.getpid()})
 
     def requests(self, since: int = 0) -> list[Request]:
@@ -114,7 +115,14 @@ class Scylla:
         Without arguments, no request is refused. Statements on system tables never are, nor those
         at a node that announces no extension. A client that has not put SCYLLA_RATE_LIMIT_ERROR in
         force gets the error 0x2300 instead.
+
+        Raises: `ValueError` for a `marked` that is no text or empty, and a negative rate.
         """
+        if marked is not None and (not isinstance(marked, str) or not marked):
+            raise ValueError(f"marked: expected a part of a statement's text, got {marked!r}")
+        is_number = isinstance(per_second, (int, float)) and not isinstance(per_second, bool)
+        if per_second is not None and (not is_number or not per_second >= 0):
+            raise ValueError(f"per_second: expected a number of requests, got {per_second!r}")
         self._do("limit", marked=marked, per_second=per_second)
 
     def empty_pages(self, count: int) -> None:
@@ -129,16 +137,24 @@ class Scylla:
 
     def close_shard_aware_port(self, node: int) -> None:
         """Ends listening on a node's shard-aware port, which is still announced."""
-        self._do("close_aware", number=node)
+        self._do("close_aware", number=self._checked(node))
 
     def open_shard_aware_port(self, node: int) -> None:
         """Listens on a node's shard-aware port again."""
-        self._do("open_aware", number=node)
+        self._do("open_aware", number=self._checked(node))
 
     def set_shards(self, node: int, shards: Shards | None) -> None:
         """Gives a node other shards and closes its connections, as a restart does."""
+        if not isinstance(shards, (Shards, type(None))):
+            raise ValueError(f"shards: expected Shards(count) or None, got {shards!r}")
         settings = None if shards is None else dataclasses.asdict(shards)
-        self._do("shards", node=node, shards=settings)
+        self._do("shards", node=self._checked(node), shards=settings)
+
+    def _checked(self, node: int) -> int:
+        """The index of a node."""
+        if type(node) is not int or not 0 <= node < self._count:
+            raise ValueError(f"node: expected an index below {self._count}, got {node!r}")
+        return node
 
     def close(self) -> None:
         """Ends the process. A second call does nothing."""

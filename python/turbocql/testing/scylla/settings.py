@@ -31,8 +31,8 @@ class Shards:
     TABLETS_ROUTING_V2_EXPERIMENTAL, `lwt_mark` SCYLLA_LWT_ADD_METADATA_MARK and
     `rate_limit_error` SCYLLA_RATE_LIMIT_ERROR. `version` is what `system.versions` contains.
 
-    Raises: `ValueError` for fewer than 1 or more than 4096 shards, and for an `ignore_msb` that
-        is not between 0 and 63.
+    Raises: `ValueError` for fewer than 1 or more than 4096 shards, for an `ignore_msb` that is not
+        between 0 and 63, and for a switch that is no bool.
     """
 
     count: int
@@ -47,10 +47,16 @@ class Shards:
     version: str = "2025.2.0"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.count <= _MAX_SHARDS:
-            raise ValueError(f"count: expected 1 to {_MAX_SHARDS} shards, got {self.count}")
-        if not 0 <= self.ignore_msb <= 63:
-            raise ValueError(f"ignore_msb: expected 0 to 63 bits, got {self.ignore_msb}")
+        if type(self.count) is not int or not 1 <= self.count <= _MAX_SHARDS:
+            raise ValueError(f"count: expected 1 to {_MAX_SHARDS} shards, got {self.count!r}")
+        if type(self.ignore_msb) is not int or not 0 <= self.ignore_msb <= 63:
+            raise ValueError(f"ignore_msb: expected 0 to 63 bits, got {self.ignore_msb!r}")
+        for field in dataclasses.fields(self)[2:-1]:
+            switch = getattr(self, field.name)
+            if not isinstance(switch, bool):
+                raise ValueError(f"{field.name}: expected a bool, got {switch!r}")
+        if not isinstance(self.version, str):
+            raise ValueError(f"version: expected a str, got {self.version!r}")
 
     @property
     def extensions(self) -> frozenset[str]:
