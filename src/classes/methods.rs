@@ -28,7 +28,7 @@ impl Session {
     }
 
     /// Executes a statement once for each row of bind values.
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn execute_many(
         &self,
         py: Python<'_>,
@@ -75,7 +75,7 @@ impl Session {
 
     /// Reads token ranges of a table. The statement's first two values are the bounds of a range;
     /// `values` are the others. With a host id instead of ranges, asks that node.
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn scan(
         &self,
         py: Python<'_>,

@@ -30,7 +30,7 @@ pub struct Care {
 #[pymethods]
 impl Care {
     #[new]
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn new(
         opened: Vec<String>,
         statics: Vec<String>,

@@ -49,7 +49,7 @@ pub struct Columns {
 #[pymethods]
 impl Columns {
     #[new]
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn new(
         pieces: &Bound<'_, PyAny>,
         fields: Option<Vec<String>>,
