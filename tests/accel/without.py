@@ -1,6 +1,6 @@
 """Parts of the accelerator that are left out.
 
-    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.parts
+    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.without
 
 Run in the environment of either driver. Prints the names of what passed; the first that fails is
 an AssertionError.

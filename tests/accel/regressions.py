@@ -1,6 +1,6 @@
 """What once went wrong: helpers replaced before, odd classes, forks, interrupts, deep types, leaks.
 
-    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.mended
+    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.regressions
 
 Run in the environment of either driver. Prints the names of what passed; the first that fails is
 an AssertionError.

@@ -1,6 +1,6 @@
 """What the status counts: simple statements, and processes that were forked.
 
-    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.counts
+    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.status_counts
 
 Run in the environment of either driver. Prints the names of what passed; the first that fails is
 an AssertionError.
