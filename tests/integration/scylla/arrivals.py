@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from turbocql.cluster import Node
 from turbocql.testing import Scylla
-from turbocql.testing.scylla import Request
+from turbocql.testing.scylla import ClientConnection, Request
 
 SHARDS = {0: 4, 1: 2}
 """The shards of the nodes. The third is an old node, which announces nothing."""
@@ -24,14 +24,25 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def pools_are_full(scylla: Scylla, shards: Mapping[int, int] = SHARDS) -> bool:
-    """Whether each node has a connection to each of its shards."""
-    connections = scylla.connections()
+def pools_are_full(
+    scylla: Scylla,
+    shards: Mapping[int, int] = SHARDS,
+    others: Sequence[ClientConnection] = (),
+) -> bool:
+    """Whether each node has a connection to each of its shards, beside those of other sessions."""
+    known = set(map(_ends, others))
+    connections = [it for it in scylla.connections() if _ends(it) not in known]
     return all(
         {connection.shard for connection in connections if connection.node == node}
         == set(range(shards.get(node, 1)))
         for node in range(3)
     )
+
+
+def _ends(connection: ClientConnection) -> tuple[int, bool, str, int]:
+    """What tells a connection from every other."""
+    client = connection.client_address, connection.client_port
+    return connection.node, connection.shard_aware_port, *client
 
 
 def executes(scylla: Scylla) -> list[Request]:

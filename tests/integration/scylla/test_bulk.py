@@ -44,8 +44,9 @@ def limited(scylla: Scylla) -> Iterator[Scylla]:
 async def test_loads_and_scans_arrive_at_the_shard(
     cluster: Cassandra, scylla: Scylla, twin: Face
 ) -> None:
+    others = scylla.connections()
     async with twin.connect(cluster.contact_points) as client:
-        wait_until(lambda: pools_are_full(scylla))
+        wait_until(lambda: pools_are_full(scylla, others=others))
         scylla.reset()
         report = await client.call("load", "vnodes.t", COLUMNS, batches=False)
         assert report.succeeded == ROWS

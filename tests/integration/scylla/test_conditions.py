@@ -26,8 +26,9 @@ def assert_at_owners(scylla: Scylla, nodes: tuple[Node, ...]) -> list[Request]:
 async def test_conditions_go_to_the_first_replica_of_the_ring(
     cluster: Cassandra, scylla: Scylla, twin: Face
 ) -> None:
+    others = scylla.connections()
     async with twin.connect(cluster.contact_points) as client:
-        wait_until(lambda: pools_are_full(scylla))
+        wait_until(lambda: pools_are_full(scylla, others=others))
         insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?) IF NOT EXISTS")
         update = await client.prepare("UPDATE copies.t SET a = ? WHERE id = ? IF a = ?")
         scylla.reset()

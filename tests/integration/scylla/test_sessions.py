@@ -84,8 +84,9 @@ def test_tokens_are_the_databases(scylla: Scylla, session: turbocql.Session) -> 
 async def test_requests_arrive_at_the_shard_of_their_token(
     cluster: Cassandra, scylla: Scylla, twin: Face
 ) -> None:
+    others = scylla.connections()
     async with twin.connect(cluster.contact_points) as client:
-        wait_until(lambda: pools_are_full(scylla))
+        wait_until(lambda: pools_are_full(scylla, others=others))
         insert = await client.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
         select = await client.prepare("SELECT * FROM vnodes.t WHERE id = ?")
         scylla.reset()

@@ -55,8 +55,9 @@ def test_replicas_are_those_of_the_tablet(scylla: Scylla, session: turbocql.Sess
 async def test_concurrent_requests_follow_a_tablet_that_moves(
     cluster: Cassandra, scylla: Scylla, twin: Face
 ) -> None:
+    others = scylla.connections()
     async with twin.connect(cluster.contact_points) as client:
-        wait_until(lambda: pools_are_full(scylla))
+        wait_until(lambda: pools_are_full(scylla, others=others))
         insert = await client.prepare("INSERT INTO tablets.t (id, a) VALUES (?, ?)")
         is_over = asyncio.Event()
         writing = asyncio.ensure_future(write_until(is_over, client, insert))
