@@ -209,7 +209,9 @@ def test_frames_tell_their_rows() -> None:
     from turbocql._columns.pieces import columns_of
 
     frames = [data().to_pandas(), polars.DataFrame(data()), data(), data().to_batches()[0]]
-    assert [found.rows for it in frames if (found := columns_of(it)) is not None] == [ROWS] * 4
+    assert [columns.rows for frame in frames if (columns := columns_of(frame)) is not None] == [
+        ROWS
+    ] * 4
     assert isinstance(frames[0], pandas.DataFrame)
 
 

@@ -86,8 +86,8 @@ macro_rules! named {
             type Err = UnknownName;
 
             fn from_str(text: &str) -> Result<$name, UnknownName> {
-                let found = $name::ALL.iter().find(|v| v.name().eq_ignore_ascii_case(text));
-                found.copied().ok_or_else(|| {
+                let variant = $name::ALL.iter().find(|v| v.name().eq_ignore_ascii_case(text));
+                variant.copied().ok_or_else(|| {
                     let names = [$($text),+].join(", ");
                     UnknownName(format!(concat!($what, " \"{}\": expected one of {}"), text, names))
                 })

@@ -93,7 +93,9 @@ class Cassandra:
             shards = [scylla] * nodes
         elif scylla is not None:
             is_sequence = isinstance(scylla, Sequence)
-            if not is_sequence or any(not isinstance(it, (Shards, type(None))) for it in scylla):
+            if not is_sequence or any(
+                not isinstance(node, (Shards, type(None))) for node in scylla
+            ):
                 reason = "expected Shards(count), or a list of Shards and None for the nodes"
                 raise TypeError(f"scylla: {reason}, got {scylla!r}")
             shards = list(scylla)

@@ -21,8 +21,8 @@ pub fn rows_as(
 ) -> PyResult<RowsAs> {
     let Some(options) = options else { return Ok(session.row_kind.into()) };
     let option = |name| {
-        let found = options.get_item(name)?;
-        Ok::<_, PyErr>(found.filter(|value| !value.is_none()))
+        let value = options.get_item(name)?;
+        Ok::<_, PyErr>(value.filter(|value| !value.is_none()))
     };
     let rows = option(pyo3::intern!(py, "rows"))?;
     let Some(row) = option(pyo3::intern!(py, "row"))? else {

@@ -202,10 +202,10 @@ impl SessionState {
     /// names.
     pub fn follow_keyspace(&self) {
         let now = self.engine.keyspace();
-        let mut known = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = *known != now;
-        *known = now;
-        drop(known);
+        let mut prepared_in = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = *prepared_in != now;
+        *prepared_in = now;
+        drop(prepared_in);
         if used {
             self.clear_cache();
         }

@@ -30,8 +30,8 @@ def pools_are_full(
     others: Sequence[ClientConnection] = (),
 ) -> bool:
     """Whether each node has a connection to each of its shards, beside those of other sessions."""
-    known = set(map(_ends, others))
-    connections = [it for it in scylla.connections() if _ends(it) not in known]
+    others_ends = set(map(_ends, others))
+    connections = [client for client in scylla.connections() if _ends(client) not in others_ends]
     return all(
         {connection.shard for connection in connections if connection.node == node}
         == set(range(shards.get(node, 1)))

@@ -86,7 +86,7 @@ async fn ask_contact_points(
     tls: Option<&Arc<ClientConfig>>,
     deadline: Instant,
 ) -> ContactPoints {
-    let mut found = ContactPoints { open: Vec::new(), silent: Vec::new(), took: Duration::ZERO };
+    let mut outcome = ContactPoints { open: Vec::new(), silent: Vec::new(), took: Duration::ZERO };
     let began = Instant::now();
     let mut answers: FuturesUnordered<_> =
         contact_points.iter().map(|at| async move { (at, reach(at, tls).await) }).collect();
@@ -97,14 +97,14 @@ async fn ask_contact_points(
         match answer {
             Ok(()) => {
                 until = until.min(Instant::now() + MORE_CONTACT_POINTS);
-                found.open.push(at.clone());
-                found.took = began.elapsed();
+                outcome.open.push(at.clone());
+                outcome.took = began.elapsed();
             }
-            Err(why) => found.silent.push((at.clone(), why)),
+            Err(why) => outcome.silent.push((at.clone(), why)),
         }
     }
-    found.silent.extend(waiting.into_iter().map(|at| (at.clone(), "no answer".to_owned())));
-    found
+    outcome.silent.extend(waiting.into_iter().map(|at| (at.clone(), "no answer".to_owned())));
+    outcome
 }
 
 fn builder(

@@ -155,14 +155,14 @@ impl Endpoints {
         Endpoints { rules: config.addresses.clone(), tls, limit, took, known: Mutex::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<SocketAddr, Known>> {
+    fn states(&self) -> MutexGuard<'_, HashMap<SocketAddr, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The addresses that did not answer when they were last probed.
     pub(crate) fn silent(&self) -> Vec<SocketAddr> {
-        let known = self.known();
-        let mut silent: Vec<_> = known
+        let states = self.states();
+        let mut silent: Vec<_> = states
             .iter()
             .filter(|(_, known)| matches!(known, Known::Silent))
             .map(|(at, _)| *at)
@@ -173,8 +173,8 @@ impl Endpoints {
 
     /// The nodes that could not be reached when they were last probed, with the reasons.
     pub(crate) fn failures(&self) -> Vec<(SocketAddr, String)> {
-        let known = self.known();
-        let mut failures: Vec<_> = known
+        let states = self.states();
+        let mut failures: Vec<_> = states
             .iter()
             .filter_map(|(at, known)| match known {
                 Known::Answers(..) => None,
@@ -188,7 +188,7 @@ impl Endpoints {
 
     /// How long to wait for a node's answer to [`Endpoints::probe`]. A node far away has more time.
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
-        let took = match self.known().get(&at) {
+        let took = match self.states().get(&at) {
             Some(Known::Answers(_, took)) => *took,
             // The contact point with which the session began was not probed by its translator.
             _ => self.took,
@@ -200,7 +200,7 @@ impl Endpoints {
     pub(crate) async fn probe(&self, at: SocketAddr) -> std::io::Result<()> {
         let began = Instant::now();
         probe(at, self.tls.as_ref(), false).await?;
-        self.known().insert(at, Known::Answers(Instant::now(), began.elapsed()));
+        self.states().insert(at, Known::Answers(Instant::now(), began.elapsed()));
         Ok(())
     }
 
@@ -215,7 +215,7 @@ impl Endpoints {
     }
 
     async fn check(&self, at: SocketAddr) -> Result<(), TranslationError> {
-        if let Some(Known::Answers(when, _)) = self.known().get(&at)
+        if let Some(Known::Answers(when, _)) = self.states().get(&at)
             && when.elapsed() < FRESH
         {
             return Ok(());
@@ -227,7 +227,7 @@ impl Endpoints {
             Err(_) => Known::Silent,
         };
         let is_silent = matches!(failed, Known::Silent);
-        self.known().insert(at, failed);
+        self.states().insert(at, failed);
         if !is_silent {
             return Ok(());
         }

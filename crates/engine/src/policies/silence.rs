@@ -103,9 +103,9 @@ impl Silence {
 
     /// Drops what is known about nodes that have left the cluster.
     pub(crate) fn forget(&self, nodes: &[Arc<Node>]) {
-        let mut known = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() > nodes.len() {
-            known.retain(|host_id, _| nodes.iter().any(|node| node.host_id == *host_id));
+        let mut states = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        if states.len() > nodes.len() {
+            states.retain(|host_id, _| nodes.iter().any(|node| node.host_id == *host_id));
         }
     }
 }

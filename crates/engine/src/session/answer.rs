@@ -43,14 +43,14 @@ pub(crate) fn unreadable(
     error: EngineError,
     attempts: &Attempts,
 ) -> EngineError {
-    let told = EngineError {
+    let failure = EngineError {
         may_have_applied: attempts.effect() != Effect::Reads,
         attempts: Some(attempts.count()),
         coordinator: attempts.node().map(|node| node.to_string().into()),
         history: attempts.history(),
         ..error
     };
-    subject.text.of(told, session.hides())
+    subject.text.of(failure, session.hides())
 }
 
 pub(crate) fn failed(
@@ -60,30 +60,30 @@ pub(crate) fn failed(
     attempts: &Attempts,
 ) -> EngineError {
     let &Subject { doing, text, rest, options } = subject;
-    let mut told = match (&error, rest) {
+    let mut failure = match (&error, rest) {
         (ExecutionError::RequestTimeout(_), Some(Rest { whole, .. })) => {
             executing(doing, &ExecutionError::RequestTimeout(whole), attempts)
         }
         _ => executing(doing, &error, attempts),
     };
-    match (&error, told.kind) {
-        (ExecutionError::SchemaAgreementError(_), _) => told.message += &session.not_answering(),
-        (ExecutionError::EmptyPlan, _) => told.message = excluded(session, doing, options),
+    match (&error, failure.kind) {
+        (ExecutionError::SchemaAgreementError(_), _) => failure.message += &session.not_answering(),
+        (ExecutionError::EmptyPlan, _) => failure.message = excluded(session, doing, options),
         (ExecutionError::ConnectionPoolError(_), ErrorKind::Unavailable) => {
-            name_unconnected(session, doing, &mut told);
+            name_unconnected(session, doing, &mut failure);
         }
         _ => {}
     }
-    text.of(told, session.hides())
+    text.of(failure, session.hides())
 }
 
 /// Names all nodes without a connection in an error that names the last one that was asked.
-pub(crate) fn name_unconnected(session: &Session, doing: &str, told: &mut EngineError) {
-    let asked = told.message.split_once("any node asked: ");
+pub(crate) fn name_unconnected(session: &Session, doing: &str, failure: &mut EngineError) {
+    let asked = failure.message.split_once("any node asked: ");
     let reasons = unconnected(session, asked.map_or("", |(_, why)| why));
     if !reasons.is_empty() {
         let reasons = few(&reasons, "; ");
-        told.message = format!("{doing}: no working connection to any node: {reasons}");
+        failure.message = format!("{doing}: no working connection to any node: {reasons}");
     }
 }
 
@@ -94,8 +94,8 @@ fn unconnected(session: &Session, last: &str) -> Vec<String> {
     let nodes = session.nodes().into_iter().filter(|node| node.enabled && !node.connected);
     let reasons = nodes.map(|node| {
         let at = session.endpoints().reached_at(node.address);
-        let found = failures.iter().find(|(failed, _)| *failed == at);
-        let why = found.map_or(last, |(_, why)| why);
+        let own = failures.iter().find(|(failed, _)| *failed == at);
+        let why = own.map_or(last, |(_, why)| why);
         format!("{at}: {why}")
     });
     reasons.collect()
@@ -107,13 +107,14 @@ fn excluded(session: &Session, doing: &str, options: &RequestOptions) -> String 
     let mut message = format!("{doing}: the profile's balancing excludes every node");
     let nodes = session.nodes();
     if let Some(datacenter) = &balancing.datacenter {
-        let mut known: Vec<String> =
+        let mut datacenters: Vec<String> =
             nodes.iter().filter_map(|node| node.datacenter.clone()).collect();
-        known.sort_unstable();
-        known.dedup();
-        let known = few(&known, ", ");
-        message
-            .push_str(&format!(": its datacenter is {datacenter:?}, the cluster's are: {known}"));
+        datacenters.sort_unstable();
+        datacenters.dedup();
+        let datacenters = few(&datacenters, ", ");
+        message.push_str(&format!(
+            ": its datacenter is {datacenter:?}, the cluster's are: {datacenters}"
+        ));
     }
     if !balancing.allowed.is_empty() {
         let nodes: Vec<_> = nodes.iter().map(|node| node.address.to_string()).collect();

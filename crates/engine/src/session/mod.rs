@@ -117,11 +117,11 @@ impl Session {
         let work = || async {
             let prepared = inner.engine.prepare(text).await;
             let prepared = prepared.map_err(|error| {
-                let mut told = preparing(&error);
-                if told.kind == ErrorKind::Unavailable {
-                    name_unconnected(self, "preparing", &mut told);
+                let mut failure = preparing(&error);
+                if failure.kind == ErrorKind::Unavailable {
+                    name_unconnected(self, "preparing", &mut failure);
                 }
-                self.asked(told).about(text, inner.hides)
+                self.asked(failure).about(text, inner.hides)
             })?;
             Ok(Arc::new(Prepared::new(prepared, &inner.profiles)?))
         };

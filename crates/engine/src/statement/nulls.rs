@@ -22,12 +22,12 @@ pub(crate) fn null_of(
         let Cell::Value(bytes) = cell else { return None };
         // Whether a list is frozen cannot be seen here. The error says that something is wrong.
         let is_list = matches!(marker.cql_type.thawed(), CqlType::List(_));
-        let found = nulls::first(&marker.cql_type, bytes, is_list)
+        let null = nulls::first(&marker.cql_type, bytes, is_list)
             .or_else(|| nulls::first(&marker.cql_type, bytes, false));
-        let mut found = found?.at(Segment::Column(marker.name.clone()));
+        let mut null = null?.at(Segment::Column(marker.name.clone()));
         if hides {
-            found.path.hide_keys();
+            null.path.hide_keys();
         }
-        Some(found.to_string())
+        Some(null.to_string())
     })
 }
