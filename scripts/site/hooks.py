@@ -20,10 +20,13 @@ _ELSEWHERE = re.compile(
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Makes a page of CHANGELOG.md, which is not in the folder of the pages."""
+    """Makes pages of CHANGELOG.md and DESIGN.md, which are not in the folder of the pages."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     text = text.replace("](docs/", "](")
     files.append(File.generated(config, "changelog.md", content=text))
+    text = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
+    text = text.replace("](docs/design/", "](")
+    files.append(File.generated(config, "design/index.md", content=text))
     return files
 
 
