@@ -94,16 +94,18 @@ engine-tests: prerequisites ## the tests that the engine's crates bring, on thei
 check-builds: prerequisites ## builds from a clean clone as users do, with and without the edits of the engine; twenty minutes
 	$(PYTHON) scripts/check-builds
 
-format: $(BIN)/.dev ## rewrite all sources in the project's format
+format: $(BIN)/.dev ## rewrite all sources in the project's format, and the synchronous half of the package
 	cargo fmt --all
 	cargo fmt --manifest-path models/Cargo.toml
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python scripts/async_to_sync.py
 
 format-check: $(BIN)/.dev
 	cargo fmt --all --check
 	cargo fmt --manifest-path models/Cargo.toml --check
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/async_to_sync.py --check
 
 lint: $(BIN)/.dev build/edits ## clippy and ruff, warnings are errors
 	cargo clippy --locked --workspace --all-targets -- -D warnings

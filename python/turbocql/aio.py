@@ -6,26 +6,19 @@ is [`turbocql.session`][turbocql.session].
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncIterable,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    Sequence,
-)
+from collections.abc import AsyncIterable, Callable, Coroutine, Generator, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar, overload
 from uuid import UUID
 
 from . import _core
 from ._checks import check_keyspace
 from ._diagnosis.collect import TIMEOUT_S, Diagnosis, steps
-from ._diagnosis.collect import Answer as Told
-from ._options import CallOptions, ExecuteOptions
+from ._options import CallOptions, ExecuteOptions, StatementOptions
 from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.async_tables import AsyncTables
 from ._session.base import configure
+from ._session.threads import for_threads, in_thread
 from ._transfer.load import rows_or_columns
 from .bulk import BulkReport
 from .config import Config, RowsAs
@@ -40,7 +33,8 @@ if TYPE_CHECKING:
 
     from .config import Settings
 
-__all__ = ["AsyncSession", "connect", "diagnose", "diagnosis"]
+__all__ = ["AsyncSession", "connect"]
+__all__ += ["diagnose", "diagnosis"]  # async only
 
 T = TypeVar("T")
 
@@ -130,15 +124,17 @@ class AsyncSession(AsyncTables):
             >>> rows.one().v
             'a'
         """
-        return _core.execute_when_awaited(self._core, statement, values, options)
+        # sync: rows: Rows[Any] = _core.execute(self._core, statement, values, options).wait()
+        # sync: return rows
+        return _core.execute_when_awaited(self._core, statement, values, options)  # async only
 
     async def prepare(self, statement: str) -> Prepared:
         """Prepares a statement on the server, unless it is in the session's cache.
 
         Raises: `ServerError` when the server refuses it.
         """
-        op = self._core.prepare(statement)
-        return cast(Prepared, await op)
+        prepared: Prepared = await self._core.prepare(statement)
+        return prepared
 
     async def execute_many(
         self,
@@ -174,33 +170,39 @@ class AsyncSession(AsyncTables):
             raised; its `report` has the outcome of the rows. `ServerError` when the statement
             cannot be prepared.
         """
-        options: dict[str, Any] = {
-            "consistency": consistency,
-            "timeout_s": timeout_s,
-            "timestamp": timestamp,
-            "idempotent": idempotent,
-            "profile": profile,
-        }
-
-        async def send(some: Iterable[Values], may_fail: int) -> BulkReport:
-            op = self._execute_many(
-                statement, some, concurrency, may_fail, results, retry_for_s, **options
-            )
-            return cast(BulkReport, await op)
-
-        if isinstance(rows, AsyncIterable) and columns is None:
+        options = StatementOptions(
+            consistency=consistency,
+            timeout_s=timeout_s,
+            timestamp=timestamp,
+            idempotent=idempotent,
+            profile=profile,
+        )
+        if isinstance(rows, AsyncIterable) and columns is None:  # async only
             self._check_many(concurrency, max_failures, retry_for_s)
             # Imported here, because `async_rows` imports asyncio, which is slow. By now asyncio is
             # loaded.
             from ._session.async_rows import from_async
 
-            report = await from_async(rows, send, max_failures)
-        else:
-            if columns is not None:
-                from ._native.threads import for_threads, in_thread
+            def start(chunk: list[Values], may_fail: int) -> _core.Op:
+                return self._start_many(
+                    statement, chunk, concurrency, may_fail, results, retry_for_s, options
+                )
 
-                rows = await in_thread(rows_or_columns, rows, for_threads(columns), True)
-            report = await send(rows_or_columns(rows, None, True), max_failures)
+            merged = await from_async(rows, start, max_failures)
+            if raise_failures:
+                merged.raise_for_failures()
+            return merged
+        if columns is not None:  # async only
+            rows, columns = await in_thread(rows_or_columns, rows, for_threads(columns), True), None
+        report: BulkReport = await self._start_many(
+            statement,
+            rows_or_columns(rows, columns, self._reads_on_thread),
+            concurrency,
+            max_failures,
+            results,
+            retry_for_s,
+            options,
+        )
         if raise_failures:
             report.raise_for_failures()
         return report
@@ -250,23 +252,23 @@ class AsyncSession(AsyncTables):
         """
         reading, deadline = SchemaReading(self._schema, refresh), Deadline(timeout_s)
         while queries := reading.queries:
-            reading.take(await self._ask(queries, deadline))
+            reading.take(await self._query_schema(queries, deadline))
         self._schema = reading.result()
         return self._schema
 
-    async def _ask(self, queries: Sequence[str], deadline: Deadline) -> list[Answer]:
+    async def _query_schema(self, queries: Sequence[str], deadline: Deadline) -> list[Answer]:
         """Returns for each query its rows, or the `InvalidQuery` if the server refused it."""
         answers: list[Answer] = []
-        ops = [self._look(query, deadline.left_s()) for query in queries]
+        ops = [self._start_schema_query(query, deadline.left_s()) for query in queries]
         try:
             for op in ops:
                 try:
-                    rows = await op
-                    found: list[Row] = []
-                    async for page in rows.pages():
-                        found += page
+                    result: AsyncRows[Row] = await op
+                    rows: list[Row] = []
+                    async for page in result.pages():
+                        rows += page
                         deadline.left_s()
-                    answers.append(found)
+                    answers.append(rows)
                 except InvalidQuery as error:
                     answers.append(error)
         finally:
@@ -294,7 +296,15 @@ class AsyncSession(AsyncTables):
         await self.close()
 
 
-class _Connecting:
+async def _open(config: Config) -> AsyncSession:
+    op = _core.connect(config._native(), AsyncRows)
+    try:
+        return AsyncSession(await op, config)
+    except (RequestError, DecodeError) as error:
+        raise _no_session(error) from error
+
+
+class _Connecting:  # async only
     """A session that is not open yet: to be awaited, or entered with `async with`."""
 
     __slots__ = ("_config", "_session")
@@ -303,12 +313,8 @@ class _Connecting:
         self._config = config
         self._session: AsyncSession | None = None
 
-    async def _open(self) -> AsyncSession:
-        op = _core.connect(self._config._native(), AsyncRows)
-        try:
-            return AsyncSession(await op, self._config)
-        except (RequestError, DecodeError) as error:
-            raise _no_session(error) from error
+    def _open(self) -> Coroutine[Any, Any, AsyncSession]:
+        return _open(self._config)
 
     def __await__(self) -> Generator[Any, Any, AsyncSession]:
         return self._open().__await__()
@@ -351,13 +357,15 @@ def connect(
         Row(release_version='5.0.5')
     """
     try:
-        return _Connecting(configure(contact_points, config, dict(settings)))
+        configuration = configure(contact_points, config, dict(settings))
     finally:
         # Tracebacks keep this frame, and its arguments may contain a password.
         del contact_points, config, settings
+    # sync: return _open(configuration)
+    return _Connecting(configuration)  # async only
 
 
-async def diagnosis(session: AsyncSession | None = None) -> Diagnosis:
+async def diagnosis(session: AsyncSession | None = None) -> Diagnosis:  # async only
     """Describes this installation and, if a session is passed, its cluster.
 
     The description of the cluster comes from the server's system tables. Each query takes 10
@@ -380,15 +388,17 @@ async def diagnosis(session: AsyncSession | None = None) -> Diagnosis:
                 rows = await session.execute(
                     statement, consistency="ONE", timeout_s=TIMEOUT_S, rows="dict"
                 )
-                answer: Told = await rows.all(), rows.coordinator
+                answer: Any = await rows.all(), rows.coordinator
             except Error as error:
                 answer = error
             statement = running.send(answer)
     except StopIteration as end:
-        found: Diagnosis = end.value
-        return found
+        result: Diagnosis = end.value
+        return result
 
 
-async def diagnose(session: AsyncSession | None = None, *, file: TextIO | None = None) -> None:
+async def diagnose(  # async only
+    session: AsyncSession | None = None, *, file: TextIO | None = None
+) -> None:
     """Prints what [`diagnosis`][turbocql.aio.diagnosis] finds, to standard output or `file`."""
     print(await diagnosis(session), file=file)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 from uuid import UUID
 
 from . import _core
@@ -18,7 +18,8 @@ from ._columns.consumers import (
     pyarrow_table,
 )
 from ._native.row_classes import APPLIED
-from ._rows.pages import AsyncColumnPages, AsyncPages, SyncColumnPages, SyncPages
+from ._rows.async_pages import AsyncColumnPages, AsyncPages
+from ._rows.pages import SyncColumnPages, SyncPages
 from .cluster import Trace
 from .columns import AsyncBatches, Batches, ColumnTypes
 from .errors import Error
@@ -44,7 +45,7 @@ class _Result(_core.Cursor, Generic[T]):
 
     __slots__ = ()
 
-    _waits = True
+    _waits: ClassVar[bool]
     """Whether methods wait for pages."""
 
     @property
@@ -142,11 +143,6 @@ class _Result(_core.Cursor, Generic[T]):
         self._check_first()
         return gatherer(self._raw(), types, rows_per_batch)
 
-    def _streamed(self, types: ColumnTypes | None) -> Batches:
-        """The batches for a consumer whose errors turbocql replaces by its own."""
-        pages = SyncColumnPages(self)
-        return Batches(pages, self._gatherer(types), is_foreign=False)
-
     def _arrays(self) -> Arrays:
         self._check_first()
         return Arrays(self._raw(), self._columns)
@@ -155,13 +151,54 @@ class _Result(_core.Cursor, Generic[T]):
         self._check_first()
         return Frame(self._raw(), self._columns, types)
 
-    def _add_to(self, made: Arrays | Frame, page: list[_core.RawPage]) -> None:
+    def _add_to(self, data: Arrays | Frame, page: list[_core.RawPage]) -> None:
         """Appends the current page, which `page` holds undecoded."""
         for raw in page:
-            made.add(raw, self._tuples)
+            data.add(raw, self._tuples)
 
 
-class Rows(_Result[T]):
+class _SyncResult(_Result[T]):
+    """A result as a stream, whose consumer waits: that would block an event loop."""
+
+    __slots__ = ()
+
+    _waits = True
+
+    def __arrow_c_schema__(self) -> object:
+        """The Arrow schema, for consumers of the Arrow PyCapsule interface."""
+        return gatherer(self._raw(), None, None).__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as a stream of Arrow record batches, for consumers of the PyCapsule interface.
+
+        The stream reads page after page, the next one fetched ahead. `requested_schema` is ignored,
+        as the protocol allows.
+
+        Raises: `Error` when an iteration of a longer result has begun.
+        """
+        return Batches(SyncColumnPages(self), self._gatherer(None)).__arrow_c_stream__()
+
+    def _read(self, types: ColumnTypes | None, consumer: Callable[[Any], Any]) -> Any:
+        """What a library makes of all rows. turbocql replaces the library's errors by its own."""
+        pages = SyncColumnPages(self)
+        return consumed(Batches(pages, self._gatherer(types), is_foreign=False), consumer)
+
+
+class _AsyncResult(_Result[T]):
+    """A result as a list of batches, because the event loop cannot wait for a consumer."""
+
+    __slots__ = ()
+
+    _waits = False
+
+    async def _read(self, types: ColumnTypes | None, consumer: Callable[[Any], Any]) -> Any:
+        """What a library makes of all rows."""
+        batches = AsyncBatches(AsyncColumnPages(self), self._gatherer(types))
+        return consumer(([batch async for batch in batches], batches._gatherer))
+
+
+# Generated from AsyncRows of rows.py by scripts/async_to_sync.py: change the source.
+class Rows(_SyncResult[T]):
     """The rows of a result. Iteration with `for` covers all pages.
 
     The next page is fetched while the current one is processed. A result of one page can be
@@ -189,7 +226,7 @@ class Rows(_Result[T]):
         The server writes the trace after it has answered. This method polls for about a second,
         longer when the server is slow, and returns `None` when the trace is not complete by then.
         """
-        return cast("Trace | None", super()._trace().wait())
+        return cast("Trace | None", self._trace().wait())
 
     def all(self) -> list[T]:
         """All rows of all pages."""
@@ -201,20 +238,6 @@ class Rows(_Result[T]):
             rows += self._decode()
             page += 1
         return rows
-
-    def __arrow_c_schema__(self) -> object:
-        """The Arrow schema, for consumers of the Arrow PyCapsule interface."""
-        return gatherer(self._raw(), None, None).__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows as a stream of Arrow record batches, for consumers of the PyCapsule interface.
-
-        The stream reads page after page, the next one fetched ahead. `requested_schema` is ignored,
-        as the protocol allows.
-
-        Raises: `Error` when an iteration of a longer result has begun.
-        """
-        return self.batches().__arrow_c_stream__()
 
     def batches(
         self, *, rows_per_batch: int | None = None, types: ColumnTypes | None = None
@@ -230,7 +253,7 @@ class Rows(_Result[T]):
 
     def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pyarrow.Table`. Needs pyarrow."""
-        return consumed(self._streamed(types), pyarrow_table)
+        return self._read(types, pyarrow_table)
 
     def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pandas.DataFrame`. Needs pandas and pyarrow.
@@ -246,7 +269,7 @@ class Rows(_Result[T]):
 
     def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `polars.DataFrame`. Needs polars."""
-        return consumed(self._streamed(for_polars(types)), polars_frame)
+        return self._read(for_polars(types), polars_frame)
 
     def to_numpy(self) -> dict[str, Any]:
         """All rows as NumPy arrays, by column. Needs NumPy.
@@ -261,7 +284,7 @@ class Rows(_Result[T]):
         return arrays.made()
 
 
-class AsyncRows(_Result[T]):
+class AsyncRows(_AsyncResult[T]):
     """The rows of a result. Iteration with `async for` covers all pages.
 
     The next page is fetched while the current one is processed. A result of one page can be
@@ -276,8 +299,6 @@ class AsyncRows(_Result[T]):
 
     __slots__ = ()
 
-    _waits = False
-
     def __aiter__(self) -> AsyncIterator[T]:
         return _core.AsyncRowIterator(AsyncPages(self))
 
@@ -291,7 +312,7 @@ class AsyncRows(_Result[T]):
         The server writes the trace after it has answered. This method polls for about a second,
         longer when the server is slow, and returns `None` when the trace is not complete by then.
         """
-        return cast("Trace | None", await super()._trace())
+        return cast("Trace | None", await self._trace())
 
     async def all(self) -> list[T]:
         """All rows of all pages."""
@@ -318,8 +339,7 @@ class AsyncRows(_Result[T]):
 
     async def to_arrow(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pyarrow.Table`. Needs pyarrow."""
-        batches = self.batches(types=types)
-        return pyarrow_table(([batch async for batch in batches], batches._gatherer))
+        return await self._read(types, pyarrow_table)
 
     async def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pandas.DataFrame`. Needs pandas and pyarrow.
@@ -335,8 +355,7 @@ class AsyncRows(_Result[T]):
 
     async def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `polars.DataFrame`. Needs polars."""
-        batches = self.batches(types=for_polars(types))
-        return polars_frame(([batch async for batch in batches], batches._gatherer))
+        return await self._read(for_polars(types), polars_frame)
 
     async def to_numpy(self) -> dict[str, Any]:
         """All rows as NumPy arrays, by column. Needs NumPy.

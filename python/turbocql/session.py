@@ -1,3 +1,4 @@
+# Generated from aio.py by scripts/async_to_sync.py: change that file.
 """The synchronous API: every method blocks until its result is there.
 
 Blocking calls release the GIL, respond to Ctrl-C, and may be made from any number of threads at
@@ -8,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from uuid import UUID
 
 from . import _core
 from ._checks import check_keyspace
-from ._options import CallOptions, ExecuteOptions
+from ._options import CallOptions, ExecuteOptions, StatementOptions
 from ._schema.read import Answer, Deadline, Row, SchemaReading
 from ._session.base import configure
 from ._session.tables import Tables
@@ -120,16 +121,16 @@ class Session(Tables):
             >>> rows.one().v
             'a'
         """
-        op = _core.execute(self._core, statement, values, options)
-        return cast("Rows[Any]", op.wait())
+        rows: Rows[Any] = _core.execute(self._core, statement, values, options).wait()
+        return rows
 
     def prepare(self, statement: str) -> Prepared:
         """Prepares a statement on the server, unless it is in the session's cache.
 
         Raises: `ServerError` when the server refuses it.
         """
-        op = self._core.prepare(statement)
-        return cast(Prepared, op.wait())
+        prepared: Prepared = self._core.prepare(statement).wait()
+        return prepared
 
     def execute_many(
         self,
@@ -165,20 +166,22 @@ class Session(Tables):
             raised; its `report` has the outcome of the rows. `ServerError` when the statement
             cannot be prepared.
         """
-        op = self._execute_many(
-            statement,
-            rows_or_columns(rows, columns, False),
-            concurrency,
-            max_failures,
-            results,
-            retry_for_s,
+        options = StatementOptions(
             consistency=consistency,
             timeout_s=timeout_s,
             timestamp=timestamp,
             idempotent=idempotent,
             profile=profile,
         )
-        report = cast(BulkReport, op.wait())
+        report: BulkReport = self._start_many(
+            statement,
+            rows_or_columns(rows, columns, self._reads_on_thread),
+            concurrency,
+            max_failures,
+            results,
+            retry_for_s,
+            options,
+        ).wait()
         if raise_failures:
             report.raise_for_failures()
         return report
@@ -228,23 +231,23 @@ class Session(Tables):
         """
         reading, deadline = SchemaReading(self._schema, refresh), Deadline(timeout_s)
         while queries := reading.queries:
-            reading.take(self._ask(queries, deadline))
+            reading.take(self._query_schema(queries, deadline))
         self._schema = reading.result()
         return self._schema
 
-    def _ask(self, queries: Sequence[str], deadline: Deadline) -> list[Answer]:
+    def _query_schema(self, queries: Sequence[str], deadline: Deadline) -> list[Answer]:
         """Returns for each query its rows, or the `InvalidQuery` if the server refused it."""
         answers: list[Answer] = []
-        ops = [self._look(query, deadline.left_s()) for query in queries]
+        ops = [self._start_schema_query(query, deadline.left_s()) for query in queries]
         try:
             for op in ops:
                 try:
-                    rows = op.wait()
-                    found: list[Row] = []
-                    for page in rows.pages():
-                        found += page
+                    result: Rows[Row] = op.wait()
+                    rows: list[Row] = []
+                    for page in result.pages():
+                        rows += page
                         deadline.left_s()
-                    answers.append(found)
+                    answers.append(rows)
                 except InvalidQuery as error:
                     answers.append(error)
         finally:
@@ -270,6 +273,14 @@ class Session(Tables):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _open(config: Config) -> Session:
+    op = _core.connect(config._native(), Rows)
+    try:
+        return Session(op.wait(), config)
+    except (RequestError, DecodeError) as error:
+        raise _no_session(error) from error
 
 
 def connect(
@@ -300,8 +311,4 @@ def connect(
     finally:
         # Tracebacks keep this frame, and its arguments may contain a password.
         del contact_points, config, settings
-    op = _core.connect(configuration._native(), Rows)
-    try:
-        return Session(op.wait(), configuration)
-    except (RequestError, DecodeError) as error:
-        raise _no_session(error) from error
+    return _open(configuration)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from .. import _core
-from .._session.base import Face
+from .._session.base import SessionBase
 from ..cluster import Node
 from ..config import Config
 from ..errors import Error, InvalidQuery
@@ -155,7 +155,7 @@ Steps: TypeAlias = Generator[str, Answer, Diagnosis]
 """A generator that yields statements, receives their answers and returns the diagnosis."""
 
 
-def steps(session: Face | None, asynchronous: bool) -> Steps:
+def steps(session: SessionBase | None, asynchronous: bool) -> Steps:
     """Collects the diagnosis. The caller executes the statements that this yields."""
     asked = None if session is None else (yield from _session_steps(session))
     loop = _running_loop()
@@ -199,7 +199,7 @@ def steps(session: Face | None, asynchronous: bool) -> Steps:
 # The session
 
 
-def _session_steps(session: Face) -> Generator[str, Answer, SessionDiagnosis]:
+def _session_steps(session: SessionBase) -> Generator[str, Answer, SessionDiagnosis]:
     config, in_flight = session.config, session.in_flight
     notes: list[str] = []
     local = yield from _first_local(notes)

@@ -1,80 +1,17 @@
+# Generated from _rows/async_pages.py by scripts/async_to_sync.py: change that file.
 """Iterations over the pages of a result. The next page is fetched while the current one is read."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from .. import errors
+from .base import PagesBase
 
-__all__ = ["AsyncColumnPages", "AsyncPages", "SyncColumnPages", "SyncPages"]
-
-
-class _Pages:
-    """The position of an iteration. Not a generator: a generator ends at its first error."""
-
-    __slots__ = ("_advancing", "_interrupted", "_number", "_page", "_rows")
-
-    def __init__(self, rows: Any) -> None:
-        self._rows = rows
-        self._page: list[Any] | None = None
-        """The rows of the current page: `None` until it is decoded, empty after they were taken."""
-        self._number = 0
-        self._advancing = False
-        """Whether the iteration has left the current page and not yet fetched the next page."""
-        self._interrupted = False
-
-    def _begin(self) -> None:
-        """Decodes the current page and begins to fetch the one after it."""
-        self._page = None
-        self._rows._check_page(self._number)
-        self._rows._prefetch()
-        self._page = self._read()
-
-    def _read(self) -> list[Any]:
-        rows: list[Any] = self._rows._decode()
-        return rows
-
-    def _has_more(self) -> bool:
-        """Whether there is a page to fetch. Called after the last row of the current page."""
-        if not self._advancing:
-            if not self._rows._leave(self._number):
-                return False
-            self._number += 1
-            self._advancing = True
-        if self._interrupted:
-            raise errors.Error(
-                "waiting for the next page was interrupted, or another caller is waiting for it:"
-                " rows may be missing from here on; execute the statement again"
-            )
-        self._interrupted = True
-        return True
-
-    def _is_to_begin(self) -> bool:
-        """Whether the current page must be decoded: it is the first, or its decoding failed."""
-        return self._page is None and not self._advancing
-
-    def _take(self) -> list[Any]:
-        """The rows of the current page."""
-        if self._page is None:
-            self._begin()
-        taken, self._page = self._page or [], []
-        return taken
-
-    def _failed(self) -> None:
-        """Records that the fetch raised an error to the caller. The next step tries again."""
-        self._interrupted = False
-
-    def _fetched(self, more: bool) -> bool:
-        self._interrupted = self._advancing = False
-        if more:
-            self._begin()
-        else:
-            self._page = []
-        return more
+__all__ = ["SyncColumnPages", "SyncPages"]
 
 
-class SyncPages(_Pages):
+class SyncPages(PagesBase):
     __slots__ = ()
 
     def _turn(self) -> bool:
@@ -104,47 +41,8 @@ class SyncPages(_Pages):
         return page
 
 
-class AsyncPages(_Pages):
-    __slots__ = ()
-
-    async def _turn(self) -> bool:
-        """Moves to the next page; `False` when there is none."""
-        if not self._has_more():
-            return False
-        try:
-            more = await self._rows._advance()
-        except Exception:
-            self._failed()
-            raise
-        return self._fetched(more)
-
-    async def next_page(self) -> list[Any] | None:
-        """The rows of the next page; `None` at the end. The native core calls it."""
-        if not self._is_to_begin() and not await self._turn():
-            return None
-        return self._take()
-
-    def __aiter__(self) -> AsyncIterator[list[Any]]:
-        return self
-
-    async def __anext__(self) -> list[Any]:
-        page = await self.next_page()
-        if page is None:
-            raise StopAsyncIteration
-        return page
-
-
 class SyncColumnPages(SyncPages):
-    """The same, of pages that are not decoded: a list with one of them."""
-
-    __slots__ = ()
-
-    def _read(self) -> list[Any]:
-        return [self._rows._raw()]
-
-
-class AsyncColumnPages(AsyncPages):
-    """The same, of pages that are not decoded: a list with one of them."""
+    """An iteration over undecoded pages: each is a list with one page."""
 
     __slots__ = ()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from .._checks import check_int
 from .._cql.names import place_of
-from .._options import LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
+from .._options import ExecuteOptions, LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
 from .._transfer.load import QUERY, UDTS, Load
 from .._transfer.scan import PARTITIONER, TABLE, Scan, check_partitioner, partition_key, question
 from .._transfer.target import INDEXES, NOW
@@ -17,9 +17,10 @@ from .._transfer.verify import Verification
 from ..bulk import BulkReport, UnloadReport, VerifyReport
 from ..errors import InvalidQuery, RequestError
 from ..rows import AsyncRows
-from ..statements import Prepared
+from ..statements import Prepared, Values
 from ..tables import Split
-from .base import Face
+from .base import SessionBase
+from .threads import for_threads, in_thread
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -29,16 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["AsyncTables"]
 
 
-class AsyncTables(Face):
+class AsyncTables(SessionBase):
     """The part of a session that is about whole tables."""
 
     __slots__ = ()
 
-    if TYPE_CHECKING:
-
-        async def execute(self, *arguments: Any, **options: Any) -> AsyncRows[Any]: ...
-
-        async def prepare(self, statement: str) -> Prepared: ...
+    _reads_on_thread = True  # async only
 
     async def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
         """Writes columns to the rows of a table: Arrow data, a DataFrame, arrays, or files.
@@ -97,48 +94,56 @@ class AsyncTables(Face):
         load = Load(table, self.keyspace, options)
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         # Opening and checking data may take long; so may a producer, which has a thread of its own.
-        # Imported here, because it imports asyncio, which is slow. By now asyncio is loaded.
-        from .._native.threads import for_threads, in_thread
-
-        data = for_threads(data)
-        known = await (await self.execute(QUERY, load.place, **load.question)).all()
-        udts = await (await self.execute(UDTS, load.place[:1], **load.question)).all()
-        found = await in_thread(load.open, data, known, udts)
-        if found is None:
+        data = for_threads(data)  # async only
+        columns = await self._query(QUERY, load.place, load.question)
+        udts = await self._query(UDTS, load.place[:1], load.question)
+        opened = await in_thread(load.open, data, columns, udts)
+        if opened is None:
             return BulkReport(0, 0)
-        load.match(found.names, known)
-        care = await self._known(load)
+        load.match(opened.names, columns)
+        care = await self._care(load)
         if load.is_tried:
-            insert = await self.prepare(load.statement)
-            return await in_thread(load.tried, self._core, found, insert, care)
+            insert: Prepared = await self._core.prepare(load.statement)
+            return await in_thread(load.tried, self._core, opened, insert, care)
         await in_thread(load.check, data)
-        watch = load.watched()
-        await in_thread(watch.begin)
-        try:
-            op = self._load(load, load.columns(found, apart=True, known=care), watch)
-            report = cast(BulkReport, await op)
-        except BaseException as error:
-            await in_thread(watch.leave, error)
-            raise
-        await in_thread(watch.leave, None)
+        async with load.watched() as watch:
+            report: BulkReport = await self._start_load(load, opened, care, watch)
         return await in_thread(load.ended, report)
 
-    async def _known(self, load: Load) -> _core.Care | None:
-        """Asks the cluster what a load must know before its first row."""
+    async def _care(self, load: Load) -> _core.Care | None:
+        """Reads what a load needs of the cluster before its first row."""
         care = load.care
         if care is None:
             return None
         now, indexes, reads = None, list[Any](), list[Prepared]()
         if load.needs_now:
-            (now,) = (await self.execute(NOW, **load.question)).one() or (None,)
+            rows = await self._query(NOW, None, load.question)
+            now = rows[0][0] if rows else None
         if care.has_vectors:
-            indexes = await (await self.execute(INDEXES, load.place, **load.question)).all()
+            indexes = await self._query(INDEXES, load.place, load.question)
         try:
             for text in load.questions():
-                reads.append(await self.prepare(text))
+                reads.append(await self._core.prepare(text))
         except InvalidQuery as error:
             raise care.cannot_tell(error) from error
         return load.known(now, reads, indexes)
+
+    async def _query(
+        self, text: str, values: Values | None, options: ExecuteOptions
+    ) -> list[tuple[Any, ...]]:
+        """Reads all rows of a query of system tables."""
+        rows: AsyncRows[tuple[Any, ...]] = await self._start_query(text, values, options)
+        return await rows.all()
+
+    async def _match(self, scan: Scan) -> list[tuple[Any, ...]]:
+        """Checks a scan against its table, and returns the table's columns."""
+        columns = await self._query(TABLE, scan.place, scan.question)
+        scan.match(columns, await self._partitioner(scan.question))
+        return columns
+
+    async def _partitioner(self, options: ExecuteOptions) -> tuple[str] | None:
+        rows = await self._query(PARTITIONER, None, options)
+        return rows[0] if rows else None
 
     async def scan(
         self, table: str | None = None, /, **options: Unpack[ScanOptions]
@@ -169,9 +174,9 @@ class AsyncTables(Face):
             True
         """
         scan = Scan(table, self.keyspace, options)
-        known = await (await self.execute(TABLE, scan.place, **scan.question)).all()
-        scan.match(known, (await self.execute(PARTITIONER, **scan.question)).one())
-        return cast("AsyncRows[Any]", await self._scan(scan))
+        await self._match(scan)
+        rows: AsyncRows[Any] = await self._start_scan(scan)
+        return rows
 
     async def unload(
         self, table: str, path: str | os.PathLike[str], /, **options: Unpack[UnloadOptions]
@@ -190,15 +195,10 @@ class AsyncTables(Face):
         Raises: `ConfigError` for a table, a column, an option or a target that cannot be;
             `RequestError` when a range cannot be read; `OSError` when a file cannot be written.
         """
-        from .._native.threads import in_thread
-
         unload = Unload(table, self.keyspace, path, options)
-        scan = unload.scan
-        known = await (await self.execute(TABLE, scan.place, **scan.question)).all()
-        scan.match(known, (await self.execute(PARTITIONER, **scan.question)).one())
-        unload.match(known)
+        unload.match(await self._match(unload.scan))
         try:
-            rows = cast("AsyncRows[Any]", await self._scan(scan))
+            rows: AsyncRows[Any] = await self._start_scan(unload.scan)
             await in_thread(unload.begin, rows)
             async for batch in rows.batches():
                 if not await in_thread(unload.write, batch):
@@ -235,23 +235,21 @@ class AsyncTables(Face):
         verification = Verification(table, self.keyspace, options)
         load = verification.load
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
-        from .._native.threads import for_threads, in_thread
-
-        data = for_threads(data)
-        known = await (await self.execute(QUERY, load.place, **load.question)).all()
-        udts = await (await self.execute(UDTS, load.place[:1], **load.question)).all()
-        found = await in_thread(load.open, data, known, udts)
-        if found is None:
+        data = for_threads(data)  # async only
+        columns = await self._query(QUERY, load.place, load.question)
+        udts = await self._query(UDTS, load.place[:1], load.question)
+        opened = await in_thread(load.open, data, columns, udts)
+        if opened is None:
             return verification.report()
-        load.match(found.names, known)
-        verification.match(known)
-        insert = await self.prepare(load.statement)
-        read = await self.prepare(verification.question)
-        encoded = verification.encoded(self._core, found, insert)
-        while (taken := await in_thread(encoded.take)) is not None:
-            rows = verification.choose(*taken)
-            op = self._look_up(load, read, verification.keys(rows))
-            report = cast(BulkReport, await op)
+        load.match(opened.names, columns)
+        verification.match(columns)
+        insert: Prepared = await self._core.prepare(load.statement)
+        read: Prepared = await self._core.prepare(verification.question)
+        encoded = verification.encoded(self._core, opened, insert)
+        while (part := await in_thread(encoded.take)) is not None:
+            rows = verification.choose(*part)
+            keys = verification.keys(rows)
+            report: BulkReport = await self._start_look_up(load, read, keys)
             report.raise_for_failures()
             verification.compare(rows, report.results or [])
         return verification.report()
@@ -272,14 +270,13 @@ class AsyncTables(Face):
             >>> len(parts)
             4
         """
-        place = place_of(table, self.keyspace)
+        name = place_of(table, self.keyspace)
         check_int("n", n, 1, 100_000)
-        known = await (await self.execute(TABLE, place, **question({}))).all()
-        partition_key(known, place)
-        check_partitioner((await self.execute(PARTITIONER, **question({}))).one())
+        partition_key(await self._query(TABLE, name, question({})), name)
+        check_partitioner(await self._partitioner(question({})))
         estimates: list[tuple[str, str, int, int]] = []
-        for op in self._estimate(place):
+        for op in self._start_estimates(name):
             # They are no more than hints.
             with suppress(RequestError):
                 estimates += await (await op).all()
-        return self._split(place, n, estimates)
+        return self._split(name, n, estimates)

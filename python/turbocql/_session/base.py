@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from .. import _core
 from .._checks import check_int, check_seconds
+from .._columns.pieces import Columns
 from .._options import ExecuteOptions, StatementOptions
 from .._schema.read import PAGE_SIZE
 from .._transfer.load import Load, Pace
@@ -22,14 +23,18 @@ from ..security import _unseen
 from ..statements import Bound, Prepared, Query, Values
 from ..tables import Split
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+__all__ = ["SessionBase", "configure"]
 
 
-class Face:
-    """Starts native operations; each session class waits for them in its own way."""
+class SessionBase:
+    """What both kinds of session share. The methods `_start_...` start native operations, for which
+    one kind waits and which the other awaits.
+    """
 
     __slots__ = ("_config", "_core", "_schema")
+
+    _reads_on_thread = False
+    """Whether columns are read on a thread of their own, so that an event loop goes on."""
 
     def __init__(self, core: _core.Session, config: Config) -> None:
         self._core = core
@@ -94,12 +99,12 @@ class Face:
         if token is None or not columns:
             raise ConfigError(f"{bound!r} does not bind the whole partition key")
         nodes = {node.host_id: node for node in self.nodes}
-        found = self._core.replicas(columns[0][0], columns[0][1], token)
+        hosts = self._core.replicas(columns[0][0], columns[0][1], token)
         # A node may have left the cluster between the two calls.
-        places = [(nodes.get(UUID(bytes=host_id)), shard) for host_id, shard in found]
+        replicas = [(nodes.get(UUID(bytes=host_id)), shard) for host_id, shard in hosts]
         return tuple(
             Replica(node, None if node.shards is None else shard)
-            for node, shard in places
+            for node, shard in replicas
             if node is not None
         )
 
@@ -132,7 +137,7 @@ class Face:
         state = "closed" if self.closed else "open"
         return f"<{type(self).__module__}.{type(self).__name__} {points} {state}>"
 
-    def _execute_many(
+    def _start_many(
         self,
         statement: str | Query | Prepared,
         rows: Iterable[Values] | _core.Columns,
@@ -140,7 +145,7 @@ class Face:
         max_failures: int,
         results: bool,
         retry_for_s: float,
-        **options: Unpack[StatementOptions],
+        options: StatementOptions,
     ) -> _core.Op:
         self._check_many(concurrency, max_failures, retry_for_s)
         return self._core.execute_many(
@@ -154,16 +159,19 @@ class Face:
             options,
         )
 
-    def _look_up(self, load: Load, read: Prepared, keys: list[tuple[Any, ...]]) -> _core.Op:
+    def _start_look_up(self, load: Load, read: Prepared, keys: list[tuple[Any, ...]]) -> _core.Op:
+        """Starts to read the rows of `keys`."""
         request: Any = {**load.request, "timestamp": None}
         return self._core.execute_many(
             read, keys, load.concurrency, 0, True, None, load.pace._replace(adaptive=False), request
         )
 
-    def _load(self, load: Load, columns: _core.Columns, watch: Watch) -> _core.Op:
+    def _start_load(
+        self, load: Load, data: Columns, care: _core.Care | None, watch: Watch
+    ) -> _core.Op:
         return self._core.execute_many(
             load.statement,
-            columns,
+            load.columns(data, apart=self._reads_on_thread, known=care),
             load.concurrency,
             load.max_failures,
             False,
@@ -179,7 +187,7 @@ class Face:
         if retry_for_s != 0:
             check_seconds("retry_for_s, if not 0,", retry_for_s)
 
-    def _scan(self, scan: Scan) -> _core.Op:
+    def _start_scan(self, scan: Scan) -> _core.Op:
         nodes = self.nodes
         return self._core.scan(
             scan.statement,
@@ -192,40 +200,44 @@ class Face:
             scan.options,
         )
 
-    def _estimate(self, place: tuple[str, str]) -> list[_core.Op]:
-        """Asks each node how large its parts of a table are."""
+    def _start_estimates(self, table: tuple[str, str]) -> list[_core.Op]:
+        """Starts to read each node's estimates of the sizes of its parts of a table."""
         options = ExecuteOptions(
             consistency=Consistency.LOCAL_ONE, rows="tuple", idempotent=True, timeout_s=5.0
         )
         connected = [node for node in self.nodes if node.connected and not node.silent]
         return [
-            self._core.scan(ESTIMATES, place, [], place, node.host_id.bytes, 1, 0.0, options)
+            self._core.scan(ESTIMATES, table, [], table, node.host_id.bytes, 1, 0.0, options)
             for node in connected
         ]
 
     def _split(
-        self, place: tuple[str, str], parts: int, estimates: Iterable[tuple[str, str, int, int]]
+        self, table: tuple[str, str], parts: int, estimates: Iterable[tuple[str, str, int, int]]
     ) -> list[Split]:
         nodes = self.nodes
         addresses = {node.host_id.bytes: _address(node) for node in nodes}
 
         def owners(token: int) -> tuple[str, ...]:
-            found = self._core.replicas(*place, token)
-            return tuple(addresses[host] for host, _ in found if host in addresses)
+            hosts = [host for host, _ in self._core.replicas(*table, token)]
+            return tuple(addresses[host] for host in hosts if host in addresses)
 
-        return split_table(place, parts, Weights(estimates), nodes, owners)
+        return split_table(table, parts, Weights(estimates), nodes, owners)
 
-    def _look(self, query: str, timeout_s: float) -> _core.Op:
-        """Starts a query of system tables, which any node may answer; rows come as dicts. The limit
+    def _start_query(self, text: str, values: Values | None, options: ExecuteOptions) -> _core.Op:
+        """Starts a query of system tables."""
+        return _core.execute(self._core, text, values, options)
+
+    def _start_schema_query(self, query: str, timeout_s: float) -> _core.Op:
+        """Starts a query of the schema, which any node may answer; rows come as dicts. The limit
         of the session's requests applies if it is shorter than `timeout_s`.
         """
-        own = self._config.timeout_s
+        limit_s = self._config.timeout_s
         options = ExecuteOptions(
             consistency=Consistency.LOCAL_ONE,
             page_size=PAGE_SIZE,
             idempotent=True,
             rows="dict",
-            timeout_s=timeout_s if own is None else min(own, timeout_s),
+            timeout_s=timeout_s if limit_s is None else min(limit_s, timeout_s),
         )
         # A schema takes many queries at once; none of them is the program's own.
         return _core.execute(self._core, query, None, options, waits=True)
@@ -254,6 +266,6 @@ def configure(contact_points: Any, config: Config | None, settings: dict[str, An
         settings["contact_points"] = contact_points
     unknown = settings.keys() - Config.__dataclass_fields__.keys()
     if unknown:
-        known = ", ".join(Config.__dataclass_fields__)
-        raise TypeError(f"unknown setting {sorted(unknown)[0]!r}; the settings are {known}")
+        names = ", ".join(Config.__dataclass_fields__)
+        raise TypeError(f"unknown setting {sorted(unknown)[0]!r}; the settings are {names}")
     return Config.from_url(contact_points, **settings) if is_url else Config(**settings)

@@ -1,14 +1,15 @@
+# Generated from _session/async_tables.py by scripts/async_to_sync.py: change that file.
 """Whole tables, and loads: methods of `Session`."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from .._checks import check_int
 from .._cql.names import place_of
-from .._options import LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
+from .._options import ExecuteOptions, LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
 from .._transfer.load import QUERY, UDTS, Load
 from .._transfer.scan import PARTITIONER, TABLE, Scan, check_partitioner, partition_key, question
 from .._transfer.target import INDEXES, NOW
@@ -17,9 +18,9 @@ from .._transfer.verify import Verification
 from ..bulk import BulkReport, UnloadReport, VerifyReport
 from ..errors import InvalidQuery, RequestError
 from ..rows import Rows
-from ..statements import Prepared
+from ..statements import Prepared, Values
 from ..tables import Split
-from .base import Face
+from .base import SessionBase
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -29,16 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["Tables"]
 
 
-class Tables(Face):
+class Tables(SessionBase):
     """The part of a session that is about whole tables."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def execute(self, *arguments: Any, **options: Any) -> Rows[Any]: ...
-
-        def prepare(self, statement: str) -> Prepared: ...
 
     def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
         """Writes columns to the rows of a table: Arrow data, a DataFrame, arrays, or files.
@@ -96,37 +91,55 @@ class Tables(Face):
         """
         load = Load(table, self.keyspace, options)
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
-        known = self.execute(QUERY, load.place, **load.question).all()
-        udts = self.execute(UDTS, load.place[:1], **load.question).all()
-        found = load.open(data, known, udts)
-        if found is None:
+        columns = self._query(QUERY, load.place, load.question)
+        udts = self._query(UDTS, load.place[:1], load.question)
+        opened = load.open(data, columns, udts)
+        if opened is None:
             return BulkReport(0, 0)
-        load.match(found.names, known)
-        care = self._known(load)
+        load.match(opened.names, columns)
+        care = self._care(load)
         if load.is_tried:
-            return load.tried(self._core, found, self.prepare(load.statement), care)
+            insert: Prepared = self._core.prepare(load.statement).wait()
+            return load.tried(self._core, opened, insert, care)
         load.check(data)
         with load.watched() as watch:
-            op = self._load(load, load.columns(found, apart=False, known=care), watch)
-            report = cast(BulkReport, op.wait())
+            report: BulkReport = self._start_load(load, opened, care, watch).wait()
         return load.ended(report)
 
-    def _known(self, load: Load) -> _core.Care | None:
-        """Asks the cluster what a load must know before its first row."""
+    def _care(self, load: Load) -> _core.Care | None:
+        """Reads what a load needs of the cluster before its first row."""
         care = load.care
         if care is None:
             return None
         now, indexes, reads = None, list[Any](), list[Prepared]()
         if load.needs_now:
-            (now,) = self.execute(NOW, **load.question).one() or (None,)
+            rows = self._query(NOW, None, load.question)
+            now = rows[0][0] if rows else None
         if care.has_vectors:
-            indexes = self.execute(INDEXES, load.place, **load.question).all()
+            indexes = self._query(INDEXES, load.place, load.question)
         try:
             for text in load.questions():
-                reads.append(self.prepare(text))
+                reads.append(self._core.prepare(text).wait())
         except InvalidQuery as error:
             raise care.cannot_tell(error) from error
         return load.known(now, reads, indexes)
+
+    def _query(
+        self, text: str, values: Values | None, options: ExecuteOptions
+    ) -> list[tuple[Any, ...]]:
+        """Reads all rows of a query of system tables."""
+        rows: Rows[tuple[Any, ...]] = self._start_query(text, values, options).wait()
+        return rows.all()
+
+    def _match(self, scan: Scan) -> list[tuple[Any, ...]]:
+        """Checks a scan against its table, and returns the table's columns."""
+        columns = self._query(TABLE, scan.place, scan.question)
+        scan.match(columns, self._partitioner(scan.question))
+        return columns
+
+    def _partitioner(self, options: ExecuteOptions) -> tuple[str] | None:
+        rows = self._query(PARTITIONER, None, options)
+        return rows[0] if rows else None
 
     def scan(self, table: str | None = None, /, **options: Unpack[ScanOptions]) -> Rows[Any]:
         """Reads a whole table, or a part of it, by token ranges, several at a time.
@@ -155,9 +168,9 @@ class Tables(Face):
             True
         """
         scan = Scan(table, self.keyspace, options)
-        known = self.execute(TABLE, scan.place, **scan.question).all()
-        scan.match(known, self.execute(PARTITIONER, **scan.question).one())
-        return cast("Rows[Any]", self._scan(scan).wait())
+        self._match(scan)
+        rows: Rows[Any] = self._start_scan(scan).wait()
+        return rows
 
     def unload(
         self, table: str, path: str | os.PathLike[str], /, **options: Unpack[UnloadOptions]
@@ -177,12 +190,9 @@ class Tables(Face):
             `RequestError` when a range cannot be read; `OSError` when a file cannot be written.
         """
         unload = Unload(table, self.keyspace, path, options)
-        scan = unload.scan
-        known = self.execute(TABLE, scan.place, **scan.question).all()
-        scan.match(known, self.execute(PARTITIONER, **scan.question).one())
-        unload.match(known)
+        unload.match(self._match(unload.scan))
         try:
-            rows = cast("Rows[Any]", self._scan(scan).wait())
+            rows: Rows[Any] = self._start_scan(unload.scan).wait()
             unload.begin(rows)
             for batch in rows.batches():
                 if not unload.write(batch):
@@ -217,20 +227,20 @@ class Tables(Face):
         verification = Verification(table, self.keyspace, options)
         load = verification.load
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
-        known = self.execute(QUERY, load.place, **load.question).all()
-        udts = self.execute(UDTS, load.place[:1], **load.question).all()
-        found = load.open(data, known, udts)
-        if found is None:
+        columns = self._query(QUERY, load.place, load.question)
+        udts = self._query(UDTS, load.place[:1], load.question)
+        opened = load.open(data, columns, udts)
+        if opened is None:
             return verification.report()
-        load.match(found.names, known)
-        verification.match(known)
-        insert = self.prepare(load.statement)
-        read = self.prepare(verification.question)
-        encoded = verification.encoded(self._core, found, insert)
-        while (taken := encoded.take()) is not None:
-            rows = verification.choose(*taken)
-            op = self._look_up(load, read, verification.keys(rows))
-            report = cast(BulkReport, op.wait())
+        load.match(opened.names, columns)
+        verification.match(columns)
+        insert: Prepared = self._core.prepare(load.statement).wait()
+        read: Prepared = self._core.prepare(verification.question).wait()
+        encoded = verification.encoded(self._core, opened, insert)
+        while (part := encoded.take()) is not None:
+            rows = verification.choose(*part)
+            keys = verification.keys(rows)
+            report: BulkReport = self._start_look_up(load, read, keys).wait()
             report.raise_for_failures()
             verification.compare(rows, report.results or [])
         return verification.report()
@@ -251,14 +261,13 @@ class Tables(Face):
             >>> len(parts)
             4
         """
-        place = place_of(table, self.keyspace)
+        name = place_of(table, self.keyspace)
         check_int("n", n, 1, 100_000)
-        known = self.execute(TABLE, place, **question({})).all()
-        partition_key(known, place)
-        check_partitioner(self.execute(PARTITIONER, **question({})).one())
+        partition_key(self._query(TABLE, name, question({})), name)
+        check_partitioner(self._partitioner(question({})))
         estimates: list[tuple[str, str, int, int]] = []
-        for op in self._estimate(place):
+        for op in self._start_estimates(name):
             # They are no more than hints.
             with suppress(RequestError):
                 estimates += op.wait().all()
-        return self._split(place, n, estimates)
+        return self._split(name, n, estimates)

@@ -98,6 +98,23 @@ class Watch:
     ) -> None:
         self.leave(exc)
 
+    async def __aenter__(self) -> Watch:
+        # Imported here, because it imports asyncio, which is slow. By now asyncio is loaded.
+        from .._native.threads import in_thread
+
+        await in_thread(self.begin)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        from .._native.threads import in_thread
+
+        await in_thread(self.leave, exc)
+
     def acknowledged(self) -> Ranges:
         """The rows that were acknowledged, in this run or an earlier one."""
         return joined([*self._done, *self.native.acknowledged()])

@@ -7,11 +7,10 @@ same information as data.
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import Any, TextIO
 
 from .._diagnosis.collect import (
     TIMEOUT_S,
-    Answer,
     Diagnosis,
     NodeDiagnosis,
     QuickPath,
@@ -24,6 +23,7 @@ from ..session import Session
 __all__ = ["Diagnosis", "NodeDiagnosis", "QuickPath", "SessionDiagnosis", "diagnose", "diagnosis"]
 
 
+# Generated from diagnosis of aio.py by scripts/async_to_sync.py: change the source.
 def diagnosis(session: Session | None = None) -> Diagnosis:
     """Describes this installation and, if a session is passed, its cluster.
 
@@ -47,15 +47,16 @@ def diagnosis(session: Session | None = None) -> Diagnosis:
                 rows = session.execute(
                     statement, consistency="ONE", timeout_s=TIMEOUT_S, rows="dict"
                 )
-                answer: Answer = rows.all(), rows.coordinator
+                answer: Any = rows.all(), rows.coordinator
             except Error as error:
                 answer = error
             statement = running.send(answer)
     except StopIteration as end:
-        found: Diagnosis = end.value
-        return found
+        result: Diagnosis = end.value
+        return result
 
 
+# Generated from diagnose of aio.py by scripts/async_to_sync.py: change the source.
 def diagnose(session: Session | None = None, *, file: TextIO | None = None) -> None:
     """Prints what [`diagnosis`][turbocql.diagnosis] finds, to standard output or `file`."""
     print(diagnosis(session), file=file)

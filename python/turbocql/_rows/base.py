@@ -1,0 +1,73 @@
+"""The position of an iteration over the pages of a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import errors
+
+__all__ = ["PagesBase"]
+
+
+class PagesBase:
+    """The position of an iteration. Not a generator: a generator ends at its first error."""
+
+    __slots__ = ("_advancing", "_interrupted", "_number", "_page", "_rows")
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+        self._page: list[Any] | None = None
+        """The rows of the current page: `None` until it is decoded, empty after `_take`."""
+        self._number = 0
+        self._advancing = False
+        """Whether the iteration has left the current page and not yet fetched the next page."""
+        self._interrupted = False
+
+    def _begin(self) -> None:
+        """Decodes the current page and begins to fetch the one after it."""
+        self._page = None
+        self._rows._check_page(self._number)
+        self._rows._prefetch()
+        self._page = self._read()
+
+    def _read(self) -> list[Any]:
+        rows: list[Any] = self._rows._decode()
+        return rows
+
+    def _has_more(self) -> bool:
+        """Whether there is a page to fetch. Called after the last row of the current page."""
+        if not self._advancing:
+            if not self._rows._leave(self._number):
+                return False
+            self._number += 1
+            self._advancing = True
+        if self._interrupted:
+            raise errors.Error(
+                "waiting for the next page was interrupted, or another caller is waiting for it:"
+                " rows may be missing from here on; execute the statement again"
+            )
+        self._interrupted = True
+        return True
+
+    def _is_to_begin(self) -> bool:
+        """Whether the current page must be decoded: it is the first, or its decoding failed."""
+        return self._page is None and not self._advancing
+
+    def _take(self) -> list[Any]:
+        """The rows of the current page."""
+        if self._page is None:
+            self._begin()
+        rows, self._page = self._page or [], []
+        return rows
+
+    def _failed(self) -> None:
+        """Records that the fetch raised an error to the caller. The next step tries again."""
+        self._interrupted = False
+
+    def _fetched(self, more: bool) -> bool:
+        self._interrupted = self._advancing = False
+        if more:
+            self._begin()
+        else:
+            self._page = []
+        return more

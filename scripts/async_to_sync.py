@@ -1,0 +1,324 @@
+"""Writes the synchronous half of the package, which is generated from the asynchronous one:
+`make format`. With --check it writes nothing, and fails with a diff if something would change.
+
+Besides `async`, `await` and names, these differ:
+
+- A native operation is not awaited but waited for: `await op` becomes `op.wait()`. `NATIVE` matches
+  native operations: variables `op`, and what methods of the native core or `_start_...` return.
+- `await in_thread(work, argument)` becomes `work(argument)`.
+- A statement whose first line ends with `# async only` is left out, with the comments above it.
+- `# sync: code` becomes `code`.
+- Sentences that are not the same for both are in `TEXTS`.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import io
+import keyword
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "python" / "turbocql"
+SCRIPT = "scripts/async_to_sync.py"
+RUFF = Path(sys.executable).with_name("ruff")
+
+FILES = {
+    "aio.py": "session.py",
+    "_session/async_tables.py": "_session/tables.py",
+    "_rows/async_pages.py": "_rows/pages.py",
+}
+"""The files that are generated as a whole, by their sources."""
+DEFINITIONS = {
+    "rows.py": ("rows.py", ["AsyncRows"]),
+    "diagnose/__init__.py": ("aio.py", ["diagnosis", "diagnose"]),
+}
+"""The files that have generated classes and functions, with the file and names of their sources."""
+
+NATIVE = re.compile(r"op\Z|self\._core\.|self\._start_|self\.(_rows\.)?_(advance|trace)\(")
+ONLY_ASYNC = "  # async only"
+WORDS = [
+    (r" \| AsyncIterable\[Values\]", ""),
+    (r"\bCoroutine\[Any, Any, (.+)\](?=:)", r"\1"),
+    (r"\bAsync(?=(Session|Tables|Rows|Batches|RowIterator|Iterator)\b)", ""),
+    (r"\b(_?)Async(?=(Pages|ColumnPages|Result)\b)", r"\1Sync"),
+    (r"\b_Connecting\b", "Session"),
+    (r"\bStopAsyncIteration\b", "StopIteration"),
+    (r"\b__a(?=(enter|exit|iter|next)__)", "__"),
+    (r"\basync_(?=(tables|pages)\b)", ""),
+    (r"\]\[turbocql\.aio\.", "][turbocql.session."),
+    (r"\bturbocql\.aio\.", "turbocql."),
+    (r"`async (?=(for|with)`)", "`"),
+]
+"""Patterns that are replaced everywhere, also in strings and comments, in this order."""
+TEXTS = [
+    (
+        '''"""The asynchronous API: the methods of the synchronous API, to be awaited.
+
+It works on any event loop, and one wake of the loop handles many completions. The synchronous twin
+is [`turbocql.session`][turbocql.session].
+"""''',
+        '''"""The synchronous API: every method blocks until its result is there.
+
+Blocking calls release the GIL, respond to Ctrl-C, and may be made from any number of threads at
+once. The asynchronous twin is [`turbocql.aio`][turbocql.aio].
+"""''',
+    ),
+    (
+        """"expected a turbocql.aio.AsyncSession, got {type(session).__name__}; for a Session,"
+            " call `turbocql.diagnose(session)`\"""",
+        """"expected a turbocql.Session, got {type(session).__name__}; for an AsyncSession, call"
+            " `await turbocql.aio.diagnose(session)`\"""",
+    ),
+    ("steps(session, asynchronous=True)", "steps(session, asynchronous=False)"),
+    ("[`diagnosis`][turbocql.aio.diagnosis]", "[`diagnosis`][turbocql.diagnosis]"),
+    (
+        """
+    It may be used from several event loops. As an asynchronous context manager, it closes itself at
+    the end of the block.
+""",
+        """
+    It is thread-safe. As a context manager, it closes itself at the end of the block.
+""",
+    ),
+    ("Opens a session: `await` the result, or use it with `async with`.", "Opens a session."),
+    (
+        """for an unknown one, both
+        raised by the call itself. When awaited: `ConnectError` when no session can be opened, for
+        example because no contact point answers or there is no such keyspace;
+        `AuthenticationError` when the user or the password is refused.
+""",
+        """for an unknown one, before
+        anything is connected; `ConnectError` when no session can be opened, for example because no
+        contact point answers or there is no such keyspace; `AuthenticationError` when the user or
+        the password is refused.
+""",
+    ),
+]
+"""Asynchronous texts, each once in the sources, and what replaces them."""
+
+
+def marked(code: str) -> str:
+    """Leaves out what is marked as asynchronous only, and puts in what is marked as synchronous."""
+    lines = code.splitlines(keepends=True)
+    ends = {
+        node.lineno: node.end_lineno or node.lineno
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.stmt)
+    }
+    for number, line in list(enumerate(lines, 1)):
+        if not line.rstrip().endswith(ONLY_ASYNC):
+            continue
+        if number not in ends:
+            raise SystemExit(f"no statement begins here: {line}")
+        first = number
+        while re.match(r" *# (?!sync: )", lines[first - 2]):
+            first -= 1
+        lines[first - 1 : ends[number]] = [""] * (ends[number] - first + 1)
+    return re.sub(r"(?m)^( *)# sync: ", r"\1", "".join(lines))
+
+
+class Tokens:
+    """The tokens of a code, and replacements of parts of the code between them."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        skipped = (tokenize.COMMENT, tokenize.NL)
+        tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+        self.tokens = [token for token in tokens if token.type not in skipped]
+        self.edits: list[tuple[int, int, str]] = []
+        self._lines = [0]
+        for line in code.splitlines(keepends=True):
+            self._lines.append(self._lines[-1] + len(line))
+
+    def text(self, index: int) -> str:
+        return self.tokens[index].string
+
+    def begin(self, index: int) -> int:
+        """The offset of a token in the code."""
+        line, column = self.tokens[index].start
+        return self._lines[line - 1] + column
+
+    def end(self, index: int) -> int:
+        """The offset of the end of a token in the code."""
+        line, column = self.tokens[index].end
+        return self._lines[line - 1] + column
+
+    def replace(self, begin: int, end: int, text: str = "") -> None:
+        self.edits.append((begin, end, text))
+
+    def edited(self) -> str:
+        code = self.code
+        for begin, end, text in sorted(self.edits, reverse=True):
+            code = code[:begin] + text + code[end:]
+        return code
+
+    def closing(self, opening: int) -> int:
+        """The bracket that closes another one."""
+        depth = 0
+        for index in range(opening, len(self.tokens)):
+            depth += (self.text(index) in "([{") - (self.text(index) in ")]}")
+            if depth == 0:
+                return index
+        raise SystemExit(f"a bracket is not closed:\n{self.code}")
+
+    def last_of_primary(self, first: int) -> int:
+        """The last token of a name or a group, with its attributes, calls and indexes."""
+        last = self.closing(first) if self.text(first) == "(" else first
+        while self.text(last + 1) in (".", "(", "["):
+            last = last + 2 if self.text(last + 1) == "." else self.closing(last + 1)
+        return last
+
+    def is_call(self, opening: int) -> bool:
+        """Whether a parenthesis is that of a call or a definition."""
+        before = self.text(opening - 1) if opening else ""
+        is_name = before.isidentifier() and not keyword.iskeyword(before)
+        return is_name or before in (")", "]")
+
+
+def without_await(code: str) -> str:
+    """Removes `async` and `await`; waits for native operations, and calls what ran on a thread."""
+    tokens = Tokens(code)
+    for index, token in enumerate(tokens.tokens):
+        if token.type != tokenize.NAME or token.string not in ("async", "await"):
+            continue
+        tokens.replace(tokens.begin(index), tokens.begin(index + 1))
+        if token.string == "async":
+            continue
+        first, last = index + 1, tokens.last_of_primary(index + 1)
+        if tokens.text(first) == "in_thread":
+            _call_directly(tokens, first)
+        elif NATIVE.match(code[tokens.begin(first) : tokens.end(last)]):
+            tokens.replace(tokens.end(last), tokens.end(last), ".wait()")
+        opens, closes = index - 1, last + 1
+        is_group = tokens.text(opens) == "(" and not tokens.is_call(opens)
+        if is_group and tokens.text(closes) == ")":
+            tokens.replace(tokens.begin(opens), tokens.end(opens))
+            tokens.replace(tokens.begin(closes), tokens.end(closes))
+    return tokens.edited()
+
+
+def _call_directly(tokens: Tokens, first: int) -> None:
+    """Makes `in_thread(work, argument)` into `work(argument)`."""
+    tokens.replace(tokens.begin(first), tokens.end(first + 1))
+    last_of_work = tokens.last_of_primary(first + 2)
+    after = last_of_work + 1
+    if tokens.text(after) == ",":
+        tokens.replace(tokens.begin(after), tokens.begin(after + 1), "(")
+    else:
+        tokens.replace(tokens.begin(after), tokens.end(after), "()")
+
+
+def without_await_in_examples(code: str) -> str:
+    """The same for the examples in docstrings."""
+
+    def example(match: re.Match[str]) -> str:
+        lines = match[0].splitlines(keepends=True)
+        prefixes = [re.match(r" *(>>>|\.\.\.) ", line)[0] for line in lines]  # type: ignore[index]
+        bare = "".join(line[len(prefix) :] for prefix, line in zip(prefixes, lines, strict=True))
+        edited = without_await(bare).splitlines(keepends=True)
+        return "".join(map("".join, zip(prefixes, edited, strict=True)))
+
+    return re.sub(r"(?m)(^ *(>>>|\.\.\.) .*\n)+", example, code)
+
+
+def synchronous(code: str) -> str:
+    """Asynchronous code as synchronous code, not yet formatted."""
+    # The names that stand for texts are words of no language, so that nothing else changes them.
+    for number, (text, _) in enumerate(TEXTS):
+        code = code.replace(text, f"__text_{number}__")
+    code = without_await_in_examples(without_await(marked(code)))
+    for pattern, replacement in WORDS:
+        code = re.sub(pattern, replacement, code)
+    for number, (_, text) in enumerate(TEXTS):
+        code = code.replace(f"__text_{number}__", text)
+    return code
+
+
+def ruff(code: str, path: Path, *arguments: str) -> str:
+    """What ruff makes of code that is to be in a file."""
+    process = subprocess.run(
+        [RUFF, *arguments, "--quiet", f"--stdin-filename={path}", "-"],
+        input=code,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if process.returncode:
+        raise SystemExit(f"ruff {' '.join(arguments)}, {path}:\n{process.stdout}{process.stderr}")
+    return process.stdout
+
+
+def generated_file(source: str, target: Path) -> str:
+    """The synchronous file for an asynchronous one."""
+    code = (PACKAGE / source).read_text(encoding="utf-8")
+    header = f"# Generated from {source} by {SCRIPT}: change that file.\n"
+    code = ruff(header + synchronous(code), target, "check", "--fix", "--select=F401,I")
+    return ruff(code, target, "format")
+
+
+def definitions(code: str) -> dict[str, tuple[int, int]]:
+    """The first and last line of each class and function of a module, counted from 0."""
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.parse(code).body if isinstance(node, kinds)]
+    return {node.name: (node.lineno - 1, (node.end_lineno or node.lineno) - 1) for node in nodes}
+
+
+def generated_definitions(target: Path, source: str, names: list[str]) -> str:
+    """A file with classes and functions that are generated from those of a source."""
+    asynchronous = (PACKAGE / source).read_text(encoding="utf-8")
+    code = target.read_text(encoding="utf-8")
+    for name in names:
+        first, last = definitions(asynchronous)[name]
+        first_line, *body = asynchronous.splitlines(keepends=True)[first : last + 1]
+        definition = synchronous("".join([first_line.replace(ONLY_ASYNC, ""), *body]))
+        (new_name,) = definitions(definition)
+        lines = code.splitlines(keepends=True)
+        first, last = definitions(code)[new_name]
+        first -= lines[first - 1].startswith("# Generated from ")
+        header = f"# Generated from {name} of {source} by {SCRIPT}: change the source.\n"
+        lines[first : last + 1] = [header, definition]
+        code = "".join(lines)
+    return ruff(code, target, "format")
+
+
+def generated() -> dict[Path, str]:
+    """All files that this script writes."""
+    names = {*FILES, *(source for source, _ in DEFINITIONS.values())}
+    sources = [(PACKAGE / name).read_text(encoding="utf-8") for name in names]
+    for text, _ in TEXTS:
+        if sum(source.count(text) for source in sources) != 1:
+            raise SystemExit(f"TEXTS: not exactly once in the sources:\n{text}")
+    files = {}
+    for source, target in FILES.items():
+        files[PACKAGE / target] = generated_file(source, PACKAGE / target)
+    for target, (source, names_of_source) in DEFINITIONS.items():
+        files[PACKAGE / target] = generated_definitions(PACKAGE / target, source, names_of_source)
+    return files
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the files, or checks them."""
+    changed = False
+    for path, code in generated().items():
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        if code == before:
+            continue
+        changed = True
+        name = str(path.relative_to(ROOT))
+        if "--check" in arguments:
+            lines = (before.splitlines(keepends=True), code.splitlines(keepends=True))
+            sys.stdout.writelines(difflib.unified_diff(*lines, name, f"{name}, generated"))
+        else:
+            path.write_text(code, encoding="utf-8")
+            print(f"{name} is written")
+    return int(changed and "--check" in arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
