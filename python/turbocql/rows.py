@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
 from . import _core
@@ -45,7 +45,7 @@ class _Result(_core.Cursor, Generic[T]):
 
     __slots__ = ()
 
-    _waits: ClassVar[bool]
+    _waits = True
     """Whether methods wait for pages."""
 
     @property
@@ -161,8 +161,6 @@ class _SyncResult(_Result[T]):
     """A result as a stream, whose consumer waits: that would block an event loop."""
 
     __slots__ = ()
-
-    _waits = True
 
     def __arrow_c_schema__(self) -> object:
         """The Arrow schema, for consumers of the Arrow PyCapsule interface."""

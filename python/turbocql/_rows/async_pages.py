@@ -18,11 +18,11 @@ class AsyncPages(PagesBase):
         if not self._has_more():
             return False
         try:
-            more = await self._rows._advance()
+            has_page = await self._rows._advance()
         except Exception:
             self._failed()
             raise
-        return self._fetched(more)
+        return self._fetched(has_page)
 
     async def next_page(self) -> list[Any] | None:
         """The rows of the next page; `None` at the end. The native core calls it."""

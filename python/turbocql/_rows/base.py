@@ -64,10 +64,10 @@ class PagesBase:
         """Records that the fetch raised an error to the caller. The next step tries again."""
         self._interrupted = False
 
-    def _fetched(self, more: bool) -> bool:
+    def _fetched(self, has_page: bool) -> bool:
         self._interrupted = self._advancing = False
-        if more:
+        if has_page:
             self._begin()
         else:
             self._page = []
-        return more
+        return has_page

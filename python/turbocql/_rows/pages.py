@@ -19,11 +19,11 @@ class SyncPages(PagesBase):
         if not self._has_more():
             return False
         try:
-            more = self._rows._advance().wait()
+            has_page = self._rows._advance().wait()
         except Exception:
             self._failed()
             raise
-        return self._fetched(more)
+        return self._fetched(has_page)
 
     def next_page(self) -> list[Any] | None:
         """The rows of the next page; `None` at the end. The native core calls it."""
