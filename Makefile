@@ -119,12 +119,13 @@ deny: .venv-deny/.installed build/edits ## licenses, duplicate versions and sour
 
 types: $(BIN)/.built $(BIN)/.demo ## mypy and pyright, strict
 	$(BIN)/mypy python/turbocql tests examples
-	MYPYPATH=bench $(BIN)/mypy bench
+	$(BIN)/mypy bench
 	$(BIN)/pyright
 	$(BIN)/mypy scripts/site
 
-docs: $(BIN)/.built .venv-docs/.installed ## the documentation site into build/site, warnings are errors
+docs: $(BIN)/.built $(BIN)/.demo .venv-docs/.installed ## the documentation site into build/site, warnings are errors
 	@mkdir -p build
+	$(BIN)/python -m bench report
 	$(BIN)/python scripts/site/native_docs.py > build/native_docs.json
 	.venv-docs/bin/python -m mkdocs build --strict
 
@@ -148,17 +149,17 @@ jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars
 
 bench: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(RIVALS:%=.venv-%/.installed) .venv-columns/.installed jars) ## all benchmarks beside other drivers; CASE="insert_text workers 100" for some, BENCH_ARGS="--list" lists all
-	$(BIN)/python bench/run.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
+	$(BIN)/python -m bench run $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
 bench-availability: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_ARGS)),,$(AVAILABLE:%=.venv-%/.installed) jars) ## requests while a node hangs or is killed, beside other drivers; 20 minutes; CASE="stopped turbocql" for some
-	$(BIN)/python bench/availability.py $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
+	$(BIN)/python -m bench run --suite availability $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
 check-engines: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## Ray, Spark, duckdb and Dask read and write 1,000,000 rows on three nodes while workers and nodes are killed; a quarter of an hour; ENGINE="ray" for some
 	$(BIN)/python -m tests.engines.run $(ENGINE)
 	$(BIN)/python scripts/engine_programs.py --check
 
-bench-engines: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## a table read by Ray, Spark and Dask beside scylla-driver within Ray, on three nodes; a quarter of an hour; BENCH_ARGS="--keep" writes docs/engines.md
-	$(BIN)/python bench/engines.py $(BENCH_ARGS)
+bench-engines: $(BIN)/.built $(BIN)/.demo $(ENGINES:%=.venv-%/.installed) jars ## a table read by Ray, Spark and Dask beside scylla-driver within Ray, on three nodes; a quarter of an hour; BENCH_ARGS="--keep" keeps the samples
+	$(BIN)/python -m bench run --suite engines $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
 engine-programs: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## the programs of docs/engines.md run, and their output into the page
 	$(BIN)/python scripts/engine_programs.py
@@ -169,24 +170,24 @@ demo-ray: $(BIN)/.built .venv-ray/.installed jars ## Ray reads a table of a real
 screens: $(BIN)/.built $(BIN)/.demo .venv-columns/.installed jars ## what the command line shows, into docs/screens.md; a minute
 	$(BIN)/python scripts/screens.py
 
-bench-memory: $(BIN)/.built .venv-columns/.installed jars ## memory while 5,000,000 rows go in and out as columns; ten minutes
-	$(BIN)/python bench/columns_memory.py $(BENCH_ARGS)
+bench-memory: $(BIN)/.built $(BIN)/.demo .venv-columns/.installed jars ## memory while 5,000,000 rows go in and out as columns; ten minutes
+	$(BIN)/python -m bench run --suite memory $(BENCH_ARGS)
 
 # Rivals of whole tables. dsbulk is in Java.
-build/dsbulk/.copied: bench/dsbulk/pom.xml
-	mvn -q -B -f bench/dsbulk/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/dsbulk
+build/dsbulk/.copied: bench/suites/tables/dsbulk/pom.xml
+	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/dsbulk
 	@touch $@
 
-bench-whole-tables: $(BIN)/.built .venv-columns/.installed .venv-cqlsh/.installed build/dsbulk/.copied jars ## loads and unloads of files beside dsbulk and cqlsh; BENCH_ARGS="--rows 100000 --rounds 1" for less than an hour
-	$(BIN)/python bench/whole_tables.py $(BENCH_ARGS)
+bench-whole-tables: $(BIN)/.built $(BIN)/.demo .venv-columns/.installed .venv-cqlsh/.installed build/dsbulk/.copied jars ## loads and unloads of files beside dsbulk and cqlsh; BENCH_ARGS="--rows 100000 --rounds 1" for less than an hour
+	$(BIN)/python -m bench run --suite tables $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
 # The engine without Python, the floor of requests to a server.
 target/release/examples/pure_engine: $(RUST_SOURCES) build/edits
 	cargo build --release --locked --package turbocql-engine --example pure_engine
 	@touch $@
 
-instructions: $(BIN)/.built ## the codec's instructions per call beside those recorded; RECORD="why" records them
-	$(BIN)/python bench/instructions.py $(if $(filter command,$(origin RECORD)),--record "$$RECORD")
+instructions: $(BIN)/.built $(BIN)/.demo ## the codec's instructions per call beside those recorded; RECORD="why" records them
+	$(BIN)/python -m bench run --suite instructions $(if $(filter command,$(origin RECORD)),--record "$$RECORD")
 
 clean: ## remove everything that was built
 	rm -rf target build dist .venv .venv-*

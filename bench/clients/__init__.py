@@ -1,1 +1,1 @@
-"""A program for each driver of the end-to-end benchmark; each runs where its driver is."""
+"""The programs that are measured: a file or a folder for each driver, run where its driver is."""

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from bench.report import parts
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,14 +21,27 @@ _ELSEWHERE = re.compile(
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Makes pages of CHANGELOG.md and DESIGN.md, which are not in the folder of the pages."""
+    """Adds what is not in the folder of the pages: CHANGELOG.md, DESIGN.md, and the charts."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     text = text.replace("](docs/", "](")
     files.append(File.generated(config, "changelog.md", content=text))
     text = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
     text = text.replace("](docs/design/", "](")
     files.append(File.generated(config, "design/index.md", content=text))
+    for chart in sorted((parts.BUILT / parts.CHARTS).glob("*.svg")):
+        uri = f"{parts.CHARTS}/{chart.name}"
+        if files.get_file_from_path(uri) is None:
+            files.append(File.generated(config, uri, abs_src_path=str(chart)))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Puts the figures that `python -m bench report` has written into their places."""
+    measured = parts.read()
+    for name in parts.names(markdown):
+        if name not in measured:
+            LOG.warning("%s: no figures of %s: python -m bench report", page.file.src_uri, name)
+    return parts.themed(parts.filled(markdown, measured))
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

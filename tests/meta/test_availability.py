@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import Any
 
-import pytest
+from bench.report.tables.availability import availability_about, availability_section
+from bench.suites.availability import cases
+from bench.suites.availability.figures import figures
 from tests.meta.sources import ROOT
-
-
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Imports a module of the benchmarks; none of these needs more than the standard library."""
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    return importlib.import_module
 
 
 def _outcomes() -> list[list[Any]]:
@@ -27,8 +20,8 @@ def _outcomes() -> list[list[Any]]:
     return outcomes
 
 
-def test_figures_count_from_when_a_request_was_due(bench: Any) -> None:
-    found = bench("availability_figures").figures(_outcomes(), 4.5)
+def test_figures_count_from_when_a_request_was_due() -> None:
+    found = figures(_outcomes(), 4.5)
     assert (found["requests"], found["requests_just_after"]) == (20, 11)
     assert found["in_time_all"] == 16 / 20
     assert found["in_time_just_after"] == 8 / 11
@@ -42,8 +35,7 @@ def test_figures_count_from_when_a_request_was_due(bench: Any) -> None:
     assert found["in_time_by_second"] == [1] * 5 + [0] * 3 + [1] * 8 + [0] + [1] * 3
 
 
-def test_requests_are_half_writes_with_keys_of_their_own(bench: Any) -> None:
-    cases = bench("availability_cases")
+def test_requests_are_half_writes_with_keys_of_their_own() -> None:
     loads = [
         cases.Load("turbocql", run, ["127.0.0.1:9042"], None, seconds=2, rate=10) for run in (1, 2)
     ]
@@ -61,10 +53,8 @@ def test_requests_are_half_writes_with_keys_of_their_own(bench: Any) -> None:
     assert loads[0].due_s(5) == 0.5
 
 
-def test_the_page_has_a_row_for_each_client_and_every_error(bench: Any, tmp_path: Path) -> None:
-    report, environments = bench("report_availability"), bench("codec_environments")
-    figures = bench("availability_figures").figures(_outcomes(), 4.5)
-    about = {"version": "1", "interpreter": "CPython", "machine": "this", "date": "2026-11-23"}
+def test_the_table_has_a_row_for_each_client_and_every_error() -> None:
+    release = {"version": "1", "interpreter": "CPython", "machine": "this", "date": "2026-11-23"}
     samples = [
         {
             "case": "stopped",
@@ -72,17 +62,23 @@ def test_the_page_has_a_row_for_each_client_and_every_error(bench: Any, tmp_path
             "round": turn,
             "lost_writes": 0,
             "busy": 0.2,
-            **about,
-            **figures,
+            **release,
+            **figures(_outcomes(), 4.5),
         }
         for client, turn in (("acsylla", 1), ("turbocql", 1), ("turbocql", 2))
     ]
-    environments.write_samples(tmp_path / "samples.jsonl", samples)
-    report.write(tmp_path / "samples.jsonl", tmp_path / "page.md")
-    page = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert max(map(len, page.partition("## How")[2].splitlines())) <= 100
-    ours, theirs = [line for line in page.splitlines() if line.startswith(("| turbo", "| acs"))]
+    table = availability_section(samples)
+    ours, theirs = [line for line in table if line.startswith(("| turbo", "| acs"))]
     assert "80.00 % (80.00 to 80.00)" in ours
     assert "2 ConnectionLost, 2 RequestTimeout, 2 NoOutcome" in ours
     assert "| 80.00 % |" in theirs
-    assert "2 rounds, each with another node that fails" in page
+    about = "\n".join(availability_about(samples))
+    assert max(map(len, about.splitlines())) <= 100
+    assert "2 rounds, each with another node that fails" in " ".join(about.split())
+
+
+def test_the_page_says_the_times_that_are_measured() -> None:
+    page = " ".join((ROOT / "docs" / "availability.md").read_text(encoding="utf-8").split())
+    assert f"answered within {cases.IN_TIME_S:g} s in both cases" in page
+    assert f"- After {cases.FAULT_AT_S:g} s of load" in page
+    assert f"*{cases.JUST_AFTER_S:g} s after the fault*" in page

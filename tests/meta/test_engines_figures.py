@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-from typing import Any
-
-import pytest
-from tests.meta.sources import ROOT
+from bench.harness import samples
+from bench.harness.environments import KEPT
+from bench.report.tables.engines import engines_section
+from bench.suites.engines.cases import CLIENTS
 
 
-@pytest.fixture
-def report(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    return importlib.import_module("report_engines")
-
-
-def test_the_page_has_the_figures_of_the_samples(report: Any, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    kept = report.PAGE.read_text(encoding="utf-8")
-    page.write_text(kept, encoding="utf-8")
-    report.write(report.SAMPLES, page)
-    assert page.read_text(encoding="utf-8") == kept
-    # Each client has a row.
-    table = kept.partition("<!-- figures -->")[2].partition("<!-- end of figures -->")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| ")]
-    assert len(rows) == 1 + 9
+def test_the_table_has_a_row_for_each_client() -> None:
+    lines = engines_section(samples.read(KEPT / "engines.jsonl"))
+    rows = [line for line in lines if line.startswith("| ")]
+    titles = [row.split(" | ")[0].removeprefix("| ") for row in rows]
+    assert titles == ["client", *(client.title for client in CLIENTS.values())]
+    text = "\n".join(lines)
+    assert "1,000,000 rows; 16 tasks; 64 token ranges; 3" in text
+    assert "scylla-driver 3.29.12; turbocql" in text

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.meta.sources import ROOT
-
-_BENCH: dict[str, Any] = runpy.run_path(str(ROOT / "bench" / "instructions.py"))
-Counts, Recorded = _BENCH["Counts"], _BENCH["Recorded"]
-compare, recorded_anew = _BENCH["compare"], _BENCH["recorded_anew"]
+from bench.__main__ import main
+from bench.suites.instructions.suite import (
+    FILE,
+    Counts,
+    Recorded,
+    compare,
+    load,
+    names,
+    read_dump,
+    recorded_anew,
+    save,
+)
 
 RECORDED = {"a": Recorded(Counts(1000.0, 100.0), "first"), "b": Recorded(Counts(50.0, 0.0), "why")}
 
@@ -55,13 +61,13 @@ def test_what_has_not_moved_keeps_its_figure_and_reason() -> None:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     file, place = tmp_path / "figures.json", {"architecture": "any", "rustc": "1"}
-    _BENCH["save"](file, place, RECORDED)
-    assert _BENCH["load"](file) == (place, RECORDED)
+    save(file, place, RECORDED)
+    assert load(file) == (place, RECORDED)
     assert len(file.read_text(encoding="utf-8").splitlines()) == len(RECORDED) + len(place) + 6
-    assert _BENCH["load"](tmp_path / "none") == ({}, {})
-    _BENCH["save"](file, place, {"a": Recorded(Counts(1.0, 1.0), " ")})
+    assert load(tmp_path / "none") == ({}, {})
+    save(file, place, {"a": Recorded(Counts(1.0, 1.0), " ")})
     with pytest.raises(SystemExit, match="a has no reason"):
-        _BENCH["load"](file)
+        load(file)
 
 
 def test_a_dump_is_read() -> None:
@@ -92,10 +98,14 @@ fn=(3) more
 
 totals: 150
 """
-    assert _BENCH["read_dump"](dump, "/lib/_core.so") == Counts(150, 42)
+    assert read_dump(dump, "/lib/_core.so") == Counts(150, 42)
 
 
-def test_a_reason_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        _BENCH["main"](["--record", "  "])
-    assert "with the reason" in capsys.readouterr().err
+def test_a_reason_is_needed() -> None:
+    with pytest.raises(SystemExit, match="with the reason"):
+        main(["run", "--suite", "instructions", "--record", "  "])
+
+
+def test_every_case_is_recorded() -> None:
+    _, recorded = load(FILE)
+    assert list(recorded) == names([])

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
+import re
+from pathlib import Path
 from typing import Any
 
+import matplotlib
 import pytest
+from bench.harness.environments import KEPT
+from bench.harness.spread import Spread
+from bench.report import charts, model, pages, parts
+from bench.report.markdown import escaped
+from bench.report.tables import growth, requests
+from bench.report.tables.accelerator import accelerator_section
+from bench.report.tables.codec import codec_section
+from bench.report.tables.headline import headline, overview
+from bench.report.tables.losses import losses_section
+from bench.report.targets.page import targets_page
 from tests.meta.sources import ROOT
 
-PAGE = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
+PAGE = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
 MACHINE = "this interpreter"
-
-
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Imports a module of the report; none of these needs more than the standard library."""
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    return importlib.import_module
 
 
 def _codec(client: str, *us: float) -> list[dict[str, Any]]:
@@ -30,87 +36,97 @@ def _requests(client: str, *us: float, note: str = "") -> list[dict[str, Any]]:
     return [{**about, "cpu_s": one * 10 / 1e6} for one in us]
 
 
-def test_a_ratio_has_the_spread_of_both(bench: Any) -> None:
-    data = bench("report_data")
-    ours, theirs = data.Spread.of([10.0, 12.0, 16.0]), data.Spread.of([14.0, 24.0, 40.0])
+def test_a_ratio_has_the_spread_of_both() -> None:
+    ours, theirs = Spread.of([10.0, 12.0, 16.0]), Spread.of([14.0, 24.0, 40.0])
     ratio = theirs.divided_by(ours)
     assert (ratio.median, ratio.low, ratio.high) == (2, 14 / 16, 4)
     assert ours.overlaps(theirs)
     assert theirs.overlaps(ours)
-    assert not ours.overlaps(data.Spread.of([16.1, 17.0]))
+    assert not ours.overlaps(Spread.of([16.1, 17.0]))
 
 
-def test_headline_names_the_best_rival_and_says_what_is_within_the_spread(bench: Any) -> None:
-    data, headline = bench("report_data"), bench("report_headline")
+def test_headline_names_the_best_rival_and_says_what_is_within_the_spread() -> None:
     codec = [*_codec("turbocql", 1, 2, 4), *_codec("scylla-driver", 80, 90, 100)]
     codec += _codec("cassandra-driver", 60, 80, 100)
-    requests = [*_requests("turbocql", 8, 10, 12), *_requests("engine", 1, 1, 1)]
-    requests += [*_requests("acsylla", 11, 13, 15), *_requests("scyllapy", 70, 80, 90)]
-    requests += _requests("turbocql-numpy", 1, 1, 1)
+    sent = [*_requests("turbocql", 8, 10, 12), *_requests("engine", 1, 1, 1)]
+    sent += [*_requests("acsylla", 11, 13, 15), *_requests("scyllapy", 70, 80, 90)]
+    sent += _requests("turbocql-numpy", 1, 1, 1)
     measured = {
-        MACHINE: (data.codec_cases(codec, MACHINE), data.end_to_end(requests, MACHINE)),
+        MACHINE: (model.codec_cases(codec, MACHINE), model.end_to_end(sent, MACHINE)),
         "another": ([], []),
     }
-    _, _, embedding, request, _ = headline.headline(measured)
+    _, _, embedding, request, _ = headline(measured)
     assert "**40.0 (15.0 to 100)**" in embedding
     assert "cassandra-driver: 80.0 (60.0 to 100)" in embedding
     assert "**1.30 (0.917 to 1.87), within the spread**" in request
     assert "acsylla: 13.0 (11.0 to 15.0)" in request
     assert "100 in flight" in request
     assert request.endswith("| not measured |")
-    assert headline.headline({MACHINE: ([], [])}) == []
-    (codec_row, request_row) = headline.overview(*measured[MACHINE])
+    assert headline({MACHINE: ([], [])}) == []
+    (codec_row, request_row) = overview(*measured[MACHINE])
     assert set(codec_row.rivals) == {"scylla-driver", "cassandra-driver"}
     assert set(request_row.rivals) == {"acsylla", "scyllapy"}
 
 
-def test_only_what_is_within_the_spread_folds_away(bench: Any) -> None:
-    data, losses = bench("report_data"), bench("report_losses")
-    outside = data.Loss(
-        "a", "CPU, us", data.Spread.of([5, 6]), "acsylla", data.Spread.of([3, 4]), "ready bytes"
+def test_only_what_is_within_the_spread_folds_away() -> None:
+    outside = model.Loss(
+        "a", "CPU, us", Spread.of([5, 6]), "acsylla", Spread.of([3, 4]), "ready bytes"
     )
-    within = data.Loss("b", "p50, us", data.Spread.of([5, 7]), "acsylla", data.Spread.of([4, 6]))
-    missed = [data.Shortfall("the target of c"), data.Shortfall("the target of d", within=True)]
-    text = "\n".join(losses.losses_section([outside, within], missed))
+    within = model.Loss("b", "p50, us", Spread.of([5, 7]), "acsylla", Spread.of([4, 6]))
+    text = "\n".join(losses_section([outside, within], ["c: turbocql failed"]))
     before, opened, folded = text.partition('<details markdown="1">\n')
     assert opened
     assert folded.rstrip().endswith("</details>")
-    assert "Within the spread: 2" in folded
-    for shown, hidden in (("| a |", "| b |"), ("target of c", "target of d")):
+    assert "Within the spread: 1" in folded
+    for shown in ("| a |", "- c: turbocql failed"):
         assert shown in before
         assert shown not in folded
-        assert hidden in folded
-        assert hidden not in before
+    assert "| b |" in folded
+    assert "| b |" not in before
     assert "ready bytes" in before
-    assert losses.losses_section([], []) == ["Nothing outside the spread.", ""]
+    assert losses_section([], []) == ["Nothing outside the spread.", ""]
     # Tags for Markdown stay, others become text.
-    assert data.escaped("<details markdown=1> list<int>") == "<details markdown=1> list&lt;int>"
+    assert escaped("<details markdown=1> list<int>") == "<details markdown=1> list&lt;int>"
 
 
-def test_requests_beyond_the_spread_are_losses_and_the_engine_is_none(bench: Any) -> None:
-    data, requests = bench("report_data"), bench("report_end_to_end")
+def test_requests_beyond_the_spread_are_losses_and_the_engine_is_none() -> None:
     samples = [*_requests("turbocql", 10, 11), *_requests("engine", 1, 2)]
     samples += _requests("acsylla", 5, 6, note="ready bytes")
-    (loss,) = requests.losses(data.end_to_end(samples, MACHINE))
+    (loss,) = requests.losses(model.end_to_end(samples, MACHINE))
     assert (loss.figure, loss.rival, loss.note) == ("CPU, us", "acsylla", "ready bytes")
     assert not loss.within
 
 
-def test_memory_is_compared_with_its_spread(bench: Any) -> None:
-    data, growth = bench("report_data"), bench("report_growth")
+def test_memory_is_compared_with_its_spread() -> None:
     samples = [
         {"series": "s", "n": 10, "interpreter": MACHINE, "client": client, "ns": ns}
         | {"peak_bytes": mebibytes * 2**20}
         for client, ns, peaks in (("turbocql", 1, (3, 5)), ("scylla-driver", 9, (2, 4)))
         for mebibytes in peaks
     ]
-    (loss,) = growth.losses(data.growth(samples, MACHINE))
+    (loss,) = growth.losses(model.growth(samples, MACHINE))
     assert (loss.case, loss.figure, str(loss.theirs)) == (
         "s, n = 10",
         "peak memory, MiB",
         "3.00 (2.00 to 4.00)",
     )
     assert loss.within
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make docs` writes, of the kept samples."""
+    out = tmp_path_factory.mktemp("measured")
+    pages.write(out=out)
+    return out
+
+
+def _measured() -> dict[str, tuple[list[model.CodecCase], list[model.Endpoint]]]:
+    kept = model.Samples(KEPT)
+    return {
+        name: (model.codec_cases(kept.codec, name), model.end_to_end(kept.end_to_end, name))
+        for name in model.interpreters([*kept.codec, *kept.end_to_end])
+    }
 
 
 def test_the_page_begins_with_its_picture_and_three_figures() -> None:
@@ -120,13 +136,53 @@ def test_the_page_begins_with_its_picture_and_three_figures() -> None:
     assert rest.startswith("How the figures were measured\n")
 
 
-def test_the_page_gives_its_headline_as_the_samples_do(bench: Any) -> None:
-    data, headline = bench("report_data"), bench("report_headline")
-    samples = bench("codec_environments").read_samples
-    place = ROOT / "bench" / "samples"
-    codec, requests = samples(place / "codec.jsonl"), samples(place / "end_to_end.jsonl")
-    measured = {
-        name: (data.codec_cases(codec, name), data.end_to_end(requests, name))
-        for name in data.interpreters([*codec, *requests])
-    }
-    assert "\n".join(headline.headline(measured)) in PAGE
+def test_the_page_gives_its_headline_as_the_samples_do(built: Path) -> None:
+    assert "\n".join(headline(_measured())) in PAGE
+    assert parts.filled(PAGE, {pages.IN_GIT: parts.read(built)[pages.IN_GIT]}) == PAGE
+
+
+@pytest.mark.parametrize("name", ["overview.svg", "overview-dark.svg"])
+def test_the_overview_shows_what_the_samples_say(built: Path, name: str) -> None:
+    """Byte by byte where the same release of matplotlib draws it, and its words anywhere."""
+    chart = (DOCS / parts.CHARTS / name).read_text(encoding="utf-8")
+    (first, *_) = _measured().values()
+    words = escaped(charts.overview_text(overview(*first))).replace(">", "&gt;")
+    assert f"<dc:description>{words}</dc:description>" in chart, "python -m bench report --keep"
+    if f"Matplotlib v{matplotlib.__version__}," in chart:
+        assert chart == (built / parts.CHARTS / name).read_text(encoding="utf-8")
+
+
+def test_every_place_has_its_figures_and_every_chart_is_shown(built: Path) -> None:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+    places = [name for text in texts.values() for name in parts.names(text)]
+    assert sorted(places) == sorted(parts.read(built))
+    drawn = {path.name for path in (built / parts.CHARTS).glob("*.svg")}
+    page = (built / "benchmarks.md").read_text(encoding="utf-8")
+    shown = set(re.findall(rf"\({parts.CHARTS}/([\w-]+\.svg)#only-", parts.themed(page)))
+    assert shown == drawn
+    assert "Where turbocql loses\n\n<!-- measured: losses -->" in page
+    for name in texts:
+        if parts.names(texts[name]):
+            assert "`make docs` puts" not in (built / name).read_text(encoding="utf-8")
+
+
+def test_targets_are_printed_and_on_no_page(built: Path) -> None:
+    for text in [PAGE, *parts.read(built).values()]:
+        assert not re.search(r"\btargets?\b|Missed|In flight:|No profile", text)
+    printed = "\n".join(targets_page(KEPT))
+    for word in ("Targets met: ", "### Missed: ", "### In flight: ", "### Growth: ", "wanted 10x"):
+        assert word in printed
+    codec, _ = next(iter(_measured().values()))
+    assert codec_section(codec)[0].endswith("| ratio to scylla-driver | floor |")
+
+
+def test_a_case_that_the_accelerator_makes_slower_is_listed() -> None:
+    about = {"client": "scylla-driver", "version": "1", "date": "2026-11-23"}
+    samples = [
+        {**about, "case": case, "plain_ns": 1000, "accelerated_ns": ns}
+        for case, ns in (("bind: 1 int", 2000), ("bind: 10 ints", 500), ("value: int", 2000))
+    ]
+    text = "\n".join(accelerator_section(samples))
+    assert text.count("- ") == 1
+    assert "- bind: 1 int, scylla-driver: 0.500x" in text
+    assert "Left to the driver, so that a difference is noise: value: int." in text

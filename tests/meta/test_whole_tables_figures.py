@@ -1,20 +1,13 @@
-"""The page of the whole-table benchmark: its targets, and that it is that of the kept samples."""
+"""The page of the whole-table benchmark: its tables, and the targets that are not on it."""
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import Any
 
-import pytest
-from tests.meta.sources import ROOT
-
-
-@pytest.fixture
-def report(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The report, which needs no more than the standard library."""
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    return importlib.import_module("report_whole_tables")
+from bench.harness import samples
+from bench.harness.environments import KEPT
+from bench.report.tables.whole_tables import whole_tables_section
+from bench.report.targets.verdicts import whole_table_verdicts
 
 
 def sample(tool: str, seconds: float, cpu: float, peak: float = 100.0) -> dict[str, Any]:
@@ -24,18 +17,30 @@ def sample(tool: str, seconds: float, cpu: float, peak: float = 100.0) -> dict[s
     return {**about, **times, **what, "date": "2026-11-23"}
 
 
-def test_targets_are_met_or_missed_by_the_medians(report: Any) -> None:
+def test_targets_are_met_or_missed_by_the_medians() -> None:
     floors = [sample("parse", 1.0, 1.0), sample("ready", 1.0, 4.0)]
-    taken = [*floors, sample("turbocql-csv", 2.0, 6.4), sample("dsbulk", 4.0, 60.0, 900.0)]
-    assert [row[1:] for row in report.targets(taken)] == [
+    good = [*floors, sample("turbocql-csv", 2.0, 6.4), sample("dsbulk", 4.0, 60.0, 900.0)]
+    assert [row[1:] for row in whole_table_verdicts(good)] == [
         ["1.28 times", "met"],
         ["2.0 times", "met"],
         ["105 MB at most", "met"],
     ]
     worse = [*floors, sample("turbocql-csv", 5.0, 6.6, 290.0), sample("dsbulk", 4.0, 60.0)]
-    assert [row[2] for row in report.targets(worse)] == ["**missed**"] * 3
+    assert [row[2] for row in whole_table_verdicts(worse)] == ["**missed**"] * 3
 
 
-def test_the_page_is_that_of_the_kept_samples(report: Any, tmp_path: Path) -> None:
-    report.write(page=tmp_path / "page.md")
-    assert (tmp_path / "page.md").read_text() == report.PAGE.read_text()
+def test_the_page_has_every_table_and_task_and_no_target() -> None:
+    lines = whole_tables_section(samples.read(KEPT / "whole_tables.jsonl"))
+    headings = [line.split(" rows ")[0] for line in lines if line.startswith("#")]
+    assert headings == [
+        "## Load of 1,000,000",
+        "## Unload of 1,000,000",
+        "## Load of 100,000",
+        "## Unload of 100,000",
+        "## Load of 1,000,000",
+    ]
+    assert "target" not in "\n".join(lines).lower()
+    medians = sample("turbocql-csv", 2.0, 6.4)
+    table = whole_tables_section([medians, sample("dsbulk", 4.0, 60.0, 900.0)])
+    assert "| turbocql, CSV | 500 | 6,400 | 6,400 | 1,000 | 100 |" in table
+    assert "| dsbulk | 250 | 60,000 | 60,000 | 1,000 | 900 |" in table

@@ -1,0 +1,1 @@
+"""Measurements beside other drivers: `python -m bench run|report|list`."""

@@ -1,0 +1,1 @@
+"""The programs of acsylla: asyncio over the C++ driver."""

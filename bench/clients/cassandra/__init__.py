@@ -1,0 +1,1 @@
+"""The programs of scylla-driver and cassandra-driver: both are the package `cassandra`."""

@@ -1,0 +1,53 @@
+"""The codec's cases with scylla-driver or cassandra-driver, plain and accelerated in one process.
+
+Prints what it measured, as JSON; reads from standard input the Java class name of each type. A
+case whose two outcomes differ ends the program.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import cassandra
+
+from bench.clients.cassandra.codec import cases, read_class_names
+from bench.clients.cassandra.extensions import cases as extension_cases
+from bench.harness.provenance import provenance
+from bench.harness.selection import chosen
+from bench.harness.timing import ns_per_call, outcome_of, say
+from turbocql import accel
+
+
+def main(client: str, patterns: list[str]) -> None:
+    """A line for each case that the patterns choose."""
+    about = provenance(client, cassandra.__version__)
+    for name, maker in {**cases(), **extension_cases()}.items():
+        if not chosen(name, patterns, "accelerator"):
+            continue
+        plain, expected, note = outcome_of(maker)
+        sample = {"suite": "accelerator", "case": name, **about, "note": note}
+        if plain is None:
+            say({**sample, "plain_ns": None, "accelerated_ns": None})
+            continue
+        with accel.accelerated():
+            # Twice: a page of new columns is the driver's.
+            outcome_of(maker)
+            accelerated, given, _ = outcome_of(maker)
+        if accelerated is None or given != expected:
+            raise SystemExit(f"{name}: plain {expected!r:.200}, accelerated {given!r:.200}")
+        gc.collect()
+        gc.freeze()
+        # Both are made anew: names that they look up before are those of their time.
+        before = ns_per_call(maker())
+        with accel.accelerated():
+            case = maker()
+            if case.outcome:
+                case.outcome()
+            after = ns_per_call(case)
+        say({**sample, "plain_ns": min(before, ns_per_call(maker())), "accelerated_ns": after})
+
+
+if __name__ == "__main__":
+    read_class_names()
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,13 @@
+"""cassandra-driver and scylla-driver, accelerated: the same program after one line."""
+
+from __future__ import annotations
+
+import turbocql
+
+turbocql.accelerate()
+
+from bench.clients.cassandra.requests import Cassandra  # noqa: E402
+from bench.suites.requests.job import main  # noqa: E402
+
+if __name__ == "__main__":
+    main(Cassandra)

@@ -1,0 +1,31 @@
+"""Requests through cassandra-driver or scylla-driver, of which callgrind counts the instructions.
+
+    python -m bench.clients.cassandra.counted PROGRAM JOB
+
+The program is the module with the client: plain, or accelerated when it is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+
+from bench.harness.callgrind import counting
+from bench.harness.provenance import provenance
+from bench.suites.requests.job import Job, Pass
+
+
+def main(program: str, job: Job) -> None:
+    """The requests, with callgrind counting only meanwhile."""
+    client = importlib.import_module(program).Cassandra(job)
+    rows = job.rows(0, job.requests, ready_bytes=False)
+    client.run(Pass(rows[: job.warm_up]))
+    with counting():
+        client.run(Pass(rows))
+    client.close()
+    print(json.dumps(provenance(job.client, client.version)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Job(**json.loads(sys.argv[2])))

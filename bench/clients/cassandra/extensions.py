@@ -1,0 +1,87 @@
+"""Messages of scylla-driver on a connection with all protocol extensions of ScyllaDB in force."""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+from typing import Any
+
+from cassandra.protocol import BatchMessage, ExecuteMessage, ProtocolHandler, QueryMessage
+from cassandra.query import BatchType
+
+from bench.clients.cassandra.codec import FACTORIES, FEATURES
+from bench.harness.timing import Case, Maker
+from bench.suites.codec.cases import BATCHES, EXECUTE, EXTENSIONS, PAGES, plain_rows
+
+__all__ = ["cases"]
+
+_ONE_ROW = "1x10 with metadata, named"
+
+
+def cases() -> dict[str, Maker]:
+    """The cases of `EXTENSIONS`; none for drivers that do not know the extensions."""
+    if not FEATURES or not hasattr(FEATURES[0], "use_metadata_id"):
+        return {}
+    found: dict[str, Maker] = {}
+    for name in EXTENSIONS:
+        kind, _, what = name.partition(", extensions: ")
+        if kind == "page":
+            page = what.removesuffix(", columns left out")
+            found[name] = partial(page_case, _ONE_ROW if page.startswith("1x10") else page)
+        else:
+            found[name] = partial({"batch": batch, "execute": execute, "query": query}[kind], what)
+    return found
+
+
+def connection() -> Any:
+    """What a connection has negotiated with a ScyllaDB that offers everything."""
+    features = type(FEATURES[0])()
+    features.use_metadata_id = features.tablets_routing_v1 = features.tablets_routing_v2 = True
+    features.rate_limit_error, features.shard_id = 0xF000, 3
+    return features
+
+
+def body_case(message: Any) -> Case:
+    features = connection()
+
+    def run() -> bytes:
+        out = io.BytesIO()
+        message().send_body(out, 4, features)
+        return out.getvalue()
+
+    return Case("run()", {"run": run}, lambda: run().hex())
+
+
+def batch(name: str) -> Case:
+    statement, rows = BATCHES[name]
+    queries = [(isinstance(statement, bytes), statement, row) for row in rows]
+    return body_case(lambda: BatchMessage(BatchType.LOGGED, queries, 1))
+
+
+def execute(_: str) -> Case:
+    def message() -> Any:
+        made = ExecuteMessage(
+            b"0123456789abcdef", EXECUTE, 1, skip_meta=True, result_metadata_id=b"fedcba9876543210"
+        )
+        made.tablet_version_block = 0xA7
+        return made
+
+    return body_case(message)
+
+
+def query(_: str) -> Case:
+    return body_case(lambda: QueryMessage("SELECT * FROM app.items", 1, fetch_size=5000))
+
+
+def page_case(name: str) -> Case:
+    """A page whose columns the server has left out: the driver passes those that it knows."""
+    page, shape = PAGES[name]
+    decode, features, make_rows = ProtocolHandler.decode_message, connection(), FACTORIES[shape]
+    columns = decode(4, features, {}, 0, 0, 8, page.body, None, None).column_metadata
+    body = page.without_metadata
+
+    def run() -> Any:
+        message = decode(4, features, {}, 0, 0, 8, body, None, columns)
+        return make_rows(message.column_names, message.parsed_rows)
+
+    return Case("run()", {"run": run}, lambda: plain_rows(run(), page.columns, shape))

@@ -1,0 +1,68 @@
+"""What callgrind looks at for a profile: one case of the codec, or requests of one shape.
+
+python -m bench.clients.turbocql.profile ways NAME
+python -m bench.clients.turbocql.profile case CLIENT NAME CALLS
+python -m bench.clients.turbocql.profile requests JOB
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from bench.clients import floors
+from bench.clients.turbocql import codec
+from bench.clients.turbocql.requests import connect
+from bench.harness.callgrind import counting
+from bench.harness.timing import Case, ns_per_call, say
+from bench.suites.requests.job import Job, Pass
+
+NATIVE_NS = 30e6
+"""How long the calls would take without callgrind, so that switching it on is lost among them."""
+WARM_UP = 500
+
+
+def case_of(client: str, name: str) -> Case:
+    """The case, as the benchmark times it."""
+    return (floors.cases() if client == "floor" else codec.cases())[name]()
+
+
+def say_ways(name: str) -> None:
+    """A line for turbocql, and one for each floor."""
+    ways = [("turbocql", name)]
+    ways += [("floor", each) for each in floors.cases() if each.partition("#")[0] == name]
+    for client, each in ways:
+        case = case_of(client, each)
+        calls = max(20, int(NATIVE_NS / ns_per_call(case)))
+        say({"client": client, "name": each, "note": case.note, "calls": calls})
+
+
+def run_case(case: Case, calls: int) -> None:
+    """Calls it, with callgrind counting only meanwhile."""
+    code = f"def run():\n for _ in range({calls}):\n  {case.expression}\n"
+    names = dict(case.names)
+    exec(compile(code, "case", "exec"), names)
+    run = names["run"]
+    run()
+    with counting():
+        run()
+
+
+def run_requests(job: Job) -> None:
+    """The requests, with callgrind counting only meanwhile."""
+    client = connect(job)
+    rows = job.rows(0, job.requests, ready_bytes=False)
+    client.run(Pass(rows[:WARM_UP]))
+    with counting():
+        client.run(Pass(rows))
+    client.close()
+
+
+if __name__ == "__main__":
+    what, *arguments = sys.argv[1:]
+    if what == "ways":
+        say_ways(*arguments)
+    elif what == "case":
+        run_case(case_of(*arguments[:2]), int(arguments[2]))
+    else:
+        run_requests(Job(**json.loads(arguments[0])))

@@ -1,0 +1,1 @@
+"""How anything is measured: environments, processes, turns, times, samples. Names no driver."""

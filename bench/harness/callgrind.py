@@ -1,0 +1,72 @@
+"""Callgrind: counting switched on and off from within, and what it has counted."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.harness import processes
+from bench.harness.processes import Failed
+
+__all__ = ["counted", "counting", "need_valgrind", "total"]
+
+_TOTAL = re.compile(r"^totals: (\d+)$", re.MULTILINE)
+
+
+def need_valgrind() -> None:
+    """Ends the program where there is no valgrind."""
+    if shutil.which("valgrind") is None:
+        raise SystemExit("instructions are counted with valgrind: install it")
+
+
+@contextmanager
+def counting() -> Iterator[None]:
+    """In a process under callgrind that has it off: counts what the block executes."""
+    _switch("on")
+    yield
+    _switch("off")
+
+
+def _switch(state: str) -> None:
+    control = subprocess.Popen(
+        ["callgrind_control", "-i", state, str(os.getpid())],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    # Callgrind listens when the process goes on, so it must not sleep for long.
+    while control.poll() is None:
+        time.sleep(0.005)
+    if control.returncode:
+        raise SystemExit("callgrind_control failed")
+
+
+@contextmanager
+def counted(command: list[str]) -> Iterator[tuple[str, Path]]:
+    """Runs a program of this package that counts a part of itself.
+
+    What it prints, and callgrind's file, which is gone after the block.
+
+    Raises: Failed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no"]
+        yield processes.output([*valgrind, f"--callgrind-out-file={out}", *command]), out
+
+
+def total(out: Path) -> int:
+    """All instructions in a file that callgrind has written.
+
+    Raises: Failed.
+    """
+    totals = _TOTAL.findall(out.read_text(encoding="utf-8", errors="replace"))
+    if not totals:
+        raise Failed("callgrind counted nothing")
+    return int(totals[-1])

@@ -1,0 +1,74 @@
+"""Where files and interpreters are.
+
+Other drivers install the package `cassandra`, so each has an environment of its own. With another
+interpreter, all of them get one more: `.venv-debian-NAME`, made here when it is missing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from bench.harness.processes import Failed
+
+__all__ = ["BUILD", "KEPT", "OURS", "RIVALS", "ROOT", "install", "python_in", "python_of"]
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "bench"
+"""The samples of the last runs on this machine."""
+KEPT = ROOT / "bench" / "samples"
+"""The samples that the documentation's figures are computed from."""
+
+OURS = ".venv"
+"""The environment of turbocql, which runs the suites."""
+RIVALS = ("scylla-driver", "cassandra-driver")
+
+
+def python_in(environment: str) -> Path:
+    """The interpreter of an environment, such as `.venv-columns`.
+
+    Raises: Failed if there is none.
+    """
+    python = ROOT / environment / "bin" / "python"
+    if not python.exists():
+        raise Failed(f"there is no {environment}: make {environment}/.installed")
+    return python
+
+
+def python_of(client: str, interpreter: Path | None = None) -> Path:
+    """The interpreter that runs a client without a server."""
+    if interpreter is None:
+        return python_in(f".venv-{client}" if client in RIVALS else OURS)
+    environment = ROOT / f".venv-debian-{client if client in RIVALS else 'turbocql'}"
+    if not (environment / ".installed").exists():
+        _make(environment, client, interpreter)
+    return environment / "bin" / "python"
+
+
+def _make(environment: Path, client: str, interpreter: Path) -> None:
+    # turbocql itself is not installed: its module is in python/, and fits every interpreter of the
+    # same minor version.
+    packages = ["-r", f"{client}.txt"] if client in RIVALS else ["-c", "dev.txt", "numpy"]
+    subprocess.run([interpreter, "-m", "venv", environment], check=True)
+    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
+    subprocess.run(
+        [environment / "bin" / "python", *install], cwd=ROOT / "requirements", check=True
+    )
+    (environment / ".installed").touch()
+
+
+def install(target: str) -> None:
+    """Has `make` make an environment or a program.
+
+    Raises: Failed.
+    """
+    ended = subprocess.run(
+        ["make", "--no-print-directory", target],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if ended.returncode:
+        lines = ended.stdout.strip().splitlines() or ["nothing was printed"]
+        raise Failed(f"{target} cannot be made: {lines[-1]}")

@@ -1,0 +1,114 @@
+"""The processes that are measured: how one is started, and how its samples are read.
+
+A client's program is a module of this repository, which prints a line of JSON for each sample. It
+runs in the client's environment, with the repository's root and `python/` on its path: turbocql is
+installed in its own environment only, and its native module fits interpreters of one version.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Failed", "command", "environment", "output", "samples", "with_usage"]
+
+TIMEOUT_S = 3600
+
+
+class Failed(Exception):
+    """A client did not do its work."""
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment variables of every process that is measured."""
+    root = Path(__file__).resolve().parents[2]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(root), str(root / "python"))),
+        # Sets come in the same order in all processes.
+        "PYTHONHASHSEED": "0",
+        # NumPy's library of linear algebra starts threads, which spin for a while.
+        "OPENBLAS_NUM_THREADS": "1",
+        **more,
+    }
+
+
+def command(python: Path, module: str, *arguments: str) -> list[str]:
+    """What starts a client's program."""
+    return [str(python), "-m", module, *arguments]
+
+
+def output(
+    arguments: list[str],
+    *,
+    stdin: str = "",
+    timeout_s: float = TIMEOUT_S,
+    variables: dict[str, str] | None = None,
+) -> str:
+    """What a process prints; its standard error is shown if it fails.
+
+    Raises: Failed.
+    """
+    try:
+        ended = subprocess.run(
+            arguments,
+            env=environment() if variables is None else variables,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failed(f"not ended within {timeout_s:g} s") from None
+    if ended.returncode:
+        print(ended.stderr[-4000:], file=sys.stderr, flush=True)
+        lines = ended.stderr.strip().splitlines() or ["nothing was printed"]
+        raise Failed(f"exit status {ended.returncode}: {lines[-1]}")
+    return ended.stdout
+
+
+def samples(
+    python: Path,
+    module: str,
+    *arguments: str,
+    stdin: str = "",
+    timeout_s: float = TIMEOUT_S,
+    variables: dict[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """The lines of JSON that one process of a client prints.
+
+    Raises: Failed.
+    """
+    text = output(
+        command(python, module, *arguments), stdin=stdin, timeout_s=timeout_s, variables=variables
+    )
+    try:
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    except ValueError:
+        raise Failed(f"it printed no sample: {text[-200:]!r}") from None
+
+
+def with_usage(arguments: list[str]) -> tuple[str, resource.struct_rusage, float]:
+    """What a process prints, what it and its children used, and its seconds.
+
+    Raises: Failed.
+    """
+    began = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as text:
+        running = subprocess.Popen(
+            arguments, stdout=text, stderr=subprocess.STDOUT, env=environment()
+        )
+        _, status, usage = os.wait4(running.pid, 0)
+        wall_s = time.perf_counter() - began
+        text.seek(0)
+        printed = text.read()
+    if status:
+        raise Failed(f"it failed: {printed[-2000:]}")
+    return printed, usage, wall_s

@@ -1,0 +1,60 @@
+"""What a sample says of where it was measured."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import sysconfig
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+__all__ = ["interpreter", "machine", "provenance", "today"]
+
+
+def interpreter() -> str:
+    """Version and how it was built: an interpreter without PGO is slower where Python code runs."""
+    return f"CPython {platform.python_version()} ({_build()})"
+
+
+def _build() -> str:
+    options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
+    if "--enable-optimizations" in options:
+        return "PGO"
+    # Debian's rules build the target `profile-opt` themselves, which the options do not show.
+    if sys.base_prefix == "/usr" and Path("/etc/debian_version").exists():
+        return "PGO, Debian's"
+    return "no PGO"
+
+
+def machine() -> str:
+    """Kernel, processor and how many of them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = f"{len(models)} x {models[0]}" if models else platform.machine()
+    return f"{platform.platform()}, {processor}"
+
+
+def provenance(client: str, version: str) -> dict[str, Any]:
+    """What every sample says of who was measured, and where."""
+    try:
+        numpy = metadata.version("numpy")
+    except metadata.PackageNotFoundError:
+        numpy = ""
+    return {
+        "client": client,
+        "version": version,
+        "interpreter": interpreter(),
+        "machine": machine(),
+        "numpy": numpy,
+        "date": today(),
+    }
+
+
+def today() -> str:
+    """The day that a sample is measured on, in ISO form."""
+    return datetime.now(timezone.utc).date().isoformat()

@@ -1,0 +1,41 @@
+"""Files of samples: a line of JSON for each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+__all__ = ["SUBJECT", "Sample", "keep", "read", "write"]
+
+Sample: TypeAlias = dict[str, Any]
+SUBJECT = ("case", "series", "scenario", "shape", "in_flight", "interpreter", "variant")
+"""The fields that say what a sample is about, without the client."""
+
+
+def read(path: Path) -> list[Sample]:
+    """The samples of a file, or none when there is no such file."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def keep(path: Path, samples: Sequence[Sample], subject: Sequence[str] = SUBJECT) -> None:
+    """Puts samples into a file, instead of the file's samples about the same.
+
+    So all clients of one case are of one run, and a run of some cases leaves the others alone.
+    """
+
+    def about(sample: Sample) -> tuple[Any, ...]:
+        return tuple(sample.get(name) or None for name in subject)
+
+    new = {about(sample) for sample in samples}
+    write(path, [*(sample for sample in read(path) if about(sample) not in new), *samples])
+
+
+def write(path: Path, samples: Iterable[Sample]) -> None:
+    """Writes the whole file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(sample) + "\n" for sample in samples)

@@ -1,0 +1,50 @@
+"""Which cases a pattern chooses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+__all__ = ["chosen", "nearest", "unknown"]
+
+
+def chosen(name: str, patterns: Iterable[str], *suites: str) -> bool:
+    """Whether every word of one of the patterns is in a name; without patterns, every name is.
+
+    Upper and lower case are the same, and a number is only itself: 100 is not in 1000. The names of
+    the suite count as words of all its names.
+    """
+    patterns = [pattern for pattern in patterns if pattern.strip()]
+    return not patterns or any(
+        all(word in suites or _has(name.lower(), word) for word in pattern.lower().split())
+        for pattern in patterns
+    )
+
+
+def _has(name: str, word: str) -> bool:
+    if not word.isdecimal():
+        return word in name
+    return re.search(rf"(?<!\w){word}(?!\w)", name) is not None
+
+
+def nearest(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names whose words are most like those of a pattern, the best first."""
+
+    def likeness(name: str) -> float:
+        parts = re.findall(r"[\w-]+", name.lower())
+        best = [
+            max((SequenceMatcher(None, word, part).ratio() for part in parts), default=0.0)
+            for word in pattern.lower().split()
+        ]
+        return sum(best) / max(1, len(best))
+
+    rated = sorted(((likeness(name), name) for name in dict.fromkeys(names)), key=lambda r: -r[0])
+    return [name for rate, name in rated[:5] if rate >= 0.5]
+
+
+def unknown(pattern: str, names: Iterable[str]) -> str:
+    """The message about a pattern that chooses nothing."""
+    lines = [f"no case has all the words of {pattern!r} in its name; `bench list` lists all"]
+    near = nearest(pattern, names)
+    return "\n".join([*lines, *(["the nearest:"] if near else []), *(f"  {n}" for n in near)])

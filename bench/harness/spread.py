@@ -1,0 +1,72 @@
+"""Rounds: how clients take turns in them, and how far their figures lie apart."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+__all__ = ["Spread", "against", "number", "turns"]
+
+_T = TypeVar("_T")
+
+
+def turns(items: Sequence[_T], rounds: int) -> Iterator[tuple[int, _T]]:
+    """Every item once a round, with the number of the round.
+
+    Every second round is backwards, so that no client always comes after the same one.
+    """
+    for number in range(1, rounds + 1):
+        for item in items if number % 2 else reversed(items):
+            yield number, item
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of the rounds, the lowest of them and the highest."""
+
+    median: float
+    low: float
+    high: float
+    rounds: int
+
+    @staticmethod
+    def of(values: Iterable[float], scale: float = 1) -> Spread:
+        """That of some values, each times the scale."""
+        scaled = [value * scale for value in values]
+        return Spread(statistics.median(scaled), min(scaled), max(scaled), len(scaled))
+
+    def overlaps(self, other: Spread) -> bool:
+        """Whether another run can have the opposite result."""
+        return other.low <= self.high and self.low <= other.high
+
+    def divided_by(self, other: Spread) -> Spread:
+        """The ratio of the medians, and its limits: its range has 1 in it where both overlap."""
+        return Spread(
+            self.median / other.median,
+            self.low / other.high,
+            self.high / other.low,
+            max(self.rounds, other.rounds),
+        )
+
+    def __str__(self) -> str:
+        if self.rounds == 1:
+            return number(self.median)
+        return f"{number(self.median)} ({number(self.low)} to {number(self.high)})"
+
+
+def against(ours: Spread, theirs: Spread, unit: str) -> str:
+    """Two figures with their spreads, and whether these overlap."""
+    within = "; the difference is within the spread" if ours.overlaps(theirs) else ""
+    return f"{ours} {unit} against {theirs}{within}"
+
+
+def number(value: float | None) -> str:
+    """A figure with about three digits, and a dash for none."""
+    if value is None:
+        return "-"
+    for least, digits in ((100, 0), (10, 1), (1, 2)):
+        if abs(value) >= least:
+            return f"{value:,.{digits}f}"
+    return f"{value:.3f}"

@@ -1,0 +1,239 @@
+"""Samples as the report reads them: grouped, and as medians."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.harness import samples as files
+from bench.harness.samples import Sample
+from bench.harness.spread import Spread
+from bench.suites.codec.cases import NAMES
+from bench.suites.requests.cases import SCENARIOS
+
+__all__ = [
+    "FLOOR",
+    "OURS",
+    "RIVALS",
+    "STOCK",
+    "CodecCase",
+    "Compared",
+    "Endpoint",
+    "GrowthSeries",
+    "Loss",
+    "Samples",
+    "codec_cases",
+    "end_to_end",
+    "growth",
+    "interpreters",
+]
+
+OURS, STOCK = "turbocql", "scylla-driver"
+RIVALS = (STOCK, "cassandra-driver")
+FLOOR = "engine"
+"""The network engine from Rust: no driver, but the least that turbocql can need."""
+
+
+_BESIDE = {"decode: vector<float, 1536> to NumPy": "decode: vector<float, 1536> to list"}
+"""scylla-driver's case for comparison, where it has none of the same name."""
+
+
+class Samples:
+    """The samples of a folder, by suite."""
+
+    def __init__(self, folder: Path) -> None:
+        self.codec = files.read(folder / "codec.jsonl")
+        self.end_to_end = files.read(folder / "end_to_end.jsonl")
+        self.growth = files.read(folder / "growth.jsonl")
+        self.accelerator = files.read(folder / "accelerator.jsonl")
+        self.availability = files.read(folder / "availability.jsonl")
+        self.engines = files.read(folder / "engines.jsonl")
+        self.tables = files.read(folder / "whole_tables.jsonl")
+
+    @property
+    def compared(self) -> list[Sample]:
+        """Those of the page of benchmarks."""
+        return self.codec + self.end_to_end + self.growth
+
+
+def interpreters(samples: Iterable[Sample]) -> list[str]:
+    """The interpreters, the one that the project is built with first."""
+    names = dict.fromkeys(str(s["interpreter"]) for s in samples if s.get("interpreter"))
+    return sorted(names, key=lambda name: "Debian" in name)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """turbocql and its rivals of the same run, in microseconds of processor time."""
+
+    label: str
+    ours: Spread
+    rivals: dict[str, Spread]
+    as_bytes: frozenset[str] = frozenset()
+    """The rivals that neither encode nor decode vectors."""
+
+    @property
+    def best(self) -> str:
+        """The rival with the lowest median."""
+        return min(self.rivals, key=lambda rival: self.rivals[rival].median)
+
+    def ratio(self, rival: str) -> Spread:
+        """The rival's time divided by turbocql's."""
+        return self.rivals[rival].divided_by(self.ours)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A figure in which a rival is better than turbocql."""
+
+    case: str
+    figure: str
+    ours: Spread
+    rival: str
+    theirs: Spread
+    note: str = ""
+    """What the rival does otherwise."""
+
+    @property
+    def within(self) -> bool:
+        """Whether the difference is within the spread."""
+        return self.ours.overlaps(self.theirs)
+
+
+@dataclass
+class CodecCase:
+    """A case of the codec under one interpreter: medians in nanoseconds."""
+
+    name: str
+    ns: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    """Why a client has no time."""
+    floors: dict[str, float] = field(default_factory=dict)
+    stock_beside: float | None = None
+    spreads: dict[str, Spread] = field(default_factory=dict)
+    """In microseconds, by client."""
+
+    @property
+    def stock(self) -> float | None:
+        """scylla-driver's time, or that of the case which stands beside this one."""
+        return self.ns.get(STOCK, self.stock_beside)
+
+
+def codec_cases(samples: list[Sample], interpreter: str) -> list[CodecCase]:
+    """The cases of one interpreter, in the order of the suite."""
+    cases: dict[str, CodecCase] = {}
+    times: dict[tuple[str, str, str], list[float]] = {}
+    for sample in samples:
+        if sample["interpreter"] != interpreter:
+            continue
+        name, client, note = sample["case"], sample["client"], sample["note"] or ""
+        case = cases.setdefault(name, CodecCase(name))
+        if sample["ns"] is None:
+            case.notes[client] = note
+        else:
+            times.setdefault((name, client, note if client == "floor" else ""), []).append(
+                sample["ns"]
+            )
+    for (name, client, note), ns in times.items():
+        if client == "floor":
+            cases[name].floors[note] = statistics.median(ns)
+        else:
+            cases[name].ns[client] = statistics.median(ns)
+            cases[name].spreads[client] = Spread.of(ns, 1e-3)
+    order = {name: at for at, name in enumerate(NAMES)}
+    for name, beside in _BESIDE.items():
+        if name in cases and beside in cases:
+            cases[name].stock_beside = cases[beside].ns.get(STOCK)
+    return sorted(cases.values(), key=lambda case: order.get(case.name, len(order)))
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A scenario with one client, in one shape and number in flight: medians."""
+
+    scenario: str
+    shape: str
+    client: str
+    in_flight: int
+    cpu_us: float
+    """Client processor time per request; of a scan, per row."""
+    per_s: float
+    p50_us: float | None
+    p99_us: float | None
+    samples: int
+    note: str
+    spreads: dict[str, Spread]
+    """Of those figures that it has, by the name of the field."""
+
+
+def end_to_end(samples: list[Sample], interpreter: str) -> list[Endpoint]:
+    """The end-to-end results of one interpreter, by scenario, shape, and cost."""
+    groups: dict[tuple[str, str, str, int], list[Sample]] = {}
+    for sample in samples:
+        if sample.get("interpreter") == interpreter and sample.get("cpu_s") is not None:
+            key = (sample["scenario"], sample["shape"], sample["client"], sample["in_flight"])
+            groups.setdefault(key, []).append(sample)
+    found = []
+    for (scenario, shape, client, in_flight), taken in groups.items():
+
+        def median(name: str, taken: list[Sample] = taken) -> float | None:
+            given = [sample[name] for sample in taken if sample.get(name) is not None]
+            return statistics.median(given) if given else None
+
+        spreads = {
+            "cpu_us": Spread.of((s["cpu_s"] / s["requests"] for s in taken), 1e6),
+            "per_s": Spread.of(s["requests"] / s["wall_s"] for s in taken),
+        }
+        for name in ("p50_us", "p99_us"):
+            if median(name) is not None:
+                spreads[name] = Spread.of(s[name] for s in taken if s.get(name) is not None)
+        cpu, rate = spreads["cpu_us"].median, spreads["per_s"].median
+        found.append(
+            Endpoint(
+                *(scenario, shape, client, in_flight, cpu, rate),
+                *(median("p50_us"), median("p99_us"), len(taken), taken[0].get("note") or ""),
+                spreads,
+            )
+        )
+    order = {name: at for at, name in enumerate(SCENARIOS)}
+    return sorted(
+        found, key=lambda e: (order.get(e.scenario, 99), e.scenario, e.shape, e.in_flight, e.cpu_us)
+    )
+
+
+@dataclass
+class GrowthSeries:
+    """A series of one client: medians by size."""
+
+    name: str
+    client: str
+    ns: dict[int, float] = field(default_factory=dict)
+    peak: dict[int, float] = field(default_factory=dict)
+    spreads: dict[int, Spread] = field(default_factory=dict)
+    """Of the times, in microseconds."""
+    peaks: dict[int, Spread] = field(default_factory=dict)
+    """Of the memory, in MiB."""
+
+
+def growth(samples: list[Sample], interpreter: str) -> dict[str, dict[str, GrowthSeries]]:
+    """The series of one interpreter, by name and client."""
+    times: dict[tuple[str, str, int], list[float]] = {}
+    peaks: dict[tuple[str, str, int], list[float]] = {}
+    for sample in samples:
+        if sample["interpreter"] != interpreter or sample["ns"] is None:
+            continue
+        key = (sample["series"], sample["client"], sample["n"])
+        times.setdefault(key, []).append(sample["ns"])
+        if sample["peak_bytes"] is not None:
+            peaks.setdefault(key, []).append(sample["peak_bytes"])
+    found: dict[str, dict[str, GrowthSeries]] = {}
+    for (name, client, size), ns in sorted(times.items(), key=lambda item: item[0][2]):
+        series = found.setdefault(name, {}).setdefault(client, GrowthSeries(name, client))
+        series.ns[size] = statistics.median(ns)
+        series.spreads[size] = Spread.of(ns, 1e-3)
+    for (name, client, size), peak in peaks.items():
+        found[name][client].peak[size] = statistics.median(peak)
+        found[name][client].peaks[size] = Spread.of(peak, 2**-20)
+    return dict(sorted(found.items()))

@@ -1,0 +1,211 @@
+"""Writes the parts of the pages that have figures, and the charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from bench.harness.environments import KEPT, ROOT
+from bench.harness.samples import Sample
+from bench.report import charts
+from bench.report.markdown import escaped, table
+from bench.report.model import Samples, codec_cases, end_to_end, growth, interpreters
+from bench.report.parts import BUILT, CHARTS, DOCS, filled, names, read
+from bench.report.tables import codec, requests
+from bench.report.tables import growth as growths
+from bench.report.tables.accelerator import accelerator_section
+from bench.report.tables.availability import availability_about, availability_section
+from bench.report.tables.engines import engines_section
+from bench.report.tables.headline import headline, overview
+from bench.report.tables.losses import losses_section
+from bench.report.tables.whole_tables import whole_tables_about, whole_tables_section
+
+__all__ = ["IN_GIT", "keep", "write"]
+
+IN_GIT = "headline"
+"""The part that the repository has as well, with the overview: README.md shows them."""
+
+_CHARTS = {
+    "codec-values": "Microseconds per call to encode a value, by client",
+    "codec-rows-and-messages": "Microseconds per call to bind a row or build a message, by client",
+    "codec-decode": "Microseconds per call to decode a value or a page, by client",
+    "end-to-end": "Client processor time per request, by scenario, shape and client",
+    "in-flight": "Client processor time per request, by number of requests in flight",
+    "growth": "Microseconds per call, by number of elements or rows",
+}
+"""What each chart shows, for readers who do not see it."""
+
+
+def write(samples: Path = KEPT, out: Path = BUILT, docs: Path = DOCS) -> None:
+    """Writes parts, charts, and the pages with both, into a folder."""
+    measured = Samples(samples)
+    for folder, ending in ((out / "parts", "md"), (out / CHARTS, "svg"), (out, "md")):
+        for old in folder.glob(f"*.{ending}"):
+            old.unlink()
+    parts = _parts(measured, out / CHARTS)
+    if not parts:
+        raise SystemExit(f"no samples in {samples}: see `make bench`")
+    (out / "parts").mkdir(parents=True, exist_ok=True)
+    for name, text in parts.items():
+        (out / "parts" / f"{name}.md").write_text(text, encoding="utf-8")
+    for page in sorted(docs.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if set(names(text)) & set(parts):
+            (out / page.name).write_text(filled(text, parts), encoding="utf-8")
+    print(f"wrote {out.relative_to(ROOT) if out.is_relative_to(ROOT) else out}")
+
+
+def keep(built: Path = BUILT, docs: Path = DOCS) -> None:
+    """Copies what the repository has of these: the three figures, and the overview."""
+    page = docs / "benchmarks.md"
+    parts = {IN_GIT: read(built)[IN_GIT]}
+    page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
+    for chart in (built / CHARTS).glob("overview*.svg"):
+        (docs / CHARTS / chart.name).write_bytes(chart.read_bytes())
+
+
+def _parts(measured: Samples, place: Path) -> dict[str, str]:
+    """Every part that there are samples for, by its name."""
+    sections: dict[str, list[str]] = {}
+    if measured.compared:
+        sections |= _compared(measured, place)
+    ways: dict[str, tuple[list[Sample], Callable[[Any], list[str]]]] = {
+        "accelerator": (measured.accelerator, accelerator_section),
+        "availability": (measured.availability, availability_section),
+        "availability-about": (measured.availability, availability_about),
+        "engines": (measured.engines, engines_section),
+        "whole-tables": (measured.tables, whole_tables_section),
+        "whole-tables-about": (measured.tables, whole_tables_about),
+    }
+    sections |= {name: section(samples) for name, (samples, section) in ways.items() if samples}
+    return {name: escaped("\n".join(lines)).strip() + "\n" for name, lines in sections.items()}
+
+
+def _compared(measured: Samples, place: Path) -> dict[str, list[str]]:
+    """The parts of the page of benchmarks."""
+    interpreted = interpreters(measured.compared)
+    both = {
+        name: (codec_cases(measured.codec, name), end_to_end(measured.end_to_end, name))
+        for name in interpreted
+    }
+    charts.overview_chart(overview(*both[interpreted[0]]), place)
+    caption = fill(" ".join(_CAPTION.split()).replace("INTERPRETER", interpreted[0]), 100)
+    lost: list[str] = []
+    tables: list[str] = []
+    for at, name in enumerate(interpreted):
+        lost += [f"Under {name}:", ""] if len(interpreted) > 1 else []
+        lost += _lost(measured, name)
+        tables += _tables(measured, name, place, f"-{at + 1}" if at else "")
+    return {
+        IN_GIT: [caption, "", *headline(both)],
+        "benchmarks-about": _about(measured),
+        "losses": lost,
+        "benchmarks": tables,
+    }
+
+
+_CAPTION = """\
+Each dot is a rival's processor time divided by turbocql's, under INTERPRETER. Right of the red
+line, turbocql needs less time. The number at the right is for the best rival. The bars are the
+spread of the rounds. A hollow dot marks a client that sends or returns vectors as bytes, without
+encoding or decoding them. The next section defines *workers*, *tasks*, *sync* and *bulk*.
+"""
+
+
+def _about(measured: Samples) -> list[str]:
+    """Interpreters, machines, versions and rounds of each suite."""
+    suites = {
+        "codec": measured.codec,
+        "end to end": measured.end_to_end,
+        "growth": measured.growth,
+    }
+    rows = []
+    for suite, samples in suites.items():
+        for name in interpreters(samples):
+            mine = [sample for sample in samples if sample.get("interpreter") == name]
+            versions = dict.fromkeys(
+                f"{sample['client']} {sample['version']}" for sample in mine if sample["version"]
+            )
+            numpy = dict.fromkeys(f"NumPy {s['numpy']}" for s in mine if s.get("numpy"))
+            machines = dict.fromkeys(
+                str(sample["machine"]) for sample in mine if sample.get("machine")
+            )
+            software = ", ".join([*versions, *numpy])
+            rows.append([suite, name, software, "; ".join(machines), _dates(mine), _rounds(mine)])
+    return table(["suite", "interpreter", "versions", "machine", "taken on", "rounds"], rows)
+
+
+def _dates(samples: list[Sample]) -> str:
+    """The days of the samples; older samples do not say theirs."""
+    days = sorted({str(sample["date"]) for sample in samples if sample.get("date")})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "-"
+
+
+def _rounds(samples: list[Sample]) -> str:
+    """How many samples turbocql has per case, at least and at most."""
+    counts: dict[tuple[Any, ...], int] = {}
+    for sample in samples:
+        if sample["client"] == "turbocql":
+            fields = ("case", "series", "n", "scenario", "shape", "in_flight")
+            key = tuple(sample.get(field) for field in fields)
+            counts[key] = counts.get(key, 0) + 1
+    if not counts:
+        return "-"
+    least, most = min(counts.values()), max(counts.values())
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _lost(measured: Samples, interpreter: str) -> list[str]:
+    """Where rivals are better: within the spread folded away."""
+    cases = codec_cases(measured.codec, interpreter)
+    points = end_to_end(measured.end_to_end, interpreter)
+    losses = [
+        *codec.losses(cases),
+        *requests.losses(points),
+        *growths.losses(growth(measured.growth, interpreter)),
+    ]
+    failed = {
+        str(sample["series"])
+        for sample in measured.growth
+        if sample["client"] == "turbocql"
+        and sample["ns"] is None
+        and sample["interpreter"] == interpreter
+    }
+    failures = [*codec.failures(cases), *(f"{name}: turbocql failed" for name in sorted(failed))]
+    return losses_section(losses, failures)
+
+
+def _tables(measured: Samples, interpreter: str, place: Path, suffix: str) -> list[str]:
+    """Everything about one interpreter."""
+    lines = []
+    cases = codec_cases(measured.codec, interpreter)
+    if cases:
+        lines += [f"## The codec, {interpreter}", ""]
+        lines += _shown(charts.codec_charts(cases, place, suffix))
+        lines += codec.codec_section(cases)
+    points = end_to_end(measured.end_to_end, interpreter)
+    if points:
+        lines += [f"## Requests to a server, {interpreter}", ""]
+        lines += _shown(charts.end_to_end_chart(requests.usual(points), place, suffix))
+        lines += requests.end_to_end_section(points)
+        lines += requests.without_figure(measured.end_to_end)
+        lines += _shown(charts.in_flight_chart(points, place, suffix))
+    series = growth(measured.growth, interpreter)
+    if series:
+        lines += [f"## Growth, {interpreter}", ""]
+        lines += _shown(charts.growth_chart(series, place, suffix))
+        lines += growths.growth_section(series)
+    if cases:
+        lines += [f"## Floors, {interpreter}", "", *codec.codec_floors(cases)]
+    return lines
+
+
+def _shown(files: list[str]) -> list[str]:
+    """The charts, each with what it shows."""
+    lines = []
+    for name in files:
+        shows = next((text for begin, text in _CHARTS.items() if name.startswith(begin)), name)
+        lines += [f"![{shows}]({CHARTS}/{name})", ""]
+    return lines

@@ -1,0 +1,49 @@
+"""The places in the documentation's pages that figures are put into. Needs no other package.
+
+A page names a part between two marks; what is between them in the repository says so to whoever
+reads the sources. The site is built with the parts that `python -m bench report` has written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["BUILT", "CHARTS", "DOCS", "filled", "names", "read", "themed"]
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+BUILT = DOCS.parent / "build" / "measured"
+"""Where the parts for the site are."""
+CHARTS = "benchmarks"
+"""The folder of the charts, beside the pages."""
+
+_PART = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end of measured -->)", re.DOTALL)
+_CHART = re.compile(r"^(!\[[^\]]*\]\(benchmarks/[\w-]+)(\.svg)\)$", re.MULTILINE)
+
+
+def names(page: str) -> list[str]:
+    """The parts that a page has places for."""
+    return [place[2] for place in _PART.finditer(page)]
+
+
+def filled(page: str, parts: Mapping[str, str]) -> str:
+    """The page with these parts in their places; other places stay as they are."""
+
+    def put(place: re.Match[str]) -> str:
+        if place[2] not in parts:
+            return place[0]
+        return f"{place[1]}\n{parts[place[2]].strip()}\n\n{place[3]}"
+
+    return _PART.sub(put, page)
+
+
+def read(folder: Path = BUILT) -> dict[str, str]:
+    """The parts that were written."""
+    paths = sorted((folder / "parts").glob("*.md"))
+    return {path.stem: path.read_text(encoding="utf-8") for path in paths}
+
+
+def themed(page: str) -> str:
+    """The page with each chart twice, of which the site shows the one for its colours."""
+    return _CHART.sub(r"\1\2#only-light)\n\1-dark\2#only-dark)", page)

@@ -1,0 +1,1 @@
+"""The tables of each suite, as lines of Markdown."""

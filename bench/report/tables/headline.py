@@ -1,0 +1,109 @@
+"""What the page begins with: the rows of its picture, and three figures for users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bench.report.markdown import table
+from bench.report.model import FLOOR, OURS, RIVALS, CodecCase, Compared, Endpoint
+from bench.report.tables.requests import usual
+
+__all__ = ["headline", "overview"]
+
+_FIGURES = {
+    "value: vector<float, 1536>, list": (
+        "Encode an embedding: `vector<float, 1536>` from a list of floats"
+    ),
+    "page: 5000x10 to named": "Decode a page: 5,000 rows of 10 columns to named tuples",
+    "select_text, workers": (
+        "Client CPU of a request: `SELECT` of one row by key, coroutines, FLIGHT"
+    ),
+}
+
+_PICTURE = {
+    "value: vector<float, 1536>, float32 ndarray": "encode 1,536 floats from a float32 array",
+    "value: vector<float, 1536>, list": "encode 1,536 floats from a list",
+    "decode: vector<float, 1536> to list": "decode 1,536 floats to a list",
+    "value: list<int> of 100": "encode list<int> of 100",
+    "value: map<text, int> of 100": "encode map<text, int> of 100",
+    "value: text": "encode one text",
+    "bind: 10 mixed, sequence": "bind a row of 10 columns",
+    "page: 1x10 with metadata, named": "decode a page of 1 row",
+    "page: 5000x10 to named": "decode a page of 5,000 rows",
+    "select_text, sync": "SELECT one row, sync, FLIGHT",
+    "select_text, workers": "SELECT one row, workers, FLIGHT",
+    "select_text, tasks": "SELECT one row, tasks, FLIGHT",
+    "insert_text, workers": "INSERT a text, workers, FLIGHT",
+    "insert_vector, workers": "INSERT 768 floats, workers, FLIGHT",
+    "select_vector, workers": "SELECT 768 floats, workers, FLIGHT",
+    "bulk_text, bulk": "INSERT a text, bulk, FLIGHT",
+    "bulk_vector, bulk": "INSERT 768 floats, bulk, FLIGHT",
+    "scan, named": "scan 100,000 rows, per row",
+}
+"""Cases by name, and what the picture calls them: a case of the codec, or scenario and shape."""
+
+
+def overview(cases: Iterable[CodecCase], points: list[Endpoint]) -> list[Compared]:
+    """The rows of the picture that were measured."""
+    return list(_compared(_PICTURE, cases, points).values())
+
+
+def headline(
+    by_interpreter: Mapping[str, tuple[list[CodecCase], list[Endpoint]]],
+) -> list[str]:
+    """The three figures: the first interpreter's, and the ratios of the others."""
+    found = {name: _compared(_FIGURES, *of) for name, of in by_interpreter.items()}
+    if not any(found.values()):
+        return []
+    first, *others = found
+    rows = [
+        [
+            compared.label,
+            f"**{_ratio(compared)}**",
+            str(compared.ours),
+            f"{compared.best}: {compared.rivals[compared.best]}",
+            *[_ratio(found[other].get(name)) for other in others],
+        ]
+        for name, compared in found[first].items()
+    ]
+    head = [first, "best rival / turbocql", f"{OURS}, us", "best rival in the same run, us"]
+    return table([*head, *(f"ratio under {other}" for other in others)], rows)
+
+
+def _ratio(compared: Compared | None) -> str:
+    if compared is None:
+        return "not measured"
+    ratio = compared.ratio(compared.best)
+    within = compared.ours.overlaps(compared.rivals[compared.best])
+    return f"{ratio}{', within the spread' if within else ''}"
+
+
+def _compared(
+    labels: Mapping[str, str], cases: Iterable[CodecCase], points: list[Endpoint]
+) -> dict[str, Compared]:
+    """The cases of these names that turbocql and a rival have figures for, in this order."""
+    found = {}
+    for case in cases:
+        rivals = {rival: case.spreads[rival] for rival in RIVALS if rival in case.spreads}
+        if case.name in labels and OURS in case.spreads and rivals:
+            found[case.name] = Compared(labels[case.name], case.spreads[OURS], rivals)
+    shown = usual(points)
+    for point in shown:
+        name = f"{point.scenario}, {point.shape}"
+        if point.client != OURS or name not in labels:
+            continue
+        beside = [
+            other
+            for other in shown
+            if (other.scenario, other.shape) == (point.scenario, point.shape)
+            and other.client != FLOOR
+            and not other.client.startswith(OURS)
+        ]
+        if beside:
+            found[name] = Compared(
+                labels[name].replace("FLIGHT", f"{point.in_flight} in flight"),
+                point.spreads["cpu_us"],
+                {other.client: other.spreads["cpu_us"] for other in beside},
+                frozenset(other.client for other in beside if "bytes" in other.note),
+            )
+    return {name: found[name] for name in labels if name in found}

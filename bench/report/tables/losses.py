@@ -1,0 +1,45 @@
+"""Where rivals are better: beyond the spread, and folded away within it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.report.markdown import table
+from bench.report.model import OURS, Loss
+
+__all__ = ["losses_section"]
+
+
+def losses_section(losses: Sequence[Loss], failures: Sequence[str]) -> list[str]:
+    """A table of what lies outside the spread, and the cases that turbocql cannot run; the rest as
+    a block that opens on a click.
+    """
+    outside = _table([loss for loss in losses if not loss.within])
+    if failures:
+        outside += [*(f"- {failure}" for failure in failures), ""]
+    lines = outside or ["Nothing outside the spread.", ""]
+    inside = [loss for loss in losses if loss.within]
+    if inside:
+        lines += [
+            # Python's Markdown reads what is inside only when told so; code hosts always do.
+            '<details markdown="1">',
+            f'<summary markdown="span">Within the spread: {len(inside)}</summary>',
+            "",
+            "The rival's median is better, but the ranges overlap.",
+            "",
+            *_table(inside),
+            "</details>",
+            "",
+        ]
+    return lines
+
+
+def _table(losses: Sequence[Loss]) -> list[str]:
+    rows = [
+        [loss.case, loss.figure, str(loss.ours), loss.rival, str(loss.theirs)] for loss in losses
+    ]
+    head = ["case", "figure", OURS, "rival", "its figure"]
+    if any(loss.note for loss in losses):
+        head.append("note")
+        rows = [[*row, loss.note or "-"] for row, loss in zip(rows, losses, strict=True)]
+    return table(head, rows) if rows else []

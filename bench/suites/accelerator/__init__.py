@@ -1,0 +1,1 @@
+"""Other drivers, plain and accelerated."""

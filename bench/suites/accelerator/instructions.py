@@ -1,0 +1,81 @@
+"""Instructions of a request through other drivers, plain and accelerated, with a running server.
+
+Callgrind counts what the client's process does for some requests and for more of them; a request is
+the difference, so that what is done once does not count. What the kernel does is not counted.
+Processor time depends on what else the machine does; this does not. Needs valgrind and the drivers'
+environments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+
+from bench.harness import callgrind, processes
+from bench.harness.environments import python_in
+from bench.harness.samples import Sample
+from bench.harness.selection import chosen
+from bench.harness.suites import Options, Run
+from bench.suites.requests.cases import CLIENTS, Case, accelerated_cases
+from bench.suites.requests.server import Server
+from bench.suites.requests.suite import job_of
+
+__all__ = ["WARM_UP", "names", "per_request", "run"]
+
+SERIES = "instructions"
+WARM_UP = 200
+FEW, MANY = 500, 2000
+
+
+def _cases(patterns: Sequence[str]) -> list[Case]:
+    cases = [case for case in accelerated_cases() if case.scenario != "scan"]
+    suites = ("accelerator", "accelerator-instructions")
+    return [case for case in cases if chosen(str(case), patterns, *suites)]
+
+
+def names(patterns: Sequence[str]) -> list[str]:
+    """The cases that the patterns choose."""
+    return list(map(str, _cases(patterns)))
+
+
+def run(file: str, options: Options) -> Run:
+    """Counts each case."""
+    callgrind.need_valgrind()
+    current = Run(file)
+    with Server() as server:
+        for case in _cases(options.patterns):
+            count = partial(_counted, case, server.contact_point)
+            for sample in current.measure(case, partial(_sampled, case, count)):
+                print(f"{case}: {sample['instructions']:,.0f} instructions a request", flush=True)
+    return current
+
+
+def _sampled(case: Case, count: Callable[[int], tuple[Sample, int]]) -> list[Sample]:
+    about, instructions = per_request(count, FEW, MANY)
+    more = {"suite": "accelerator", "series": SERIES, "instructions": instructions}
+    return [{**about, **asdict(case), **more}]
+
+
+def per_request(
+    count: Callable[[int], tuple[Sample, int]], few: int, many: int
+) -> tuple[Sample, float]:
+    """What the process says of itself, and the instructions of one request."""
+    _, before = count(few)
+    about, after = count(many)
+    return about, (after - before) / (many - few)
+
+
+def _counted(case: Case, contact_point: str, requests: int) -> tuple[Sample, int]:
+    """Who was counted, and the instructions of so many requests."""
+    environment, program = CLIENTS[case.client]
+    job = job_of(case, contact_point, requests, WARM_UP)
+    command = processes.command(
+        python_in(environment),
+        "bench.clients.cassandra.counted",
+        program,
+        json.dumps(asdict(job)),
+    )
+    with callgrind.counted(command) as (text, out):
+        return json.loads(text.splitlines()[-1]), callgrind.total(out)

@@ -1,0 +1,1 @@
+"""Requests while a node hangs or is killed."""

@@ -1,0 +1,150 @@
+"""The availability program's cases: faults, clients, and the load that each client gets.
+
+Names no driver's modules: the processes of all clients import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.harness.selection import chosen
+
+__all__ = [
+    "CLIENTS",
+    "FAULTS",
+    "FAULT_AT_S",
+    "IN_TIME_S",
+    "JUST_AFTER_S",
+    "STORED",
+    "TABLES",
+    "Case",
+    "Fault",
+    "Load",
+    "named",
+    "value_of",
+]
+
+FAULT_AT_S = 5.0
+"""Seconds of load before the fault."""
+IN_TIME_S = 1.0
+"""Seconds from when a request is due within which its answer counts."""
+JUST_AFTER_S = 11.0
+"""Seconds after the fault that have a figure of their own."""
+
+STORED = 1000
+"""Rows in the table that is only read from."""
+TABLES = {
+    name: f"CREATE TABLE availability.{name} (id bigint PRIMARY KEY, v text)"
+    for name in ("written", "stored")
+}
+_KEYS_OF_A_RUN = 1_000_000
+
+CLIENTS = {
+    "turbocql": "bench.clients.turbocql.availability",
+    "scylla-driver": "bench.clients.cassandra.availability",
+    "cassandra-driver": "bench.clients.cassandra.availability",
+    "acsylla": "bench.clients.acsylla.availability",
+}
+"""The program of each client."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to one of the three nodes."""
+
+    kills: bool
+    speculates: bool
+    title: str
+
+
+FAULTS = {
+    "stopped": Fault(False, False, "A node hangs (SIGSTOP)"),
+    "killed": Fault(True, False, "A node is killed (SIGKILL)"),
+    "speculation": Fault(
+        False, True, "A node hangs (SIGSTOP), speculative execution of idempotent statements"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault and one client."""
+
+    fault: str
+    client: str
+
+    def __str__(self) -> str:
+        return f"{self.fault} {self.client}"
+
+
+@dataclass(frozen=True)
+class Load:
+    """The requests of one client process. They are due at fixed times, whatever was answered."""
+
+    client: str
+    run: int
+    """Makes the keys of the written rows unique among all runs on one cluster."""
+    contact_points: list[str]
+    speculation_s: float | None
+    """The delay before an idempotent request is sent to one more node; None for never."""
+    rate: int = 60
+    """Requests per second: writes and reads in turn."""
+    seconds: int = 40
+    timeout_s: float = 10.0
+    """The client's own limit for a request."""
+    patience_s: float = 15.0
+    """Seconds after the last request is due until those without an outcome are given up."""
+    warm_up: int = 200
+
+    @property
+    def requests(self) -> int:
+        return self.rate * self.seconds
+
+    @property
+    def hosts(self) -> list[str]:
+        return [point.rpartition(":")[0] for point in self.contact_points]
+
+    @property
+    def port(self) -> int:
+        return int(self.contact_points[0].rpartition(":")[2])
+
+    @property
+    def insert(self) -> str:
+        return "INSERT INTO availability.written (id, v) VALUES (?, ?)"
+
+    @property
+    def select(self) -> str:
+        return "SELECT v FROM availability.stored WHERE id = ?"
+
+    def due_s(self, number: int) -> float:
+        """Seconds from the beginning of the load until a request is due."""
+        return number / self.rate
+
+    def writes(self, number: int) -> bool:
+        """Whether the request is a write."""
+        return number % 2 == 0
+
+    def row_of(self, number: int) -> tuple[int, str]:
+        """The row that a request writes, or the row that a request reads."""
+        if self.writes(number):
+            key = self.run * _KEYS_OF_A_RUN + number
+            return key, value_of(key)
+        key = number * 7919 % STORED
+        return key, value_of(key)
+
+    def warming_row_of(self, number: int) -> tuple[int, str]:
+        """As `row_of`, for requests before the load; its written keys are others."""
+        key, value = self.row_of(number)
+        return (key + _KEYS_OF_A_RUN // 2, value) if self.writes(number) else (key, value)
+
+
+def value_of(key: int) -> str:
+    """The text of a row."""
+    return f"value {key}"
+
+
+def named(patterns: Sequence[str]) -> list[Case]:
+    """The cases whose names have all the words of one of the patterns, the faults in order."""
+    every = [Case(fault, client) for fault in FAULTS for client in CLIENTS]
+    return [case for case in every if chosen(str(case), patterns, "availability")]

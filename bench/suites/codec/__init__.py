@@ -1,0 +1,1 @@
+"""Values, rows, messages and pages, without a server."""

@@ -1,0 +1,34 @@
+"""The cases of columns. They are measured with the suite of requests, on the same server."""
+
+from __future__ import annotations
+
+from bench.suites.requests.cases import FLOOR, FRAMES, IN_BULK, LOADED, RAW, Case
+
+__all__ = ["column_cases"]
+
+
+def column_cases() -> list[Case]:
+    """Results as columns and loads of columns, with the floors and scylla-driver beside them.
+
+    The scan to tuples, which some of these are held against, is among the other cases.
+    """
+    ours, stock = "turbocql", "scylla-driver"
+    found = [
+        Case("page", "arrow", ours, 1),
+        Case("page", "tuples", stock, 1),
+        Case("page_vector", "arrow", ours, 1),
+        Case("page_vector", "byteswap", RAW, 1),
+        Case("page_vector", "copyto", RAW, 1),
+    ]
+    found += [Case("scan", shape, ours, 1) for shape in ("arrow", "stream", "numpy", *FRAMES)]
+    found += [Case("scan", shape, RAW, 1) for shape in ("raw", "kept")]
+    found += [Case("scan", shape, stock, 1) for shape in ("numpy", "pandas")]
+    found += [Case("scan_vector", "numpy", client, 1) for client in (ours, stock)]
+    found += [Case("scan_vector", shape, RAW, 1) for shape in ("raw", "kept")]
+    for scenario in LOADED:
+        found += [Case(scenario, shape, ours, IN_BULK) for shape in ("arrow", "numpy")]
+        found += [Case(scenario, shape, RAW, IN_BULK) for shape in ("blobs", "ready")]
+        found += [Case(scenario, "bulk", client, IN_BULK) for client in (ours, stock)]
+    # Its program, which is in Rust, writes rows of a key and one value.
+    found.append(Case("load_vector", "bulk", FLOOR, IN_BULK))
+    return found

@@ -1,0 +1,1 @@
+"""A table read by Ray, Spark and Dask."""

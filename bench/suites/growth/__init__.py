@@ -1,0 +1,1 @@
+"""Time and memory of a call as its size grows."""

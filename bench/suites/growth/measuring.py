@@ -1,0 +1,80 @@
+"""How a series is timed and how much memory its calls take; names no driver."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.harness.provenance import provenance
+from bench.harness.timing import Case, ns_per_call, reason, say
+from bench.harness.usage import resident_bytes
+from bench.suites.growth.cases import SERIES, Series
+
+__all__ = ["measure_series", "plain"]
+
+_SELF = Path("/proc/self")
+
+
+def measure_series(
+    client: str, version: str, make: Callable[[Series, int], Case], name: str
+) -> None:
+    """Every size of one series, from the smallest up: memory, a check, and the time.
+
+    `outcome` of a case gives what its one call gave, as plain Python.
+    """
+    series = SERIES[name]
+    about = {"suite": "growth", "series": name, **provenance(client, version)}
+    for size in series.sizes:
+        if client != "turbocql" and size > series.rivals_up_to:
+            say({**about, "n": size, "ns": None, "peak_bytes": None, "note": "left out: too slow"})
+            continue
+        try:
+            case = make(series, size)
+        except Exception as error:  # Whatever stops a client from doing it is the finding.
+            say({**about, "n": size, "ns": None, "peak_bytes": None, "note": reason(error)})
+            break
+        peak = peak_bytes(case)
+        outcome = case.outcome() if case.outcome else None
+        if outcome != series.expected(size):
+            raise SystemExit(f"{name} of {size}: {client} gives {outcome!r:.300}")
+        del outcome
+        gc.collect()
+        gc.freeze()
+        say({**about, "n": size, "ns": ns_per_call(case), "peak_bytes": peak, "note": case.note})
+
+
+def peak_bytes(case: Case) -> int | None:
+    """How much one call raises the process's resident memory at most; what it gives is in it.
+
+    Allocators give memory back late and in pages, so that this says something of large sizes only.
+    Without Linux's `clear_refs`, nothing is said.
+    """
+    names, code = dict(case.names), compile(case.expression, "case", "eval")
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        (_SELF / "clear_refs").write_text("5")
+        before = resident_bytes()
+        result = eval(code, names)
+        peak = resident_bytes("VmHWM")
+    except (OSError, AttributeError):
+        return None
+    del result
+    return max(0, peak - before)
+
+
+def plain(value: Any, shape: str) -> Any:
+    """A decoded value as the plain Python type that the series has."""
+    match shape:
+        case "set":
+            return set(value)
+        case "map":
+            return dict(value.items())
+        case "rows":
+            return [tuple(row) for row in value]
+        case "ndarray":
+            return value.tolist()
+    return list(value)

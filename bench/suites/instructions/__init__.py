@@ -1,0 +1,1 @@
+"""The codec's instructions per call, beside those recorded."""

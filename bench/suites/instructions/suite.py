@@ -1,0 +1,330 @@
+"""Instructions per call of the codec's cases, counted by callgrind, beside those recorded.
+
+`make instructions` fails where a case takes over 3 % more than `recorded.json` has of it,
+and `make instructions RECORD="why"` records what it counts now, with that reason. Cases that have
+not moved keep their figure and their reason, so that many small steps are still one big one.
+
+What is compared are the instructions of turbocql's own object file, which are the same on a busy
+machine and on a quiet one. All instructions of a call are recorded beside them and shown where they
+moved, but decide nothing: what the allocators of Python and C take for a call of a large object
+depends on what the heap holds (some 200 instructions), callgrind emulates a processor with the
+features of the host's, by which libraries choose their code, and Python's share is that of one
+build of one version. So the file also says where it was recorded; on another architecture nothing
+is compared.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.harness.environments import ROOT
+from bench.harness.selection import chosen
+from bench.harness.suites import Options, Run, Suite
+from bench.suites.codec.cases import NAMES
+
+__all__ = [
+    "FILE",
+    "SUITE",
+    "Counts",
+    "Recorded",
+    "Verdict",
+    "check",
+    "compare",
+    "load",
+    "read_dump",
+    "recorded_anew",
+    "save",
+]
+
+FILE = Path(__file__).with_name("recorded.json")
+EMPTY = ""
+"""The name of the loop that does nothing, to be subtracted."""
+LIMIT = 0.03
+NOTABLE = 0.005
+ADVICE = f'make instructions RECORD="why", and commit {FILE.name} with the change'
+
+
+class Counts(NamedTuple):
+    """Instructions of a call: all, and those of turbocql's own object file."""
+
+    total: float
+    core: float
+
+
+class Recorded(NamedTuple):
+    """What the file has of a case, and why it is that much."""
+
+    counts: Counts
+    reason: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is to be said of the cases, and of these what makes the check fail."""
+
+    lines: list[str]
+    failures: list[str]
+
+
+def change(before: float, now: float) -> float:
+    """The rise as a share of what it was."""
+    if before == 0:
+        return 0.0 if now == 0 else float("inf")
+    return now / before - 1
+
+
+def compare(recorded: Mapping[str, Recorded], now: Mapping[str, Counts], share: str) -> Verdict:
+    """The cases' counts beside those recorded, by one of the fields of `Counts`."""
+    lines, risen, fallen, missing = [], [], [], []
+    for name, counts in now.items():
+        if name not in recorded:
+            missing.append(name)
+            continue
+        before, after = getattr(recorded[name].counts, share), getattr(counts, share)
+        moved = change(before, after)
+        if abs(moved) > NOTABLE:
+            lines.append(f"{name:44} {before:12.1f} {after:12.1f} {moved:+8.1%}")
+        if moved > LIMIT:
+            risen.append(
+                f"{name}: {moved:+.1%} instructions; recorded with: {recorded[name].reason}"
+            )
+        elif moved < -LIMIT:
+            fallen.append(name)
+    if lines:
+        lines.insert(0, f"{'case':44} {'recorded':>12} {'now':>12} {'change':>8}")
+    lines += [f"{name}: over {LIMIT:.0%} fewer; record it: {ADVICE}" for name in fallen]
+    failures = [*risen, *(f"{name}: not recorded yet" for name in missing)]
+    failures += [f"{name}: recorded, but not counted" for name in recorded if name not in now]
+    return Verdict(lines, failures)
+
+
+def recorded_anew(
+    recorded: Mapping[str, Recorded], now: Mapping[str, Counts], reason: str
+) -> dict[str, Recorded]:
+    """What the file is to have: new figures where they moved, in the order of the cases."""
+    found = {}
+    for name, counts in now.items():
+        old = recorded.get(name)
+        moved = old is None or any(
+            abs(change(*pair)) > NOTABLE for pair in zip(old.counts, counts, strict=True)
+        )
+        found[name] = Recorded(counts, reason) if old is None or moved else old
+    return found
+
+
+def read_dump(text: str, core: str) -> Counts:
+    """A dump of callgrind: all instructions, and the self cost of one object file.
+
+    Names stand with a number at their first occurrence and as that number afterwards. The line
+    after `calls=` is what the called function cost, which is counted where it stands itself.
+    """
+    total = own = 0
+    number, skip, is_core = "", False, False
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if equals and key in ("ob", "cob"):
+            index, _, name = value.partition(" ")
+            if name == core:
+                number = index
+            if key == "ob":
+                is_core = index == number
+        elif equals and key == "calls":
+            skip = True
+        elif line.startswith("totals:"):
+            total = int(line.split()[1])
+        elif line[:1].isdigit() or line[:1] in ("+", "-", "*"):
+            if is_core and not skip:
+                own += int(line.split()[1])
+            skip = False
+    return Counts(total, own)
+
+
+def count(patterns: Sequence[str]) -> tuple[dict[str, Counts], dict[str, str]]:
+    """Instructions per call of each case, the least of some rounds, and the cases undone."""
+    # Nothing of the caller's: variables of the environment lie where the stack begins, and some
+    # change what Python, its libraries or callgrind do.
+    environment = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+    environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "python")))
+    environment |= {n: os.environ[n] for n in ("PATH", "LD_LIBRARY_PATH") if n in os.environ}
+    with tempfile.TemporaryDirectory() as folder:
+        order, out = Path(folder, "order"), Path(folder, "dump")
+        command = ["valgrind", "--quiet", "--tool=callgrind", "--dump-before=getppid"]
+        command += [f"--callgrind-out-file={out}", sys.executable]
+        command += ["-m", "bench.clients.turbocql.instructions", str(order), *patterns]
+        subprocess.run(command, check=True, cwd=folder, env=environment)
+        report = json.loads(order.read_text(encoding="utf-8"))
+        if Path(report["core"]).resolve() != extension():
+            raise SystemExit(f"callgrind counted {report['core']}, not {extension()}")
+        samples = report["samples"]
+        dumps = len(list(Path(folder).glob("dump.*")))
+        if dumps != 2 * len(samples):
+            raise SystemExit(f"{dumps} dumps of {len(samples)} samples: others call getppid too?")
+        least: dict[tuple[str, int], Counts] = {}
+        for place, (name, calls) in enumerate(samples):
+            text = Path(f"{out}.{2 * place + 2}").read_text(encoding="utf-8", errors="replace")
+            counts = read_dump(text, report["core"])
+            old = least.get((name, calls), counts)
+            least[name, calls] = Counts(*map(min, old, counts))
+    found = {}
+    for (name, calls), counts in least.items():
+        empty = least[EMPTY, calls]
+        if name != EMPTY:
+            pairs = zip(counts, empty, strict=True)
+            found[name] = Counts(*(round((most - none) / calls, 1) for most, none in pairs))
+    if not any(counts.core for counts in found.values()):
+        raise SystemExit(f"callgrind has no instructions of {report['core']}")
+    return found, report["undone"]
+
+
+def extension() -> Path:
+    """The object file that is measured: of this environment, and as `make build` has left it."""
+    from turbocql import _core
+
+    core = Path(str(_core.__file__)).resolve()
+    built = Path(sys.prefix, "bin", ".built")
+    if not core.is_relative_to(ROOT / "python"):
+        raise SystemExit(f"{core} is not of this tree: run `make build`")
+    if not built.exists() or core.stat().st_mtime > built.stat().st_mtime:
+        raise SystemExit(
+            f"{core.name} is not what `make build` made, which optimizes: run it,"
+            " after `rm .venv/bin/.built`"
+        )
+    return core
+
+
+def surroundings(core: Path) -> dict[str, str]:
+    """All that instructions outside turbocql's own object file hang on, and its compiler."""
+    rustc = re.search(rb"rustc version ([^\0]+)", core.read_bytes())
+    try:
+        numpy = metadata.version("numpy")
+    except metadata.PackageNotFoundError:
+        numpy = "none"
+    return {
+        "architecture": platform.machine(),
+        "processor": processor(),
+        "interpreter": f"{platform.python_implementation()} {' '.join(sys.version.split())}",
+        "rustc": rustc[1].decode() if rustc else "unknown",
+        "libc": " ".join(platform.libc_ver()) or str(ctypes.util.find_library("c")),
+        "numpy": numpy,
+    }
+
+
+def processor() -> str:
+    """Of the features between which callgrind's processors differ, those that the host has."""
+    try:
+        words = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    except OSError:
+        return "unknown"
+    return " ".join(name for name in ("sse4_2", "avx", "avx2") if name in words) or "none of them"
+
+
+def load(path: Path) -> tuple[dict[str, str], dict[str, Recorded]]:
+    """Where the file's figures are from, and the figures."""
+    if not path.exists():
+        return {}, {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    found = {}
+    for name, case in content["cases"].items():
+        if not case["reason"].strip():
+            raise SystemExit(f"{path.name}: {name} has no reason")
+        found[name] = Recorded(Counts(case["total"], case["core"]), case["reason"])
+    return content["recorded on"], found
+
+
+def save(path: Path, place: dict[str, str], cases: Mapping[str, Recorded]) -> None:
+    """A line for each case, so that a commit shows which have moved."""
+    lines = [
+        f"    {json.dumps(name)}: " + json.dumps({**case.counts._asdict(), "reason": case.reason})
+        for name, case in cases.items()
+    ]
+    head = json.dumps(place, indent=4).replace("\n}", "\n  }")
+    body = ",\n".join(lines)
+    text = f'{{\n  "recorded on": {head},\n  "cases": {{\n{body}\n  }}\n}}\n'
+    path.write_text(text, encoding="utf-8")
+
+
+def names(patterns: Sequence[str]) -> list[str]:
+    """The cases that the patterns choose."""
+    return [name for name in NAMES if chosen(name, patterns, "instructions")]
+
+
+def check(patterns: Sequence[str], reason: str | None) -> list[str]:
+    """Counts, then compares or records; what has failed."""
+    if reason is not None and not reason.strip():
+        raise SystemExit('figures are recorded with the reason why they moved: RECORD="why"')
+    core = extension()
+    place, (recorded_place, recorded) = surroundings(core), load(FILE)
+    changed = [key for key in place if recorded_place and place[key] != recorded_place.get(key)]
+    if "architecture" in changed and reason is None:
+        print(
+            f"Nothing was compared: the figures are of {recorded_place['architecture']}, and"
+            f" instructions of {place['architecture']} are others."
+        )
+        return []
+    if shutil.which("valgrind") is None:
+        return ["turbocql needs valgrind to count instructions: install valgrind"]
+
+    modified = core.stat().st_mtime_ns
+    now, undone = count(patterns)
+    if extension().stat().st_mtime_ns != modified:
+        raise SystemExit(f"{core.name} was built anew while it was measured: once more")
+    for name, why in undone.items():
+        print(f"{name}: left out, {why}")
+    if reason is not None:
+        _record(place, {} if changed else recorded, now, reason.strip())
+        return []
+
+    for key in changed:
+        print(f"{key}: recorded on {recorded_place.get(key)}, here is {place[key]}")
+    recorded = {name: recorded[name] for name in recorded if name in names(patterns)}
+    if not changed:
+        in_all = compare(recorded, now, "total").lines
+        print(*(["instructions in all, for knowledge:"] if in_all else []), *in_all, sep="\n")
+    verdict = compare(recorded, now, "core")
+    print(*verdict.lines, sep="\n", end="\n" if verdict.lines else "")
+    if verdict.failures:
+        print(f"If that is meant to be: {ADVICE}", file=sys.stderr)
+    print(f"{len(now)} cases, by turbocql's own instructions: {len(verdict.failures)} failed")
+    return verdict.failures
+
+
+def _record(
+    place: dict[str, str], recorded: Mapping[str, Recorded], now: dict[str, Counts], reason: str
+) -> None:
+    """Writes the file. Cases that were not counted keep their figures."""
+    new = recorded_anew(recorded, now, reason)
+    new |= {name: case for name, case in recorded.items() if name in NAMES and name not in now}
+    save(FILE, place, {name: new[name] for name in NAMES if name in new})
+    written = sum(recorded.get(name) != case for name, case in new.items())
+    print(f"{len(new)} cases, {written} of them recorded anew: {reason}")
+
+
+def run(options: Options) -> Run:
+    """Compares with the recorded figures, or records."""
+    current = Run(SUITE.file)
+    for failure in check(options.patterns, options.record):
+        current.fail("instructions", failure)
+    return current
+
+
+SUITE = Suite(
+    "instructions",
+    "the codec's instructions per call beside those recorded: `make instructions`",
+    names,
+    run,
+    FILE.name,
+    is_kept=False,
+)

@@ -1,0 +1,1 @@
+"""Simple statements and the object mapper of other drivers, plain and accelerated."""

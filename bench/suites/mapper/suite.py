@@ -1,0 +1,114 @@
+"""Simple statements and the object mapper of other drivers, plain and accelerated.
+
+A pattern is words of a case's name, such as "model_create scylla-driver". Of each case, processes
+that take turns measure the processor time, and callgrind counts the instructions of a request as
+the suite of the accelerator does. Samples go where those of the accelerator go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+
+from bench.harness import callgrind, processes
+from bench.harness.environments import python_in
+from bench.harness.samples import Sample
+from bench.harness.selection import chosen
+from bench.harness.spread import turns
+from bench.harness.suites import Options, Run, Suite
+from bench.suites.accelerator.instructions import WARM_UP, per_request
+from bench.suites.requests.cases import ACCELERATED, PYTHON, Case
+from turbocql.testing import Cassandra
+
+__all__ = ["SUITE"]
+
+ROUNDS = 5
+FEW, MANY = 200, 800
+REQUESTS = 3000
+STORED = 20_000
+SCENARIOS = {
+    "simple_insert": "session.execute(text, parameters), nine values",
+    "model_create": "Model.create, nine columns",
+    "model_save": "save of an instance in which two of nine columns have changed",
+    "model_get": "Model.get by its key",
+    "model_read": "Model.objects.filter, a row of 100",
+}
+"""What a request is."""
+
+
+def _cases(patterns: Sequence[str]) -> list[Case]:
+    cases = [
+        Case(scenario, "sync", driver + ending, 1)
+        for scenario in SCENARIOS
+        for driver in PYTHON
+        for ending in ("", ACCELERATED)
+    ]
+    return [case for case in cases if chosen(str(case), patterns, "accelerator", "mapper")]
+
+
+def names(patterns: Sequence[str]) -> list[str]:
+    """The cases that the patterns choose."""
+    return list(map(str, _cases(patterns)))
+
+
+def run(options: Options) -> Run:
+    """Processor time in turns; then instructions."""
+    callgrind.need_valgrind()
+    current = Run(SUITE.file)
+    cases = _cases(options.patterns)
+    with Cassandra(heap_mb=1024) as cluster:
+        contact_point = cluster.contact_points[0]
+        # The table, and the rows that are read.
+        set_up = Case("set_up", "sync", cases[0].client.removesuffix(ACCELERATED), 1)
+        processes.output(_command(set_up, contact_point, STORED, counted=False))
+        for _, case in turns(cases, options.rounds or ROUNDS):
+            current.measure(case, partial(_timed, case, contact_point))
+        for case in cases:
+            for sample in current.measure(case, partial(_counted, case, contact_point)):
+                print(f"{case}: {sample['instructions']:,.0f} instructions a request", flush=True)
+    return current
+
+
+def _timed(case: Case, contact_point: str) -> list[Sample]:
+    text = processes.output(_command(case, contact_point, REQUESTS, counted=False))
+    return [_sample(case, json.loads(text.splitlines()[-1]))]
+
+
+def _counted(case: Case, contact_point: str) -> list[Sample]:
+    def count(requests: int) -> tuple[Sample, int]:
+        command = _command(case, contact_point, requests, counted=True)
+        with callgrind.counted(command) as (text, out):
+            return json.loads(text.splitlines()[-1]), callgrind.total(out)
+
+    about, instructions = per_request(count, FEW, MANY)
+    # Under callgrind, time says nothing.
+    about = {name: about[name] for name in about if name not in ("cpu_s", "requests")}
+    return [_sample(case, {**about, "instructions": instructions})]
+
+
+def _sample(case: Case, figures: Sample) -> Sample:
+    return {**figures, **asdict(case), "suite": "accelerator", "series": "mapper"}
+
+
+def _command(case: Case, contact_point: str, requests: int, *, counted: bool) -> list[str]:
+    job = {
+        "client": case.client,
+        "scenario": case.scenario,
+        "contact_point": contact_point,
+        "requests": requests,
+        "warm_up": WARM_UP,
+        "counted": counted,
+    }
+    python = python_in(f".venv-{case.client.removesuffix(ACCELERATED)}")
+    return processes.command(python, "bench.clients.cassandra.mapper", json.dumps(job))
+
+
+SUITE = Suite(
+    "mapper",
+    "simple statements and the object mapper of other drivers, plain and accelerated",
+    names,
+    run,
+    "accelerator.jsonl",
+)

@@ -1,0 +1,1 @@
+"""Resident memory while many rows go in and out as columns."""

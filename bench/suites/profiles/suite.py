@@ -1,0 +1,148 @@
+"""Where the instructions of a codec case or of requests go, by callgrind.
+
+A pattern is the name of a case in full, "value: int", or a scenario and a shape of requests,
+"insert_vector workers", which turbocql's client runs with 100 in flight against a Cassandra of its
+own. The top functions, and the instructions of the case's floors, go to `profiles.json`, which
+`bench report --targets` shows for targets that are missed. Instructions are counted only while the
+case runs; the kernel's are not counted. Needs valgrind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bench.harness import callgrind, processes
+from bench.harness.environments import BUILD, KEPT
+from bench.harness.processes import Failed
+from bench.harness.suites import Options, Run, Suite
+from bench.suites.codec.cases import NAMES
+from bench.suites.requests.cases import Case, request_cases
+from bench.suites.requests.server import Server
+from bench.suites.requests.suite import job_of
+
+__all__ = ["SUITE"]
+
+TOP = 12
+REQUESTS = 5000
+PROGRAM = "bench.clients.turbocql.profile"
+FILE = "profiles.json"
+_LINE = re.compile(r"^\s*([\d,]+) \(\s*([\d.]+)%\)\s+(\S.*)$")
+_TOTAL = re.compile(r"^\s*([\d,]+)(?: \(100\.0%\))?\s+PROGRAM TOTALS")
+
+
+def names(patterns: Sequence[str]) -> list[str]:
+    """Cases and requests, all or those of the patterns."""
+    ours = [case for case in request_cases() if case.client == "turbocql"]
+    requests = dict.fromkeys(f"{case.scenario} {case.shape}" for case in ours)
+    return [name for name in [*NAMES, *requests] if not patterns or name in patterns]
+
+
+def run(options: Options) -> Run:
+    """A profile of each name."""
+    callgrind.need_valgrind()
+    current = Run(SUITE.file)
+    chosen = names(options.patterns)
+    profiles: dict[str, Any] = {}
+    for name in chosen:
+        if name in NAMES:
+            profiles[name] = _of_case(name)
+    requests = [name for name in chosen if name not in NAMES]
+    if requests:
+        with Server() as server:
+            for name in requests:
+                profiles[name] = _of_requests(name, server.contact_point)
+    for name, profile in profiles.items():
+        print("\n".join([name, profile["floor"], *profile["lines"]]))
+    for place in (BUILD, *([KEPT] if options.keep else [])):
+        _add(place / FILE, profiles)
+    return current
+
+
+def _add(path: Path, profiles: dict[str, Any]) -> None:
+    """Puts profiles beside those of other cases that are there."""
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({**before, **profiles}, indent=1, sort_keys=True)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _of_case(name: str) -> dict[str, Any]:
+    """The top functions of turbocql's call, and what the floors need."""
+    (ours, *floors) = _ways(name)
+    total, lines = _counted(ours)
+    parts = [f"Instructions per call, the interpreter's loop included: turbocql {total:,.0f}"]
+    parts += [f"floor {floor['note']}: {_counted(floor)[0]:,.0f}" for floor in floors]
+    return {"lines": lines, "floor": "; ".join(parts)}
+
+
+def _ways(name: str) -> list[dict[str, Any]]:
+    """Turbocql's way to do a case and the floors', with the calls that each is counted for."""
+    return processes.samples(Path(sys.executable), PROGRAM, "ways", name)
+
+
+def _command(*arguments: str) -> list[str]:
+    return processes.command(Path(sys.executable), PROGRAM, *arguments)
+
+
+def _counted(way: dict[str, Any]) -> tuple[float, list[str]]:
+    arguments = ("case", way["client"], way["name"], str(way["calls"]))
+    with callgrind.counted(_command(*arguments)) as (_, out):
+        return annotated(out, way["calls"])
+
+
+def _of_requests(name: str, contact_point: str) -> dict[str, Any]:
+    """The top functions of requests."""
+    scenario, shape = name.split()
+    job = job_of(Case(scenario, shape, "turbocql", 100), contact_point, REQUESTS, 0)
+    arguments = ("requests", json.dumps(asdict(job)))
+    with callgrind.counted(_command(*arguments)) as (_, out):
+        total, lines = annotated(out, REQUESTS)
+    text = f"Instructions per request, both threads, without the kernel's: {total:,.0f}"
+    return {"lines": lines, "floor": text}
+
+
+def annotated(out: Path, calls: int) -> tuple[float, list[str]]:
+    """Instructions per call, and the functions that they are in, of what callgrind has written."""
+    lines = subprocess.run(
+        ["callgrind_annotate", "--threshold=99", "--auto=no", out],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout.splitlines()
+    totals = [match for line in lines if (match := _TOTAL.match(line))]
+    if not totals:
+        raise Failed("callgrind counted nothing")
+    functions = []
+    for line in lines:
+        match = _LINE.match(line)
+        if match is None or "PROGRAM TOTALS" in line:
+            continue
+        count, share, where = match.groups()
+        per_call = int(count.replace(",", "")) / calls
+        functions.append(f"{per_call:10,.0f} {float(share):5.1f} %  {function(where)}")
+    return int(totals[0][1].replace(",", "")) / calls, functions[:TOP]
+
+
+def function(where: str) -> str:
+    """The function and the name of its library, without the place of either."""
+    name, _, library = where.partition(" [")
+    name = name.partition(":")[2] or name
+    library = Path(library.rstrip("]")).name.partition(".")[0] if library else ""
+    return f"{name[:90]} [{library}]" if library else name[:90]
+
+
+SUITE = Suite(
+    "profiles",
+    "the functions in which the instructions of a case or of requests are executed",
+    names,
+    run,
+    FILE,
+    is_kept=False,
+)

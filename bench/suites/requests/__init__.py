@@ -1,0 +1,1 @@
+"""Requests to a server: processor time of the client, and latency."""

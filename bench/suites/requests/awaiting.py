@@ -1,0 +1,103 @@
+"""The loop shapes of drivers that are awaited. Names no driver.
+
+`call` takes bind values and gives what is awaited; `read` makes a result a row, and `key` is where
+in the row its key stands. Loops that write read nothing and pay for nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import perf_counter_ns
+from typing import Any
+
+from bench.suites.requests.job import Pass
+
+__all__ = ["Call", "Read", "run"]
+
+Call = Callable[[Any], Awaitable[Any]]
+Read = Callable[[Any], Any]
+
+
+async def run(
+    shape: str, requests: Pass, in_flight: int, call: Call, read: Read | None, key: Any
+) -> int:
+    """All requests in the shape; the sum of the keys that were read."""
+    if requests.latencies is not None:
+        call = _timed(call, requests.latencies)
+    if read is None:
+        await (write_by_workers if shape == "workers" else write_by_tasks)(
+            requests, in_flight, call
+        )
+        return 0
+    if requests.seen is not None:
+        read = _seen(read, requests.seen, key)
+    reading = read_by_workers if shape == "workers" else read_by_tasks
+    return await reading(requests, in_flight, call, read, key)
+
+
+async def write_by_workers(requests: Pass, in_flight: int, call: Call) -> None:
+    """So many coroutines, each awaiting one request after another."""
+    left = iter(requests.rows)
+
+    async def worker() -> None:
+        for row in left:
+            await call(row)
+
+    await asyncio.gather(*(worker() for _ in range(in_flight)))
+
+
+async def write_by_tasks(requests: Pass, in_flight: int, call: Call) -> None:
+    """A task for every request, so many of which are let through a semaphore."""
+    semaphore = asyncio.Semaphore(in_flight)
+
+    async def task(row: Any) -> None:
+        async with semaphore:
+            await call(row)
+
+    await asyncio.gather(*(task(row) for row in requests.rows))
+
+
+async def read_by_workers(requests: Pass, in_flight: int, call: Call, read: Read, key: Any) -> int:
+    """As `write_by_workers`, and reads what comes."""
+    left = iter(requests.rows)
+
+    async def worker() -> int:
+        total = 0
+        for row in left:
+            total += read(await call(row))[key]
+        return total
+
+    return sum(await asyncio.gather(*(worker() for _ in range(in_flight))))
+
+
+async def read_by_tasks(requests: Pass, in_flight: int, call: Call, read: Read, key: Any) -> int:
+    """As `write_by_tasks`, and reads what comes."""
+    semaphore = asyncio.Semaphore(in_flight)
+
+    async def task(row: Any) -> Any:
+        async with semaphore:
+            return read(await call(row))[key]
+
+    return sum(await asyncio.gather(*(task(row) for row in requests.rows)))
+
+
+def _timed(call: Call, latencies: list[int]) -> Call:
+    async def timed(row: Any) -> Any:
+        begin = perf_counter_ns()
+        result = await call(row)
+        latencies.append(perf_counter_ns() - begin)
+        return result
+
+    return timed
+
+
+def _seen(read: Read, seen: list[tuple[Any, Any]], key: Any) -> Read:
+    value = 1 if key == 0 else "v"
+
+    def looked_at(result: Any) -> Any:
+        row = read(result)
+        seen.append((row[key], row[value]))
+        return row
+
+    return looked_at

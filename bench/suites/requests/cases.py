@@ -1,0 +1,237 @@
+"""The end-to-end benchmark's cases: which client does what, in which shape, how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.suites.requests import data
+
+__all__ = [
+    "ACCELERATED",
+    "CANNOT",
+    "CLIENTS",
+    "COUNTERPARTS",
+    "FLOOR",
+    "FRAMES",
+    "IN_BULK",
+    "LOADED",
+    "PYTHON",
+    "RAW",
+    "SCENARIOS",
+    "Case",
+    "accelerated_cases",
+    "counterpart",
+    "environments",
+    "program",
+    "request_cases",
+]
+
+SCENARIOS = {
+    "insert_text": "INSERT (int, text)",
+    "select_text": "SELECT one row by key",
+    "insert_vector": "INSERT (int, vector<float, 768>)",
+    "select_vector": "SELECT (int, vector<float, 768>) by key",
+    "bulk_text": "INSERT (int, text), in bulk",
+    "bulk_vector": "INSERT (int, vector<float, 768>), in bulk",
+    "scan": "scan of 100,000 rows x 6 columns, per row",
+    "scan_vector": "scan of 20,000 rows (int, vector<float, 768>), per row",
+    "page": "one page of 5,000 rows x 6 columns, decoded, per row",
+    "page_vector": "one page of 1,000 rows (int, vector<float, 768>), decoded, per row",
+    "load_vector": "load of (int, vector<float, 768>), per row",
+    "load_mixed": "load of (bigint, text, double, timestamp), per row",
+}
+"""The scenarios, and what each is called."""
+
+COUNTERPARTS = {"callbacks": "workers", "concurrent": "tasks"}
+"""The shape of turbocql that a shape of other drivers is compared with."""
+
+FLOOR = "engine"
+"""No driver: what the network engine takes by itself, without Python."""
+
+RAW = "turbocql-raw"
+"""The floors of columns: turbocql's session, where nothing is decoded or encoded."""
+
+_ACCELERATED = "bench.clients.cassandra.accelerated_requests"
+CLIENTS = {
+    "turbocql": (".venv", "bench.clients.turbocql.requests"),
+    RAW: (".venv", "bench.clients.turbocql.requests"),
+    # The same with vectors read as NumPy arrays.
+    "turbocql-numpy": (".venv", "bench.clients.turbocql.requests"),
+    "scylla-driver": (".venv-scylla-driver", "bench.clients.cassandra.requests"),
+    "cassandra-driver": (".venv-cassandra-driver", "bench.clients.cassandra.requests"),
+    "acsylla": (".venv-acsylla", "bench.clients.acsylla.requests"),
+    "scyllapy": (".venv-scyllapy", "bench.clients.scyllapy"),
+    FLOOR: (".venv", "bench.clients.engine"),
+    "scylla-driver-accelerated": (".venv-scylla-driver", _ACCELERATED),
+    "cassandra-driver-accelerated": (".venv-cassandra-driver", _ACCELERATED),
+}
+"""The environment of each client and its program. Cases of columns have programs of their own."""
+
+FRAMES = ("pandas", "polars")
+WITH_FRAMES = ".venv-columns"
+"""The environment with pyarrow, pandas and polars."""
+LOADED = ("load_vector", "load_mixed")
+IN_BULK = 256
+"""Requests in flight of a load, where nothing else is asked for."""
+
+ACCELERATED = "-accelerated"
+"""What the name of a driver ends in where the accelerator is on."""
+
+AWAITED = ("turbocql", "acsylla", "scyllapy")
+PYTHON = ("scylla-driver", "cassandra-driver")
+
+CANNOT = {
+    ("scyllapy", "select_vector"): "cannot: its driver refuses results with custom types",
+    ("scyllapy", "scan tuples"): "cannot: its rows are dicts, or objects made from dicts",
+    ("acsylla", "scan named"): "cannot: its as_named_tuple gives pairs of name and value",
+}
+"""What a client has no way for, by scenario or by scenario and shape. It is tried all the same, so
+that a later release is not wronged."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the benchmark."""
+
+    scenario: str
+    shape: str
+    client: str
+    in_flight: int
+    variant: str = ""
+
+    def __str__(self) -> str:
+        words = (self.scenario, self.variant, self.shape, self.client, str(self.in_flight))
+        return " ".join(filter(None, words))
+
+    @property
+    def kind(self) -> str:
+        return self.scenario.partition("_")[2]
+
+    @property
+    def writes(self) -> bool:
+        return self.scenario.startswith(("insert", "bulk", "load"))
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether it is about columns, or about what these are held against."""
+        if self.shape == "bulk":
+            return False
+        shapes = ("arrow", "stream", "numpy", *FRAMES, "raw", "kept")
+        return self.shape in shapes or self.scenario.startswith(("page", "load"))
+
+    @property
+    def table(self) -> str:
+        """The table that it writes to."""
+        if self.scenario in LOADED:
+            return f"{self.kind}_{'ready' if self.client == RAW else 'loaded'}"
+        return f"{self.kind}_written"
+
+    @property
+    def cannot(self) -> str | None:
+        """Why the client is expected to fail."""
+        by_shape = CANNOT.get((self.client, f"{self.scenario} {self.shape}"))
+        return CANNOT.get((self.client, self.scenario)) or by_shape
+
+    @property
+    def requests(self) -> int:
+        """So many that a sample takes a second or three; the order of magnitude is enough."""
+        slow = self.client.startswith(PYTHON) or self.client == "scyllapy"
+        if self.scenario.startswith("page"):
+            return 500_000 if self.kind == "vector" else 2_000_000 if slow else 10_000_000
+        if self.scenario in LOADED and self.shape != "bulk":
+            return 20_000 if self.kind == "vector" else 100_000
+        if self.in_flight == 1:
+            return 2000 if slow else 3000
+        count = 8000 if slow else 20_000
+        if self.kind == "vector":
+            count //= 2
+        return 2 * count if self.shape == "bulk" else count
+
+    @property
+    def warm_up(self) -> int:
+        if self.scenario.startswith("scan"):
+            return 2 * data.SCANNED[self.scenario][1]
+        if self.scenario.startswith("page"):
+            return 20_000
+        return 300 if self.in_flight == 1 else 2500
+
+    @property
+    def latency_requests(self) -> int:
+        return 1500 if self.in_flight == 1 else 4000
+
+
+def request_cases() -> list[Case]:
+    """All that are not about columns, those to be compared beside each other."""
+    found = []
+    for scenario in ("insert_text", "select_text", "insert_vector", "select_vector"):
+        for in_flight in (1, 100, 1000):
+            awaited: tuple[str, ...] = AWAITED
+            if scenario == "select_vector":
+                awaited += ("turbocql-numpy",)
+            shapes: dict[str, tuple[str, ...]] = {
+                "workers": awaited,
+                "tasks": awaited,
+                "callbacks": PYTHON,
+                "concurrent": PYTHON,
+            }
+            if scenario.startswith("insert"):
+                shapes["workers"] += (FLOOR,)
+            if in_flight == 1:
+                shapes["sync"] = ("turbocql", *PYTHON)
+            found += [
+                Case(scenario, shape, client, in_flight)
+                for shape, clients in shapes.items()
+                for client in clients
+            ]
+    for scenario in ("bulk_text", "bulk_vector"):
+        for in_flight in (100, 1000):
+            found += [Case(scenario, "bulk", client, in_flight) for client in ("turbocql", *PYTHON)]
+            # Nothing of theirs is faster than workers.
+            found += [Case(scenario, "bulk", client, in_flight) for client in AWAITED[1:]]
+            found.append(Case(scenario, "bulk", FLOOR, in_flight))
+    for shape in ("tuples", "named", "dicts"):
+        found += [
+            Case("scan", shape, client, 1)
+            for client in ("turbocql", *PYTHON, "acsylla", "scyllapy")
+        ]
+    return found
+
+
+def program(case: Case, *, check: bool = False) -> tuple[str, str]:
+    """The environment that a case runs in, and its program."""
+    environment, module = CLIENTS[case.client]
+    if not case.has_columns:
+        return environment, module
+    # turbocql makes Arrow data without pyarrow; to look at it takes pyarrow, and so does a load.
+    looks = check and case.shape == "arrow"
+    if case.shape in FRAMES or case.scenario in LOADED or looks:
+        environment = WITH_FRAMES
+    return environment, module.replace(".requests", ".columns")
+
+
+def environments(case: Case) -> set[str]:
+    """All environments that a case needs."""
+    mine = CLIENTS[case.client][0]
+    return {mine, program(case)[0], program(case, check=True)[0]}
+
+
+def accelerated_cases() -> list[Case]:
+    """The drivers plain and accelerated, beside each other."""
+    kinds = [
+        *(("insert_text", ""), ("insert_vector", "list"), ("insert_vector", "ndarray")),
+        *(("select_text", "tuples"), ("select_text", "named")),
+    ]
+    shapes = [(*kind, shape, 100) for kind in kinds for shape in ("callbacks", "concurrent")]
+    shapes += [("scan", "", shape, 1) for shape in ("tuples", "named", "dicts")]
+    return [
+        Case(scenario, shape, f"{driver}{ending}", in_flight, variant)
+        for scenario, variant, shape, in_flight in shapes
+        for driver in PYTHON
+        for ending in ("", ACCELERATED)
+    ]
+
+
+def counterpart(case: Case) -> Case:
+    """The case of turbocql that this is compared with."""
+    shape = COUNTERPARTS.get(case.shape, case.shape)
+    return Case(case.scenario, shape, "turbocql", case.in_flight)

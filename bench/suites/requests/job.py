@@ -1,0 +1,221 @@
+"""What one process of the end-to-end benchmark does: warm up, measure, look at what came back.
+
+The runner names the case in JSON on the command line and reads a line of JSON. A client is what
+differs between drivers: how a row is sent, and how a result is read. Names no driver.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import statistics
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.harness.provenance import provenance
+from bench.harness.usage import Measured
+from bench.suites.requests import data
+
+__all__ = ["WARM_UP_KEYS", "Client", "Job", "Pass", "expect", "main"]
+
+# Keys of the rows that are written for warming up and for latencies: out of the way of those that
+# the runner reads back.
+_LATENCY_KEYS, WARM_UP_KEYS = 1_000_000, 2_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One sample of one case."""
+
+    client: str
+    scenario: str
+    shape: str
+    in_flight: int
+    contact_point: str
+    requests: int
+    warm_up: int
+    latency_requests: int
+    salt: int
+    check: bool
+    """Whether to look at all that is read, instead of timing it."""
+    variant: str = ""
+    """Vectors as `list`, rows as `named` or `dicts`, where that is not what the client does."""
+
+    @property
+    def host(self) -> str:
+        return self.contact_point.rpartition(":")[0]
+
+    @property
+    def port(self) -> int:
+        return int(self.contact_point.rpartition(":")[2])
+
+    @property
+    def kind(self) -> str:
+        """What the rows hold: `text`, `vector`, or `mixed` types."""
+        return self.scenario.partition("_")[2]
+
+    @property
+    def writes(self) -> bool:
+        return self.scenario.startswith(("insert", "bulk", "load"))
+
+    @property
+    def statement(self) -> str:
+        """What is prepared."""
+        if self.scenario in data.SCANNED:
+            return data.SCANNED[self.scenario][0]
+        if self.scenario in data.PAGE:
+            return data.PAGE[self.scenario][0]
+        if self.scenario.startswith("load"):
+            return data.insert(f"{self.kind}_loaded", self.kind)
+        return (data.INSERT if self.writes else data.SELECT)[self.kind]
+
+    def rows(self, first: int, count: int, *, ready_bytes: bool) -> list[Any]:
+        """Bind values, made before anything is timed."""
+        if not self.writes:
+            stored = data.STORED[self.kind]
+            return [((first + i) * 7919 % stored,) for i in range(count)]
+        keys = range(first, first + count)
+        if self.kind == "text":
+            return [(key, data.text(key, self.salt)) for key in keys]
+        if self.kind == "mixed":
+            return [data.mixed(key, self.salt) for key in keys]
+        pool: list[Any] = data.vector_bytes() if ready_bytes else data.vectors()
+        if self.variant == "list":
+            pool = data.vector_lists()
+        return [(key, pool[data.number_of(key, self.salt)]) for key in keys]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Requests that are run in one go, and what is noted of each beside its key."""
+
+    rows: Sequence[Any]
+    latencies: list[int] | None = None
+    """Nanoseconds, where they are wanted: taking the time costs time."""
+    seen: list[tuple[Any, Any]] | None = None
+    """Rows that were read, where they are wanted."""
+
+
+class Client(ABC):
+    """A driver, connected, with the statement of a job prepared."""
+
+    version: str
+    ready_bytes = False
+    """Whether vectors are given as bytes because the driver does not know them."""
+    has_latencies = True
+    note: str | None = None
+
+    @abstractmethod
+    def run(self, requests: Pass) -> int:
+        """Sends them all; the sum of the keys that were read."""
+
+    @abstractmethod
+    def scan(self, limit: int | None = None) -> list[Any]:
+        """The rows of the table, all or some, as a list of the shape that the job names."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Disconnects."""
+
+
+def expect(holds: bool, message: str) -> None:
+    """Raises `AssertionError` with the message unless it holds."""
+    if not holds:
+        raise AssertionError(message)
+
+
+def _take(job: Job, client: Client) -> dict[str, Any]:
+    """Runs the requests once for warmth, once for the CPU, once for the latencies."""
+
+    def run(first: int, count: int, latencies: list[int] | None = None) -> Measured:
+        rows = job.rows(first, count, ready_bytes=client.ready_bytes)
+        seen: list[tuple[Any, Any]] | None = [] if job.check and not job.writes else None
+        requests = Pass(rows, latencies, seen)
+        with Measured() as measured:
+            total = client.run(requests)
+        if not job.writes:
+            expect(total == sum(row[0] for row in rows), "some requests had no row, or another's")
+        if seen is not None:
+            expect(len(seen) == count, f"{len(seen)} rows were read, not {count}")
+            for row in seen:
+                _expect_stored(job.kind, *row)
+        return measured
+
+    if job.warm_up:
+        run(WARM_UP_KEYS, job.warm_up)
+    measured = run(0, job.requests)
+    latencies: list[int] = []
+    if job.latency_requests and client.has_latencies:
+        run(_LATENCY_KEYS, job.latency_requests, latencies)
+        expect(len(latencies) == job.latency_requests, "a latency is missing")
+    cuts = statistics.quantiles(latencies, n=100) if len(latencies) > 1 else None
+    return {
+        "requests": job.requests,
+        "wall_s": measured.wall_s,
+        "cpu_s": measured.cpu_s,
+        "p50_us": cuts[49] / 1000 if cuts else None,
+        "p99_us": cuts[98] / 1000 if cuts else None,
+    }
+
+
+def _expect_stored(kind: str, key: int, value: Any) -> None:
+    """A row of the tables that are read from is what was put there."""
+    if kind == "text":
+        expect(value == data.text(key, 0), f"row {key} is {value!r}")
+        return
+    number = data.number_of(key, 0)
+    if isinstance(value, bytes):
+        expect(value == data.vector_bytes()[number], f"row {key} has other bytes")
+    else:
+        expect(list(value) == data.vectors()[number].tolist(), f"row {key} is another vector")
+
+
+def _take_scan(job: Job, client: Client) -> dict[str, Any]:
+    if job.warm_up and job.warm_up < data.SCAN_ROWS:
+        client.scan(job.warm_up)
+    for _ in range(job.warm_up // data.SCAN_ROWS):
+        client.scan()
+    with Measured() as measured:
+        rows = client.scan()
+    found = {row[0]: row for row in map(_plain, rows)}
+    expect(len(rows) == len(found) == data.SCAN_ROWS, f"{len(rows)} rows, {len(found)} distinct")
+    for number in range(data.SCAN_ROWS):
+        expect(found[number] == data.scan_row(number), f"row {number} is {found[number]!r}")
+    shapes: dict[str, Callable[[Any], bool]] = {
+        "tuples": lambda row: type(row) is tuple,
+        "named": lambda row: isinstance(row, tuple) and row.name == row[1],  # type: ignore[attr-defined]
+        "dicts": lambda row: isinstance(row, dict),
+    }
+    expect(shapes[job.shape](rows[0]), f"rows are {type(rows[0])}, not {job.shape}")
+    return {
+        "requests": len(rows),
+        "wall_s": measured.wall_s,
+        "cpu_s": measured.cpu_s,
+        "p50_us": None,
+        "p99_us": None,
+    }
+
+
+def _plain(row: Any) -> tuple[Any, ...]:
+    """A scanned row in the order of the statement; its time in UTC, without saying so."""
+    if isinstance(row, dict):
+        row = [row[name] for name in ("id", "name", "ratio", "big", "active", "at")]
+    *others, at = row
+    if at.tzinfo is not None:
+        at = at.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return (*others, at)
+
+
+def main(connect: Callable[[Job], Client]) -> None:
+    """Does what the command line says, and prints the sample."""
+    job = Job(**json.loads(sys.argv[1]))
+    client = connect(job)
+    try:
+        taken = (_take_scan if job.scenario == "scan" else _take)(job, client)
+    finally:
+        client.close()
+    sample = {"scenario": job.scenario, "shape": job.shape, "in_flight": job.in_flight, **taken}
+    print(json.dumps({**provenance(job.client, client.version), **sample, "note": client.note}))

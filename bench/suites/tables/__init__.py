@@ -1,0 +1,1 @@
+"""Files into whole tables and out of them, beside dsbulk and cqlsh."""

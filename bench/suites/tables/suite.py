@@ -1,0 +1,187 @@
+"""Loads and unloads of whole tables: turbocql beside dsbulk and cqlsh's COPY.
+
+Files are CSV for all and Parquet for turbocql too. Each sample is a process of its own against one
+embedded Cassandra. It has the rows a second, the processor time of the client and of the node, and
+the client's largest resident size. *parse* only reads the CSV file as a load does; *ready* loads
+the same rows from Arrow in memory: together they are the floor of a load of CSV. What was written
+is counted after each sample.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import turbocql
+from bench.harness import processes
+from bench.harness.environments import ROOT, python_in
+from bench.harness.processes import Failed
+from bench.harness.provenance import provenance
+from bench.harness.samples import Sample
+from bench.harness.selection import chosen
+from bench.harness.spread import turns
+from bench.harness.suites import Options, Run, Suite, say
+from bench.harness.usage import processor_s
+from bench.suites.tables.cases import SHAPES
+from turbocql.testing import Cassandra
+
+__all__ = ["SUITE"]
+
+ROWS, ROUNDS = 1_000_000, 3
+PROGRAM = "bench.clients.turbocql.tables"
+CQLSH = ".venv-cqlsh/bin/cqlsh"
+DSBULK = "build/dsbulk/*"
+
+
+def names(patterns: Sequence[str]) -> list[str]:
+    """The tables that the patterns choose."""
+    return [name for name in SHAPES if chosen(name, patterns, "tables")]
+
+
+def _command(
+    tool: str, task: str, shape: str, point: str, directory: Path, count: int
+) -> list[str]:
+    """What is run for a sample."""
+    host, _, port = point.rpartition(":")
+    source = directory / f"{shape}.csv"
+    target = directory / "out.csv"
+    if tool == "cqlsh":
+        names = f"whole.{shape} ({', '.join(SHAPES[shape].types)})"
+        if task == "load":
+            statement = f"COPY {names} FROM '{source}' WITH HEADER = TRUE"
+            if shape == "vectors":
+                # By default it puts rows of several partitions into batches that are too large.
+                statement += " AND MAXBATCHSIZE = 1 AND MINBATCHSIZE = 1"
+        else:
+            statement = f"COPY {names} TO '{target}' WITH HEADER = TRUE"
+        return [str(ROOT / CQLSH), host, port, "--request-timeout=600", "-e", statement]
+    if tool == "dsbulk":
+        common = ["-h", host, "-port", port, "-k", "whole", "-t", shape, "-header", "true"]
+        place = str(source) if task == "load" else str(directory / "dsbulk")
+        runner = "com.datastax.oss.dsbulk.runner.DataStaxBulkLoader"
+        logs = ["-logDir", str(directory / "logs")]
+        return ["java", "-cp", str(ROOT / DSBULK), runner, task, *common, "-url", place, *logs]
+    form = "parquet" if tool == "turbocql-parquet" else "csv"
+    path = directory / (f"{shape}.{form}" if task != "unload" else f"out.{form}")
+    what = {"parse": "parse", "ready": "ready", "turbocql-apart": "apart"}.get(tool, task)
+    arguments = (what, shape, point, str(path), str(count))
+    return processes.command(python_in(".venv-columns"), PROGRAM, *arguments)
+
+
+def _sampled(
+    tool: str, task: str, shape: str, node: Any, directory: Path, count: int
+) -> list[Sample]:
+    """Runs one process, and checks what it did."""
+    with turbocql.connect(node.contact_point, timeout_s=60) as session:
+        if task == "load":
+            session.execute(f"TRUNCATE whole.{shape}")
+    for path in (directory / "out.csv", directory / "out.parquet"):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(directory / "dsbulk", ignore_errors=True)
+    before = processor_s(node.pid)
+    command = _command(tool, task, shape, node.contact_point, directory, count)
+    text, usage, wall = processes.with_usage(command)
+    made: Sample = {"tool": tool, "task": task, "shape": shape, "rows": count}
+    made |= {"whole_wall_s": wall, "whole_cpu_s": usage.ru_utime + usage.ru_stime}
+    made |= {"peak_mib": usage.ru_maxrss / 1024, "node_cpu_s": processor_s(node.pid) - before}
+    lines = text.strip().splitlines()
+    own = json.loads(lines[-1]) if tool not in ("cqlsh", "dsbulk") else {}
+    made |= {"wall_s": own.get("wall_s", wall), "cpu_s": own.get("cpu_s", made["whole_cpu_s"])}
+    _check(tool, task, shape, node.contact_point, directory, count)
+    version = {"cqlsh": "6.2.2", "dsbulk": "1.10.0"}.get(tool, turbocql.__version__)
+    return [{**provenance(tool, version), **made}]
+
+
+def _check(tool: str, task: str, shape: str, point: str, directory: Path, count: int) -> None:
+    if tool == "parse":
+        return
+    if task == "load":
+        key = SHAPES[shape].key
+        with turbocql.connect(point, timeout_s=60) as session:
+            batches = session.scan(f"whole.{shape}", columns=[key]).batches()
+            rows = sum(len(batch) for batch in batches)
+    elif tool == "turbocql-parquet":
+        return
+    else:
+        files = sorted((directory / "dsbulk").glob("*.csv")) or [directory / "out.csv"]
+        # cqlsh ends each line with CR and LF, and none of the cells has a line break.
+        rows = sum(sum(1 for _ in path.open("rb")) - 1 for path in files)
+    if rows != count:
+        raise Failed(f"{tool} {task}: {rows} rows, not {count}")
+
+
+def run(options: Options) -> Run:
+    """Each table in turn: loads, then unloads, the tools in turns."""
+    current = Run(SUITE.file, SUITE.subject)
+    with tempfile.TemporaryDirectory() as folder, Cassandra(heap_mb=1024) as cluster:
+        _execute(
+            cluster.nodes[0],
+            "CREATE KEYSPACE whole WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        )
+        for name in names(options.patterns):
+            _measure(current, options, name, cluster.nodes[0], Path(folder))
+    print("\n".join(_medians(current.samples)))
+    return current
+
+
+def _measure(current: Run, options: Options, name: str, node: Any, directory: Path) -> None:
+    shape, count = SHAPES[name], int((options.rows or ROWS) * SHAPES[name].share)
+    # One by one, and then dropped: dsbulk cannot read a schema with vectors in it.
+    _execute(node, f"CREATE TABLE whole.{name} ({shape.columns})")
+    arguments = ("files", name, str(directory), str(count))
+    processes.output(processes.command(python_in(".venv-columns"), PROGRAM, *arguments))
+    # The node compiles its code while it works: the first load would be the slowest.
+    for _ in range(2):
+        _sampled("ready", "load", name, node, directory, count)
+    steps = [("load", tool) for tool in shape.loads] + [("unload", tool) for tool in shape.unloads]
+    for _, (task, tool) in turns(steps, options.rounds or ROUNDS):
+        sampled = partial(_sampled, tool, task, name, node, directory, count)
+        for sample in current.measure(f"{name} {task} {tool}", sampled):
+            say(_line(tool, task, [sample]))
+    _execute(node, f"DROP TABLE whole.{name}")
+    for path in directory.glob(f"{name}.*"):
+        path.unlink()
+
+
+def _execute(node: Any, statement: str) -> None:
+    with turbocql.connect(node.contact_point, timeout_s=60) as session:
+        session.execute(statement)
+
+
+def _medians(samples: list[Sample]) -> list[str]:
+    keys = dict.fromkeys((it["shape"], it["task"], it["tool"]) for it in samples)
+    return [
+        _line(tool, task, [it for it in samples if (it["shape"], it["task"], it["tool"]) == key])
+        for key in keys
+        for _, task, tool in [key]
+    ]
+
+
+def _line(tool: str, task: str, samples: list[Sample]) -> str:
+    def median(name: str) -> float:
+        return float(statistics.median(it[name] for it in samples))
+
+    rows = samples[0]["rows"]
+    return (
+        f"{samples[0]['shape']:10} {task:7} {tool:17} {rows / median('wall_s'):>10,.0f} rows/s"
+        f" {median('cpu_s') / rows * 1e6:8.2f} us of CPU a row,"
+        f" whole process {median('whole_cpu_s') / rows * 1e6:8.2f},"
+        f" node {median('node_cpu_s') / rows * 1e6:8.2f}, {median('peak_mib'):7.0f} MiB"
+    )
+
+
+SUITE = Suite(
+    "tables",
+    "files into whole tables and out of them, beside dsbulk and cqlsh",
+    names,
+    run,
+    "whole_tables.jsonl",
+    ("shape",),
+)
