@@ -32,7 +32,7 @@ def _pack(layout: str) -> _Floor:
     return f"`Struct('{layout}').pack(*value)`", "pack(*value)", {"pack": Struct(layout).pack}
 
 
-def _one(layout: str) -> _Floor:
+def _single(layout: str) -> _Floor:
     return f"`Struct('{layout}').pack(value)`", "pack(value)", {"pack": Struct(layout).pack}
 
 
@@ -72,7 +72,7 @@ def _values() -> dict[str, list[_Floor]]:
     street, number, town, long, on = pairs["UDT of 5"]
     nested = VALUES["list<map<text, list<int>>> 10x5x10"][1]
     numbers = [n for entry in nested for inner in entry.values() for n in inner]
-    found: dict[str, list[_Floor]] = {
+    floors: dict[str, list[_Floor]] = {
         "vector<float, 1536>, float32 ndarray": arrays,
         "vector<float, 768>, float32 ndarray": arrays,
         "vector<float, 128>, float32 ndarray": arrays,
@@ -118,12 +118,12 @@ def _values() -> dict[str, list[_Floor]]:
                 {"pack": Struct(">500i").pack, "numbers": numbers},
             )
         ],
-        "int": [_one(">i")],
-        "bigint": [_one(">q")],
-        "double": [_one(">d")],
+        "int": [_single(">i")],
+        "bigint": [_single(">q")],
+        "double": [_single(">d")],
         "text": [("`str.encode()`", "value.encode()", {})],
         "blob": [("`bytes(value)`, the same object", "bytes(value)", {})],
-        "boolean": [_one(">?")],
+        "boolean": [_single(">?")],
         "timestamp, datetime": [
             (
                 "`datetime` minus the epoch, and a `Struct.pack`",
@@ -147,8 +147,8 @@ def _values() -> dict[str, list[_Floor]]:
         ],
     }
     for size in (10, 100, 1000):
-        found[f"list<int> of {size}"] = [_pack(f">{size}i"), _array(">i4"), COPY]
-    return found
+        floors[f"list<int> of {size}"] = [_pack(f">{size}i"), _array(">i4"), COPY]
+    return floors
 
 
 def _binds() -> dict[str, list[_Floor]]:

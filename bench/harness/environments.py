@@ -50,10 +50,8 @@ def _make(environment: Path, client: str, interpreter: Path) -> None:
     # same minor version.
     packages = ["-r", f"{client}.txt"] if client in RIVALS else ["-c", "dev.txt", "numpy"]
     subprocess.run([interpreter, "-m", "venv", environment], check=True)
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
-    subprocess.run(
-        [environment / "bin" / "python", *install], cwd=ROOT / "requirements", check=True
-    )
+    pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
+    subprocess.run([environment / "bin" / "python", *pip], cwd=ROOT / "requirements", check=True)
     (environment / ".installed").touch()
 
 

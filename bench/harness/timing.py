@@ -45,9 +45,9 @@ def ns_per_call(case: Case) -> float:
     """
     timer = timeit.Timer(case.expression, timer=time.process_time, globals=case.names)
     number = 1
-    while (taken := timer.timeit(number)) < ROUND_S / 4:
-        number = max(number * 2, int(number * ROUND_S / 2 / max(taken, 1e-9)))
-    number = max(1, int(number * ROUND_S / taken))
+    while (seconds := timer.timeit(number)) < ROUND_S / 4:
+        number = max(number * 2, int(number * ROUND_S / 2 / max(seconds, 1e-9)))
+    number = max(1, int(number * ROUND_S / seconds))
     return min(timer.repeat(ROUNDS, number)) / number * 1e9
 
 

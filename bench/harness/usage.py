@@ -66,13 +66,13 @@ def _processes(root: int) -> dict[int, str]:
     """A process and all below it, with their command lines."""
     parents: dict[int, int] = {}
     commands: dict[int, str] = {}
-    for place in Path("/proc").glob("[0-9]*"):
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            parents[int(place.name)] = int(_stat(int(place.name))[1])
-            line = (place / "cmdline").read_bytes().replace(b"\0", b" ")
+            parents[int(folder.name)] = int(_stat(int(folder.name))[1])
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
         except OSError:
             continue
-        commands[int(place.name)] = line.decode("utf-8", "replace")
+        commands[int(folder.name)] = line.decode("utf-8", "replace")
     below = {root}
     while more := {pid for pid, parent in parents.items() if parent in below} - below:
         below |= more
@@ -86,10 +86,10 @@ def tree_s(root: int, worker: str) -> tuple[float, float]:
     total = workers = 0.0
     for pid, line in _processes(root).items():
         try:
-            own = processor_s(pid, with_children=True)
+            cpu_s = processor_s(pid, with_children=True)
         except OSError:
             continue
-        total += own
+        total += cpu_s
         if worker and worker in line and pid != root:
-            workers += own
+            workers += cpu_s
     return total, workers

@@ -122,11 +122,11 @@ def _dots(axes: Axes, labels: list[str], figures: dict[str, list[tuple[int, floa
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False)
 
 
-def overview_chart(compared: list[Compared], place: Path) -> list[str]:
+def overview_chart(compared: list[Compared], folder: Path) -> list[str]:
     """The ratio of each rival to turbocql with its spread, a line per case."""
     if not compared:
         return []
-    path = place / "overview.svg"
+    path = folder / "overview.svg"
     return [_drawn(partial(_overview, compared), path, overview_text(compared))]
 
 
@@ -182,14 +182,14 @@ _GROUPS = {
 }
 
 
-def codec_charts(cases: list[CodecCase], place: Path, suffix: str = "") -> list[str]:
+def codec_charts(cases: list[CodecCase], folder: Path, suffix: str = "") -> list[str]:
     """A chart for values, for rows and messages, and for what is decoded."""
     names = []
     for name, prefixes in _GROUPS.items():
         chosen = [case for case in cases if case.name.startswith(prefixes) and case.ns]
         if not chosen:
             continue
-        path = place / f"{name}{suffix}.svg"
+        path = folder / f"{name}{suffix}.svg"
         names.append(_drawn(partial(_codec, chosen), path))
     return names
 
@@ -207,11 +207,11 @@ def _codec(cases: list[CodecCase]) -> Figure:
     return figure
 
 
-def end_to_end_chart(points: list[Endpoint], place: Path, suffix: str = "") -> list[str]:
+def end_to_end_chart(points: list[Endpoint], folder: Path, suffix: str = "") -> list[str]:
     """Client processor time per request, a line per scenario and shape."""
     if not points:
         return []
-    return [_drawn(partial(_end_to_end, points), place / f"end-to-end{suffix}.svg")]
+    return [_drawn(partial(_end_to_end, points), folder / f"end-to-end{suffix}.svg")]
 
 
 def _end_to_end(points: list[Endpoint]) -> Figure:
@@ -227,12 +227,12 @@ def _end_to_end(points: list[Endpoint]) -> Figure:
 
 
 def growth_chart(
-    by_name: dict[str, dict[str, GrowthSeries]], place: Path, suffix: str = ""
+    by_name: dict[str, dict[str, GrowthSeries]], folder: Path, suffix: str = ""
 ) -> list[str]:
     """A small chart per series: time over size."""
     if not by_name:
         return []
-    return [_drawn(partial(_growth, by_name), place / f"growth{suffix}.svg")]
+    return [_drawn(partial(_growth, by_name), folder / f"growth{suffix}.svg")]
 
 
 def _growth(by_name: dict[str, dict[str, GrowthSeries]]) -> Figure:
@@ -253,7 +253,7 @@ def _growth(by_name: dict[str, dict[str, GrowthSeries]]) -> Figure:
     return figure
 
 
-def in_flight_chart(points: list[Endpoint], place: Path, suffix: str = "") -> list[str]:
+def in_flight_chart(points: list[Endpoint], folder: Path, suffix: str = "") -> list[str]:
     """Processor time per request over the number in flight, where several were measured."""
     groups: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for point in points:
@@ -266,7 +266,7 @@ def in_flight_chart(points: list[Endpoint], place: Path, suffix: str = "") -> li
     }
     if not groups:
         return []
-    return [_drawn(partial(_in_flight, groups), place / f"in-flight{suffix}.svg")]
+    return [_drawn(partial(_in_flight, groups), folder / f"in-flight{suffix}.svg")]
 
 
 def _in_flight(groups: dict[tuple[str, str], dict[str, dict[int, float]]]) -> Figure:

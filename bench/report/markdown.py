@@ -19,7 +19,7 @@ def escaped(text: str) -> str:
     Tags that say that they contain Markdown stay tags.
     """
     code_or_tag = re.compile(r"(`[^`\n]*`)|<(?=\w)(?!\w+ markdown=)")
-    return code_or_tag.sub(lambda found: found[1] or "&lt;", text)
+    return code_or_tag.sub(lambda match: match[1] or "&lt;", text)
 
 
 def filled(text: str) -> list[str]:

@@ -175,31 +175,32 @@ def end_to_end(samples: list[Sample], interpreter: str) -> list[Endpoint]:
         if sample.get("interpreter") == interpreter and sample.get("cpu_s") is not None:
             key = (sample["scenario"], sample["shape"], sample["client"], sample["in_flight"])
             groups.setdefault(key, []).append(sample)
-    found = []
-    for (scenario, shape, client, in_flight), taken in groups.items():
+    endpoints = []
+    for (scenario, shape, client, in_flight), group in groups.items():
 
-        def median(name: str, taken: list[Sample] = taken) -> float | None:
-            given = [sample[name] for sample in taken if sample.get(name) is not None]
-            return statistics.median(given) if given else None
+        def median(name: str, group: list[Sample] = group) -> float | None:
+            values = [sample[name] for sample in group if sample.get(name) is not None]
+            return statistics.median(values) if values else None
 
         spreads = {
-            "cpu_us": Spread.of((s["cpu_s"] / s["requests"] for s in taken), 1e6),
-            "per_s": Spread.of(s["requests"] / s["wall_s"] for s in taken),
+            "cpu_us": Spread.of((s["cpu_s"] / s["requests"] for s in group), 1e6),
+            "per_s": Spread.of(s["requests"] / s["wall_s"] for s in group),
         }
         for name in ("p50_us", "p99_us"):
             if median(name) is not None:
-                spreads[name] = Spread.of(s[name] for s in taken if s.get(name) is not None)
+                spreads[name] = Spread.of(s[name] for s in group if s.get(name) is not None)
         cpu, rate = spreads["cpu_us"].median, spreads["per_s"].median
-        found.append(
+        endpoints.append(
             Endpoint(
                 *(scenario, shape, client, in_flight, cpu, rate),
-                *(median("p50_us"), median("p99_us"), len(taken), taken[0].get("note") or ""),
+                *(median("p50_us"), median("p99_us"), len(group), group[0].get("note") or ""),
                 spreads,
             )
         )
     order = {name: at for at, name in enumerate(SCENARIOS)}
     return sorted(
-        found, key=lambda e: (order.get(e.scenario, 99), e.scenario, e.shape, e.in_flight, e.cpu_us)
+        endpoints,
+        key=lambda e: (order.get(e.scenario, 99), e.scenario, e.shape, e.in_flight, e.cpu_us),
     )
 
 
@@ -228,12 +229,12 @@ def growth(samples: list[Sample], interpreter: str) -> dict[str, dict[str, Growt
         times.setdefault(key, []).append(sample["ns"])
         if sample["peak_bytes"] is not None:
             peaks.setdefault(key, []).append(sample["peak_bytes"])
-    found: dict[str, dict[str, GrowthSeries]] = {}
+    series_by_name: dict[str, dict[str, GrowthSeries]] = {}
     for (name, client, size), ns in sorted(times.items(), key=lambda item: item[0][2]):
-        series = found.setdefault(name, {}).setdefault(client, GrowthSeries(name, client))
+        series = series_by_name.setdefault(name, {}).setdefault(client, GrowthSeries(name, client))
         series.ns[size] = statistics.median(ns)
         series.spreads[size] = Spread.of(ns, 1e-3)
     for (name, client, size), peak in peaks.items():
-        found[name][client].peak[size] = statistics.median(peak)
-        found[name][client].peaks[size] = Spread.of(peak, 2**-20)
-    return dict(sorted(found.items()))
+        series_by_name[name][client].peak[size] = statistics.median(peak)
+        series_by_name[name][client].peaks[size] = Spread.of(peak, 2**-20)
+    return dict(sorted(series_by_name.items()))

@@ -66,11 +66,11 @@ def keep(built: Path = BUILT, docs: Path = DOCS) -> None:
         (docs / CHARTS / chart.name).write_bytes(chart.read_bytes())
 
 
-def _parts(measured: Samples, place: Path) -> dict[str, str]:
+def _parts(measured: Samples, folder: Path) -> dict[str, str]:
     """Every part that there are samples for, by its name."""
     sections: dict[str, list[str]] = {}
     if measured.compared:
-        sections |= _compared(measured, place)
+        sections |= _compared(measured, folder)
     ways: dict[str, tuple[list[Sample], Callable[[Any], list[str]]]] = {
         "accelerator": (measured.accelerator, accelerator_section),
         "availability": (measured.availability, availability_section),
@@ -83,21 +83,21 @@ def _parts(measured: Samples, place: Path) -> dict[str, str]:
     return {name: escaped("\n".join(lines)).strip() + "\n" for name, lines in sections.items()}
 
 
-def _compared(measured: Samples, place: Path) -> dict[str, list[str]]:
+def _compared(measured: Samples, folder: Path) -> dict[str, list[str]]:
     """The parts of the page of benchmarks."""
     interpreted = interpreters(measured.compared)
     both = {
         name: (codec_cases(measured.codec, name), end_to_end(measured.end_to_end, name))
         for name in interpreted
     }
-    charts.overview_chart(overview(*both[interpreted[0]]), place)
+    charts.overview_chart(overview(*both[interpreted[0]]), folder)
     caption = fill(" ".join(_CAPTION.split()).replace("INTERPRETER", interpreted[0]), 100)
     lost: list[str] = []
     tables: list[str] = []
     for at, name in enumerate(interpreted):
         lost += [f"Under {name}:", ""] if len(interpreted) > 1 else []
         lost += _lost(measured, name)
-        tables += _tables(measured, name, place, f"-{at + 1}" if at else "")
+        tables += _tables(measured, name, folder, f"-{at + 1}" if at else "")
     return {
         IN_GIT: [caption, "", *headline(both)],
         "benchmarks-about": _about(measured),
@@ -177,25 +177,25 @@ def _lost(measured: Samples, interpreter: str) -> list[str]:
     return losses_section(losses, failures)
 
 
-def _tables(measured: Samples, interpreter: str, place: Path, suffix: str) -> list[str]:
+def _tables(measured: Samples, interpreter: str, folder: Path, suffix: str) -> list[str]:
     """Everything about one interpreter."""
     lines = []
     cases = codec_cases(measured.codec, interpreter)
     if cases:
         lines += [f"## The codec, {interpreter}", ""]
-        lines += _shown(charts.codec_charts(cases, place, suffix))
+        lines += _shown(charts.codec_charts(cases, folder, suffix))
         lines += codec.codec_section(cases)
     points = end_to_end(measured.end_to_end, interpreter)
     if points:
         lines += [f"## Requests to a server, {interpreter}", ""]
-        lines += _shown(charts.end_to_end_chart(requests.usual(points), place, suffix))
+        lines += _shown(charts.end_to_end_chart(requests.usual(points), folder, suffix))
         lines += requests.end_to_end_section(points)
         lines += requests.without_figure(measured.end_to_end)
-        lines += _shown(charts.in_flight_chart(points, place, suffix))
+        lines += _shown(charts.in_flight_chart(points, folder, suffix))
     series = growth(measured.growth, interpreter)
     if series:
         lines += [f"## Growth, {interpreter}", ""]
-        lines += _shown(charts.growth_chart(series, place, suffix))
+        lines += _shown(charts.growth_chart(series, folder, suffix))
         lines += growths.growth_section(series)
     if cases:
         lines += [f"## Floors, {interpreter}", "", *codec.codec_floors(cases)]

@@ -24,16 +24,16 @@ _CHART = re.compile(r"^(!\[[^\]]*\]\(benchmarks/[\w-]+)(\.svg)\)$", re.MULTILINE
 
 def names(page: str) -> list[str]:
     """The parts that a page has places for."""
-    return [place[2] for place in _PART.finditer(page)]
+    return [mark[2] for mark in _PART.finditer(page)]
 
 
 def filled(page: str, parts: Mapping[str, str]) -> str:
     """The page with these parts in their places; other places stay as they are."""
 
-    def put(place: re.Match[str]) -> str:
-        if place[2] not in parts:
-            return place[0]
-        return f"{place[1]}\n{parts[place[2]].strip()}\n\n{place[3]}"
+    def put(mark: re.Match[str]) -> str:
+        if mark[2] not in parts:
+            return mark[0]
+        return f"{mark[1]}\n{parts[mark[2]].strip()}\n\n{mark[3]}"
 
     return _PART.sub(put, page)
 

@@ -33,9 +33,9 @@ def main(client: str, patterns: list[str]) -> None:
         with accel.accelerated():
             # Twice: a page of new columns is the driver's.
             outcome_of(maker)
-            accelerated, given, _ = outcome_of(maker)
-        if accelerated is None or given != expected:
-            raise SystemExit(f"{name}: plain {expected!r:.200}, accelerated {given!r:.200}")
+            accelerated, outcome, _ = outcome_of(maker)
+        if accelerated is None or outcome != expected:
+            raise SystemExit(f"{name}: plain {expected!r:.200}, accelerated {outcome!r:.200}")
         gc.collect()
         gc.freeze()
         # Both are made anew: names that they look up before are those of their time.

@@ -75,21 +75,21 @@ def prepared(columns: list[tuple[str, str]], key: list[int] | None = None) -> An
 
 def cases() -> dict[str, Maker]:
     """Every case, made when it is wanted."""
-    found: dict[str, Maker] = {}
+    makers: dict[str, Maker] = {}
     for name, (cql, value) in VALUES.items():
-        found[f"value: {name}"] = partial(value_case, cql, value)
+        makers[f"value: {name}"] = partial(value_case, cql, value)
     for name, (columns, row) in BINDS.items():
-        found[f"bind: {name}"] = partial(bind_case, columns, row)
+        makers[f"bind: {name}"] = partial(bind_case, columns, row)
     for name, (columns, parts, key) in KEYS.items():
-        found[f"routing key: {name}"] = partial(key_case, columns, parts, key)
+        makers[f"routing key: {name}"] = partial(key_case, columns, parts, key)
     for name, (statement, rows) in BATCHES.items():
-        found[f"batch body: {name}"] = partial(batch_case, statement, rows)
-    found["execute body: 12 mixed"] = execute_case
-    found["decode: vector<float, 1536> to list"] = vector_case
-    found["decode: vector<float, 1536> to NumPy"] = no_arrays
+        makers[f"batch body: {name}"] = partial(batch_case, statement, rows)
+    makers["execute body: 12 mixed"] = execute_case
+    makers["decode: vector<float, 1536> to list"] = vector_case
+    makers["decode: vector<float, 1536> to NumPy"] = no_arrays
     for name, (page, shape) in PAGES.items():
-        found[f"page: {name}"] = partial(page_case, page, shape)
-    return found
+        makers[f"page: {name}"] = partial(page_case, page, shape)
+    return makers
 
 
 def value_case(cql: str, value: Any) -> Case:

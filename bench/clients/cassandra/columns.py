@@ -66,22 +66,22 @@ class Columns(ColumnClient):
         statement = self._prepared
         if limit is not None:
             statement = SimpleStatement(f"{self._job.statement} LIMIT {limit}")
-        return self._made(self._session.execute(statement))
+        return self._shaped(self._session.execute(statement))
 
-    def _made(self, found: Any) -> Any:
+    def _shaped(self, result: Any) -> Any:
         import numpy as np
 
         if self._job.shape == "pandas":
             import pandas as pd
 
-            return pd.DataFrame(list(found), columns=found.column_names)
+            return pd.DataFrame(list(result), columns=result.column_names)
         if self._job.kind == "vector":
-            rows = list(found)
+            rows = list(result)
             return {
                 "k": np.array([row[0] for row in rows], np.int32),
                 "v": np.array([row[1] for row in rows], np.float32),
             }
-        pages = list(found)
+        pages = list(result)
         join: Any = np.ma.concatenate
         return {name: join([page[name] for page in pages]) for name in pages[0]}
 

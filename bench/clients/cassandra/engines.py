@@ -22,8 +22,8 @@ def _session(points: str, table: str) -> tuple[Any, Any]:
         profile = ExecutionProfile(row_factory=tuple_factory, request_timeout=60)
         cluster = Cluster(hosts, port=port, execution_profiles={EXEC_PROFILE_DEFAULT: profile})
         session = cluster.connect()
-        asked = f"SELECT * FROM {table} WHERE token(part) > ? AND token(part) <= ?"
-        _open[points] = (session, session.prepare(asked))
+        query = f"SELECT * FROM {table} WHERE token(part) > ? AND token(part) <= ?"
+        _open[points] = (session, session.prepare(query))
     return _open[points]
 
 
@@ -31,7 +31,7 @@ def read_ranges(batch: dict[str, Any], points: str, table: str) -> Iterator[pa.T
     """The rows of token ranges, as tables of Arrow."""
     session, statement = _session(points, table)
     for first, last in zip(batch["first"].tolist(), batch["last"].tolist(), strict=True):
-        found = session.execute(statement, (first, last))
-        names, rows = found.column_names, found.all()
+        result = session.execute(statement, (first, last))
+        names, rows = result.column_names, result.all()
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
         yield pa.table({name: list(column) for name, column in zip(names, columns, strict=True)})

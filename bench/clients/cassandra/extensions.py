@@ -22,15 +22,15 @@ def cases() -> dict[str, Maker]:
     """The cases of `EXTENSIONS`; none for drivers that do not know the extensions."""
     if not FEATURES or not hasattr(FEATURES[0], "use_metadata_id"):
         return {}
-    found: dict[str, Maker] = {}
+    makers: dict[str, Maker] = {}
     for name in EXTENSIONS:
         kind, _, what = name.partition(", extensions: ")
         if kind == "page":
             page = what.removesuffix(", columns left out")
-            found[name] = partial(page_case, _ONE_ROW if page.startswith("1x10") else page)
+            makers[name] = partial(page_case, _ONE_ROW if page.startswith("1x10") else page)
         else:
-            found[name] = partial({"batch": batch, "execute": execute, "query": query}[kind], what)
-    return found
+            makers[name] = partial({"batch": batch, "execute": execute, "query": query}[kind], what)
+    return makers
 
 
 def connection() -> Any:
@@ -60,11 +60,11 @@ def batch(name: str) -> Case:
 
 def execute(_: str) -> Case:
     def message() -> Any:
-        made = ExecuteMessage(
+        execute_message = ExecuteMessage(
             b"0123456789abcdef", EXECUTE, 1, skip_meta=True, result_metadata_id=b"fedcba9876543210"
         )
-        made.tablet_version_block = 0xA7
-        return made
+        execute_message.tablet_version_block = 0xA7
+        return execute_message
 
     return body_case(message)
 

@@ -62,12 +62,12 @@ class Cassandra(Client):
             self._job.in_flight,
         )
         reads, latencies = not self._job.writes, requests.latencies
-        left, chains_ended, ended = iter(requests.rows), itertools.count(1), threading.Event()
+        remaining, chains_ended, ended = iter(requests.rows), itertools.count(1), threading.Event()
         keys: list[int] = []
         errors: list[BaseException] = []
 
         def send() -> None:
-            row = next(left, None)
+            row = next(remaining, None)
             if row is None:
                 if next(chains_ended) == in_flight:
                     ended.set()

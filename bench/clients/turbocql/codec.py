@@ -26,21 +26,21 @@ from turbocql.protocol import BatchMessage, ExecuteMessage, RowsDecoder
 
 def cases() -> dict[str, Maker]:
     """Every case, made when it is wanted."""
-    found: dict[str, Maker] = {}
+    makers: dict[str, Maker] = {}
     for name, (cql, value) in VALUES.items():
-        found[f"value: {name}"] = partial(value_case, cql, value)
+        makers[f"value: {name}"] = partial(value_case, cql, value)
     for name, (columns, row) in BINDS.items():
-        found[f"bind: {name}"] = partial(bind_case, columns, row)
+        makers[f"bind: {name}"] = partial(bind_case, columns, row)
     for name, (columns, parts, key) in KEYS.items():
-        found[f"routing key: {name}"] = partial(key_case, columns, parts, key)
+        makers[f"routing key: {name}"] = partial(key_case, columns, parts, key)
     for name, (statement, rows) in BATCHES.items():
-        found[f"batch body: {name}"] = partial(batch_case, statement, rows)
-    found["execute body: 12 mixed"] = execute_case
+        makers[f"batch body: {name}"] = partial(batch_case, statement, rows)
+    makers["execute body: 12 mixed"] = execute_case
     for name, numpy_vectors in (("to list", False), ("to NumPy", True)):
-        found[f"decode: vector<float, 1536> {name}"] = partial(vector_case, numpy_vectors)
+        makers[f"decode: vector<float, 1536> {name}"] = partial(vector_case, numpy_vectors)
     for name, (page, shape) in PAGES.items():
-        found[f"page: {name}"] = partial(page_case, page, shape)
-    return found
+        makers[f"page: {name}"] = partial(page_case, page, shape)
+    return makers
 
 
 def value_case(cql: str, value: Any) -> Case:
@@ -76,8 +76,8 @@ def execute_case() -> Case:
 
 
 def vector_case(numpy_vectors: bool) -> Case:
-    found = find_deserializer("vector<float, 1536>", numpy_vectors=numpy_vectors)
-    decode = found.deserialize
+    deserializer = find_deserializer("vector<float, 1536>", numpy_vectors=numpy_vectors)
+    decode = deserializer.deserialize
     names = {"decode": decode, "data": VECTOR}
     return Case("decode(data, 4)", names, lambda: list(map(float, decode(VECTOR))))
 

@@ -32,21 +32,21 @@ class Columns(ColumnClient):
 
     def scan(self, limit: int | None = None) -> Any:
         if limit is None:
-            return self._made(self._session.execute(self._prepared))
-        return self._made(self._session.execute(f"{self._job.statement} LIMIT {limit}"))
+            return self._shaped(self._session.execute(self._prepared))
+        return self._shaped(self._session.execute(f"{self._job.statement} LIMIT {limit}"))
 
-    def _made(self, rows: turbocql.Rows[Any]) -> Any:
+    def _shaped(self, rows: turbocql.Rows[Any]) -> Any:
         shape = self._job.shape
         if shape == "arrow":
             return list(rows.batches())
         if shape == "stream":
             return sum(map(len, rows.batches()))
-        made = {"numpy": rows.to_numpy, "pandas": rows.to_pandas, "polars": rows.to_polars}
-        return made[shape]()
+        methods = {"numpy": rows.to_numpy, "pandas": rows.to_pandas, "polars": rows.to_polars}
+        return methods[shape]()
 
     def page(self) -> Callable[[], Any]:
         rows = self._session.execute(self._prepared)
-        return lambda: self._made(rows)
+        return lambda: self._shaped(rows)
 
     def count(self, result: Any) -> int:
         if isinstance(result, int):
@@ -107,7 +107,7 @@ class Raw(Columns):
         }
         self.note = notes[job.shape]
 
-    def _made(self, rows: turbocql.Rows[Any]) -> Any:
+    def _shaped(self, rows: turbocql.Rows[Any]) -> Any:
         if self._job.shape == "kept":
             return [page for pages in SyncColumnPages(rows) for page in pages]
         pages, count = SyncColumnPages(rows), 0
@@ -123,11 +123,11 @@ class Raw(Columns):
         big_endian = np.stack(stored).astype(">f4")
         if self._job.shape == "byteswap":
             return big_endian.view("<f4").byteswap
-        made = np.empty(big_endian.shape, "<f4")
+        array = np.empty(big_endian.shape, "<f4")
 
         def copy() -> Any:
-            np.copyto(made, big_endian)
-            return made
+            np.copyto(array, big_endian)
+            return array
 
         return copy
 

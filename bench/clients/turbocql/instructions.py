@@ -60,11 +60,11 @@ def blocks() -> list[Any]:
     """
     sizes = [*range(1, 512, 16), *range(1024, 16384, 1024)]
     bind = RowEncoder([("v", "blob")]).bind
-    kept: list[Any] = [bytes(size) for size in sizes for _ in range(3)]
-    kept += [bind((bytes(size),)) for size in sizes for _ in range(3)]
+    memory: list[Any] = [bytes(size) for size in sizes for _ in range(3)]
+    memory += [bind((bytes(size),)) for size in sizes for _ in range(3)]
     # Python looks a block's address up more quickly in one part of its arenas than in the other,
     # and they are a MiB each: of that, a round's share.
-    return kept + [float(number) for number in range(2**20 // sys.getsizeof(0.0) // ROUNDS)]
+    return memory + [float(number) for number in range(2**20 // sys.getsizeof(0.0) // ROUNDS)]
 
 
 def main(order: Path, patterns: list[str]) -> None:

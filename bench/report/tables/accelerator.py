@@ -156,9 +156,12 @@ def accelerator_section(samples: list[Sample]) -> list[str]:
         ]
         head = [part for driver in drivers for part in (f"{driver}, plain", "accelerated", "ratio")]
         lines += table(["case", *head], cells)
-        own = list(dict.fromkeys(row.name for row in rows if row.name in OWN))
-        if own:
-            lines += [f"Left to the driver, so that a difference is noise: {'; '.join(own)}.", ""]
+        skipped = list(dict.fromkeys(row.name for row in rows if row.name in OWN))
+        if skipped:
+            lines += [
+                f"Left to the driver, so that a difference is noise: {'; '.join(skipped)}.",
+                "",
+            ]
         slower = [row for row in rows if row.ratio < 1 and row.name not in OWN]
         points = [f"- {row.name}, {row.driver}: {number(row.ratio)}x{row.within}" for row in slower]
         lines += ["Slower than plain:", "", *points, ""] if slower else []

@@ -52,22 +52,22 @@ def headline(
     by_interpreter: Mapping[str, tuple[list[CodecCase], list[Endpoint]]],
 ) -> list[str]:
     """The three figures: the first interpreter's, and the ratios of the others."""
-    found = {name: _compared(_FIGURES, *of) for name, of in by_interpreter.items()}
-    if not any(found.values()):
+    rows_of = {name: _compared(_FIGURES, *of) for name, of in by_interpreter.items()}
+    if not any(rows_of.values()):
         return []
-    first, *others = found
+    first, *others = rows_of
     rows = [
         [
             compared.label,
             f"**{_ratio(compared)}**",
             str(compared.ours),
             f"{compared.best}: {compared.rivals[compared.best]}",
-            *[_ratio(found[other].get(name)) for other in others],
+            *[_ratio(rows_of[another].get(name)) for another in others],
         ]
-        for name, compared in found[first].items()
+        for name, compared in rows_of[first].items()
     ]
     head = [first, "best rival / turbocql", f"{OURS}, us", "best rival in the same run, us"]
-    return table([*head, *(f"ratio under {other}" for other in others)], rows)
+    return table([*head, *(f"ratio under {another}" for another in others)], rows)
 
 
 def _ratio(compared: Compared | None) -> str:
@@ -82,28 +82,28 @@ def _compared(
     labels: Mapping[str, str], cases: Iterable[CodecCase], points: list[Endpoint]
 ) -> dict[str, Compared]:
     """The cases of these names that turbocql and a rival have figures for, in this order."""
-    found = {}
+    by_name = {}
     for case in cases:
         rivals = {rival: case.spreads[rival] for rival in RIVALS if rival in case.spreads}
         if case.name in labels and OURS in case.spreads and rivals:
-            found[case.name] = Compared(labels[case.name], case.spreads[OURS], rivals)
+            by_name[case.name] = Compared(labels[case.name], case.spreads[OURS], rivals)
     shown = usual(points)
     for point in shown:
         name = f"{point.scenario}, {point.shape}"
         if point.client != OURS or name not in labels:
             continue
         beside = [
-            other
-            for other in shown
-            if (other.scenario, other.shape) == (point.scenario, point.shape)
-            and other.client != FLOOR
-            and not other.client.startswith(OURS)
+            another
+            for another in shown
+            if (another.scenario, another.shape) == (point.scenario, point.shape)
+            and another.client != FLOOR
+            and not another.client.startswith(OURS)
         ]
         if beside:
-            found[name] = Compared(
+            by_name[name] = Compared(
                 labels[name].replace("FLIGHT", f"{point.in_flight} in flight"),
                 point.spreads["cpu_us"],
-                {other.client: other.spreads["cpu_us"] for other in beside},
-                frozenset(other.client for other in beside if "bytes" in other.note),
+                {another.client: another.spreads["cpu_us"] for another in beside},
+                frozenset(another.client for another in beside if "bytes" in another.note),
             )
-    return {name: found[name] for name in labels if name in found}
+    return {name: by_name[name] for name in labels if name in by_name}

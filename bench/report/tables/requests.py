@@ -42,12 +42,12 @@ def find(points: list[Endpoint], scenario: str, shape: str, client: str) -> Endp
 
 def without_figure(samples: list[Sample]) -> list[str]:
     """Why a client has none in some scenario and shape."""
-    found = dict.fromkeys(
+    reasons = dict.fromkeys(
         f"- {sample['scenario']}, {sample['shape']}: {sample['client']}: {sample['note']}"
         for sample in samples
         if sample.get("cpu_s") is None
     )
-    return ["Without a figure:", "", *found, ""] if found else []
+    return ["Without a figure:", "", *reasons, ""] if reasons else []
 
 
 def end_to_end_section(endpoints: list[Endpoint]) -> list[str]:
@@ -95,15 +95,15 @@ def losses(endpoints: list[Endpoint]) -> list[Loss]:
     With any number in flight. What begins as our name does is turbocql too, set up otherwise.
     """
     ours = {(p.scenario, p.shape, p.in_flight): p for p in endpoints if p.client == OURS}
-    found = []
+    lost = []
     for point in endpoints:
         if point.client.startswith(OURS) or point.client == FLOOR:
             continue
         shape = COUNTERPARTS.get(point.shape, point.shape)
         beside = ours.get((point.scenario, shape, point.in_flight))
         if beside is not None:
-            found += _lost(point, beside)
-    return found
+            lost += _lost(point, beside)
+    return lost
 
 
 _FIGURES = {
@@ -117,14 +117,14 @@ _FIGURES = {
 def _lost(theirs: Endpoint, ours: Endpoint) -> list[Loss]:
     where = f"{ours.scenario}, {ours.shape}, {ours.in_flight} in flight"
     who = theirs.client if theirs.shape == ours.shape else f"{theirs.client} ({theirs.shape})"
-    found = []
+    lost = []
     for name, what in _FIGURES.items():
         a, b = theirs.spreads.get(name), ours.spreads.get(name)
         if a is None or b is None:
             continue
         if (a.median > b.median) if name == "per_s" else (a.median < b.median):
-            found.append(Loss(where, what, b, who, a, theirs.note))
-    return found
+            lost.append(Loss(where, what, b, who, a, theirs.note))
+    return lost
 
 
 def in_flight_section(endpoints: list[Endpoint]) -> list[str]:

@@ -42,7 +42,10 @@ def codec_targets(cases: list[CodecCase], profiles: dict[str, Any]) -> list[str]
     """A row for each target of the codec; then those that are missed, with their floors."""
     verdicts = {case.name: codec_verdict(case) for case in cases}
     judged = {name: verdict for name, verdict in verdicts.items() if verdict is not None}
-    rows = [[name, CODEC[name].text, one.word, one.how] for name, one in judged.items()]
+    rows = [
+        [name, CODEC[name].text, judgement.word, judgement.how]
+        for name, judgement in judged.items()
+    ]
     measured = [verdict for verdict in judged.values() if verdict.measured]
     met = sum(verdict.met for verdict in measured)
     by_floor = sum(verdict.only_by_floor for verdict in measured)
@@ -82,7 +85,11 @@ def _least(
 ) -> Endpoint | None:
     """Of a client's shapes the one that needs the least processor time."""
     measured = [find(points, scenario, shape, client) for shape in shapes]
-    return min((one for one in measured if one is not None), key=lambda p: p.cpu_us, default=None)
+    return min(
+        (judgement for judgement in measured if judgement is not None),
+        key=lambda p: p.cpu_us,
+        default=None,
+    )
 
 
 def _floor(points: list[Endpoint], target: EndToEnd) -> Endpoint | None:
@@ -128,19 +135,27 @@ def request_targets(endpoints: list[Endpoint], profiles: dict[str, Any]) -> list
     """A row for each target; then those that are missed, with the engine's floor."""
     points = usual(endpoints)
     judged = request_verdicts(points)
-    rows = [[one.name, one.target.text, one.verdict.word, one.verdict.how] for one in judged]
+    rows = [
+        [judgement.name, judgement.target.text, judgement.verdict.word, judgement.verdict.how]
+        for judgement in judged
+    ]
     lines = table(["scenario and shape", "target", "met", "how"], rows)
-    for one in judged:
-        if not one.verdict.missed:
+    for judgement in judged:
+        if not judgement.verdict.missed:
             continue
-        lines += [f"### Missed: {one.name}", "", f"{one.target.text}: {one.verdict.how}.", ""]
-        lines += [one.target.limit, ""] if one.target.limit else []
-        floor = _floor(points, one.target)
+        lines += [
+            f"### Missed: {judgement.name}",
+            "",
+            f"{judgement.target.text}: {judgement.verdict.how}.",
+            "",
+        ]
+        lines += [judgement.target.limit, ""] if judgement.target.limit else []
+        floor = _floor(points, judgement.target)
         if floor is not None:
             what = floor.note.removeprefix("floor: ")
             what = "the engine, called from Rust" if floor.client == FLOOR else what
             lines += [f"- floor: {what}: {floor.spreads['cpu_us']} us", ""]
-        lines += _profiled(profiles.get(f"{one.target.scenario} {one.target.shape}"))
+        lines += _profiled(profiles.get(f"{judgement.target.scenario} {judgement.target.shape}"))
     return lines
 
 

@@ -128,7 +128,7 @@ async def _run_awaited(load: Load, driver: AwaitedDriver) -> None:
     outcomes = Outcomes(load, driver)
     say({"begins": outcomes.begins})
 
-    async def one(number: int) -> None:
+    async def request(number: int) -> None:
         try:
             value = await _ask(load, driver, number, load.row_of(number))
         except Exception as error:  # Whatever it is, it is what the program sees.
@@ -140,7 +140,7 @@ async def _run_awaited(load: Load, driver: AwaitedDriver) -> None:
     for number in range(load.requests):
         if (waiting := outcomes.waiting_s(number)) > 0:
             await asyncio.sleep(waiting)
-        tasks.append(asyncio.create_task(one(number)))
+        tasks.append(asyncio.create_task(request(number)))
     await asyncio.wait(tasks, timeout=load.patience_s)
     _tell(load, driver, outcomes)
     await driver.close()
@@ -160,7 +160,7 @@ def _run_with_callbacks(load: Load, driver: CallbackDriver) -> None:
     ended = threading.Semaphore(0)
     say({"begins": outcomes.begins})
 
-    def one(number: int) -> None:
+    def request(number: int) -> None:
         def answered(value: Any = None) -> None:
             outcomes.answered(number, value)
             ended.release()
@@ -181,7 +181,7 @@ def _run_with_callbacks(load: Load, driver: CallbackDriver) -> None:
     for number in range(load.requests):
         if (waiting := outcomes.waiting_s(number)) > 0:
             time.sleep(waiting)
-        one(number)
+        request(number)
     deadline = time.monotonic() + load.patience_s
     for _ in range(load.requests):
         if not ended.acquire(timeout=max(0.0, deadline - time.monotonic())):

@@ -13,22 +13,22 @@ def column_cases() -> list[Case]:
     The scan to tuples, which some of these are held against, is among the other cases.
     """
     ours, stock = "turbocql", "scylla-driver"
-    found = [
+    cases = [
         Case("page", "arrow", ours, 1),
         Case("page", "tuples", stock, 1),
         Case("page_vector", "arrow", ours, 1),
         Case("page_vector", "byteswap", RAW, 1),
         Case("page_vector", "copyto", RAW, 1),
     ]
-    found += [Case("scan", shape, ours, 1) for shape in ("arrow", "stream", "numpy", *FRAMES)]
-    found += [Case("scan", shape, RAW, 1) for shape in ("raw", "kept")]
-    found += [Case("scan", shape, stock, 1) for shape in ("numpy", "pandas")]
-    found += [Case("scan_vector", "numpy", client, 1) for client in (ours, stock)]
-    found += [Case("scan_vector", shape, RAW, 1) for shape in ("raw", "kept")]
+    cases += [Case("scan", shape, ours, 1) for shape in ("arrow", "stream", "numpy", *FRAMES)]
+    cases += [Case("scan", shape, RAW, 1) for shape in ("raw", "kept")]
+    cases += [Case("scan", shape, stock, 1) for shape in ("numpy", "pandas")]
+    cases += [Case("scan_vector", "numpy", client, 1) for client in (ours, stock)]
+    cases += [Case("scan_vector", shape, RAW, 1) for shape in ("raw", "kept")]
     for scenario in LOADED:
-        found += [Case(scenario, shape, ours, IN_BULK) for shape in ("arrow", "numpy")]
-        found += [Case(scenario, shape, RAW, IN_BULK) for shape in ("blobs", "ready")]
-        found += [Case(scenario, "bulk", client, IN_BULK) for client in (ours, stock)]
+        cases += [Case(scenario, shape, ours, IN_BULK) for shape in ("arrow", "numpy")]
+        cases += [Case(scenario, shape, RAW, IN_BULK) for shape in ("blobs", "ready")]
+        cases += [Case(scenario, "bulk", client, IN_BULK) for client in (ours, stock)]
     # Its program, which is in Rust, writes rows of a key and one value.
-    found.append(Case("load_vector", "bulk", FLOOR, IN_BULK))
-    return found
+    cases.append(Case("load_vector", "bulk", FLOOR, IN_BULK))
+    return cases

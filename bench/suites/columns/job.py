@@ -98,14 +98,14 @@ def _check(job: Job, client: ColumnClient, result: Any, count: int) -> None:
         return
     seen = set()
     for row in rows:
-        key, *rest = row
+        key, *others = row
         seen.add(key)
         if job.kind == "vector":
             stored = data.vectors()[data.number_of(key, 0)]
-            expect(list(rest[0]) == stored.tolist(), f"row {key} is another vector")
+            expect(list(others[0]) == stored.tolist(), f"row {key} is another vector")
         else:
-            found = (key, *rest[:-1], _naive(rest[-1]))
-            expect(found == data.scan_row(key), f"row {key} is {found!r}")
+            cells = (key, *others[:-1], _naive(others[-1]))
+            expect(cells == data.scan_row(key), f"row {key} is {cells!r}")
     expect(len(seen) == count, f"{len(seen)} distinct rows, not {count}")
 
 

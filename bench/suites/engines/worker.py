@@ -79,8 +79,8 @@ def driver(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 def of_rows(_: Any, table: Any) -> tuple[int, int]:
     """What Ray's workers find in a data set."""
-    found = table.map_batches(sums, batch_format="pyarrow", batch_size=None)
-    return added(found.iter_batches(batch_format="pyarrow", batch_size=None))
+    results = table.map_batches(sums, batch_format="pyarrow", batch_size=None)
+    return added(results.iter_batches(batch_format="pyarrow", batch_size=None))
 
 
 @contextmanager
@@ -110,10 +110,10 @@ def spark(config: turbocql.Config, count: int) -> Iterator[Read]:
     import turbocql.spark
 
     built = SparkSession.builder.master(f"local[{count}]")
-    made = built.config("spark.ui.enabled", "false").getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    turbocql.spark.register(made)
-    source = made.read.format("turbocql").option("url", ",".join(config.contact_points))
+    session = built.config("spark.ui.enabled", "false").getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    turbocql.spark.register(session)
+    source = session.read.format("turbocql").option("url", ",".join(config.contact_points))
     source = source.option("partitions", PARTS)
 
     def added_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -121,11 +121,11 @@ def spark(config: turbocql.Config, count: int) -> Iterator[Read]:
             yield from sums(batch).to_batches()
 
     def read() -> tuple[int, int]:
-        found = source.load(TABLE).mapInArrow(added_up, "rows long, ids long").collect()
-        return sum(row["rows"] for row in found), sum(row["ids"] for row in found)
+        results = source.load(TABLE).mapInArrow(added_up, "rows long, ids long").collect()
+        return sum(row["rows"] for row in results), sum(row["ids"] for row in results)
 
     yield read
-    made.stop()
+    session.stop()
 
 
 def read_part(split: turbocql.Split, config: turbocql.Config) -> Any:
@@ -150,16 +150,18 @@ def dask(config: turbocql.Config, count: int) -> Iterator[Read]:
         def read() -> tuple[int, int]:
             with workers.session(config) as session:
                 splits = session.splits(TABLE, PARTS)
-            found = library.compute(*(library.delayed(read_part)(it, config) for it in splits))
-            return sum(rows for rows, _ in found), sum(ids for _, ids in found)
+            results = library.compute(
+                *(library.delayed(read_part)(split, config) for split in splits)
+            )
+            return sum(rows for rows, _ in results), sum(ids for _, ids in results)
 
         yield read
 
 
-def added(found: Iterable[pa.Table]) -> tuple[int, int]:
+def added(results: Iterable[pa.Table]) -> tuple[int, int]:
     """The sum of what `sums` has made."""
     rows = ids = 0
-    for table in found:
+    for table in results:
         rows += sum(table.column("rows").to_pylist())
         ids += sum(table.column("ids").to_pylist())
     return rows, ids
@@ -172,17 +174,17 @@ def ring_ranges(config: turbocql.Config) -> list[tuple[int, int]]:
     with turbocql.connect(config=config) as session:
         ends = ring(session.nodes)
         splits = session.splits(TABLE, PARTS)
-    return [it for split in splits for it in _ranges(ends, split.ranges)]
+    return [pair for split in splits for pair in _ranges(ends, split.ranges)]
 
 
 def requests(sessions: list[turbocql.Session]) -> int:
     """The scans of the table that the nodes have coordinated."""
-    asked = (
+    query = (
         "SELECT count FROM system_views.coordinator_scan_latency"
         " WHERE keyspace_name = ? AND table_name = ?"
     )
-    found = (session.execute(asked, TABLE.split("."), rows="tuple").one() for session in sessions)
-    return sum(row[0] for row in found if row is not None)
+    results = (session.execute(query, TABLE.split("."), rows="tuple").one() for session in sessions)
+    return sum(row[0] for row in results if row is not None)
 
 
 KINDS = {"scan": scan, "ray": ray, "spark": spark, "dask": dask, "driver": driver}
@@ -219,7 +221,7 @@ def main(name: str, points: list[str], rows: int) -> None:
         assert read() == expected
         wall = time.perf_counter() - began
         after = tree_s(os.getpid(), client.worker)
-        made = {
+        figures = {
             "wall_s": wall,
             "cpu_s": after[0] - before[0],
             "worker_cpu_s": after[1] - before[1] if client.worker else after[0] - before[0],
@@ -228,7 +230,7 @@ def main(name: str, points: list[str], rows: int) -> None:
         }
     for session in alone:
         session.close()
-    print(json.dumps(made))
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -115,14 +115,14 @@ def recorded_anew(
     recorded: Mapping[str, Recorded], now: Mapping[str, Counts], reason: str
 ) -> dict[str, Recorded]:
     """What the file is to have: new figures where they moved, in the order of the cases."""
-    found = {}
+    cases = {}
     for name, counts in now.items():
         old = recorded.get(name)
         moved = old is None or any(
             abs(change(*pair)) > NOTABLE for pair in zip(old.counts, counts, strict=True)
         )
-        found[name] = Recorded(counts, reason) if old is None or moved else old
-    return found
+        cases[name] = Recorded(counts, reason) if old is None or moved else old
+    return cases
 
 
 def read_dump(text: str, core: str) -> Counts:
@@ -131,7 +131,7 @@ def read_dump(text: str, core: str) -> Counts:
     Names stand with a number at their first occurrence and as that number afterwards. The line
     after `calls=` is what the called function cost, which is counted where it stands itself.
     """
-    total = own = 0
+    total = core_cost = 0
     number, skip, is_core = "", False, False
     for line in text.splitlines():
         key, equals, value = line.partition("=")
@@ -147,9 +147,9 @@ def read_dump(text: str, core: str) -> Counts:
             total = int(line.split()[1])
         elif line[:1].isdigit() or line[:1] in ("+", "-", "*"):
             if is_core and not skip:
-                own += int(line.split()[1])
+                core_cost += int(line.split()[1])
             skip = False
-    return Counts(total, own)
+    return Counts(total, core_cost)
 
 
 def count(patterns: Sequence[str]) -> tuple[dict[str, Counts], dict[str, str]]:
@@ -173,20 +173,20 @@ def count(patterns: Sequence[str]) -> tuple[dict[str, Counts], dict[str, str]]:
         if dumps != 2 * len(samples):
             raise SystemExit(f"{dumps} dumps of {len(samples)} samples: others call getppid too?")
         least: dict[tuple[str, int], Counts] = {}
-        for place, (name, calls) in enumerate(samples):
-            text = Path(f"{out}.{2 * place + 2}").read_text(encoding="utf-8", errors="replace")
+        for origin, (name, calls) in enumerate(samples):
+            text = Path(f"{out}.{2 * origin + 2}").read_text(encoding="utf-8", errors="replace")
             counts = read_dump(text, report["core"])
             old = least.get((name, calls), counts)
             least[name, calls] = Counts(*map(min, old, counts))
-    found = {}
+    per_call = {}
     for (name, calls), counts in least.items():
         empty = least[EMPTY, calls]
         if name != EMPTY:
             pairs = zip(counts, empty, strict=True)
-            found[name] = Counts(*(round((most - none) / calls, 1) for most, none in pairs))
-    if not any(counts.core for counts in found.values()):
+            per_call[name] = Counts(*(round((most - none) / calls, 1) for most, none in pairs))
+    if not any(counts.core for counts in per_call.values()):
         raise SystemExit(f"callgrind has no instructions of {report['core']}")
-    return found, report["undone"]
+    return per_call, report["undone"]
 
 
 def extension() -> Path:
@@ -236,21 +236,21 @@ def load(path: Path) -> tuple[dict[str, str], dict[str, Recorded]]:
     if not path.exists():
         return {}, {}
     content = json.loads(path.read_text(encoding="utf-8"))
-    found = {}
+    cases = {}
     for name, case in content["cases"].items():
         if not case["reason"].strip():
             raise SystemExit(f"{path.name}: {name} has no reason")
-        found[name] = Recorded(Counts(case["total"], case["core"]), case["reason"])
-    return content["recorded on"], found
+        cases[name] = Recorded(Counts(case["total"], case["core"]), case["reason"])
+    return content["recorded on"], cases
 
 
-def save(path: Path, place: dict[str, str], cases: Mapping[str, Recorded]) -> None:
+def save(path: Path, origin: dict[str, str], cases: Mapping[str, Recorded]) -> None:
     """A line for each case, so that a commit shows which have moved."""
     lines = [
         f"    {json.dumps(name)}: " + json.dumps({**case.counts._asdict(), "reason": case.reason})
         for name, case in cases.items()
     ]
-    head = json.dumps(place, indent=4).replace("\n}", "\n  }")
+    head = json.dumps(origin, indent=4).replace("\n}", "\n  }")
     body = ",\n".join(lines)
     text = f'{{\n  "recorded on": {head},\n  "cases": {{\n{body}\n  }}\n}}\n'
     path.write_text(text, encoding="utf-8")
@@ -266,12 +266,12 @@ def check(patterns: Sequence[str], reason: str | None) -> list[str]:
     if reason is not None and not reason.strip():
         raise SystemExit('figures are recorded with the reason why they moved: RECORD="why"')
     core = extension()
-    place, (recorded_place, recorded) = surroundings(core), load(FILE)
-    changed = [key for key in place if recorded_place and place[key] != recorded_place.get(key)]
+    origin, (recorded_place, recorded) = surroundings(core), load(FILE)
+    changed = [key for key in origin if recorded_place and origin[key] != recorded_place.get(key)]
     if "architecture" in changed and reason is None:
         print(
             f"Nothing was compared: the figures are of {recorded_place['architecture']}, and"
-            f" instructions of {place['architecture']} are others."
+            f" instructions of {origin['architecture']} are others."
         )
         return []
     if shutil.which("valgrind") is None:
@@ -284,11 +284,11 @@ def check(patterns: Sequence[str], reason: str | None) -> list[str]:
     for name, why in undone.items():
         print(f"{name}: left out, {why}")
     if reason is not None:
-        _record(place, {} if changed else recorded, now, reason.strip())
+        _record(origin, {} if changed else recorded, now, reason.strip())
         return []
 
     for key in changed:
-        print(f"{key}: recorded on {recorded_place.get(key)}, here is {place[key]}")
+        print(f"{key}: recorded on {recorded_place.get(key)}, here is {origin[key]}")
     recorded = {name: recorded[name] for name in recorded if name in names(patterns)}
     if not changed:
         in_all = compare(recorded, now, "total").lines
@@ -302,12 +302,12 @@ def check(patterns: Sequence[str], reason: str | None) -> list[str]:
 
 
 def _record(
-    place: dict[str, str], recorded: Mapping[str, Recorded], now: dict[str, Counts], reason: str
+    origin: dict[str, str], recorded: Mapping[str, Recorded], now: dict[str, Counts], reason: str
 ) -> None:
     """Writes the file. Cases that were not counted keep their figures."""
     new = recorded_anew(recorded, now, reason)
     new |= {name: case for name, case in recorded.items() if name in NAMES and name not in now}
-    save(FILE, place, {name: new[name] for name in NAMES if name in new})
+    save(FILE, origin, {name: new[name] for name in NAMES if name in new})
     written = sum(recorded.get(name) != case for name, case in new.items())
     print(f"{len(new)} cases, {written} of them recorded anew: {reason}")
 

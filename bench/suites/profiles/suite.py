@@ -60,8 +60,8 @@ def run(options: Options) -> Run:
                 profiles[name] = _of_requests(name, server.contact_point)
     for name, profile in profiles.items():
         print("\n".join([name, profile["floor"], *profile["lines"]]))
-    for place in (BUILD, *([KEPT] if options.keep else [])):
-        _add(place / FILE, profiles)
+    for folder in (BUILD, *([KEPT] if options.keep else [])):
+        _add(folder / FILE, profiles)
     return current
 
 

@@ -38,10 +38,10 @@ async def run(
 
 async def write_by_workers(requests: Pass, in_flight: int, call: Call) -> None:
     """So many coroutines, each awaiting one request after another."""
-    left = iter(requests.rows)
+    remaining = iter(requests.rows)
 
     async def worker() -> None:
-        for row in left:
+        for row in remaining:
             await call(row)
 
     await asyncio.gather(*(worker() for _ in range(in_flight)))
@@ -60,11 +60,11 @@ async def write_by_tasks(requests: Pass, in_flight: int, call: Call) -> None:
 
 async def read_by_workers(requests: Pass, in_flight: int, call: Call, read: Read, key: Any) -> int:
     """As `write_by_workers`, and reads what comes."""
-    left = iter(requests.rows)
+    remaining = iter(requests.rows)
 
     async def worker() -> int:
         total = 0
-        for row in left:
+        for row in remaining:
             total += read(await call(row))[key]
         return total
 

@@ -21,10 +21,10 @@ def run(execute: Callable[[Any, Any], Any], prepared: Any, requests: Pass, *, re
         return 0
     total = 0
     for row in requests.rows:
-        found = execute(prepared, row).one()
-        total += found[0]
+        row = execute(prepared, row).one()
+        total += row[0]
         if requests.seen is not None:
-            requests.seen.append(found)
+            requests.seen.append(row)
     return total
 
 

@@ -162,7 +162,7 @@ class Case:
 
 def request_cases() -> list[Case]:
     """All that are not about columns, those to be compared beside each other."""
-    found = []
+    cases = []
     for scenario in ("insert_text", "select_text", "insert_vector", "select_vector"):
         for in_flight in (1, 100, 1000):
             awaited: tuple[str, ...] = AWAITED
@@ -178,23 +178,23 @@ def request_cases() -> list[Case]:
                 shapes["workers"] += (FLOOR,)
             if in_flight == 1:
                 shapes["sync"] = ("turbocql", *PYTHON)
-            found += [
+            cases += [
                 Case(scenario, shape, client, in_flight)
                 for shape, clients in shapes.items()
                 for client in clients
             ]
     for scenario in ("bulk_text", "bulk_vector"):
         for in_flight in (100, 1000):
-            found += [Case(scenario, "bulk", client, in_flight) for client in ("turbocql", *PYTHON)]
+            cases += [Case(scenario, "bulk", client, in_flight) for client in ("turbocql", *PYTHON)]
             # Nothing of theirs is faster than workers.
-            found += [Case(scenario, "bulk", client, in_flight) for client in AWAITED[1:]]
-            found.append(Case(scenario, "bulk", FLOOR, in_flight))
+            cases += [Case(scenario, "bulk", client, in_flight) for client in AWAITED[1:]]
+            cases.append(Case(scenario, "bulk", FLOOR, in_flight))
     for shape in ("tuples", "named", "dicts"):
-        found += [
+        cases += [
             Case("scan", shape, client, 1)
             for client in ("turbocql", *PYTHON, "acsylla", "scyllapy")
         ]
-    return found
+    return cases
 
 
 def program(case: Case, *, check: bool = False) -> tuple[str, str]:

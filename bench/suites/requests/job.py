@@ -180,10 +180,10 @@ def _take_scan(job: Job, client: Client) -> dict[str, Any]:
         client.scan()
     with Measured() as measured:
         rows = client.scan()
-    found = {row[0]: row for row in map(_plain, rows)}
-    expect(len(rows) == len(found) == data.SCAN_ROWS, f"{len(rows)} rows, {len(found)} distinct")
+    by_id = {row[0]: row for row in map(_plain, rows)}
+    expect(len(rows) == len(by_id) == data.SCAN_ROWS, f"{len(rows)} rows, {len(by_id)} distinct")
     for number in range(data.SCAN_ROWS):
-        expect(found[number] == data.scan_row(number), f"row {number} is {found[number]!r}")
+        expect(by_id[number] == data.scan_row(number), f"row {number} is {by_id[number]!r}")
     shapes: dict[str, Callable[[Any], bool]] = {
         "tuples": lambda row: type(row) is tuple,
         "named": lambda row: isinstance(row, tuple) and row.name == row[1],  # type: ignore[attr-defined]
@@ -214,8 +214,8 @@ def main(connect: Callable[[Job], Client]) -> None:
     job = Job(**json.loads(sys.argv[1]))
     client = connect(job)
     try:
-        taken = (_take_scan if job.scenario == "scan" else _take)(job, client)
+        figures = (_take_scan if job.scenario == "scan" else _take)(job, client)
     finally:
         client.close()
-    sample = {"scenario": job.scenario, "shape": job.shape, "in_flight": job.in_flight, **taken}
+    sample = {"scenario": job.scenario, "shape": job.shape, "in_flight": job.in_flight, **figures}
     print(json.dumps({**provenance(job.client, client.version), **sample, "note": client.note}))

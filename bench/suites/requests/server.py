@@ -84,15 +84,15 @@ class Server:
         self._expect_rows(table, kind, count, salt)
 
     def _expect_rows(self, table: str, kind: str, count: int, salt: int) -> None:
-        found: dict[int, Any] = {}
+        by_key: dict[int, Any] = {}
         columns = ", ".join(data.COLUMNS[kind])
         for cells in self._all(table, columns, "k", _ROWS_AT_A_TIME[kind]):
             number = int.from_bytes(cells[0] or b"", "big", signed=True)
             if number < count:
-                found[number] = tuple(cells)
-        if len(found) != count:
-            raise Wrong(f"{len(found)} of {count} rows are in {table}")
-        for number, cells in found.items():
+                by_key[number] = tuple(cells)
+        if len(by_key) != count:
+            raise Wrong(f"{len(by_key)} of {count} rows are in {table}")
+        for number, cells in by_key.items():
             expected = data.cells(kind, number, salt)
             if cells != expected:
                 raise Wrong(f"row {number} of {table} has {cells!r:.90}, not {expected!r:.90}")
@@ -107,9 +107,9 @@ class Server:
             )
             since = at - data.milliseconds(data.EPOCH)
             time = data.EPOCH + datetime.timedelta(milliseconds=since)
-            found = (number, (cells[1] or b"").decode(), ratio, big, active, time)
-            if found != data.scan_row(number):
-                raise Wrong(f"row {number} of scanned is {found!r}")
+            values = (number, (cells[1] or b"").decode(), ratio, big, active, time)
+            if values != data.scan_row(number):
+                raise Wrong(f"row {number} of scanned is {values!r}")
             count += 1
         if count != data.SCAN_ROWS:
             raise Wrong(f"{count} of {data.SCAN_ROWS} rows are in scanned")

@@ -115,9 +115,9 @@ def make(shape: str, directory: str, count: int) -> None:
                 rows = zip(batch["k"].to_pylist(), batch["embedding"].to_pylist(), strict=True)
                 out.writelines(f'{k},"{values}"\n' for k, values in rows)
         return
-    place = table.schema.get_field_index("at")
+    position = table.schema.get_field_index("at")
     # The form that cqlsh reads, too: it takes another for no time of the day, and says nothing.
     texts = pc.strftime(table["at"].cast(pa.timestamp("s")), "%Y-%m-%d %H:%M:%S+0000")
     options = pyarrow.csv.WriteOptions(quoting_style="none")
-    table = table.set_column(place, "at", texts)
+    table = table.set_column(position, "at", texts)
     pyarrow.csv.write_csv(table, f"{where}.csv", write_options=options)

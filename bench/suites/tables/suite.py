@@ -63,10 +63,10 @@ def _command(
         return [str(ROOT / CQLSH), host, port, "--request-timeout=600", "-e", statement]
     if tool == "dsbulk":
         common = ["-h", host, "-port", port, "-k", "whole", "-t", shape, "-header", "true"]
-        place = str(source) if task == "load" else str(directory / "dsbulk")
+        url = str(source) if task == "load" else str(directory / "dsbulk")
         runner = "com.datastax.oss.dsbulk.runner.DataStaxBulkLoader"
         logs = ["-logDir", str(directory / "logs")]
-        return ["java", "-cp", str(ROOT / DSBULK), runner, task, *common, "-url", place, *logs]
+        return ["java", "-cp", str(ROOT / DSBULK), runner, task, *common, "-url", url, *logs]
     form = "parquet" if tool == "turbocql-parquet" else "csv"
     path = directory / (f"{shape}.{form}" if task != "unload" else f"out.{form}")
     what = {"parse": "parse", "ready": "ready", "turbocql-apart": "apart"}.get(tool, task)
@@ -87,15 +87,18 @@ def _sampled(
     before = processor_s(node.pid)
     command = _command(tool, task, shape, node.contact_point, directory, count)
     text, usage, wall = processes.with_usage(command)
-    made: Sample = {"tool": tool, "task": task, "shape": shape, "rows": count}
-    made |= {"whole_wall_s": wall, "whole_cpu_s": usage.ru_utime + usage.ru_stime}
-    made |= {"peak_mib": usage.ru_maxrss / 1024, "node_cpu_s": processor_s(node.pid) - before}
+    figures: Sample = {"tool": tool, "task": task, "shape": shape, "rows": count}
+    figures |= {"whole_wall_s": wall, "whole_cpu_s": usage.ru_utime + usage.ru_stime}
+    figures |= {"peak_mib": usage.ru_maxrss / 1024, "node_cpu_s": processor_s(node.pid) - before}
     lines = text.strip().splitlines()
-    own = json.loads(lines[-1]) if tool not in ("cqlsh", "dsbulk") else {}
-    made |= {"wall_s": own.get("wall_s", wall), "cpu_s": own.get("cpu_s", made["whole_cpu_s"])}
+    times = json.loads(lines[-1]) if tool not in ("cqlsh", "dsbulk") else {}
+    figures |= {
+        "wall_s": times.get("wall_s", wall),
+        "cpu_s": times.get("cpu_s", figures["whole_cpu_s"]),
+    }
     _check(tool, task, shape, node.contact_point, directory, count)
     version = {"cqlsh": "6.2.2", "dsbulk": "1.10.0"}.get(tool, turbocql.__version__)
-    return [{**provenance(tool, version), **made}]
+    return [{**provenance(tool, version), **figures}]
 
 
 def _check(tool: str, task: str, shape: str, point: str, directory: Path, count: int) -> None:
@@ -156,9 +159,17 @@ def _execute(node: Any, statement: str) -> None:
 
 
 def _medians(samples: list[Sample]) -> list[str]:
-    keys = dict.fromkeys((it["shape"], it["task"], it["tool"]) for it in samples)
+    keys = dict.fromkeys((sample["shape"], sample["task"], sample["tool"]) for sample in samples)
     return [
-        _line(tool, task, [it for it in samples if (it["shape"], it["task"], it["tool"]) == key])
+        _line(
+            tool,
+            task,
+            [
+                sample
+                for sample in samples
+                if (sample["shape"], sample["task"], sample["tool"]) == key
+            ],
+        )
         for key in keys
         for _, task, tool in [key]
     ]
@@ -166,7 +177,7 @@ def _medians(samples: list[Sample]) -> list[str]:
 
 def _line(tool: str, task: str, samples: list[Sample]) -> str:
     def median(name: str) -> float:
-        return float(statistics.median(it[name] for it in samples))
+        return float(statistics.median(sample[name] for sample in samples))
 
     rows = samples[0]["rows"]
     return (
