@@ -108,7 +108,9 @@ def _run(suites: Sequence[Suite], options: Options) -> int:
         try:
             run = suite.run(options)
         except Failed as error:
-            raise SystemExit(f"{suite.name}: {error}") from None
+            # The suites after it need not wait for another day.
+            failures.append(f"{suite.name}: {error}")
+            continue
         failures += run.failures
         if run.samples and suite.is_kept:
             is_measured = True
