@@ -17,7 +17,7 @@ FOLDERS = (
     *("python", "src", "crates", "tests", "scripts", "models", "fuzz", "edits", "docs", "bench"),
     *("packaging", "examples", "requirements"),
 )
-GENERATED = {"build/crates", ".cargo/config.toml"}
+GENERATED = {"build/crates", "build/measured", ".cargo/config.toml"}
 """What a build makes."""
 COMMANDS = {"make", "python", "pytest", "turbocql", "except", "async"}
 """Spans that begin with one of these words are commands or pieces of code."""
