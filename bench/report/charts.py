@@ -79,12 +79,17 @@ def _style(client: str) -> tuple[str, str]:
     return _color(light), marker
 
 
-def _drawn(draw: Callable[[], Figure], path: Path, description: str = "") -> str:
-    """Draws a chart for light pages, and one for dark pages beside it."""
-    for target in (path, path.with_name(f"{path.stem}-dark.svg")):
-        with plt.rc_context(_DARK if target != path else {}):
-            _save(draw(), target, description)
-    return path.name
+def _drawn(
+    draw: Callable[[], Figure], folder: Path | None, name: str, description: str = ""
+) -> str:
+    """The file of a chart, drawn for light pages, and for dark pages beside it. Without a folder,
+    nothing is drawn.
+    """
+    if folder is not None:
+        _save(draw(), folder / f"{name}.svg", description)
+        with plt.rc_context(_DARK):
+            _save(draw(), folder / f"{name}-dark.svg", description)
+    return f"{name}.svg"
 
 
 def _save(figure: Figure, path: Path, description: str) -> None:
@@ -122,12 +127,11 @@ def _dots(axes: Axes, labels: list[str], figures: dict[str, list[tuple[int, floa
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False)
 
 
-def overview_chart(compared: list[Compared], folder: Path) -> list[str]:
+def overview_chart(compared: list[Compared], folder: Path | None) -> list[str]:
     """The ratio of each rival to turbocql with its spread, a line per case."""
     if not compared:
         return []
-    path = folder / "overview.svg"
-    return [_drawn(partial(_overview, compared), path, overview_text(compared))]
+    return [_drawn(partial(_overview, compared), folder, "overview", overview_text(compared))]
 
 
 def overview_text(compared: list[Compared]) -> str:
@@ -182,15 +186,14 @@ _GROUPS = {
 }
 
 
-def codec_charts(cases: list[CodecCase], folder: Path, suffix: str = "") -> list[str]:
+def codec_charts(cases: list[CodecCase], folder: Path | None, suffix: str = "") -> list[str]:
     """A chart for values, for rows and messages, and for what is decoded."""
     names = []
     for name, prefixes in _GROUPS.items():
         chosen = [case for case in cases if case.name.startswith(prefixes) and case.ns]
         if not chosen:
             continue
-        path = folder / f"{name}{suffix}.svg"
-        names.append(_drawn(partial(_codec, chosen), path))
+        names.append(_drawn(partial(_codec, chosen), folder, f"{name}{suffix}"))
     return names
 
 
@@ -207,11 +210,11 @@ def _codec(cases: list[CodecCase]) -> Figure:
     return figure
 
 
-def end_to_end_chart(points: list[Endpoint], folder: Path, suffix: str = "") -> list[str]:
+def end_to_end_chart(points: list[Endpoint], folder: Path | None, suffix: str = "") -> list[str]:
     """Client processor time per request, a line per scenario and shape."""
     if not points:
         return []
-    return [_drawn(partial(_end_to_end, points), folder / f"end-to-end{suffix}.svg")]
+    return [_drawn(partial(_end_to_end, points), folder, f"end-to-end{suffix}")]
 
 
 def _end_to_end(points: list[Endpoint]) -> Figure:
@@ -227,12 +230,12 @@ def _end_to_end(points: list[Endpoint]) -> Figure:
 
 
 def growth_chart(
-    by_name: dict[str, dict[str, GrowthSeries]], folder: Path, suffix: str = ""
+    by_name: dict[str, dict[str, GrowthSeries]], folder: Path | None, suffix: str = ""
 ) -> list[str]:
     """A small chart per series: time over size."""
     if not by_name:
         return []
-    return [_drawn(partial(_growth, by_name), folder / f"growth{suffix}.svg")]
+    return [_drawn(partial(_growth, by_name), folder, f"growth{suffix}")]
 
 
 def _growth(by_name: dict[str, dict[str, GrowthSeries]]) -> Figure:
@@ -253,7 +256,7 @@ def _growth(by_name: dict[str, dict[str, GrowthSeries]]) -> Figure:
     return figure
 
 
-def in_flight_chart(points: list[Endpoint], folder: Path, suffix: str = "") -> list[str]:
+def in_flight_chart(points: list[Endpoint], folder: Path | None, suffix: str = "") -> list[str]:
     """Processor time per request over the number in flight, where several were measured."""
     groups: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for point in points:
@@ -266,7 +269,7 @@ def in_flight_chart(points: list[Endpoint], folder: Path, suffix: str = "") -> l
     }
     if not groups:
         return []
-    return [_drawn(partial(_in_flight, groups), folder / f"in-flight{suffix}.svg")]
+    return [_drawn(partial(_in_flight, groups), folder, f"in-flight{suffix}")]
 
 
 def _in_flight(groups: dict[tuple[str, str], dict[str, dict[int, float]]]) -> Figure:

@@ -38,13 +38,15 @@ _CHARTS = {
 """What each chart shows, for readers who do not see it."""
 
 
-def write(samples: Path = KEPT, out: Path = BUILT, docs: Path = DOCS) -> None:
+def write(
+    samples: Path = KEPT, out: Path = BUILT, docs: Path = DOCS, *, draws: bool = True
+) -> None:
     """Writes parts, charts, and the pages with both, into a folder."""
     measured = Samples(samples)
     for folder, ending in ((out / "parts", "md"), (out / CHARTS, "svg"), (out, "md")):
         for old in folder.glob(f"*.{ending}"):
             old.unlink()
-    parts = _parts(measured, out / CHARTS)
+    parts = _parts(measured, out / CHARTS if draws else None)
     if not parts:
         raise SystemExit(f"no samples in {samples}: see `make bench`")
     (out / "parts").mkdir(parents=True, exist_ok=True)
@@ -66,7 +68,7 @@ def keep(built: Path = BUILT, docs: Path = DOCS) -> None:
         (docs / CHARTS / chart.name).write_bytes(chart.read_bytes())
 
 
-def _parts(measured: Samples, folder: Path) -> dict[str, str]:
+def _parts(measured: Samples, folder: Path | None) -> dict[str, str]:
     """Every part that there are samples for, by its name."""
     sections: dict[str, list[str]] = {}
     if measured.compared:
@@ -83,7 +85,7 @@ def _parts(measured: Samples, folder: Path) -> dict[str, str]:
     return {name: escaped("\n".join(lines)).strip() + "\n" for name, lines in sections.items()}
 
 
-def _compared(measured: Samples, folder: Path) -> dict[str, list[str]]:
+def _compared(measured: Samples, folder: Path | None) -> dict[str, list[str]]:
     """The parts of the page of benchmarks."""
     interpreted = interpreters(measured.compared)
     both = {
@@ -177,7 +179,7 @@ def _lost(measured: Samples, interpreter: str) -> list[str]:
     return losses_section(losses, failures)
 
 
-def _tables(measured: Samples, interpreter: str, folder: Path, suffix: str) -> list[str]:
+def _tables(measured: Samples, interpreter: str, folder: Path | None, suffix: str) -> list[str]:
     """Everything about one interpreter."""
     lines = []
     cases = codec_cases(measured.codec, interpreter)
