@@ -66,10 +66,10 @@ class Measurement:
             self._run.fail(f"check of {case}", "it can, though requests.cases.CANNOT has it")
         return True
 
-    def sample(self, case: Case) -> None:
+    def sample(self, case: Case, turn: str) -> None:
         """One process of one case."""
         for sample in self._run.measure(case, partial(self._sampled, case)):
-            say(f"{case}: {sample['cpu_s'] / sample['requests'] * 1e6:.4g} us")
+            say(f"{turn}: {case}: {sample['cpu_s'] / sample['requests'] * 1e6:.4g} us")
 
     def _sampled(self, case: Case) -> list[Sample]:
         return [self._complete(case, self._once(case, check=False))]
@@ -145,8 +145,7 @@ def measure(cases: list[Case], rounds: int, run: Run, suite: str) -> None:
                 cases = [case for case in cases if target not in _needed(case)]
         measurement = Measurement(server, run, suite)
         for number, case in turns(measurement.fit(cases), rounds):
-            say(f"round {number} of {rounds}")
-            measurement.sample(case)
+            measurement.sample(case, f"round {number} of {rounds}")
 
 
 def _run(cases: Callable[[Sequence[str]], list[Case]], options: Options) -> Run:
