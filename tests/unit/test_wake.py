@@ -60,7 +60,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 async def tell(wakeups: list[Any]) -> None:
-    for tell in (wake.tell, wake.tell_rest):
+    for tell in (wake.wake_tasks, wake.wake_remaining):
         asyncio.get_running_loop().call_soon(tell, wakeups)
     await asyncio.sleep(0.01)
 
@@ -123,7 +123,7 @@ def test_nothing_that_happens_to_a_call_loses_a_task(run: Run) -> None:
         raise KeyboardInterrupt
 
     async def main() -> None:
-        for call in (unlucky, wake.tell_rest):
+        for call in (unlucky, wake.wake_remaining):
             asyncio.get_running_loop().call_soon(call, made)
         await asyncio.sleep(0.01)
 

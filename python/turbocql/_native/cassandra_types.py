@@ -56,7 +56,7 @@ def scalar(kind: str) -> str | None:
     return _SCALARS.get(kind)
 
 
-_OWN_BYTES = ("serialize", "serialize_safe", "to_binary")
+_SERIALIZING_METHODS = ("serialize", "serialize_safe", "to_binary")
 
 
 class ColumnDescription(NamedTuple):
@@ -79,15 +79,15 @@ def is_stock(cls: type[Any]) -> bool:
     stock = stock_class(cls)
     if stock is None or stock.__name__ not in {*_SCALARS, *_GENERIC, *OPAQUE}:
         return False
-    if any(_function(cls, name) is not _function(stock, name) for name in _OWN_BYTES):
+    if any(_function(cls, name) is not _function(stock, name) for name in _SERIALIZING_METHODS):
         return False
     return stock.__name__ in OPAQUE or all(is_stock(part) for part in parts_of(cls))
 
 
 def _function(cls: type[Any], name: str) -> Any:
     """The function that `cls.name` calls. Each access to a class method makes a new method."""
-    found = getattr(cls, name, None)
-    return getattr(found, "__func__", found)
+    method = getattr(cls, name, None)
+    return getattr(method, "__func__", method)
 
 
 def parts_of(cls: Any) -> tuple[type[Any], ...]:
@@ -139,7 +139,7 @@ def cql_type(cls: Any) -> _core.CqlType:
     if kind == "UserType":
         fields = list(zip(cls.fieldnames, parts, strict=True))
         return _core.CqlType.udt(cls.typename, fields, keyspace=cls.keyspace or "")
-    makers: dict[str, Any] = {
+    constructors: dict[str, Any] = {
         "ListType": _core.CqlType.list_of,
         "SetType": _core.CqlType.set_of,
         "MapType": _core.CqlType.map_of,
@@ -148,5 +148,5 @@ def cql_type(cls: Any) -> _core.CqlType:
         "FrozenType": _core.CqlType.frozen,
         "ReversedType": lambda inner: inner,
     }
-    made: _core.CqlType = makers[kind](*parts)
-    return made
+    converted: _core.CqlType = constructors[kind](*parts)
+    return converted

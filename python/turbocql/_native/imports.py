@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["IMPORTS", "load"]
 
 IMPORTS = {
-    "apart": "turbocql._native.threads:Apart",
+    "apart": "turbocql._native.threads:ThreadedPieces",
     "append_ready": "turbocql._native.wake:append_ready",
     "batch": "turbocql.statements:Batch",
     "bulk_report": "turbocql.bulk:_report",
@@ -49,8 +49,8 @@ IMPORTS = {
     "row_maker": "turbocql._native.row_classes:row_maker",
     "safe_uuid_unknown": "turbocql._native.records:SAFE_UUID_UNKNOWN",
     "start_notifying": "turbocql._native.wake:start",
-    "tell": "turbocql._native.wake:tell",
-    "tell_rest": "turbocql._native.wake:tell_rest",
+    "tell": "turbocql._native.wake:wake_tasks",
+    "tell_rest": "turbocql._native.wake:wake_remaining",
     "trace": "turbocql.cluster:_trace",
     "unset": "turbocql.types:UNSET",
     "uuid": "uuid:UUID",
@@ -59,6 +59,6 @@ IMPORTS = {
 
 
 def load(name: str) -> Any:
-    """Imports the object for a name in `IMPORTS`. The core keeps it as long as the process runs."""
+    """Imports the object for a name in `IMPORTS`. The core caches it until the process ends."""
     module, _, attribute = IMPORTS[name].partition(":")
     return attrgetter(attribute)(import_module(module))

@@ -24,22 +24,22 @@ def field_names(names: tuple[str, ...]) -> list[str]:
     becomes `field_N`. N is its position, counted from 0.
     """
     fields: list[str | None] = [None] * len(names)
-    taken = set()
-    # Names that need no change are assigned first, so that no changed name can take them.
+    used_names = set()
+    # Names that need no change are assigned first, so that no changed name equals one of them.
     for i, name in enumerate(names):
-        if _accepted(name) and name not in taken:
+        if _accepted(name) and name not in used_names:
             fields[i] = name
-            taken.add(name)
+            used_names.add(name)
     for i, name in enumerate(names):
         if fields[i] is None:
             # Python compares identifiers in this normal form.
             field = re.sub(r"\W+", "_", normalize("NFKC", name)).strip("_")
-            if not _accepted(field) or field in taken:
+            if not _accepted(field) or field in used_names:
                 field = f"field_{i}"
-                while field in taken:
+                while field in used_names:
                     field += "_"
             fields[i] = field
-            taken.add(field)
+            used_names.add(field)
     return [field for field in fields if field is not None]
 
 
@@ -54,16 +54,16 @@ def record_class(name: str, names: tuple[str, ...]) -> type[Any]:
     class_name = re.sub(r"\W+", "_", name).strip("_")
     if not class_name.isidentifier() or iskeyword(class_name):
         class_name = "Record"
-    made: Any = namedtuple(class_name, field_names(names))  # type: ignore[misc]  # noqa: PYI024
-    return _with_origin(made, name, names)
+    named_tuple: Any = namedtuple(class_name, field_names(names))  # type: ignore[misc]  # noqa: PYI024
+    return _with_origin(named_tuple, name, names)
 
 
-def _with_origin(made: Any, name: str, names: tuple[str, ...]) -> type[Any]:
-    """Stores on the class the names that it was made of, so that its records can be pickled."""
-    made.__module__ = "turbocql.records"
-    made.__reduce__ = _reduce
-    made._turbocql_made_of = (name, names)
-    cls: type[Any] = made
+def _with_origin(named_tuple: Any, name: str, names: tuple[str, ...]) -> type[Any]:
+    """Stores the class's name and its columns' names on it, so that its records can be pickled."""
+    named_tuple.__module__ = "turbocql.records"
+    named_tuple.__reduce__ = _reduce
+    named_tuple._turbocql_made_of = (name, names)
+    cls: type[Any] = named_tuple
     return cls
 
 

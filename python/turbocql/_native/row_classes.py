@@ -7,17 +7,20 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from .records import DATACLASS_FIELD
 
 __all__ = ["field_names", "row_maker"]
 
+_MakeRow: TypeAlias = "Callable[[tuple[Any, ...]], Any]"
+"""A function that makes an object from the values of a row."""
+
 APPLIED = "[applied]"
 """The result column that shows whether a lightweight transaction was applied."""
 
 
-def row_maker(made: Callable[..., Any], names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], Any]:
+def row_maker(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeRow:
     """Returns a function that makes an object from a tuple of values with these names.
 
     Dataclasses, named tuples, and classes of attrs, msgspec and pydantic get the values by the
@@ -27,72 +30,75 @@ def row_maker(made: Callable[..., Any], names: tuple[str, ...]) -> Callable[[tup
 
     Raises: `TypeError` when the names do not match the fields.
     """
-    if not isinstance(made, type):
+    if not isinstance(row_class, type):
         # Not cached: a callable may keep other objects alive, and may be equal to another callable.
-        return _make_maker(made, names)
-    key = (id(made), names)
-    kept = _kept.get(key)
-    if kept is not None and kept[0] is made:
-        return kept[1]
-    make = _make_maker(made, names)
-    if len(_kept) >= _MOST:
-        _kept.clear()
-    _kept[key] = (made, make)
-    return make
+        return _make_maker(row_class, names)
+    key = (id(row_class), names)
+    cached = _cached_makers.get(key)
+    if cached is not None and cached[0] is row_class:
+        return cached[1]
+    make_row = _make_maker(row_class, names)
+    if len(_cached_makers) >= _MAX_CACHED:
+        _cached_makers.clear()
+    _cached_makers[key] = (row_class, make_row)
+    return make_row
 
 
-_MOST = 128
-_kept: dict[tuple[int, tuple[str, ...]], tuple[type, Callable[[tuple[Any, ...]], Any]]] = {}
-"""Makers by the class's `id` and the columns. The cache keeps the class alive, so that no other
-class can get the same `id`."""
+_MAX_CACHED = 128
+_cached_makers: dict[tuple[int, tuple[str, ...]], tuple[type, _MakeRow]] = {}
+"""Makers by the class's `id` and the column names. The cache keeps the class alive, so that no
+other class can get the same `id`."""
 
 
-def _make_maker(
-    made: Callable[..., Any], names: tuple[str, ...]
-) -> Callable[[tuple[Any, ...]], Any]:
+def _make_maker(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeRow:
     if APPLIED in names:
-        return _conditional(made, names)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise TypeError(f"{_called(made)}: two columns are called {twice!r}; rename one with AS")
-    fields = _fields(made)
+        return _conditional(row_class, names)
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise TypeError(
+            f"{_display_name(row_class)}: two columns are called {duplicate!r}; rename one with AS"
+        )
+    fields = _fields(row_class)
     if fields is None:
-        return _by_keyword(made, names)
-    known = {field.name: field for field in fields}
-    unknown = [name for name in names if name not in known]
-    if unknown and _takes_more(made):
-        return _by_keyword(made, tuple(known[n].argument if n in known else n for n in names))
-    if unknown:
+        return _by_keyword(row_class, names)
+    fields_by_name = {field.name: field for field in fields}
+    unknown_names = [name for name in names if name not in fields_by_name]
+    if unknown_names and _allows_extra_fields(row_class):
+        arguments = {name: field.argument for name, field in fields_by_name.items()}
+        return _by_keyword(row_class, tuple(arguments.get(name, name) for name in names))
+    if unknown_names:
         raise TypeError(
-            f"{_called(made)} has no field {unknown[0]!r} for the column or field of that name; its"
-            f" fields are {', '.join(known) or 'none'}"
+            f"{_display_name(row_class)} has no field {unknown_names[0]!r} for the column or field"
+            f" of that name; its fields are {', '.join(fields_by_name) or 'none'}"
         )
-    missing = [field.name for field in fields if field.required and field.name not in names]
-    if missing:
+    missing_names = [field.name for field in fields if field.required and field.name not in names]
+    if missing_names:
         raise TypeError(
-            f"{_called(made)} needs {missing[0]!r}, and no column is called so; the columns are"
-            f" {', '.join(names)}"
+            f"{_display_name(row_class)} needs {missing_names[0]!r}, and no column is called so;"
+            f" the columns are {', '.join(names)}"
         )
-    positional = _order(fields, names) if _is_in_order(made, fields) else None
+    positional = _order(fields, names) if _takes_fields_in_order(row_class, fields) else None
     if positional is not None:
-        return _by_position(made, positional)
-    return _by_keyword(made, tuple(known[name].argument for name in names))
+        return _by_position(row_class, positional)
+    return _by_keyword(row_class, tuple(fields_by_name[name].argument for name in names))
 
 
-def _conditional(
-    made: Callable[..., Any], names: tuple[str, ...]
-) -> Callable[[tuple[Any, ...]], Any]:
+def _conditional(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeRow:
     """A maker for rows of a lightweight transaction, without the column `[applied]`.
 
     The row of a transaction that was not applied becomes an object. The row of a transaction that
     was applied becomes `None`: Cassandra sends only `[applied]`, ScyllaDB also the other columns.
     """
-    applied = names.index(APPLIED)
-    others = tuple(i for i, name in enumerate(names) if name != APPLIED)
-    if not others:
+    applied_position = names.index(APPLIED)
+    value_positions = tuple(i for i, name in enumerate(names) if name != APPLIED)
+    if not value_positions:
         return lambda row: None
-    make = _make_maker(made, tuple(names[i] for i in others))
-    return lambda row: None if row[applied] else make(tuple(row[i] for i in others))
+    make_row = _make_maker(row_class, tuple(names[i] for i in value_positions))
+
+    def make_unless_applied(row: tuple[Any, ...]) -> Any:
+        return None if row[applied_position] else make_row(tuple(row[i] for i in value_positions))
+
+    return make_unless_applied
 
 
 _ARGUMENT: Any = vars(dataclasses)["_FIELD_INITVAR"]
@@ -106,18 +112,21 @@ class _Field:
     required: bool
 
 
-def _fields(made: Any) -> list[_Field] | None:
-    """The fields of a class of a known kind; `None` for other callables."""
-    if not isinstance(made, type):
+def _fields(row_class: Any) -> list[_Field] | None:
+    """The fields of a dataclass, a named tuple or a class of attrs, msgspec or pydantic.
+
+    `None` for any other callable.
+    """
+    if not isinstance(row_class, type):
         return None
-    if issubclass(made, tuple) and hasattr(made, "_fields"):
-        defaults = getattr(made, "_field_defaults", {})
-        return [_Field(name, name, name not in defaults) for name in made._fields]
+    if issubclass(row_class, tuple) and hasattr(row_class, "_fields"):
+        defaults = getattr(row_class, "_field_defaults", {})
+        return [_Field(name, name, name not in defaults) for name in row_class._fields]
     # Checked before dataclasses, because some classes of pydantic pass both checks.
-    if isinstance(getattr(made, "model_fields", None), dict):
-        return _pydantic_fields(made)
-    if dataclasses.is_dataclass(made):
-        missing, members = dataclasses.MISSING, cast(Any, made).__dataclass_fields__.values()
+    if isinstance(getattr(row_class, "model_fields", None), dict):
+        return _pydantic_fields(row_class)
+    if dataclasses.is_dataclass(row_class):
+        missing, members = dataclasses.MISSING, cast(Any, row_class).__dataclass_fields__.values()
         return [
             _Field(
                 field.name,
@@ -128,82 +137,81 @@ def _fields(made: Any) -> list[_Field] | None:
             for field in members
             if field.init and field._field_type in (DATACLASS_FIELD, _ARGUMENT)
         ]
-    if hasattr(made, "__attrs_attrs__"):
-        nothing = sys.modules["attr"].NOTHING
+    if hasattr(row_class, "__attrs_attrs__"):
+        no_default = sys.modules["attr"].NOTHING
         return [
             _Field(
                 field.name,
                 getattr(field, "alias", None) or field.name.lstrip("_"),
-                field.default is nothing,
+                field.default is no_default,
             )
-            for field in made.__attrs_attrs__
+            for field in row_class.__attrs_attrs__
             if field.init
         ]
-    # The metaclass of msgspec's classes has this attribute too, but not as a tuple.
-    if isinstance(getattr(made, "__struct_fields__", None), tuple):
-        return _msgspec_fields(made)
+    # The metaclass of msgspec's classes has `__struct_fields__` too, but not as a tuple.
+    if isinstance(getattr(row_class, "__struct_fields__", None), tuple):
+        return _msgspec_fields(row_class)
     return None
 
 
-def _pydantic_fields(made: Any) -> list[_Field]:
+def _pydantic_fields(model_class: Any) -> list[_Field]:
     fields = []
-    for name, field in made.model_fields.items():
+    for name, field in model_class.model_fields.items():
         # A model that does not accept field names beside aliases must be called with its aliases.
-        config = made.model_config
+        config = model_class.model_config
         by_name = config.get("populate_by_name") or config.get("validate_by_name")
         choices = getattr(field.validation_alias, "choices", [field.validation_alias])
-        alias = next((one for one in choices if isinstance(one, str)), field.alias)
+        alias = next((choice for choice in choices if isinstance(choice, str)), field.alias)
         argument = name if by_name or alias is None else alias
         fields.append(_Field(name, argument, field.is_required()))
     return fields
 
 
-def _msgspec_fields(made: Any) -> list[_Field]:
-    fields = sys.modules["msgspec.structs"].fields(made)
+def _msgspec_fields(struct_class: Any) -> list[_Field]:
+    fields = sys.modules["msgspec.structs"].fields(struct_class)
     return [_Field(field.name, field.name, field.required) for field in fields]
 
 
-def field_names(made: type) -> frozenset[str] | None:
-    """The attribute names of the fields that objects of a class have.
+def field_names(cls: type) -> frozenset[str] | None:
+    """The names of the fields of a dataclass or a class of attrs, msgspec or pydantic.
 
-    For dataclasses, and classes of attrs, msgspec and pydantic; `None` for other classes. The
-    native core calls this.
+    `None` for any other class. The native core calls this function.
     """
-    kept = _kept_names.get(id(made))
-    if kept is not None and kept[0] is made:
-        return kept[1]
-    names = _field_names(made)
-    if len(_kept_names) >= _MOST:
-        _kept_names.clear()
-    _kept_names[id(made)] = (made, names)
+    cached = _cached_field_names.get(id(cls))
+    if cached is not None and cached[0] is cls:
+        return cached[1]
+    names = _field_names(cls)
+    if len(_cached_field_names) >= _MAX_CACHED:
+        _cached_field_names.clear()
+    _cached_field_names[id(cls)] = (cls, names)
     return names
 
 
-_kept_names: dict[int, tuple[type, frozenset[str] | None]] = {}
-"""Field names by the class's `id`. The cache keeps the class alive, as `_kept` does."""
+_cached_field_names: dict[int, tuple[type, frozenset[str] | None]] = {}
+"""Field names by the class's `id`. The cache keeps the class alive, as `_cached_makers` does."""
 
 
-def _field_names(made: Any) -> frozenset[str] | None:
-    if dataclasses.is_dataclass(made):
+def _field_names(cls: Any) -> frozenset[str] | None:
+    if dataclasses.is_dataclass(cls):
         # Includes the fields that the constructor does not take.
-        return frozenset(field.name for field in dataclasses.fields(made))
-    if hasattr(made, "__attrs_attrs__"):
-        return frozenset(field.name for field in made.__attrs_attrs__)
-    if issubclass(made, tuple):
+        return frozenset(field.name for field in dataclasses.fields(cls))
+    if hasattr(cls, "__attrs_attrs__"):
+        return frozenset(field.name for field in cls.__attrs_attrs__)
+    if issubclass(cls, tuple):
         return None
-    fields = _fields(made)
+    fields = _fields(cls)
     return None if fields is None else frozenset(field.name for field in fields)
 
 
-def _takes_more(made: Any) -> bool:
+def _allows_extra_fields(row_class: Any) -> bool:
     """Whether a pydantic model accepts values that are not among its fields."""
-    return getattr(made, "model_config", {}).get("extra") == "allow"
+    return getattr(row_class, "model_config", {}).get("extra") == "allow"
 
 
-def _is_in_order(made: Any, fields: Sequence[_Field]) -> bool:
-    """Whether the constructor takes exactly the fields, in their order."""
+def _takes_fields_in_order(row_class: Any, fields: Sequence[_Field]) -> bool:
+    """Whether the constructor's parameters are exactly the fields, in the order of `fields`."""
     try:
-        parameters = list(inspect.signature(made).parameters.values())
+        parameters = list(inspect.signature(row_class).parameters.values())
     except (TypeError, ValueError):
         return False
     return [parameter.name for parameter in parameters] == [
@@ -212,26 +220,27 @@ def _is_in_order(made: Any, fields: Sequence[_Field]) -> bool:
 
 
 def _order(fields: Sequence[_Field], names: tuple[str, ...]) -> list[int] | None:
-    """The positions in `names` of the first `len(names)` fields; `None` if `names` has others."""
-    first = [field.name for field in fields[: len(names)]]
-    return [names.index(name) for name in first] if set(first) == set(names) else None
+    """The position in `names` of each of the first `len(names)` fields.
+
+    `None` if `names` are not the names of these fields.
+    """
+    first_names = [field.name for field in fields[: len(names)]]
+    return [names.index(name) for name in first_names] if set(first_names) == set(names) else None
 
 
-def _by_position(made: Callable[..., Any], order: list[int]) -> Callable[[tuple[Any, ...]], Any]:
+def _by_position(row_class: Callable[..., Any], order: list[int]) -> _MakeRow:
     if order == list(range(len(order))):
-        return lambda row: made(*row)
+        return lambda row: row_class(*row)
     if len(order) == 1:
-        return lambda row: made(row[0])
+        return lambda row: row_class(row[0])
     pick = itemgetter(*order)
-    return lambda row: made(*pick(row))
+    return lambda row: row_class(*pick(row))
 
 
-def _by_keyword(
-    made: Callable[..., Any], names: tuple[str, ...]
-) -> Callable[[tuple[Any, ...]], Any]:
+def _by_keyword(row_class: Callable[..., Any], names: tuple[str, ...]) -> _MakeRow:
     # An exception raised by the user's converter or constructor passes through unchanged.
-    return lambda row: made(**dict(zip(names, row, strict=True)))
+    return lambda row: row_class(**dict(zip(names, row, strict=True)))
 
 
-def _called(made: Any) -> str:
-    return getattr(made, "__qualname__", None) or repr(made)
+def _display_name(row_class: Any) -> str:
+    return getattr(row_class, "__qualname__", None) or repr(row_class)

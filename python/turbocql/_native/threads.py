@@ -1,8 +1,8 @@
-"""Threads of Python's for asynchronous sessions: a producer of columns has one of its own.
+"""Threads on which asynchronous sessions read columns.
 
-They are daemon threads, which end with the interpreter wherever they are. A thread of the native
-core that runs Python code could not: the interpreter would unwind its native frames, and the
-process would abort.
+They are daemon threads of Python, which the interpreter may end at any point. A native thread that
+runs Python code cannot end so: the interpreter would unwind its native frames, and the process
+would abort.
 """
 
 from __future__ import annotations
@@ -16,110 +16,115 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from .. import _core
 
-__all__ = ["Apart", "for_threads", "in_thread"]
+__all__ = ["ThreadedPieces", "for_threads", "in_thread"]
 
 T = TypeVar("T")
 
 END = object()
-"""What is taken after the last piece."""
+"""Returned after the last piece."""
 
 
-class _Shared:
-    """What the thread and its user both have."""
+class _PieceQueue:
+    """The pieces that were read ahead. The thread and its consumer share this object."""
 
     def __init__(self) -> None:
-        self.taken: deque[Any] = deque()
-        self.room = threading.Semaphore(1)
+        self.pieces: deque[Any] = deque()
+        self.free_slots = threading.Semaphore(1)
         self.is_awaited = False
         self.is_dropped = False
 
 
-class Apart:
-    """Takes pieces on a thread, one ahead, and calls `wake` if one was waited for."""
+class ThreadedPieces:
+    """Reads pieces on a thread, one ahead, and calls `wake` if the consumer waits for a piece."""
 
     def __init__(self, pieces: Iterator[_core.Piece], wake: Callable[[], None]) -> None:
-        self._shared = shared = _Shared()
-        # The thread has the shared part only, so that it ends when nobody takes any more.
+        self._shared = shared = _PieceQueue()
+        # The thread does not refer to this object, so that `__del__` can end it.
         run = threading.Thread(
-            target=_run, args=(pieces, shared, wake), name="turbocql-columns", daemon=True
+            target=_read_ahead, args=(pieces, shared, wake), name="turbocql-columns", daemon=True
         )
         run.start()
 
     def take(self) -> Any:
         """The next piece; `END` after the last; `None` if there is none yet.
 
-        Raises: what the producer has raised.
+        Raises: the exception that the producer has raised.
         """
         shared = self._shared
-        if not shared.taken:
+        if not shared.pieces:
             shared.is_awaited = True
-            # It may have come in between.
-            if not shared.taken:
+            # The thread may have appended a piece before it could see `is_awaited`.
+            if not shared.pieces:
                 return None
         shared.is_awaited = False
-        taken = shared.taken.popleft()
-        shared.room.release()
-        if isinstance(taken, BaseException):
-            raise taken
-        return taken
+        piece = shared.pieces.popleft()
+        shared.free_slots.release()
+        if isinstance(piece, BaseException):
+            raise piece
+        return piece
 
     def __del__(self) -> None:
         self._shared.is_dropped = True
-        self._shared.room.release()
+        self._shared.free_slots.release()
 
 
-def _run(pieces: Iterator[_core.Piece], shared: _Shared, wake: Callable[[], None]) -> None:
-    taken: Any = None
-    while taken is not END and not isinstance(taken, BaseException):
-        shared.room.acquire()
+def _read_ahead(
+    pieces: Iterator[_core.Piece], shared: _PieceQueue, wake: Callable[[], None]
+) -> None:
+    piece: Any = None
+    while piece is not END and not isinstance(piece, BaseException):
+        shared.free_slots.acquire()
         if shared.is_dropped:
             return
         try:
-            taken = next(pieces, END)
+            piece = next(pieces, END)
         except BaseException as error:
-            taken = error
-        shared.taken.append(taken)
+            piece = error
+        shared.pieces.append(piece)
         if shared.is_awaited:
             shared.is_awaited = False
             wake()
 
 
-def _taken_on(loop: asyncio.AbstractEventLoop, items: AsyncIterable[T]) -> Iterator[T]:
-    """The items of an asynchronous iterable, for another thread than its event loop's."""
-    items = items.__aiter__()
+def _iterate_on_loop(loop: asyncio.AbstractEventLoop, batches: AsyncIterable[T]) -> Iterator[T]:
+    """Iterates over an asynchronous iterable from another thread than that of its event loop."""
+    batches = batches.__aiter__()
 
     async def step() -> Any:
-        async for item in items:
-            return item
+        async for batch in batches:
+            return batch
         return END
 
-    while (item := asyncio.run_coroutine_threadsafe(step(), loop).result()) is not END:
-        yield item
+    while (batch := asyncio.run_coroutine_threadsafe(step(), loop).result()) is not END:
+        yield batch
 
 
 def for_threads(data: Any) -> Any:
-    """Data that another thread can read: asynchronous data is read on this event loop."""
+    """Data that another thread can iterate over.
+
+    An asynchronous iterable runs on the current event loop.
+    """
     if isinstance(data, AsyncIterable):
         batches: AsyncIterable[Any] = data.batches() if hasattr(data, "batches") else data
-        return _taken_on(asyncio.get_running_loop(), batches)
+        return _iterate_on_loop(asyncio.get_running_loop(), batches)
     return data
 
 
-async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    """Calls a function on a thread of its own, for which the program's end does not wait."""
+async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """Calls a function on a new daemon thread, so that the program can exit before it returns."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
+    future: asyncio.Future[T] = loop.create_future()
 
     def finish(set_outcome: Callable[[Any], None], outcome: Any) -> None:
-        if not done.done():
+        if not future.done():
             set_outcome(outcome)
 
     def run() -> None:
-        set_outcome: Callable[[Any], None] = done.set_result
+        set_outcome: Callable[[Any], None] = future.set_result
         try:
-            outcome: Any = work(*arguments)
+            outcome: Any = function(*arguments)
         except BaseException as error:
-            set_outcome, outcome = done.set_exception, error
+            set_outcome, outcome = future.set_exception, error
         try:
             loop.call_soon_threadsafe(finish, set_outcome, outcome)
         except RuntimeError:
@@ -127,4 +132,4 @@ async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
             return
 
     threading.Thread(target=run, name="turbocql-columns", daemon=True).start()
-    return await done
+    return await future

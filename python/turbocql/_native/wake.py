@@ -21,9 +21,9 @@ C_TASK: Any = asyncio.Task
 
 
 class Ready:
-    """A callback in the loop's ready queue, in the place of an `asyncio.Handle`.
+    """A callback in the loop's ready queue, used like an `asyncio.Handle`.
 
-    Made by the native core.
+    The native core creates it and sets its slots by name.
     """
 
     __slots__ = ("_callback", "_told")
@@ -61,24 +61,24 @@ DONE: Any = asyncio.Future(loop=_NoLoop())  # type: ignore[arg-type]
 DONE.set_result(None)
 
 
-def tell(burst: list[Any]) -> None:
+def wake_tasks(burst: list[Any]) -> None:
     """Wakes tasks whose operations have completed, each in its context, from the end of the list.
 
-    The event loop calls this function and `tell_rest`.
+    The event loop calls this function and `wake_remaining`.
     """
-    take = burst.pop
+    pop_wakeup = burst.pop
     while burst:
-        wakeup, context = take()
+        wakeup, context = pop_wakeup()
         context.run(wakeup, DONE)
 
 
-def tell_rest(burst: list[Any]) -> None:
+def wake_remaining(burst: list[Any]) -> None:
     """Wakes the tasks that are left after a KeyboardInterrupt or under a nested event loop."""
     if burst:
         try:
-            asyncio.get_running_loop().call_soon(tell_rest, burst)
+            asyncio.get_running_loop().call_soon(wake_remaining, burst)
         finally:
-            tell(burst)
+            wake_tasks(burst)
 
 
 def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None] | None:
@@ -95,12 +95,12 @@ def append_ready(event_loop: asyncio.AbstractEventLoop) -> Callable[[Any], None]
     return ready.append if type(ready) is deque else None
 
 
-_with_thread: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+_loops_with_thread: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
 
 def has_thread(event_loop: asyncio.AbstractEventLoop) -> bool:
     """Whether a thread that `start` started wakes the loop."""
-    return event_loop in _with_thread
+    return event_loop in _loops_with_thread
 
 
 def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> None:
@@ -108,13 +108,18 @@ def start(event_loop: asyncio.AbstractEventLoop, requests: _core.Requests) -> No
 
     Called by the native core.
     """
-    _with_thread.add(event_loop)
+    _loops_with_thread.add(event_loop)
     threading.Thread(
-        target=_run, args=(weakref.ref(event_loop), requests), name="turbocql-notify", daemon=True
+        target=_wake_on_requests,
+        args=(weakref.ref(event_loop), requests),
+        name="turbocql-notify",
+        daemon=True,
     ).start()
 
 
-def _run(reference: weakref.ref[asyncio.AbstractEventLoop], requests: _core.Requests) -> None:
+def _wake_on_requests(
+    reference: weakref.ref[asyncio.AbstractEventLoop], requests: _core.Requests
+) -> None:
     while (drain := requests.wait()) is not None:
         event_loop = reference()
         if event_loop is not None:
@@ -122,5 +127,5 @@ def _run(reference: weakref.ref[asyncio.AbstractEventLoop], requests: _core.Requ
                 event_loop.call_soon_threadsafe(drain)
             except RuntimeError:
                 requests.forget()
-        # The thread must not keep the loop or its queue alive while it waits.
+        # References here would keep the loop and its queue alive while the thread waits.
         del event_loop, drain
