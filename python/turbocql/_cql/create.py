@@ -28,7 +28,7 @@ __all__ = [
 _NEVER_SET = {"extensions"}
 """Options that a server reports and does not accept, or accepts and ignores."""
 _OBSOLETE = {"read_repair_chance", "dclocal_read_repair_chance"}
-"""Options that servers still report although `read_repair` has replaced them."""
+"""Options that servers still report, although `read_repair` has replaced these options."""
 _QUOTED = {"ascii", "text", "varchar", "inet", "date", "time", "timestamp"}
 """Types whose values are written in quotes."""
 _PLAIN = {
@@ -49,11 +49,11 @@ def _option(value: Any) -> str:
     return repr(value)
 
 
-def _settings(options: Mapping[str, Any], left_out: set[str]) -> list[str]:
-    left_out = left_out | _NEVER_SET
+def _settings(options: Mapping[str, Any], excluded: set[str]) -> list[str]:
+    excluded = excluded | _NEVER_SET
     if "read_repair" in options:
-        left_out |= _OBSOLETE
-    return [f"{k} = {_option(v)}" for k, v in options.items() if k not in left_out]
+        excluded |= _OBSOLETE
+    return [f"{k} = {_option(v)}" for k, v in options.items() if k not in excluded]
 
 
 def _with(settings: list[str]) -> str:
@@ -78,19 +78,21 @@ def _column(column: TableColumn) -> str:
     return " ".join(parts)
 
 
-def _primary_key(owner: Table | View) -> str:
-    first = ", ".join(quoted(column.name) for column in owner.partition_key)
-    if len(owner.partition_key) != 1:
-        first = f"({first})"
-    return ", ".join([first, *(quoted(column.name) for column in owner.clustering_key)])
+def _primary_key(table_or_view: Table | View) -> str:
+    partition_key = ", ".join(quoted(column.name) for column in table_or_view.partition_key)
+    if len(table_or_view.partition_key) != 1:
+        partition_key = f"({partition_key})"
+    return ", ".join(
+        [partition_key, *(quoted(column.name) for column in table_or_view.clustering_key)]
+    )
 
 
-def _clustering_order(owner: Table | View) -> list[str]:
-    if not owner.clustering_key:
+def _clustering_order(table_or_view: Table | View) -> list[str]:
+    if not table_or_view.clustering_key:
         return []
     order = ", ".join(
         f"{quoted(column.name)} {'DESC' if column.clustering_order == 'desc' else 'ASC'}"
-        for column in owner.clustering_key
+        for column in table_or_view.clustering_key
     )
     return [f"CLUSTERING ORDER BY ({order})"]
 
@@ -102,8 +104,8 @@ def create_table(table: Table) -> str:
     settings += _clustering_order(table)
     settings += _settings(table.options, set())
     body = ",\n    ".join(lines)
-    where = qualified(table.keyspace, table.name)
-    return f"CREATE TABLE {where} (\n    {body}\n){_with(settings)};"
+    table_name = qualified(table.keyspace, table.name)
+    return f"CREATE TABLE {table_name} (\n    {body}\n){_with(settings)};"
 
 
 def create_view(view: View) -> str:
@@ -125,9 +127,9 @@ def create_index(index: Index) -> str:
     custom = "" if index.class_name is None else "CUSTOM "
     using = "" if index.class_name is None else f" USING {text(index.class_name)}"
     options = f" WITH OPTIONS = {_option(index.options)}" if index.options else ""
-    where = qualified(index.keyspace, index.table)
+    table_name = qualified(index.keyspace, index.table)
     target = _target(index.target)
-    return f"CREATE {custom}INDEX {quoted(index.name)} ON {where} ({target}){using}{options};"
+    return f"CREATE {custom}INDEX {quoted(index.name)} ON {table_name} ({target}){using}{options};"
 
 
 def _target(target: str) -> str:
@@ -147,17 +149,18 @@ def _target(target: str) -> str:
 
 def create_trigger(table: Table, trigger: str) -> str:
     """The statement for a trigger of the table."""
-    where, using = qualified(table.keyspace, table.name), text(table.triggers[trigger])
-    return f"CREATE TRIGGER {quoted(trigger)} ON {where} USING {using};"
+    table_name, using = qualified(table.keyspace, table.name), text(table.triggers[trigger])
+    return f"CREATE TRIGGER {quoted(trigger)} ON {table_name} USING {using};"
 
 
 def create_type(user_type: UserType) -> str:
     """The statement for the user-defined type."""
     fields = ",\n    ".join(
-        f"{quoted(field)} {written_type(kind)}" for field, kind in user_type.fields.items()
+        f"{quoted(field)} {written_type(field_type)}"
+        for field, field_type in user_type.fields.items()
     )
-    where = f"{quoted(user_type.keyspace)}.{quoted_type(user_type.name)}"
-    return f"CREATE TYPE {where} (\n    {fields}\n);"
+    type_name = f"{quoted(user_type.keyspace)}.{quoted_type(user_type.name)}"
+    return f"CREATE TYPE {type_name} (\n    {fields}\n);"
 
 
 def _not_frozen(cql_type: str) -> str:
@@ -166,22 +169,24 @@ def _not_frozen(cql_type: str) -> str:
     Arguments and results are frozen anyway, and servers refuse the word `frozen` in the types of
     arguments and results.
     """
-    written = written_type(cql_type)
-    return written[7:-1] if written.startswith("frozen<") else written
+    type_text = written_type(cql_type)
+    return type_text[7:-1] if type_text.startswith("frozen<") else type_text
 
 
 def create_function(function: Function) -> str:
     """The statement for the user-defined function."""
     arguments = ", ".join(
-        f"{quoted(argument)} {_not_frozen(kind)}"
-        for argument, kind in zip(function.argument_names, function.argument_types, strict=True)
+        f"{quoted(argument)} {_not_frozen(argument_type)}"
+        for argument, argument_type in zip(
+            function.argument_names, function.argument_types, strict=True
+        )
     )
-    nulls = "CALLED" if function.called_on_null_input else "RETURNS NULL"
+    null_handling = "CALLED" if function.called_on_null_input else "RETURNS NULL"
     body = function.body
     body = text(body) if "$$" in body or body.strip("$") != body else f"$${body}$$"
     return (
         f"CREATE FUNCTION {quoted(function.keyspace)}.{quoted_type(function.name)}({arguments})\n"
-        f"    {nulls} ON NULL INPUT\n"
+        f"    {null_handling} ON NULL INPUT\n"
         f"    RETURNS {_not_frozen(function.return_type)}\n"
         f"    LANGUAGE {function.language}\n"
         f"    AS {body};"
@@ -209,34 +214,34 @@ def mask_call(keyspace: str, function: str, arguments: Iterable[tuple[str, str |
     The server reports values of collections and similar types as the hexadecimal digits of their
     bytes. `mask_call` writes each such value as a blob literal of its digits.
     """
-    values = []
-    for kind, value in arguments:
+    literals = []
+    for cql_type, value in arguments:
         if value is None:
-            values.append("null")
-        elif kind in _QUOTED:
-            values.append(text(value))
+            literals.append("null")
+        elif cql_type in _QUOTED:
+            literals.append(text(value))
         else:
-            values.append(value if kind in _PLAIN else f"0x{value}")
-    return f"{quoted(keyspace)}.{quoted_type(function)}({', '.join(values)})"
+            literals.append(value if cql_type in _PLAIN else f"0x{value}")
+    return f"{quoted(keyspace)}.{quoted_type(function)}({', '.join(literals)})"
 
 
 def by_dependency(types: Mapping[str, UserType]) -> list[UserType]:
-    """The types in an order in which each one follows the types that its fields use."""
+    """The types, each after the types that its fields use."""
     ordered: dict[str, UserType] = {}
-    begun: set[str] = set()
+    visited: set[str] = set()
 
-    def visit(key: str) -> None:
-        if key in begun:
+    def visit(name: str) -> None:
+        if name in visited:
             return
-        begun.add(key)
-        for kind in types[key].field_types:
-            for word in words_of(kind):
+        visited.add(name)
+        for field_type in types[name].field_types:
+            for word in words_of(field_type):
                 if word in types:
                     visit(word)
-        ordered[key] = types[key]
+        ordered[name] = types[name]
 
-    for key in types:
-        visit(key)
+    for name in types:
+        visit(name)
     return list(ordered.values())
 
 

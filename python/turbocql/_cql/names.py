@@ -50,30 +50,30 @@ def quoted(name: str) -> str:
 
 
 def quoted_type(name: str) -> str:
-    """The name of a type or function as CQL.
+    """The name of a type or function as CQL, in quotes if it needs them.
 
-    More words need quotes as such a name than as any other name.
+    The words in `_NO_TYPE_NAMES` need quotes too.
     """
-    written = quoted(name)
-    return f'"{written}"' if written in _NO_TYPE_NAMES else written
+    type_name = quoted(name)
+    return f'"{type_name}"' if type_name in _NO_TYPE_NAMES else type_name
 
 
 def written_type(cql_type: str) -> str:
     """A type as CQL that servers accept.
 
-    Servers write the names of some user-defined types without the quotes that they require.
+    Servers report the names of some user-defined types without quotes, and refuse them so.
     """
-    parts, end, before = [], 0, ""
+    pieces, end, previous_word = [], 0, ""
     for match in _WORD.finditer(cql_type):
-        between, word = cql_type[end : match.start()], match[0]
+        separator, word = cql_type[end : match.start()], match[0]
         end = match.end()
         # Scalars are never frozen, so a scalar's name within `frozen<>` is a user-defined type.
-        stands_for_itself = word in _SCALARS and not (before == "frozen" and between == "<")
-        alone = cql_type[end : end + 1] != "<"
-        needs_quotes = alone and word in _NO_TYPE_NAMES and not stands_for_itself
-        parts += [between, f'"{word}"' if needs_quotes else word]
-        before = word
-    return "".join([*parts, cql_type[end:]])
+        is_scalar = word in _SCALARS and not (previous_word == "frozen" and separator == "<")
+        without_parameters = cql_type[end : end + 1] != "<"
+        needs_quotes = without_parameters and word in _NO_TYPE_NAMES and not is_scalar
+        pieces += [separator, f'"{word}"' if needs_quotes else word]
+        previous_word = word
+    return "".join([*pieces, cql_type[end:]])
 
 
 def qualified(keyspace: str, name: str) -> str:
@@ -82,34 +82,35 @@ def qualified(keyspace: str, name: str) -> str:
 
 
 def split_qualified(name: str) -> tuple[str, str] | None:
-    """Splits a qualified name, written as in CQL, into keyspace and name; `None` for other text."""
+    """Splits a qualified name in CQL into keyspace and name; `None` for other text."""
     match = re.fullmatch(rf"{_PART}\.{_PART}", name)
     if match is None:
         return None
-    in_quotes, plain, second_in_quotes, second_plain = match.groups()
-    return _part(in_quotes, plain), _part(second_in_quotes, second_plain)
+    quoted_keyspace, plain_keyspace, quoted_name, plain_name = match.groups()
+    return _part(quoted_keyspace, plain_keyspace), _part(quoted_name, plain_name)
 
 
 def place_of(table: str, keyspace: str | None) -> tuple[str, str]:
-    """The keyspace and the name of a table, as the program writes it.
+    """The keyspace and the name of a table, from CQL text that may leave out the keyspace.
 
-    Raises: `ConfigError` for other text, or without a keyspace.
+    Raises: `TypeError` unless `table` is a str; `ConfigError` for text that is no name of a table,
+        or if neither the text nor `keyspace` names a keyspace.
     """
     if not isinstance(table, str):
         raise TypeError(f"a table is a str such as 'keyspace.table', got {shown(table)}")
-    place = split_qualified(table)
-    if place is None and keyspace is not None:
-        place = split_qualified(f'"{keyspace}".{table}')
-    if place is None:
+    keyspace_and_name = split_qualified(table)
+    if keyspace_and_name is None and keyspace is not None:
+        keyspace_and_name = split_qualified(f'"{keyspace}".{table}')
+    if keyspace_and_name is None:
         raise ConfigError(
             "expected a table as 'keyspace.table', or as 'table' in a session with a keyspace,"
             f" got {shown(table)}"
         )
-    return place
+    return keyspace_and_name
 
 
-def _part(in_quotes: str | None, plain: str) -> str:
-    return plain.lower() if in_quotes is None else in_quotes.replace('""', '"')
+def _part(in_quotes: str | None, unquoted: str) -> str:
+    return unquoted.lower() if in_quotes is None else in_quotes.replace('""', '"')
 
 
 def text(value: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from time import monotonic
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -35,16 +36,18 @@ Answer: TypeAlias = "list[Row] | InvalidQuery"
 PAGE_SIZE = 2000
 
 _VERSION = "SELECT schema_version FROM system.local"
-_NEEDED = ("keyspaces", "tables", "columns")
-_OTHERS = ("views", "indexes", "triggers", "types", "functions", "aggregates", "column_masks")
+_REQUIRED = ("keyspaces", "tables", "columns")
+_OPTIONAL = ("views", "indexes", "triggers", "types", "functions", "aggregates", "column_masks")
 """Tables that some servers do not have."""
-_VIRTUAL = ("keyspaces", "tables", "columns")
+_VIRTUAL_TABLES = ("keyspaces", "tables", "columns")
 _SOURCES = {
     "version": _VERSION,
-    **{name: f"SELECT * FROM system_schema.{name}" for name in (*_NEEDED, *_OTHERS)},
+    **{name: f"SELECT * FROM system_schema.{name}" for name in (*_REQUIRED, *_OPTIONAL)},
     # Only ScyllaDB has this table.
     "scylla": "SELECT keyspace_name FROM system_schema.scylla_tables LIMIT 1",
-    **{f"virtual_{name}": f"SELECT * FROM system_virtual_schema.{name}" for name in _VIRTUAL},
+    **{
+        f"virtual_{name}": f"SELECT * FROM system_virtual_schema.{name}" for name in _VIRTUAL_TABLES
+    },
 }
 
 _MAX_READINGS = 20
@@ -57,53 +60,53 @@ _NO_OPTIONS = {
 
 
 class Deadline:
-    """The time limit of a reading, for all of its requests and pages together."""
+    """The time limit of a reading of the schema, for all its requests and pages together."""
 
     def __init__(self, timeout_s: float) -> None:
         check_seconds("timeout_s", timeout_s)
         self._timeout_s = timeout_s
-        self._until = monotonic() + timeout_s
+        self._ends_at = monotonic() + timeout_s
 
     def left_s(self) -> float:
-        """The seconds that are left.
+        """The seconds until the time limit.
 
-        Raises: `RequestTimeout` when none are left.
+        Raises: `RequestTimeout` when the time limit has passed.
         """
-        left = self._until - monotonic()
-        if left <= 0:
+        remaining_s = self._ends_at - monotonic()
+        if remaining_s <= 0:
             raise RequestTimeout(
                 f"reading the schema: not complete within {self._timeout_s} s, the client's own"
                 " deadline"
             )
-        return left
+        return remaining_s
 
 
 class SchemaReading:
-    """A reading in progress. While `queries` is not empty, pass the answers to `take`.
+    """A reading of the schema. While `queries` is not empty, pass the answers to `take`.
 
     The tables are read until two consecutive readings are equal. A single reading may contain part
     of a change, because a server writes its tables one after another and the new version last.
     """
 
-    def __init__(self, known: Schema | None, refresh: bool) -> None:
-        self._known = None if refresh else known
-        self._before: Schema | None = None
+    def __init__(self, cached_schema: Schema | None, refresh: bool) -> None:
+        self._cached_schema = None if refresh else cached_schema
+        self._previous_reading: Schema | None = None
         self._readings = 0
-        self._read: Schema | None = None
+        self._schema: Schema | None = None
 
     @property
     def queries(self) -> list[str]:
         """The next queries to execute; empty when the schema is complete."""
-        if self._read is not None:
+        if self._schema is not None:
             return []
-        return [_VERSION] if self._known is not None else list(_SOURCES.values())
+        return [_VERSION] if self._cached_schema is not None else list(_SOURCES.values())
 
     def take(self, answers: Sequence[Answer]) -> None:
         """Takes the answers to the queries, in their order.
 
         Raises: `InvalidQuery` when the server lacks a table that all servers have; `RequestError`
-            when none of 20 readings was equal to the one before it; `UnreadableAnswer` when rows
-            lack a column that they have on all servers, or have values of other types.
+            when none of 20 readings equals the previous one; `UnreadableAnswer` when a row lacks a
+            column that all servers have, or has a value of another type.
         """
         try:
             self._take(answers)
@@ -115,15 +118,15 @@ class SchemaReading:
             ) from error
 
     def _take(self, answers: Sequence[Answer]) -> None:
-        if self._known is not None:
-            if _version(answers[0]) == self._known.version:
-                self._read = self._known
-            self._known = None
+        if self._cached_schema is not None:
+            if _version(answers[0]) == self._cached_schema.version:
+                self._schema = self._cached_schema
+            self._cached_schema = None
             return
-        found = make_schema(dict(zip(_SOURCES, answers, strict=True)))
-        before, self._before = self._before, found
-        if before is not None and before.version == found.version and before == found:
-            self._read = found
+        reading = make_schema(dict(zip(_SOURCES, answers, strict=True)))
+        previous, self._previous_reading = self._previous_reading, reading
+        if previous is not None and previous.version == reading.version and previous == reading:
+            self._schema = reading
             return
         self._readings += 1
         if self._readings == _MAX_READINGS:
@@ -134,8 +137,8 @@ class SchemaReading:
 
     def result(self) -> Schema:
         """The schema, once `queries` is empty."""
-        assert self._read is not None
-        return self._read
+        assert self._schema is not None
+        return self._schema
 
 
 def _rows(answer: Answer) -> list[Row]:
@@ -152,22 +155,22 @@ def _version(answer: Answer) -> UUID:
 
 
 def make_schema(answers: dict[str, Answer]) -> Schema:
-    """Makes a schema from the answers, each under the name of its table.
+    """Makes a schema from the answers by the names of their tables.
 
     Raises: `InvalidQuery` when the server refused to read a table that all servers have.
     """
-    needed = {name: _rows(answers[name]) for name in ("version", *_NEEDED)}
+    required_tables = {name: _rows(answers[name]) for name in ("version", *_REQUIRED)}
     tables = {
         name: [] if isinstance(answer, InvalidQuery) else answer for name, answer in answers.items()
     }
     is_scylla = not isinstance(answers["scylla"], InvalidQuery)
     return Schema(
-        version=_version(needed["version"]),
+        version=_version(required_tables["version"]),
         keyspaces={
             keyspace.name: keyspace
             for keyspace in sorted(
                 [*_real_keyspaces(tables, is_scylla), *_virtual_keyspaces(tables)],
-                key=lambda one: one.name,
+                key=attrgetter("name"),
             )
         },
     )
@@ -192,46 +195,49 @@ def _by_table(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _real_keyspaces(tables: dict[str, list[Row]], is_scylla: bool) -> Iterable[Keyspace]:
-    of_tables = _by_keyspace(tables["tables"], "table_name")
-    of_views = _by_keyspace(tables["views"], "view_name")
-    of_types = _by_keyspace(tables["types"], "type_name")
-    of_functions = _by_keyspace(tables["functions"], "function_name", "argument_types")
-    of_aggregates = _by_keyspace(tables["aggregates"], "aggregate_name", "argument_types")
+    table_rows = _by_keyspace(tables["tables"], "table_name")
+    view_rows = _by_keyspace(tables["views"], "view_name")
+    type_rows = _by_keyspace(tables["types"], "type_name")
+    function_rows = _by_keyspace(tables["functions"], "function_name", "argument_types")
+    aggregate_rows = _by_keyspace(tables["aggregates"], "aggregate_name", "argument_types")
     columns, masks = _by_table(tables["columns"]), _by_table(tables["column_masks"])
     indexes, triggers = _by_table(tables["indexes"]), _by_table(tables["triggers"])
     for row in tables["keyspaces"]:
         name = row["keyspace_name"]
-        functions = [_function(one) for one in of_functions[name]]
-        aggregates = [_aggregate(one) for one in of_aggregates[name]]
-        made = []
-        for one in of_tables[name]:
-            key = name, one["table_name"]
-            made.append(_table(one, columns[key], masks[key], indexes[key], triggers[key]))
-        kept = _kept_in_views(made) if is_scylla else {}
-        views = [
-            _view(one, columns[name, one["view_name"]], masks[name, one["view_name"]], kept)
-            for one in of_views[name]
-        ]
+        functions = list(map(_function, function_rows[name]))
+        aggregates = list(map(_aggregate, aggregate_rows[name]))
+        types = list(map(_user_type, type_rows[name]))
+        keyspace_tables = []
+        for table_row in table_rows[name]:
+            key = name, table_row["table_name"]
+            keyspace_tables.append(
+                _table(table_row, columns[key], masks[key], indexes[key], triggers[key])
+            )
+        indexes_by_view = _indexes_by_view(keyspace_tables) if is_scylla else {}
+        views = []
+        for view_row in view_rows[name]:
+            key = name, view_row["view_name"]
+            views.append(_view(view_row, columns[key], masks[key], indexes_by_view))
         yield Keyspace(
             name=name,
             replication=row.get("replication") or {},
             durable_writes=bool(row.get("durable_writes", True)),
             virtual=False,
-            tables={table.name: table for table in made},
+            tables={table.name: table for table in keyspace_tables},
             views={view.name: view for view in views},
-            types={one["type_name"]: _user_type(one) for one in of_types[name]},
+            types={user_type.name: user_type for user_type in types},
             functions={function.signature: function for function in functions},
             aggregates={aggregate.signature: aggregate for aggregate in aggregates},
         )
 
 
 def _virtual_keyspaces(tables: dict[str, list[Row]]) -> Iterable[Keyspace]:
-    of_tables = _by_keyspace(tables["virtual_tables"], "table_name")
+    table_rows = _by_keyspace(tables["virtual_tables"], "table_name")
     columns = _by_table(tables["virtual_columns"])
-    real = {row["keyspace_name"] for row in tables["keyspaces"]}
+    real_names = {row["keyspace_name"] for row in tables["keyspaces"]}
     for row in tables["virtual_keyspaces"]:
         name = row["keyspace_name"]
-        if name in real:
+        if name in real_names:
             continue
         yield Keyspace(
             name=name,
@@ -239,8 +245,10 @@ def _virtual_keyspaces(tables: dict[str, list[Row]]) -> Iterable[Keyspace]:
             durable_writes=False,
             virtual=True,
             tables={
-                one["table_name"]: _table(one, columns[name, one["table_name"]], [], [], [])
-                for one in of_tables[name]
+                table_row["table_name"]: _table(
+                    table_row, columns[name, table_row["table_name"]], [], [], []
+                )
+                for table_row in table_rows[name]
             },
             views={},
             types={},
@@ -250,18 +258,22 @@ def _virtual_keyspaces(tables: dict[str, list[Row]]) -> Iterable[Keyspace]:
 
 
 def _columns(rows: list[Row], masks: list[Row]) -> list[TableColumn]:
-    """The columns: partition key, clustering key, static, others; the last two sorted by name."""
-    kinds = {"partition_key": 0, "clustering": 1, "static": 2}
-    masked = {row["column_name"]: _mask(row) for row in masks}
+    """The columns: partition key, clustering key, static, regular; the last two sorted by name."""
+    kind_order = {"partition_key": 0, "clustering": 1, "static": 2}
+    masks_by_column = {row["column_name"]: _mask(row) for row in masks}
     rows = sorted(
         rows,
-        key=lambda row: (kinds.get(row["kind"], 3), row.get("position", -1), row["column_name"]),
+        key=lambda row: (
+            kind_order.get(row["kind"], 3),
+            row.get("position", -1),
+            row["column_name"],
+        ),
     )
     return [
         TableColumn(
             name=row["column_name"],
             cql_type=row["type"],
-            kind=row["kind"] if row["kind"] in kinds else "regular",
+            kind=row["kind"] if row["kind"] in kind_order else "regular",
             clustering_order=(
                 None
                 if row["kind"] != "clustering"
@@ -269,7 +281,7 @@ def _columns(rows: list[Row], masks: list[Row]) -> list[TableColumn]:
                 if str(row.get("clustering_order")).lower() == "desc"
                 else "asc"
             ),
-            mask=masked.get(row["column_name"]),
+            mask=masks_by_column.get(row["column_name"]),
         )
         for row in rows
     ]
@@ -285,29 +297,32 @@ def _mask(row: Row) -> str:
     return mask_call(
         row["function_keyspace"],
         row["function_name"],
-        [(kind, None if null else value) for kind, value, null in arguments],
+        [
+            (argument_type, None if is_null else value)
+            for argument_type, value, is_null in arguments
+        ],
     )
 
 
 def _without_hidden(columns: list[TableColumn], flags: set[str]) -> list[TableColumn]:
-    """The columns that statements can name, for a table with compact storage."""
+    """The columns of a table with compact storage that statements can name."""
     if not flags & {"compound", "dense", "super"}:
-        # The server stores the declared columns as static ones. The others are hidden columns of
-        # the old protocol.
+        # The server stores the declared columns as static columns. The regular and clustering
+        # columns belong to the Thrift protocol, and statements cannot name them.
         return [
             TableColumn(
-                one.name,
-                one.cql_type,
-                "regular" if one.kind == "static" else one.kind,
-                mask=one.mask,
+                column.name,
+                column.cql_type,
+                "regular" if column.kind == "static" else column.kind,
+                mask=column.mask,
             )
-            for one in columns
-            if one.kind in ("partition_key", "static")
+            for column in columns
+            if column.kind in ("partition_key", "static")
         ]
-    return [one for one in columns if one.cql_type != "empty"]
+    return [column for column in columns if column.cql_type != "empty"]
 
 
-def _shared(row: Row, name: str, columns: list[TableColumn]) -> dict[str, Any]:
+def _table_fields(row: Row, name: str, columns: list[TableColumn]) -> dict[str, Any]:
     options = {
         key: value
         for key, value in sorted(row.items())
@@ -327,41 +342,42 @@ def _shared(row: Row, name: str, columns: list[TableColumn]) -> dict[str, Any]:
 def _table(
     row: Row, columns: list[Row], masks: list[Row], indexes: list[Row], triggers: list[Row]
 ) -> Table:
-    found, flags = _columns(columns, masks), set(row.get("flags") or ())
+    table_columns, flags = _columns(columns, masks), set(row.get("flags") or ())
     # Virtual tables have no flags, and no compact storage.
-    compact = row.get("flags") is not None and (
+    is_compact = row.get("flags") is not None and (
         "compound" not in flags or bool(flags & {"dense", "super"})
     )
-    if compact:
-        found = _without_hidden(found, flags)
-    made = [_index(one) for one in sorted(indexes, key=lambda one: str(one["index_name"]))]
+    if is_compact:
+        table_columns = _without_hidden(table_columns, flags)
+    indexes = sorted(indexes, key=lambda index_row: str(index_row["index_name"]))
+    triggers = sorted(triggers, key=lambda trigger_row: str(trigger_row["trigger_name"]))
     return Table(
-        **_shared(row, row["table_name"], found),
+        **_table_fields(row, row["table_name"], table_columns),
         flags=frozenset(flags),
-        compact_storage=compact,
-        indexes={index.name: index for index in made},
+        compact_storage=is_compact,
+        indexes={index.name: index for index in map(_index, indexes)},
         triggers={
-            one["trigger_name"]: (one.get("options") or {}).get("class", "")
-            for one in sorted(triggers, key=lambda one: str(one["trigger_name"]))
+            trigger_row["trigger_name"]: (trigger_row.get("options") or {}).get("class", "")
+            for trigger_row in triggers
         },
     )
 
 
-_Kept: TypeAlias = "dict[tuple[str, str], str]"
+_IndexesByView: TypeAlias = "dict[tuple[str, str], str]"
 
 
-def _kept_in_views(tables: Iterable[Table]) -> _Kept:
+def _indexes_by_view(tables: Iterable[Table]) -> _IndexesByView:
     """Index names by table and by the view in which ScyllaDB stores the index."""
     return {(table.name, f"{index}_index"): index for table in tables for index in table.indexes}
 
 
-def _view(row: Row, columns: list[Row], masks: list[Row], kept: _Kept) -> View:
+def _view(row: Row, columns: list[Row], masks: list[Row], indexes_by_view: _IndexesByView) -> View:
     return View(
-        **_shared(row, row["view_name"], _columns(columns, masks)),
+        **_table_fields(row, row["view_name"], _columns(columns, masks)),
         base_table=row["base_table_name"],
         where_clause=row.get("where_clause") or "",
         include_all_columns=bool(row.get("include_all_columns")),
-        index=kept.get((row["base_table_name"], row["view_name"])),
+        index=indexes_by_view.get((row["base_table_name"], row["view_name"])),
     )
 
 
