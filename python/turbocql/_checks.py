@@ -21,13 +21,13 @@ __all__ = [
     "check_seconds",
     "holds_url",
     "shown",
-    "shown_place",
+    "shown_address",
 ]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-_LONGEST = 100
+_MAX_SHOWN_LENGTH = 100
 """Errors show no text of more characters than this. Private keys have more."""
 
 
@@ -43,17 +43,17 @@ def shown(value: object) -> str:
     # Python refuses to convert an int of thousands of digits to text.
     if isinstance(value, int) and value.bit_length() < 4000:
         return repr(value)
-    text = shown_place(value) if isinstance(value, str) else None
+    text = shown_address(value) if isinstance(value, str) else None
     return text or f"{type(value).__name__} (not shown)"
 
 
-def shown_place(text: str) -> str | None:
+def shown_address(text: str) -> str | None:
     """Formats a host or an address for an error; `None` for a text that may hold a password.
 
-    Anything but digits in the place of a port is most likely a password, as in `user:password`.
+    A port that is no number is most likely a password, as in `user:password`.
     """
-    plain = re.fullmatch(r"[^:\[\]]*(:[0-9]*)?|[0-9A-Fa-f:.\[\]]*", text)
-    return repr(text) if plain and len(text) <= _LONGEST and not holds_url(text) else None
+    match = re.fullmatch(r"[^:\[\]]*(:[0-9]*)?|[0-9A-Fa-f:.\[\]]*", text)
+    return repr(text) if match and len(text) <= _MAX_SHOWN_LENGTH and not holds_url(text) else None
 
 
 def check_int(name: str, value: object, low: int, high: int) -> None:
@@ -64,8 +64,8 @@ def check_int(name: str, value: object, low: int, high: int) -> None:
 
 def check_seconds(name: str, value: object, least: float = 0.0) -> None:
     """Raises `ConfigError` unless `value` is a number of seconds, above 0 and not below `least`."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not value > 0:  # type: ignore[operator]
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not value > 0:  # type: ignore[operator]
         raise ConfigError(f"{name} must be a number of seconds above 0, got {shown(value)}")
     if isinstance(value, int) and value > sys.float_info.max:
         raise ConfigError(f"{name} must be a number of seconds that a float can hold")
@@ -85,24 +85,27 @@ def check_flag(name: str, value: object) -> None:
         raise ConfigError(f"{name} must be a bool, got {shown(value)}")
 
 
-def address(name: str, place: object) -> tuple[str, int | None]:
-    """Parses an IP address and an optional port: `1.2.3.4:9042`, `1.2.3.4`, `[::1]:9042`, `::1`."""
-    refused = ConfigError(
+def address(name: str, text: object) -> tuple[str, int | None]:
+    """Parses an IP address and an optional port: `1.2.3.4:9042`, `1.2.3.4`, `[::1]:9042`, `::1`.
+
+    Raises: `ConfigError` for anything else.
+    """
+    error = ConfigError(
         f"{name}: expected an IP address like '10.0.0.1', '10.0.0.1:9042' or '[::1]:9042', got"
-        f" {shown(place)}"
+        f" {shown(text)}"
     )
-    if not isinstance(place, str):
-        raise refused
-    split = re.fullmatch(
-        r"\[(?P<v6>[^\]]+)\](:(?P<p6>[0-9]{1,9}))?|(?P<v4>[^:]+)(:(?P<p4>[0-9]{1,9}))?", place
+    if not isinstance(text, str):
+        raise error
+    match = re.fullmatch(
+        r"\[(?P<v6>[^\]]+)\](:(?P<p6>[0-9]{1,9}))?|(?P<v4>[^:]+)(:(?P<p4>[0-9]{1,9}))?", text
     )
     host: str | None = None
-    # `refused` is not raised in an `except` block, where its `__context__` would show the text.
+    # `error` is not raised in an `except` block, where its `__context__` would show the text.
     with suppress(ValueError):
-        host = str(ip_address(split["v6"] or split["v4"]) if split else IPv6Address(place))
-    port = None if split is None else split["p6"] or split["p4"]
+        host = str(ip_address(match["v6"] or match["v4"]) if match else IPv6Address(text))
+    port = None if match is None else match["p6"] or match["p4"]
     if host is None or (port is not None and not 1 <= int(port) <= 65_535):
-        raise refused
+        raise error
     return host, None if port is None else int(port)
 
 

@@ -23,18 +23,18 @@ from ..security import Secret
 
 __all__ = ["Field", "check_text", "convert", "fields_of", "listed", "table_settings"]
 
-_UNFIT: Any = object()
+_MISMATCH: Any = object()
 """Returned in place of a value that cannot be converted."""
 
 
 class Field(typing.NamedTuple):
     annotation: Any
     text: Any
-    """The part of the annotation that text can be converted to; `None` if there is none."""
+    """The union's members that text can be converted to; `None` if there are none."""
     in_file: bool
     """Whether the field can be set in a file."""
     shown: bool
-    """Whether errors may show its value. Fields that the repr leaves out are secrets."""
+    """Whether errors may show the field's value. Fields that the repr leaves out are secrets."""
 
 
 def fields_of(owner: type[Any]) -> dict[str, Field]:
@@ -42,8 +42,10 @@ def fields_of(owner: type[Any]) -> dict[str, Field]:
     return {
         field.name: Field(
             annotation=hints[field.name],
-            text=_of_text(hints[field.name]),
-            in_file=any(_is_table(one) or _of_text(one) for one in _members(hints[field.name])),
+            text=_text_members(hints[field.name]),
+            in_file=any(
+                _is_table(member) or _text_members(member) for member in _members(hints[field.name])
+            ),
             # A user may have written a private key in place of the table `tls`.
             shown=field.repr and field.name != "tls",
         )
@@ -53,54 +55,61 @@ def fields_of(owner: type[Any]) -> dict[str, Field]:
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union. Any other annotation is its own only member."""
+    """The members of a union; for any other annotation, the annotation itself."""
     union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return typing.get_args(annotation) if union else (annotation,)
 
 
 def _is_table(annotation: Any) -> bool:
-    kind = typing.get_origin(annotation) or annotation
-    mapping = isinstance(kind, type) and issubclass(kind, Mapping)
-    return mapping or dataclasses.is_dataclass(kind)
+    target_class = typing.get_origin(annotation) or annotation
+    is_mapping = isinstance(target_class, type) and issubclass(target_class, Mapping)
+    return is_mapping or dataclasses.is_dataclass(target_class)
 
 
-def _of_text(annotation: Any) -> Any:
+def _text_members(annotation: Any) -> Any:
     """The members of an annotation that text can be converted to, as a union; `None` if none."""
     members = [
-        one
-        for one in _members(annotation)
-        if one in _SCALARS
-        or typing.get_origin(one) is typing.Literal
-        or _is_enum(one)
-        or _is_path(one)
-        or (_is_list(one) and all(map(_of_text, typing.get_args(one)[:1])))
+        member
+        for member in _members(annotation)
+        if member in _SCALARS
+        or typing.get_origin(member) is typing.Literal
+        or _is_enum(member)
+        or _is_path(member)
+        or (_is_list(member) and all(map(_text_members, typing.get_args(member)[:1])))
     ]
     if not members:
         return None
-    nothing = [one for one in _members(annotation) if one is types.NoneType]
-    return functools.reduce(operator.or_, [*members, *nothing])
+    none_members = [member for member in _members(annotation) if member is types.NoneType]
+    return functools.reduce(operator.or_, [*members, *none_members])
 
 
-def check_text(name: str, field: Field, where: str) -> None:
+def check_text(name: str, field: Field, source: str) -> None:
     """Raises `ConfigError` for a field that cannot be set by text."""
     if field.text is None:
-        how = "a file or the program" if field.in_file else "the program"
-        raise ConfigError(f"{name} cannot be given {where}: use {how}")
+        alternative = "a file or the program" if field.in_file else "the program"
+        raise ConfigError(f"{name} cannot be given {source}: use {alternative}")
 
 
 def table_settings(
-    said: str, path: str, owner: type[Any], table: Mapping[str, Any], may_show: bool = True
+    location: str, path: str, owner: type[Any], table: Mapping[str, Any], may_show: bool = True
 ) -> dict[str, Any]:
-    """Converts the values of a table to those of a dataclass's fields."""
+    """Converts the values of a table from a file to the types of a dataclass's fields.
+
+    `location` and `path` begin the names of settings in errors.
+
+    Raises: `ConfigError` for an unknown key, or for a value that does not fit its field.
+    """
     fields, settings = fields_of(owner), {}
     for key, value in table.items():
         if key not in fields:
-            known = [one for one, field in fields.items() if field.in_file]
+            known_names = [field_name for field_name, field in fields.items() if field.in_file]
             name = key if not holds_url(key) else "(not shown)"
-            raise ConfigError(f"{said}unknown setting {path}{name}; known are {listed(known)}")
+            raise ConfigError(
+                f"{location}unknown setting {path}{name}; known are {listed(known_names)}"
+            )
         field = fields[key]
         settings[key] = convert(
-            f"{said}{path}{key}", field.annotation, value, may_show and field.shown
+            f"{location}{path}{key}", field.annotation, value, may_show and field.shown
         )
     return settings
 
@@ -115,140 +124,162 @@ def convert(name: str, annotation: Any, text_or_value: Any, may_show: bool = Tru
     Raises: `ConfigError` for a value that does not fit the annotation.
     """
     value = _read(name, annotation, text_or_value, may_show)
-    if value is _UNFIT:
+    if value is _MISMATCH:
         got = f", got {shown(text_or_value)}" if may_show else ""
         raise ConfigError(f"{name} must be {_expected(annotation)}{got}")
     return value
 
 
 def _read(name: str, annotation: Any, value: Any, may_show: bool) -> Any:
-    """Like `convert`, but returns `_UNFIT` for a value that does not fit."""
+    """Like `convert`, but returns `_MISMATCH` for a value that does not fit."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is Any:
         return value
     if origin in (typing.Union, types.UnionType):
         return _read_union(name, arguments, value, may_show)
     if origin is typing.Literal:
-        fitting = (one for one in arguments if value in (one, str(one)))
-        return next(fitting, _UNFIT) if isinstance(value, str) else _same(value, arguments)
-    kind = annotation if origin is None else origin
-    if kind is None or kind is types.NoneType:
-        return None if _is_none(value) else _UNFIT
-    if not isinstance(kind, type):
-        return _UNFIT
-    if kind in _SCALARS:
-        return _SCALARS[kind](value.strip() if kind is not str and _is_text(value) else value)
-    if issubclass(kind, Enum):
-        return _read_enum(kind, value)
-    if dataclasses.is_dataclass(kind):
-        if isinstance(value, kind):
+        if not isinstance(value, str):
+            return _identical_choice(value, arguments)
+        return next((choice for choice in arguments if value in (choice, str(choice))), _MISMATCH)
+    target_class = annotation if origin is None else origin
+    if target_class is None or target_class is types.NoneType:
+        return None if _is_none(value) else _MISMATCH
+    if not isinstance(target_class, type):
+        return _MISMATCH
+    if target_class in _SCALARS:
+        strips = target_class is not str and _is_text(value)
+        return _SCALARS[target_class](value.strip() if strips else value)
+    if issubclass(target_class, Enum):
+        return _read_enum(target_class, value)
+    if dataclasses.is_dataclass(target_class):
+        if isinstance(value, target_class):
             return value
         if not isinstance(value, Mapping):
-            return _UNFIT
-        return _read_dataclass(name, kind, value, may_show)
-    if _is_path(kind):
-        path: Any = kind if _is_path_class(kind) else str
-        return path(value) if _is_text(value) else _UNFIT
-    if issubclass(kind, Mapping):
+            return _MISMATCH
+        return _read_dataclass(name, target_class, value, may_show)
+    if _is_path(target_class):
+        path: Any = target_class if _is_path_class(target_class) else str
+        return path(value) if _is_text(value) else _MISMATCH
+    if issubclass(target_class, Mapping):
         if not isinstance(value, Mapping):
-            return _UNFIT
-        of = arguments[1] if arguments else Any
-        return {key: convert(f"{name}.{key}", of, one, may_show) for key, one in value.items()}
-    if issubclass(kind, (Sequence, typing.AbstractSet)) and kind is not bytes:
-        return _read_items(name, kind, arguments, value, may_show)
-    return value if isinstance(value, kind) and not _is_text(value) else _UNFIT
+            return _MISMATCH
+        value_type = arguments[1] if arguments else Any
+        return {
+            key: convert(f"{name}.{key}", value_type, entry, may_show)
+            for key, entry in value.items()
+        }
+    if issubclass(target_class, (Sequence, typing.AbstractSet)) and target_class is not bytes:
+        return _read_items(name, target_class, arguments, value, may_show)
+    return value if isinstance(value, target_class) and not _is_text(value) else _MISMATCH
 
 
 def _read_union(name: str, members: Sequence[Any], value: Any, may_show: bool) -> Any:
     enums, lists = map(_is_enum, members), map(_is_list, members)
     # In a union with an enum, `str` stands for the names of the enum's members. In a union with a
-    # list, it stands for a list of one item.
-    others = [one for one in members if one is not types.NoneType]
+    # list, `str` stands for a list of one item.
+    candidates = [candidate for candidate in members if candidate is not types.NoneType]
     if any(enums) or any(lists):
-        others = [one for one in others if one is not str]
-    may_be_any_text = str in others or any(map(_is_path, others))
+        candidates = [candidate for candidate in candidates if candidate is not str]
+    may_be_any_text = str in candidates or any(map(_is_path, candidates))
     if types.NoneType in members and _is_none(value) and not may_be_any_text:
         return None
-    tables: list[Any] = [one for one in others if dataclasses.is_dataclass(one)]
-    if isinstance(value, Mapping) and len(tables) > 1:
-        # The keys of the table decide which dataclass it belongs to.
-        others = [one for one in tables if value.keys() <= fields_of(one).keys()]
-        if not others:
-            known = "; or ".join(listed(fields_of(one)) for one in tables)
-            raise ConfigError(f"{name} must have keys of one kind: {known}")
-    for member in sorted(others, key=lambda one: (one is str, one is not bool)):
-        read = _read(name, member, value, may_show)
-        if read is not _UNFIT:
-            return read
-    return _UNFIT
+    dataclass_members: list[Any] = list(filter(dataclasses.is_dataclass, candidates))
+    if isinstance(value, Mapping) and len(dataclass_members) > 1:
+        # The keys of the table decide which dataclass the table is converted to.
+        candidates = [
+            candidate
+            for candidate in dataclass_members
+            if value.keys() <= fields_of(candidate).keys()
+        ]
+        if not candidates:
+            key_lists = "; or ".join(
+                listed(fields_of(candidate)) for candidate in dataclass_members
+            )
+            raise ConfigError(f"{name} must have keys of one kind: {key_lists}")
+    for annotation in sorted(
+        candidates, key=lambda candidate: (candidate is str, candidate is not bool)
+    ):
+        converted = _read(name, annotation, value, may_show)
+        if converted is not _MISMATCH:
+            return converted
+    return _MISMATCH
 
 
 def _read_items(
-    name: str, kind: type[Any], arguments: Sequence[Any], value: Any, may_show: bool
+    name: str, target_class: type[Any], arguments: Sequence[Any], value: Any, may_show: bool
 ) -> Any:
     if _is_text(value):
         items = [item.strip() for item in value.split(",")]
         if not all(items):
-            return _UNFIT
+            return _MISMATCH
     elif isinstance(value, (list, tuple)):
         items = list(value)
     else:
-        return _UNFIT
-    of = arguments[0] if arguments else Any
-    read = [convert(f"{name}[{i}]", of, item, may_show) for i, item in enumerate(items)]
+        return _MISMATCH
+    item_type = arguments[0] if arguments else Any
+    converted = [convert(f"{name}[{i}]", item_type, item, may_show) for i, item in enumerate(items)]
     # A Config is compared and hashed, so sequences become tuples if the annotation allows it.
-    if issubclass(kind, typing.AbstractSet):
-        return frozenset(read)
-    return read if kind is list else tuple(read)
+    if issubclass(target_class, typing.AbstractSet):
+        return frozenset(converted)
+    return converted if target_class is list else tuple(converted)
 
 
-def _read_dataclass(name: str, kind: Any, table: Mapping[str, Any], may_show: bool) -> Any:
+def _read_dataclass(
+    name: str, dataclass_type: Any, table: Mapping[str, Any], may_show: bool
+) -> Any:
     # `name` is the location of the file's table, a colon, and the path of the key.
-    where, colon, path = name.rpartition(": ")
-    settings = table_settings(where + colon, f"{path}.", kind, table, may_show)
-    for field in dataclasses.fields(kind):
-        unset = field.default is field.default_factory is dataclasses.MISSING
-        if unset and field.init and field.name not in settings:
+    location, colon, path = name.rpartition(": ")
+    settings = table_settings(location + colon, f"{path}.", dataclass_type, table, may_show)
+    for field in dataclasses.fields(dataclass_type):
+        has_no_default = field.default is field.default_factory is dataclasses.MISSING
+        if has_no_default and field.init and field.name not in settings:
             raise ConfigError(f"{name}.{field.name} is missing")
-    return kind(**settings)
+    return dataclass_type(**settings)
 
 
-def _read_enum(kind: type[Enum], value: Any) -> Any:
+def _read_enum(enum_class: type[Enum], value: Any) -> Any:
     if not _is_text(value):
-        return _UNFIT
+        return _MISMATCH
     text = value.strip().lower()
-    return next((one for one in kind if text in (one.name.lower(), str(one.value).lower())), _UNFIT)
+    return next(
+        (
+            member
+            for member in enum_class
+            if text in (member.name.lower(), str(member.value).lower())
+        ),
+        _MISMATCH,
+    )
 
 
 def _read_bool(value: Any) -> Any:
     if not _is_text(value):
-        return value if isinstance(value, bool) else _UNFIT
+        return value if isinstance(value, bool) else _MISMATCH
     if value.lower() in ("true", "yes", "on", "1"):
         return True
-    return False if value.lower() in ("false", "no", "off", "0") else _UNFIT
+    return False if value.lower() in ("false", "no", "off", "0") else _MISMATCH
 
 
 def _read_int(value: Any) -> Any:
     if not _is_text(value):
-        return value if isinstance(value, int) and not isinstance(value, bool) else _UNFIT
+        return value if isinstance(value, int) and not isinstance(value, bool) else _MISMATCH
     # `int` alone would also accept underscores, and refuse thousands of digits with its own error.
-    return int(value) if re.fullmatch("[+-]?[0-9]{1,40}", value) else _UNFIT
+    return int(value) if re.fullmatch("[+-]?[0-9]{1,40}", value) else _MISMATCH
 
 
 def _read_float(value: Any) -> Any:
     if _is_text(value):
-        fits = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|\+?inf", value, re.I)
-        return float(value) if fits else _UNFIT
+        match = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|\+?inf", value, re.I)
+        return float(value) if match else _MISMATCH
     if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return _UNFIT
+        return _MISMATCH
     try:
         return float(value)
     except OverflowError:
-        return _UNFIT
+        return _MISMATCH
 
 
 def _read_str(value: Any) -> Any:
-    return value if _is_text(value) else _UNFIT
+    return value if _is_text(value) else _MISMATCH
 
 
 _SCALARS: dict[Any, Any] = {
@@ -277,20 +308,22 @@ def _is_list(annotation: Any) -> bool:
 
 
 def _is_path(annotation: Any) -> bool:
-    kind = typing.get_origin(annotation) or annotation
-    return kind is os.PathLike or _is_path_class(kind)
+    target_class = typing.get_origin(annotation) or annotation
+    return target_class is os.PathLike or _is_path_class(target_class)
 
 
-def _is_path_class(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, PurePath)
+def _is_path_class(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, PurePath)
 
 
-def _same(value: Any, choices: Sequence[Any]) -> Any:
+def _identical_choice(value: Any, choices: Sequence[Any]) -> Any:
     """The choice that is equal to the value and of the same type, so `True` is not 1."""
-    return next((one for one in choices if one == value and type(one) is type(value)), _UNFIT)
+    return next(
+        (choice for choice in choices if choice == value and type(choice) is type(value)), _MISMATCH
+    )
 
 
-_WORDS: dict[Any, str] = {
+_DESCRIPTIONS: dict[Any, str] = {
     bool: "true or false",
     int: "an int",
     float: "a number",
@@ -304,31 +337,33 @@ def _expected(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         # A secret is described by the text from which it is made.
-        arguments = tuple(one for one in arguments if typing.get_origin(one) is not Secret)
+        arguments = tuple(member for member in arguments if typing.get_origin(member) is not Secret)
         by_text = any(map(_is_enum, arguments)) or any(map(_is_list, arguments))
-        others = [one for one in arguments if one is not str or not by_text]
-        if str in others:
-            others = [one for one in others if one is not types.NoneType]
-        return " or ".join(dict.fromkeys(map(_expected, others)))
+        shown_members = [member for member in arguments if member is not str or not by_text]
+        if str in shown_members:
+            shown_members = [member for member in shown_members if member is not types.NoneType]
+        return " or ".join(dict.fromkeys(map(_expected, shown_members)))
     if origin is typing.Literal:
-        return _one_of(repr(one) for one in arguments)
+        return _alternatives(repr(member) for member in arguments)
     if _is_enum(annotation):
-        return _one_of(one.name for one in annotation)
-    if annotation in _WORDS:
-        return _WORDS[annotation]
-    kind = annotation if origin is None else origin
+        return _alternatives(member.name for member in annotation)
+    if annotation in _DESCRIPTIONS:
+        return _DESCRIPTIONS[annotation]
+    target_class = annotation if origin is None else origin
     if _is_list(annotation):
         return f"a list of {_expected(arguments[0])}"
     if _is_path(annotation):
         return "a path"
-    if dataclasses.is_dataclass(kind) or (isinstance(kind, type) and issubclass(kind, Mapping)):
+    if dataclasses.is_dataclass(target_class) or (
+        isinstance(target_class, type) and issubclass(target_class, Mapping)
+    ):
         return "a table"
-    return f"a {getattr(kind, '__name__', kind)}, which can be given in Python only"
+    return f"a {getattr(target_class, '__name__', target_class)}, which can be given in Python only"
 
 
-def _one_of(names: typing.Iterable[str]) -> str:
-    found = list(names)
-    return found[0] if len(found) == 1 else f"one of {', '.join(found)}"
+def _alternatives(names: typing.Iterable[str]) -> str:
+    choices = list(names)
+    return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
 
 
 def listed(names: typing.Iterable[str]) -> str:

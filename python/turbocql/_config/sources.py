@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["from_env", "from_toml", "from_url", "settings_file"]
 
-_OTHERS = frozenset({"TURBOCQL_CACHE_DIR"})
+_OTHER_VARIABLES = frozenset({"TURBOCQL_CACHE_DIR"})
 """Environment variables that are not settings of a session. `turbocql.testing` reads them."""
 
 
 def settings_file() -> Path:
-    """The TOML file that is meant where none is named."""
+    """The path of the TOML file that is read if the program names no file."""
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "turbocql" / "config.toml"
 
@@ -39,7 +39,7 @@ def settings_file() -> Path:
 def from_url(owner: type[Config], url: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """The settings from which `Config.from_url` makes a `Config`."""
     settings = {**_url_settings(owner, url, "the URL"), **overrides}
-    _still_encrypted("the URL", url, settings)
+    _check_still_encrypted("the URL", url, settings)
     return _with_hosts("the URL", settings)
 
 
@@ -52,11 +52,20 @@ def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) 
     names = {f"{prefix}{name.upper()}": name for name in fields}
     settings: dict[str, Any] = {}
     for variable, text in sorted(os.environ.items()):
-        if not variable.startswith(prefix) or variable == url_name or variable in _OTHERS:
+        if not variable.startswith(prefix) or variable == url_name or variable in _OTHER_VARIABLES:
             continue
         if variable not in names:
-            known = [url_name, *(one for one in names if fields[names[one]].text is not None)]
-            raise ConfigError(f"unknown environment variable {variable}; known are {listed(known)}")
+            known_names = [
+                url_name,
+                *(
+                    variable_name
+                    for variable_name in names
+                    if fields[names[variable_name]].text is not None
+                ),
+            ]
+            raise ConfigError(
+                f"unknown environment variable {variable}; known are {listed(known_names)}"
+            )
         if not text:
             raise ConfigError(f"{variable} is empty: set a value, or unset the variable")
         field = fields[names[variable]]
@@ -66,7 +75,7 @@ def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) 
         return {**settings, **overrides}
     url = _url_settings(owner, os.environ[url_name], url_name)
     merged = {**url, **settings, **overrides}
-    _still_encrypted(url_name, os.environ[url_name], merged)
+    _check_still_encrypted(url_name, os.environ[url_name], merged)
     return _with_hosts(url_name, merged)
 
 
@@ -84,106 +93,112 @@ def from_toml(
             )
     if profile not in document:
         raise ConfigError(f"{file} has no profile {shown(profile)}; there are {listed(document)}")
-    said = f"{file}, profile {profile!r}: "
-    return {**table_settings(said, "", owner, document[profile]), **overrides}
+    location = f"{file}, profile {profile!r}: "
+    return {**table_settings(location, "", owner, document[profile]), **overrides}
 
 
 # URLs
 
 
-def _url_settings(owner: type[Config], url: object, said: str) -> dict[str, Any]:
-    """The settings in a URL. `said` is the name of the URL in errors.
+def _url_settings(owner: type[Config], url: object, location: str) -> dict[str, Any]:
+    """The settings in a URL. `location` is the name of the URL in errors.
 
-    In a malformed URL the password may be in any place, so errors show positions and known names
+    Any part of a malformed URL may be the password, so errors show positions and known names
     instead of text.
+
+    Raises: `ConfigError` for a malformed URL, an unknown setting or a value that does not fit.
     """
     if not isinstance(url, str):
-        raise ConfigError(f"{said} must be a str, got {type(url).__name__}")
+        raise ConfigError(f"{location} must be a str, got {type(url).__name__}")
     fields = fields_of(owner)
-    scheme, separator, rest = url.strip().partition("://")
+    scheme, separator, after_scheme = url.strip().partition("://")
     if not separator or scheme.lower() not in ("cql", "cqls"):
         raise ConfigError(
-            f"{said} must be like cql://user:password@host:9042,host/keyspace?setting=value"
+            f"{location} must be like cql://user:password@host:9042,host/keyspace?setting=value"
         )
-    before, _, query = rest.partition("?")
-    authority, _, path = before.partition("/")
-    if "#" in rest or "@" in path or "@" in query or authority.count("@") > 1:
+    authority_and_path, _, query = after_scheme.partition("?")
+    authority, _, path = authority_and_path.partition("/")
+    if "#" in after_scheme or "@" in path or "@" in query or authority.count("@") > 1:
         raise ConfigError(
-            f"{said}: '@', '/', '?' and '#' within user, password or another part must be"
+            f"{location}: '@', '/', '?' and '#' within user, password or another part must be"
             " percent-encoded: %40, %2F, %3F, %23"
         )
     settings: dict[str, Any] = {}
     if scheme.lower() == "cqls":
-        settings.update(_encrypted(said, fields))
+        settings.update(_encrypted(location, fields))
     userinfo, at, hosts = authority.rpartition("@")
     if at:
         user, colon, password = userinfo.partition(":")
-        settings["user"] = _decoded(f"{said}: the user", user)
+        settings["user"] = _decoded(f"{location}: the user", user)
         if colon:
-            settings["password"] = _decoded(f"{said}: the password", password)
+            settings["password"] = _decoded(f"{location}: the password", password)
     if hosts:
-        settings["contact_points"] = _hosts(said, hosts)
+        settings["contact_points"] = _hosts(location, hosts)
     if path:
         if "/" in path:
-            raise ConfigError(f"{said}: expected only one keyspace after the hosts, got more parts")
-        settings["keyspace"] = _keyspace(f"{said}: the keyspace", path)
+            raise ConfigError(
+                f"{location}: expected only one keyspace after the hosts, got more parts"
+            )
+        settings["keyspace"] = _keyspace(f"{location}: the keyspace", path)
     parts = [part for part in re.split("[&;]", query) if part]
-    return _query_settings(said, fields, parts, settings)
+    return _query_settings(location, fields, parts, settings)
 
 
 def _query_settings(
-    said: str, fields: Mapping[str, Field], parts: Sequence[str], settings: dict[str, Any]
+    location: str, fields: Mapping[str, Field], parts: Sequence[str], settings: dict[str, Any]
 ) -> dict[str, Any]:
     """Adds the settings in the URL's query to `settings`."""
     pairs = [part.partition("=") for part in parts]
     # If a password has an unencoded `&`, the parts after it still belong to the password.
     may_show = all(name not in fields or fields[name].shown for name, _, _ in pairs)
-    for number, (encoded, equals, text) in enumerate(pairs, 1):
-        name = _decoded(f"{said}: the name of parameter {number}", encoded)
+    for number, (encoded_name, equals, text) in enumerate(pairs, 1):
+        name = _decoded(f"{location}: the name of parameter {number}", encoded_name)
         if name not in fields:
             # The name is not shown. If the password has an unencoded `?`, the name is part of it.
-            known = [one for one, field in fields.items() if field.text is not None]
-            meant = difflib.get_close_matches(name.lower(), known, 1)
-            guess = f", perhaps {meant[0]} is meant" if meant else ""
+            known_names = [
+                field_name for field_name, field in fields.items() if field.text is not None
+            ]
+            close_matches = difflib.get_close_matches(name.lower(), known_names, 1)
+            guess = f", perhaps {close_matches[0]} is meant" if close_matches else ""
             raise ConfigError(
-                f"{said}: parameter {number} of the query is unknown{guess};"
-                f" known are {listed(known)}"
+                f"{location}: parameter {number} of the query is unknown{guess};"
+                f" known are {listed(known_names)}"
             )
-        check_text(f"{said}: {name}", fields[name], "in a URL")
+        check_text(f"{location}: {name}", fields[name], "in a URL")
         if not equals:
-            raise ConfigError(f"{said}: {name} must be given as {name}=value")
+            raise ConfigError(f"{location}: {name} must be given as {name}=value")
         if name in settings:
-            raise ConfigError(f"{said} gives {name} twice")
-        value, field = _decoded(f"{said}: {name}", text), fields[name]
-        settings[name] = convert(f"{said}: {name}", field.text, value, may_show and field.shown)
+            raise ConfigError(f"{location} gives {name} twice")
+        value, field = _decoded(f"{location}: {name}", text), fields[name]
+        settings[name] = convert(f"{location}: {name}", field.text, value, may_show and field.shown)
     return settings
 
 
-def _encrypted(said: str, fields: Mapping[str, Field]) -> dict[str, Any]:
+def _encrypted(location: str, fields: Mapping[str, Field]) -> dict[str, Any]:
     """The settings that the scheme `cqls` implies."""
     if "tls" not in fields:
         raise ConfigError(
-            f"{said} begins with cqls://, and encryption is not supported: use cql://"
+            f"{location} begins with cqls://, and encryption is not supported: use cql://"
         )
     return {"tls": True}
 
 
-def _keyspace(said: str, text: str) -> str:
-    keyspace = _decoded(said, text)
+def _keyspace(location: str, text: str) -> str:
+    keyspace = _decoded(location, text)
     try:
         check_keyspace(keyspace)
     except ConfigError:
         keyspace = ""
     if not keyspace:
         # The keyspace is not shown: in a URL without `@` it may be part of the password.
-        raise ConfigError(f"{said} must be 1 to 48 letters, digits and underscores")
+        raise ConfigError(f"{location} must be 1 to 48 letters, digits and underscores")
     return keyspace
 
 
-def _hosts(said: str, text: str) -> tuple[str, ...]:
+def _hosts(location: str, text: str) -> tuple[str, ...]:
     hosts = []
-    for number, encoded in enumerate(text.split(","), 1):
-        host = _decoded(f"{said}: host {number}", encoded)
+    for number, encoded_host in enumerate(text.split(","), 1):
+        host = _decoded(f"{location}: host {number}", encoded_host)
         try:
             contact_point(host, 9042)
         except ConfigError:
@@ -191,43 +206,48 @@ def _hosts(said: str, text: str) -> tuple[str, ...]:
         if not host:
             # The host is not shown: in a URL without `@` it may be the user and the password.
             raise ConfigError(
-                f"{said}: host {number} must be a host, host:port or [ipv6]:port, with a port from"
-                " 1 to 65535"
+                f"{location}: host {number} must be a host, host:port or [ipv6]:port, with a port"
+                " from 1 to 65535"
             )
         hosts.append(host)
     return tuple(hosts)
 
 
-def _still_encrypted(said: str, url: object, settings: Mapping[str, Any]) -> None:
+def _check_still_encrypted(location: str, url: object, settings: Mapping[str, Any]) -> None:
     """Raises `ConfigError` if the URL requires encryption and the settings turn it off."""
-    asked = isinstance(url, str) and url.strip().lower().startswith("cqls://")
-    if asked and settings.get("tls") in (None, False):
+    is_encryption_required = isinstance(url, str) and url.strip().lower().startswith("cqls://")
+    if is_encryption_required and settings.get("tls") in (None, False):
         raise ConfigError(
-            f"{said} begins with cqls://, but tls turns encryption off: use cql:// or leave out tls"
+            f"{location} begins with cqls://, but tls turns encryption off: use cql:// or leave"
+            " out tls"
         )
 
 
-def _with_hosts(said: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Raises `ConfigError` if neither the URL nor another source names a host.
+def _with_hosts(location: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings.
 
-    The hosts were most likely left out by mistake, and the default would be this machine.
+    Raises: `ConfigError` if neither the URL nor another source names a host. The hosts were most
+        likely left out by mistake, and the default would be this machine.
     """
     if "contact_points" not in settings:
-        raise ConfigError(f"{said} names no host")
+        raise ConfigError(f"{location} names no host")
     return settings
 
 
-def _decoded(said: str, text: str) -> str:
-    """Removes percent-encoding; a `+` stays a plus."""
-    decoded = _unquoted(text)
+def _decoded(location: str, text: str) -> str:
+    """Removes percent-encoding; a `+` stays a plus.
+
+    Raises: `ConfigError` for text that is empty or wrongly encoded.
+    """
+    decoded = _percent_decoded(text)
     if decoded is None:
-        raise ConfigError(f"{said} must be percent-encoded UTF-8, each % as %25")
+        raise ConfigError(f"{location} must be percent-encoded UTF-8, each % as %25")
     if not decoded:
-        raise ConfigError(f"{said} is empty")
+        raise ConfigError(f"{location} is empty")
     return decoded
 
 
-def _unquoted(text: str) -> str | None:
+def _percent_decoded(text: str) -> str | None:
     if re.search("%(?![0-9A-Fa-f]{2})", text):
         return None
     try:
@@ -245,8 +265,8 @@ def _toml(file: str) -> dict[str, Any]:
             content = source.read()
     except (OSError, ValueError) as error:
         if not holds_url(file):
-            why = getattr(error, "strerror", None) or error
-            raise ConfigError(f"{file!r} cannot be read: {why}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"{file!r} cannot be read: {reason}") from error
         content = None
     if content is None:
         raise ConfigError(
@@ -262,11 +282,11 @@ def _toml(file: str) -> dict[str, Any]:
     try:
         return dict(library.loads(text))
     except RecursionError:
-        why = "it is nested too deeply"
+        reason = "it is nested too deeply"
     except ValueError as error:
         # The exception contains the whole document, so only the message of the exception is used.
-        why = str(error)
-    raise ConfigError(f"{file} is not valid TOML: {why}")
+        reason = str(error)
+    raise ConfigError(f"{file} is not valid TOML: {reason}")
 
 
 def _toml_library() -> Any:
