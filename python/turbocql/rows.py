@@ -11,7 +11,7 @@ from . import _core
 from ._columns.consumers import (
     Arrays,
     Frame,
-    consumed,
+    consume,
     for_polars,
     gatherer,
     polars_frame,
@@ -263,7 +263,7 @@ class Rows(_SyncResult[T]):
         frame, pages = self._frame(types), SyncColumnPages(self)
         while (page := pages.next_page()) is not None:
             self._add_to(frame, page)
-        return frame.made()
+        return frame.to_pandas()
 
     def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `polars.DataFrame`. Needs polars."""
@@ -279,7 +279,7 @@ class Rows(_SyncResult[T]):
         arrays, pages = self._arrays(), SyncColumnPages(self)
         while (page := pages.next_page()) is not None:
             self._add_to(arrays, page)
-        return arrays.made()
+        return arrays.by_column()
 
 
 class AsyncRows(_AsyncResult[T]):
@@ -349,7 +349,7 @@ class AsyncRows(_AsyncResult[T]):
         frame, pages = self._frame(types), AsyncColumnPages(self)
         while (page := await pages.next_page()) is not None:
             self._add_to(frame, page)
-        return frame.made()
+        return frame.to_pandas()
 
     async def to_polars(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `polars.DataFrame`. Needs polars."""
@@ -365,4 +365,4 @@ class AsyncRows(_AsyncResult[T]):
         arrays, pages = self._arrays(), AsyncColumnPages(self)
         while (page := await pages.next_page()) is not None:
             self._add_to(arrays, page)
-        return arrays.made()
+        return arrays.by_column()

@@ -17,7 +17,7 @@ __all__ = [
     "LOSSLESS",
     "Arrays",
     "Frame",
-    "consumed",
+    "consume",
     "for_polars",
     "gatherer",
     "polars_frame",
@@ -28,24 +28,32 @@ LOSSLESS = ColumnTypes()
 
 
 def gatherer(
-    first: _core.RawPage, types: ColumnTypes | None, rows_per_batch: int | None
+    first_page: _core.RawPage, types: ColumnTypes | None, rows_per_batch: int | None
 ) -> _core.Gatherer:
-    """What makes batches of pages with the columns of the first."""
+    """A `Gatherer` that makes batches of pages with the columns of `first_page`.
+
+    Raises: `TypeError` unless `types` is a `ColumnTypes`; `ConfigError` for a `rows_per_batch` out
+        of range.
+    """
     types = LOSSLESS if types is None else types
     if not isinstance(types, ColumnTypes):
         raise TypeError(f"types must be a ColumnTypes, got {type(types).__name__}")
-    most = 2**31 - 1
+    max_rows = 2**31 - 1
     if rows_per_batch is not None and (
-        type(rows_per_batch) is not int or not 1 <= rows_per_batch <= most
+        type(rows_per_batch) is not int or not 1 <= rows_per_batch <= max_rows
     ):
         raise errors.ConfigError(
-            f"rows_per_batch must be from 1 to {most:,}, got {rows_per_batch!r}"
+            f"rows_per_batch must be from 1 to {max_rows:,}, got {rows_per_batch!r}"
         )
-    return _core.Gatherer(first, types._profile(), rows_per_batch)
+    return _core.Gatherer(first_page, types._profile(), rows_per_batch)
 
 
-def consumed(batches: Batches, read: Callable[[Any], Any]) -> Any:
-    """What a consumer makes of a stream. An error of the driver is raised as it was."""
+def consume(batches: Batches, read: Callable[[Any], Any]) -> Any:
+    """Returns `read(batches)`.
+
+    Raises: the driver's error if the stream ended with one, in place of the consumer's error for
+        it.
+    """
     try:
         return read(batches)
     except BaseException:
@@ -56,35 +64,38 @@ def consumed(batches: Batches, read: Callable[[Any], Any]) -> Any:
 
 
 def pyarrow_table(batches: Any) -> Any:
-    """A `pyarrow.Table` of a stream, or of a list of batches."""
+    """A `pyarrow.Table` of a stream, or of a list of batches with their schema."""
     pa: Any = importlib.import_module("pyarrow")
 
     if isinstance(batches, Batches):
         return pa.table(batches)
-    given, schema = batches
-    return pa.Table.from_batches(map(pa.record_batch, given), pa.schema(schema))
+    record_batches, schema = batches
+    return pa.Table.from_batches(map(pa.record_batch, record_batches), pa.schema(schema))
 
 
 def for_polars(types: ColumnTypes | None) -> ColumnTypes | None:
-    """The same types, unless polars has none of them."""
+    """Returns the types.
+
+    Raises: `ConfigError` if polars lacks one of them.
+    """
     if isinstance(types, ColumnTypes) and types.duration == "interval":
         raise errors.ConfigError("polars has no intervals: leave duration='struct'")
     return types
 
 
 def polars_frame(batches: Any) -> Any:
-    """A `polars.DataFrame` of a stream, or of a list of batches."""
+    """A `polars.DataFrame` of a stream, or of a list of batches with their schema."""
     pl: Any = importlib.import_module("polars")
 
     if isinstance(batches, Batches):
         return pl.DataFrame(batches)
-    given, schema = batches
+    record_batches, schema = batches
     empty = pl.DataFrame(_Empty(schema))
-    return pl.concat([empty, *map(pl.DataFrame, given)])
+    return pl.concat([empty, *map(pl.DataFrame, record_batches)])
 
 
 class _Empty:
-    """A stream of no batches."""
+    """A stream without batches."""
 
     def __init__(self, schema: _core.Gatherer) -> None:
         self._schema = schema
@@ -93,13 +104,13 @@ class _Empty:
         return self._schema.stream(self, True)
 
     def next_page(self) -> None:
-        """There is none."""
+        """The native core calls this method. The stream has no pages."""
 
 
 def _object_array(values: list[Any]) -> Any:
-    made = _numpy().empty(len(values), object)
-    made[:] = values
-    return made
+    array = _numpy().empty(len(values), object)
+    array[:] = values
+    return array
 
 
 def _numpy() -> ModuleType:
@@ -117,66 +128,66 @@ _VECTOR = re.compile(r"vector<(tinyint|smallint|int|bigint|float|double|timestam
 
 
 def _dtype(cql_type: str) -> tuple[str, int | None] | None:
-    """The type of a column's array, and the dimension of its vectors; None for objects."""
-    found = _VECTOR.fullmatch(cql_type)
-    if found:
-        return _DTYPES[found[1]], int(found[2])
+    """The dtype of a column's array, and the dimension of its vectors; `None` for objects."""
+    match = _VECTOR.fullmatch(cql_type)
+    if match:
+        return _DTYPES[match[1]], int(match[2])
     return (_DTYPES[cql_type], None) if cql_type in _DTYPES else None
 
 
 class _Array:
     """A column of a result as a NumPy array, batch by batch."""
 
-    def __init__(self, place: int, cql_type: str) -> None:
-        self._place, self._cql_type = place, cql_type
+    def __init__(self, position: int, cql_type: str) -> None:
+        self._position, self._cql_type = position, cql_type
         self._parts: list[Any] = []
-        self._valid: list[Any] = []
+        self._validity: list[Any] = []
 
     def add(self, batch: Batch, rows: Callable[[], list[tuple[Any, ...]]]) -> None:
-        """Appends a batch. `rows` gives its rows, for a column that is not numbers."""
-        np, place, dtype = _numpy(), self._place, _dtype(self._cql_type)
-        found = None if dtype is None else batch.numbers(place)
-        if dtype is None or found is None:
-            self._parts.append(_object_array([row[place] for row in rows()]))
-            self._valid.append(None)
+        """Appends a batch. `rows` decodes its rows, for a column that is not numbers."""
+        np, position, dtype = _numpy(), self._position, _dtype(self._cql_type)
+        numbers_and_flags = None if dtype is None else batch.numbers(position)
+        if dtype is None or numbers_and_flags is None:
+            self._parts.append(_object_array([row[position] for row in rows()]))
+            self._validity.append(None)
             return
-        numbers, flags = found
+        numbers, flags = numbers_and_flags
         array = np.frombuffer(numbers, dtype[0])
         if dtype[1] is not None:
             array = array.reshape(len(batch), dtype[1])
         elif self._cql_type == "date":
             array = array.astype("<i8").view("<M8[D]")
         self._parts.append(array)
-        self._valid.append(None if flags is None else np.frombuffer(flags, "?"))
+        self._validity.append(None if flags is None else np.frombuffer(flags, "?"))
 
-    def made(self) -> Any:
-        """The array; a masked one if there are nulls."""
+    def to_numpy(self) -> Any:
+        """The column as an array, which is masked if there are nulls."""
         np, dtype = _numpy(), _dtype(self._cql_type)
         if not self._parts:
             if dtype is None:
                 return np.empty(0, object)
-            kind = "<M8[D]" if self._cql_type == "date" else dtype[0]
-            return np.empty(0 if dtype[1] is None else (0, dtype[1]), kind)
-        whole = self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
-        if all(valid is None for valid in self._valid):
-            return whole
+            dtype_name = "<M8[D]" if self._cql_type == "date" else dtype[0]
+            return np.empty(0 if dtype[1] is None else (0, dtype[1]), dtype_name)
+        array = self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
+        if all(valid is None for valid in self._validity):
+            return array
         valid = np.concatenate(
             [
                 np.ones(len(part), "?") if valid is None else valid
-                for part, valid in zip(self._parts, self._valid, strict=True)
+                for part, valid in zip(self._parts, self._validity, strict=True)
             ]
         )
-        mask = np.repeat(~valid[:, None], whole.shape[1], 1) if whole.ndim == 2 else ~valid
-        return np.ma.MaskedArray(whole, mask)
+        mask = np.repeat(~valid[:, None], array.shape[1], 1) if array.ndim == 2 else ~valid
+        return np.ma.MaskedArray(array, mask)
 
     def objects(self) -> Any:
-        """An array of objects: of vectors an array each."""
-        made = self.made()
-        if made.dtype == object and made.ndim == 1:
-            return made
-        mask = _numpy().ma.getmaskarray(made)
-        nulls = mask.any(axis=1) if made.ndim == 2 else mask
-        values = _numpy().ma.getdata(made)
+        """The column as an array of objects. A vector is an array."""
+        array = self.to_numpy()
+        if array.dtype == object and array.ndim == 1:
+            return array
+        mask = _numpy().ma.getmaskarray(array)
+        nulls = mask.any(axis=1) if array.ndim == 2 else mask
+        values = _numpy().ma.getdata(array)
         return _object_array(
             [None if null else value for value, null in zip(values, nulls, strict=True)]
         )
@@ -185,18 +196,20 @@ class _Array:
 class Arrays:
     """The columns of a result as NumPy arrays."""
 
-    def __init__(self, first: _core.RawPage, columns: Iterable[tuple[str, str, str, str]]) -> None:
+    def __init__(
+        self, first_page: _core.RawPage, columns: Iterable[tuple[str, str, str, str]]
+    ) -> None:
         self._names = [column[2] for column in columns]
-        doubled = [name for name in self._names if self._names.count(name) > 1]
-        if doubled:
+        duplicates = [name for name in self._names if self._names.count(name) > 1]
+        if duplicates:
             raise errors.Error(
-                f"two columns are called {doubled[0]!r}: a dict has one of each name"
+                f"two columns are called {duplicates[0]!r}: a dict has one of each name"
             )
         self._types = [column[3] for column in columns]
-        self._arrays = _core.PageArrays(first)
-        read = self._arrays.places()
+        self._arrays = _core.PageArrays(first_page)
+        native_positions = self._arrays.places()
         self._objects: dict[int, list[Any]] = {
-            place: [] for place in range(len(self._names)) if place not in read
+            position: [] for position in range(len(self._names)) if position not in native_positions
         }
 
     def add(self, page: _core.RawPage, rows: Callable[[], list[tuple[Any, ...]]]) -> None:
@@ -204,23 +217,23 @@ class Arrays:
         self._arrays.append(page)
         if self._objects:
             decoded = rows()
-            for place, objects in self._objects.items():
-                objects += [row[place] for row in decoded]
+            for position, objects in self._objects.items():
+                objects += [row[position] for row in decoded]
 
-    def made(self) -> dict[str, Any]:
-        """The arrays, by column."""
-        return {name: self._array(place) for place, name in enumerate(self._names)}
+    def by_column(self) -> dict[str, Any]:
+        """The arrays by the names of their columns."""
+        return {name: self._array(position) for position, name in enumerate(self._names)}
 
-    def _array(self, place: int) -> Any:
-        np, dtype = _numpy(), _dtype(self._types[place])
-        if place in self._objects:
-            return _object_array(self._objects[place])
-        taken = self._arrays.take(place)
-        if isinstance(taken, list):
-            return np.fromiter(taken, object, len(taken))
-        numbers, flags = taken
-        kind, dimension = dtype or ("", None)
-        array = np.frombuffer(numbers, "<M8[D]" if self._types[place] == "date" else kind)
+    def _array(self, position: int) -> Any:
+        np, dtype = _numpy(), _dtype(self._types[position])
+        if position in self._objects:
+            return _object_array(self._objects[position])
+        column_data = self._arrays.take(position)
+        if isinstance(column_data, list):
+            return np.fromiter(column_data, object, len(column_data))
+        numbers, flags = column_data
+        dtype_name, dimension = dtype or ("", None)
+        array = np.frombuffer(numbers, "<M8[D]" if self._types[position] == "date" else dtype_name)
         if dimension is not None:
             array = array.reshape(-1, dimension)
         if flags is None:
@@ -236,7 +249,10 @@ def _batches_of(
     page: _core.RawPage,
     rows: Callable[[], list[tuple[Any, ...]]],
 ) -> Iterable[tuple[Batch, Callable[[], list[tuple[Any, ...]]]]]:
-    """The batches of a page, and what gives the rows of each, decoded once."""
+    """The batches of a page, each with a function that returns its rows.
+
+    The page is decoded once, when the first of these functions is called.
+    """
     last: Batch | None
     batches = gatherer.append(page)
     last = gatherer.finish()
@@ -245,38 +261,41 @@ def _batches_of(
     begin = 0
     for batch in batches:
 
-        def of_batch(begin: int = begin, end: int = begin + len(batch)) -> list[tuple[Any, ...]]:
+        def rows_of_batch(
+            begin: int = begin, end: int = begin + len(batch)
+        ) -> list[tuple[Any, ...]]:
             if not decoded:
                 decoded.append(rows())
             return decoded[0][begin:end]
 
-        yield batch, of_batch
+        yield batch, rows_of_batch
         begin += len(batch)
 
 
-_PLAIN = {"ascii", "text", "blob", "boolean", "timestamp", "float", "double"}
-_INTS = {
+_READ_BY_ARROW = {"ascii", "text", "blob", "boolean", "timestamp", "float", "double"}
+_NULLABLE_INTS = {
     **{"tinyint": "Int8", "smallint": "Int16", "int": "Int32"},
     **{"bigint": "Int64", "counter": "Int64"},
 }
-"""The types of pandas in which a null is no number."""
+"""The dtypes of pandas that hold integers and nulls."""
 
 
 class Frame:
-    """The columns of a result as a pandas frame: numbers and texts by Arrow, other values as rows
-    have them.
+    """The columns of a result as a pandas frame.
+
+    Numbers and texts are converted by Arrow. Other values are the Python objects that rows have.
     """
 
     def __init__(
         self,
-        first: _core.RawPage,
+        first_page: _core.RawPage,
         columns: Iterable[tuple[str, str, str, str]],
         types: ColumnTypes | None,
     ) -> None:
         types = LOSSLESS if types is None else types
-        self._gatherer = gatherer(first, types, None)
+        self._gatherer = gatherer(first_page, types, None)
         self._batches: list[Batch] = []
-        narrowed = {
+        is_read_by_arrow = {
             "decimal": types.decimal != "text",
             "varint": types.varint != "text",
             "duration": types.duration != "struct",
@@ -286,32 +305,36 @@ class Frame:
         }
         self._types = [column[3] for column in columns]
         self._objects = [
-            _Array(place, "" if _dtype(kind) and kind in ("time", "date") else kind)
-            for place, kind in enumerate(self._types)
-            if kind not in _PLAIN and kind not in _INTS and not narrowed.get(kind)
+            _Array(position, "" if _dtype(cql_type) and cql_type in ("time", "date") else cql_type)
+            for position, cql_type in enumerate(self._types)
+            if cql_type not in _READ_BY_ARROW
+            and cql_type not in _NULLABLE_INTS
+            and not is_read_by_arrow.get(cql_type)
         ]
 
     def add(self, page: _core.RawPage, rows: Callable[[], list[tuple[Any, ...]]]) -> None:
         """Appends a page; `rows` decodes it."""
-        for batch, of_batch in _batches_of(self._gatherer, page, rows):
+        for batch, rows_of_batch in _batches_of(self._gatherer, page, rows):
             self._batches.append(batch)
             for array in self._objects:
-                array.add(batch, of_batch)
+                array.add(batch, rows_of_batch)
 
-    def made(self) -> Any:
-        """The frame."""
+    def to_pandas(self) -> Any:
+        """The pages as a `pandas.DataFrame`."""
         pa: Any = importlib.import_module("pyarrow")
         pd: Any = importlib.import_module("pandas")
         table = pyarrow_table((self._batches, self._gatherer))
         for array in self._objects:
-            # Objects take its place.
-            field, column = table.field(array._place), table.column(array._place)
-            table = table.set_column(array._place, field.name, pa.nulls(len(column), pa.bool_()))
+            # The frame's column is replaced by objects below, so Arrow need not convert it.
+            field, column = table.field(array._position), table.column(array._position)
+            table = table.set_column(array._position, field.name, pa.nulls(len(column), pa.bool_()))
         frame = table.to_pandas()
         for array in self._objects:
-            frame.isetitem(array._place, array.objects())
-        for place, kind in enumerate(self._types):
-            column = table.column(place)
-            if kind in _INTS and column.null_count:
-                frame.isetitem(place, pd.array(column.to_pylist(), dtype=_INTS[kind]))
+            frame.isetitem(array._position, array.objects())
+        for position, cql_type in enumerate(self._types):
+            column = table.column(position)
+            if cql_type in _NULLABLE_INTS and column.null_count:
+                frame.isetitem(
+                    position, pd.array(column.to_pylist(), dtype=_NULLABLE_INTS[cql_type])
+                )
         return frame

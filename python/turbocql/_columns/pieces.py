@@ -1,4 +1,4 @@
-"""Columns that a program gives, in pieces that the native core writes."""
+"""Splits columns of a program's data into pieces that the native core writes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Columns", "columns_of", "first_missing", "refused"]
 
-_ROWS = 16_384
-_BYTES = 4 << 20
-"""The size of a piece of arrays. They are copied piece by piece, so that no array is held twice."""
+_MAX_PIECE_ROWS = 16_384
+_MAX_PIECE_BYTES = 4 << 20
+"""The size of a piece of arrays. Arrays are copied piece by piece, so that no array is in memory
+twice."""
 
 _UNITS = ("D", "s", "ms", "us", "ns")
 
@@ -27,24 +28,26 @@ class Columns(NamedTuple):
     names: list[str]
     pieces: Iterator[_core.Piece]
     rows: int | None = None
-    """How many rows there are, if it is known before they are read."""
+    """The number of rows; `None` if it is not known before the data is read."""
 
 
 def refused(reason: str) -> errors.EncodeError:
-    """The error for data that does not fit."""
-    made: errors.EncodeError = errors.from_codec("encode", reason, "", "columns")  # type: ignore[assignment]
-    return made
+    """An `EncodeError` for data that does not fit. The caller raises it."""
+    error: errors.EncodeError = errors.from_codec("encode", reason, "", "columns")  # type: ignore[assignment]
+    return error
 
 
 def columns_of(data: Any) -> Columns | None:
     """The columns of Arrow data, of a mapping of arrays, of a pandas frame, or of an iterable of
     these. `None` for an iterable without items.
+
+    Raises: `TypeError` for other data; `EncodeError` for columns that do not fit together.
     """
     try:
         return _columns_of(data)
     except StopIteration as error:
-        # It would end an iteration of the caller's.
-        raise RuntimeError(f"{_name(data)} raised StopIteration") from error
+        # A `StopIteration` would end the caller's iteration without an error.
+        raise RuntimeError(f"{_class_name(data)} raised StopIteration") from error
 
 
 def _columns_of(data: Any) -> Columns | None:
@@ -62,15 +65,17 @@ def _columns_of(data: Any) -> Columns | None:
     if isinstance(data, Mapping):
         return _of_mapping(data)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes, bytearray)):
-        found = _of_items(iter(data))
-        if found is None or not isinstance(data, (list, tuple)):
-            return found
+        columns = _of_items(iter(data))
+        if columns is None or not isinstance(data, (list, tuple)):
+            return columns
         counts = [_rows_of(item) for item in data]
-        known = [count for count in counts if count is not None]
-        return found._replace(rows=sum(known) if len(known) == len(counts) else None)
+        known_counts = [count for count in counts if count is not None]
+        return columns._replace(
+            rows=sum(known_counts) if len(known_counts) == len(counts) else None
+        )
     raise TypeError(
         "data must have the Arrow PyCapsule interface, or be a dict of arrays, a pandas frame or an"
-        f" iterable of record batches, got {_name(data)}"
+        f" iterable of record batches, got {_class_name(data)}"
     )
 
 
@@ -78,53 +83,53 @@ def _module(data: Any) -> str:
     return type(data).__module__.partition(".")[0]
 
 
-def _name(data: Any) -> str:
+def _class_name(data: Any) -> str:
     return f"{type(data).__module__}.{type(data).__qualname__}"
 
 
 def _rows_of(data: Any) -> int | None:
     """The number of rows of a table or frame; `None` for a stream."""
     if isinstance(data, Mapping):
-        counts = {len(it) if hasattr(it, "__len__") else None for it in data.values()}
+        counts = {len(values) if hasattr(values, "__len__") else None for values in data.values()}
         return counts.pop() if len(counts) == 1 else None
     is_frame = _module(data) in ("pyarrow", "polars", "pandas")
     return len(data) if is_frame and hasattr(data, "__len__") else None
 
 
 def _has_objects(data: Any) -> bool:
-    """Whether a frame or series of polars has Python objects, which it would give as addresses."""
+    """Whether a frame or series of polars has Python objects, exported to Arrow as addresses."""
     pl: Any = importlib.import_module("polars")
     dtypes = data.schema.values() if isinstance(data, pl.DataFrame) else [data.dtype]
     return any(dtype == pl.Object for dtype in dtypes)
 
 
 def _of_items(items: Iterator[Any]) -> Columns | None:
-    """The columns of one record batch, table or dict after another."""
+    """The columns of an iterator of record batches, tables or dicts; `None` if it is empty."""
     for item in items:
         if isinstance(item, (list, tuple, str, bytes)):
             raise TypeError(
-                f"expected an iterable of record batches, got one of {_name(item)}: rows are for"
-                " execute_many"
+                f"expected an iterable of record batches, got one of {_class_name(item)}:"
+                " rows are for execute_many"
             )
-        first = columns_of(item)
-        if first is not None:
+        first_columns = columns_of(item)
+        if first_columns is not None:
             break
     else:
         return None
 
-    def rest() -> Iterator[_core.Piece]:
+    def remaining_pieces() -> Iterator[_core.Piece]:
         for item in items:
-            more = columns_of(item)
-            if more is None:
+            columns = columns_of(item)
+            if columns is None:
                 continue
-            if set(more.names) != set(first.names):
+            if set(columns.names) != set(first_columns.names):
                 raise refused(
-                    f"a later part of the data has the columns {more.names}, the first has"
-                    f" {first.names}"
+                    f"a later part of the data has the columns {columns.names}, the first has"
+                    f" {first_columns.names}"
                 )
-            yield from more.pieces
+            yield from columns.pieces
 
-    return Columns(first.names, chain(first.pieces, rest()))
+    return Columns(first_columns.names, chain(first_columns.pieces, remaining_pieces()))
 
 
 def _of_mapping(data: Mapping[str, Any]) -> Columns:
@@ -142,22 +147,24 @@ def _of_mapping(data: Mapping[str, Any]) -> Columns:
 
 
 def _pieces(
-    columns: Mapping[str, _Numbers | _Arrow | _Objects], rows: int, before: int
+    columns: Mapping[str, _Numbers | _Arrow | _Objects], rows: int, first_row: int
 ) -> Iterator[_core.Piece]:
-    """The rows of columns of one length. `before` is the number of rows before them in the data."""
-    widest = sum(column.row_bytes for column in columns.values())
-    most = max(1, min(_ROWS, _BYTES // max(1, widest)))
+    """Pieces of columns of equal length. `first_row` is the position in the data of their row 0."""
+    row_bytes = sum(column.row_bytes for column in columns.values())
+    max_rows = max(1, min(_MAX_PIECE_ROWS, _MAX_PIECE_BYTES // max(1, row_bytes)))
     begin = 0
     while begin < rows or not rows:
-        count = min([most, rows - begin, *(it.run(begin, most) for it in columns.values())])
+        count = min(
+            [max_rows, rows - begin, *(column.run(begin, max_rows) for column in columns.values())]
+        )
         for name, column in columns.items():
-            # Another thread, or a producer, may have changed it.
+            # Another thread, or a producer, may have changed the column.
             if len(column) != rows:
                 raise refused(
                     f'column "{name}" has changed its length from {rows} to {len(column)}'
                 )
         parts = [(name, column.part(begin, count)) for name, column in columns.items()]
-        yield _core.Piece.of_columns(before + begin, count, parts)
+        yield _core.Piece.of_columns(first_row + begin, count, parts)
         if not rows:
             return
         begin += count
@@ -195,14 +202,14 @@ def _array(name: str, values: Any) -> Any:
             return np.from_dlpack(values)
         except Exception as error:
             raise refused(
-                f'column "{name}": {_name(values)} cannot be read by DLPack as an array of the CPU'
-                f" and of a type that NumPy has: {error}"
+                f'column "{name}": {_class_name(values)} cannot be read by DLPack as an array'
+                f" of the CPU and of a type that NumPy has: {error}"
             ) from error
     if hasattr(values, "__array__"):
         return np.asarray(values)
     raise TypeError(
         f'column "{name}" must be an array of NumPy, an Arrow array, an object with __dlpack__ or a'
-        f" list, got {_name(values)}"
+        f" list, got {_class_name(values)}"
     )
 
 
@@ -213,7 +220,7 @@ def _numpy() -> ModuleType:
 
 
 class _Arrow:
-    """A column of an Arrow producer, which is not copied."""
+    """A column from an Arrow producer. It is not copied."""
 
     row_bytes = 0
 
@@ -223,7 +230,7 @@ class _Arrow:
     def __len__(self) -> int:
         return len(self._column)
 
-    def run(self, begin: int, most: int) -> int:
+    def run(self, begin: int, max_rows: int) -> int:
         return self._column.run(begin)
 
     def part(self, begin: int, count: int) -> tuple[_core.ArrowColumn, int]:
@@ -231,10 +238,10 @@ class _Arrow:
 
 
 class _Objects:
-    """A column of Python objects, which are encoded as those of rows are."""
+    """A column of Python objects, which are encoded as the values of rows are."""
 
-    row_bytes = _BYTES // 512
-    """A few hundred are encoded at a time, with the interpreter's lock, on event loops too."""
+    row_bytes = _MAX_PIECE_BYTES // 512
+    """Limits a piece to 512 rows: objects are encoded while the GIL is held, on event loops too."""
 
     def __init__(self, values: Any, is_missing: Callable[[Any], bool] | None = None) -> None:
         self._values, self._is_missing = values, is_missing
@@ -242,15 +249,15 @@ class _Objects:
     def __len__(self) -> int:
         return len(self._values)
 
-    def run(self, begin: int, most: int) -> int:
-        count = max(0, min(most, len(self) - begin))
-        # As many as have a few megabytes, if they are texts, bytes or lists.
+    def run(self, begin: int, max_rows: int) -> int:
+        count = max(0, min(max_rows, len(self) - begin))
+        # Texts, bytes and lists are limited to `_MAX_PIECE_BYTES` by their lengths.
         while count > 1:
             try:
                 size = sum(map(len, self._values[begin : begin + count]))
             except TypeError:
                 break
-            if size <= _BYTES:
+            if size <= _MAX_PIECE_BYTES:
                 break
             count //= 2
         return count
@@ -274,11 +281,14 @@ class _Numbers:
             mask = np.ma.getmaskarray(array)
             self._mask = mask if mask.any() else None
             array = np.ma.getdata(array)
-        self._kind, self._array = self._native(array)
+        self._kind, self._array = self._typed_array(array)
         self.row_bytes = self._array.dtype.itemsize * max(1, int(np.prod(array.shape[1:])))
 
-    def _native(self, array: Any) -> tuple[str, Any]:
-        """The name of the type for the core, and an array of it."""
+    def _typed_array(self, array: Any) -> tuple[str, Any]:
+        """The core's name for the array's type, and the array converted to that type.
+
+        Raises: `EncodeError` for a dtype that no CQL type takes.
+        """
         dtype = array.dtype
         if dtype.kind in "mM":
             unit, count = _numpy().datetime_data(dtype)
@@ -286,40 +296,43 @@ class _Numbers:
                 array = self._rescaled(array, unit, count)
                 unit = "s" if unit in "hm" else unit
             elif unit not in _UNITS or count != 1 or (dtype.kind, unit) == ("m", "D"):
-                raise self._no_type(dtype)
+                raise self._unsupported_dtype(dtype)
             return f"{dtype.kind}8[{unit}]", array
         if dtype.kind in "US":
             return f"{dtype.kind}{dtype.itemsize // (4 if dtype.kind == 'U' else 1)}", array
         if dtype.kind not in "biuf" or dtype.itemsize > 8:
-            raise self._no_type(dtype)
+            raise self._unsupported_dtype(dtype)
         return f"{dtype.kind}{dtype.itemsize}", array
 
     def _rescaled(self, array: Any, unit: str, count: int) -> Any:
-        """Times in a unit of one, of those that have units of several, or of hours or minutes."""
+        """Converts times in hours, minutes or several of a unit to seconds or one of the unit.
+
+        Raises: `EncodeError` if a time has more than 64 bits then.
+        """
         np = _numpy()
         factor = count * {"h": 3600, "m": 60}.get(unit, 1)
         numbers = array.astype(array.dtype.newbyteorder("="), copy=False).view("i8")
-        most = (2**63 - 1) // factor
-        # NumPy would multiply beyond 64 bits without a word. Its smallest number is "not a time".
-        beyond = (numbers > most) | ((numbers < -most) & (numbers != -(2**63)))
-        if beyond.any():
-            row = int(np.argwhere(beyond)[0][0])
+        max_count = (2**63 - 1) // factor
+        # NumPy's multiplication would overflow silently. The smallest int64 is "not a time".
+        is_out_of_range = (numbers > max_count) | ((numbers < -max_count) & (numbers != -(2**63)))
+        if is_out_of_range.any():
+            row = int(np.argwhere(is_out_of_range)[0][0])
             raise refused(f'column "{self._name}", row {row}: a time beyond 64 bits of seconds')
         return array.astype(f"{array.dtype.kind}8[{'s' if unit in 'hm' else unit}]")
 
-    def _no_type(self, dtype: Any) -> errors.EncodeError:
+    def _unsupported_dtype(self, dtype: Any) -> errors.EncodeError:
         return refused(f'column "{self._name}": no CQL type takes arrays of {dtype}')
 
     def __len__(self) -> int:
         return len(self._array)
 
-    def run(self, begin: int, most: int) -> int:
+    def run(self, begin: int, max_rows: int) -> int:
         return max(0, len(self) - begin)
 
     def part(self, begin: int, count: int) -> tuple[str, list[int], Any, list[bool] | None]:
         np = _numpy()
         part = self._array[begin : begin + count]
-        # Copied only if it lies otherwise in memory.
+        # Copies the part only if it is not contiguous or not little-endian.
         part = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
         data = part.reshape(-1).view("u1")
         return self._kind, list(self._array.shape[1:]), data, self._valid(begin, count)
@@ -328,21 +341,22 @@ class _Numbers:
         if self._mask is None:
             return None
         mask = self._mask[begin : begin + count].reshape(count, -1)
-        some, every = mask.any(axis=1), mask.all(axis=1)
-        halves = _numpy().flatnonzero(some & ~every)
-        if len(halves):
-            raise refused(
-                f'column "{self._name}", row {begin + halves[0]}: a part of the vector is masked'
-            )
-        valid: list[bool] = (~some).tolist()
+        any_masked, all_masked = mask.any(axis=1), mask.all(axis=1)
+        partly_masked_rows = _numpy().flatnonzero(any_masked & ~all_masked)
+        if len(partly_masked_rows):
+            row = begin + partly_masked_rows[0]
+            raise refused(f'column "{self._name}", row {row}: a part of the vector is masked')
+        valid: list[bool] = (~any_masked).tolist()
         return valid
 
 
 def _of_pandas(frame: Any) -> Columns:
-    """The columns of a frame. Objects are encoded as those of rows are, all others by Arrow."""
+    """The columns of a frame. Columns of objects are encoded as rows, other columns by Arrow."""
     pd: Any = importlib.import_module("pandas")
     if not isinstance(frame, pd.DataFrame):
-        raise TypeError(f"data must be a pandas DataFrame, not {_name(frame)}: use to_frame()")
+        raise TypeError(
+            f"data must be a pandas DataFrame, not {_class_name(frame)}: use to_frame()"
+        )
     frame = _with_index(frame)
     names = list(frame.columns)
     for name in names:
@@ -352,8 +366,8 @@ def _of_pandas(frame: Any) -> Columns:
             raise refused(f"the data has two columns {name!r}")
 
     def pieces() -> Iterator[_core.Piece]:
-        for begin in range(0, max(1, len(frame)), _ROWS):
-            part = frame.iloc[begin : begin + _ROWS]
+        for begin in range(0, max(1, len(frame)), _MAX_PIECE_ROWS):
+            part = frame.iloc[begin : begin + _MAX_PIECE_ROWS]
             columns = {name: _of_series(part[name]) for name in names}
             yield from _pieces(columns, len(part), begin)
 
@@ -361,7 +375,7 @@ def _of_pandas(frame: Any) -> Columns:
 
 
 def _of_series(series: Any) -> _Arrow | _Objects:
-    """A column of a frame, in which NaN is a missing value."""
+    """A column of a frame. NaN is a missing value."""
     pd: Any = importlib.import_module("pandas")
 
     def is_missing(value: Any) -> bool:
@@ -378,49 +392,57 @@ def _of_series(series: Any) -> _Arrow | _Objects:
 
 
 def _with_index(frame: Any) -> Any:
-    """A frame whose index has names has it as columns; an index without a name numbers its rows."""
-    named = [name for name in frame.index.names if name is not None]
-    for name in named:
-        if name in frame.columns or named.count(name) > 1:
+    """Converts the named levels of a frame's index to columns. An index without a name is left out.
+
+    Raises: `EncodeError` if a name is used twice.
+    """
+    index_names = [name for name in frame.index.names if name is not None]
+    for name in index_names:
+        if name in frame.columns or index_names.count(name) > 1:
             raise refused(f"the frame has two columns {name!r}, one of them in its index")
-    return frame.reset_index(level=named) if named else frame
+    return frame.reset_index(level=index_names) if index_names else frame
 
 
 def first_missing(data: Any, names: list[str]) -> tuple[int, str] | None:
-    """The first row that lacks a value in one of the columns, for data that can be read twice."""
-    found, rows = _keys_of(data, names), 0
-    if found is None:
+    """The first row that lacks a value in one of the columns, with the column's name.
+
+    `None` if there is no such row, or if the data cannot be read twice.
+    """
+    columns, row_offset = _key_columns(data, names), 0
+    if columns is None:
         return None
-    for piece in found.pieces:
-        missing = piece.first_missing(names)
-        if missing is not None:
-            return rows + missing[0], missing[1]
-        rows += len(piece)
+    for piece in columns.pieces:
+        row_and_column = piece.first_missing(names)
+        if row_and_column is not None:
+            return row_offset + row_and_column[0], row_and_column[1]
+        row_offset += len(piece)
     return None
 
 
-def _keys_of(data: Any, names: list[str]) -> Columns | None:
+def _key_columns(data: Any, names: list[str]) -> Columns | None:
     if _module(data) == "pandas" and hasattr(data, "iloc"):
         return _of_pandas(_with_index(data)[names])
     if isinstance(data, Mapping):
         columns = {name: data[name] for name in names}
-        return _of_mapping(columns) if all(map(_is_array, columns.values())) else None
-    if _is_kept(data) and _module(data) in ("pyarrow", "polars"):
+        return (
+            _of_mapping(columns) if all(map(_column_can_be_read_again, columns.values())) else None
+        )
+    if _can_be_read_again(data) and _module(data) in ("pyarrow", "polars"):
         return columns_of(data.select(names))
-    # A list may have streams, which are read once.
-    if isinstance(data, (list, tuple)) and all(map(_is_kept, data)):
+    # A list may contain streams, which can be read only once.
+    if isinstance(data, (list, tuple)) and all(map(_can_be_read_again, data)):
         return _of_items(iter(data))
     return None
 
 
-def _is_kept(data: Any) -> bool:
-    """Whether data of columns can be read twice."""
+def _can_be_read_again(data: Any) -> bool:
+    """Whether columns can be read twice: tables, frames and mappings can."""
     is_table = _module(data) in ("pyarrow", "polars") and hasattr(data, "select")
     is_frame = _module(data) == "pandas" and hasattr(data, "iloc")
     return is_table or is_frame or isinstance(data, Mapping)
 
 
-def _is_array(values: Any) -> bool:
-    """Whether a column can be read twice."""
-    is_known = _module(values) in ("numpy", "pandas", "polars", "pyarrow")
-    return is_known or not hasattr(values, "__arrow_c_stream__")
+def _column_can_be_read_again(values: Any) -> bool:
+    """Whether a column can be read twice. A stream cannot, an array can."""
+    is_array = _module(values) in ("numpy", "pandas", "polars", "pyarrow")
+    return is_array or not hasattr(values, "__arrow_c_stream__")
