@@ -314,18 +314,18 @@ def test_small_blocks(tmp_path: Path) -> None:
     texts[500] = "x\n" * 9000
     batch = pa.record_batch({"n": pa.array(range(900), pa.int32()), "t": texts})
     readers: Any = line_readers
-    block, rows = readers._BLOCK, readers.ROWS
+    block, rows = readers._BLOCK, readers.MAX_BATCH_ROWS
     try:
         for name in ("t.csv", "t.csv.gz", "t.jsonl", "t.jsonl.gz"):
             path = written(tmp_path / name, batch)
             for size in (100, 101, 333, 1000):
-                readers._BLOCK, readers.ROWS = size, 7
+                readers._BLOCK, readers.MAX_BATCH_ROWS = size, 7
                 found = read(open_source(path, types=COUNTED))
                 assert len(found) > 3
                 got = [it for _, part in found for it in part.column("t").to_pylist()]
                 assert got == texts, (name, size)
     finally:
-        readers._BLOCK, readers.ROWS = block, rows
+        readers._BLOCK, readers.MAX_BATCH_ROWS = block, rows
     wide = pa.record_batch({"t": ["y" * 100_000] * 1000})
     for name in ("w.parquet", "w.arrow"):
         source = open_source(written(tmp_path / name, wide), types=COUNTED)

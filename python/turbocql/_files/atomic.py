@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 
 __all__ = ["drop_temporary", "forget_temporary", "replace_file", "sync_directory", "temporary_path"]
 
-_temporary: dict[Path, int] = {}
+_writers_by_path: dict[Path, int] = {}
 """Temporary files that may exist, and the process that writes each."""
 
 
-def temporary_path(final: Path) -> Path:
-    """A path in the directory of a file, for its content until it is whole.
+def temporary_path(final_path: Path) -> Path:
+    """A path beside `final_path`, for the content of the file until it is complete.
 
-    A signal may raise an exception anywhere, also where nothing can catch it yet. So the file at
-    this path is removed when the process ends, unless one of the two functions below was called.
+    A signal may raise an exception before the caller's `try` block begins. So the file at this path
+    is removed when the process ends, unless `forget_temporary` or `drop_temporary` was called.
     """
-    path = final.with_name(f".{final.name}.{secrets.token_hex(6)}.part")
-    _temporary[path] = os.getpid()
+    path = final_path.with_name(f".{final_path.name}.{secrets.token_hex(6)}.part")
+    _writers_by_path[path] = os.getpid()
     return path
 
 
 def forget_temporary(path: Path) -> None:
-    """Says that there is no file at a temporary path any more."""
-    _temporary.pop(path, None)
+    """Records that a temporary file no longer exists: it was renamed or removed."""
+    _writers_by_path.pop(path, None)
 
 
 def drop_temporary(path: Path) -> None:
@@ -39,42 +39,42 @@ def drop_temporary(path: Path) -> None:
     forget_temporary(path)
 
 
-def _drop_all() -> None:
-    for path, process in list(_temporary.items()):
-        # A forked process leaves the files of its parent alone.
+def _drop_own_files() -> None:
+    for path, process in list(_writers_by_path.items()):
+        # A forked process must not remove the files of its parent.
         if process == os.getpid():
             with suppress(OSError):
                 drop_temporary(path)
 
 
-atexit.register(_drop_all)
+atexit.register(_drop_own_files)
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Writes a file as a whole or not at all.
+    """Writes a file completely or not at all.
 
     Raises: `OSError`, with the path, when it cannot be written.
     """
-    beside = temporary_path(path)
+    temporary_file = temporary_path(path)
     try:
-        with beside.open("wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        beside.replace(path)
-        forget_temporary(beside)
+        with temporary_file.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary_file.replace(path)
+        forget_temporary(temporary_file)
     except OSError as error:
-        drop_temporary(beside)
+        drop_temporary(temporary_file)
         raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
     sync_directory(path.parent)
 
 
 def sync_directory(directory: Path) -> None:
-    """Makes new names in a directory last, where the system can."""
+    """Writes new names in a directory to the disk, if the system supports it."""
     # Directories cannot be opened on Windows.
     with suppress(PermissionError):
-        opened = os.open(directory, os.O_RDONLY)
+        descriptor = os.open(directory, os.O_RDONLY)
         try:
-            os.fsync(opened)
+            os.fsync(descriptor)
         finally:
-            os.close(opened)
+            os.close(descriptor)

@@ -11,14 +11,14 @@ _SUFFIXES = {
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"},
     **{".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrow"},
 }
-_COMPRESSED = {"csv", "jsonl"}
-"""Formats whose files may be compressed by gzip as a whole."""
+_COMPRESSIBLE = {"csv", "jsonl"}
+"""Formats whose files may be compressed by gzip."""
 
 
 def format_of(path: Path) -> str | None:
     """The format that the suffix of a path names; `None` for other suffixes."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":
-        found = _SUFFIXES.get(suffixes[-2]) if len(suffixes) > 1 else None
-        return found if found in _COMPRESSED else None
+        inner_format = _SUFFIXES.get(suffixes[-2]) if len(suffixes) > 1 else None
+        return inner_format if inner_format in _COMPRESSIBLE else None
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None

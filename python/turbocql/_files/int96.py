@@ -1,8 +1,8 @@
-"""Times of Parquet as INT96, which Spark, Hive and Impala write.
+"""INT96 times of Parquet, which Spark, Hive and Impala write.
 
-pyarrow reads them in nanoseconds, whose 64 bits hold the years 1677 to 2262: other times wrap
-around. In milliseconds they are right, but the digits below are lost. Both readings together tell
-the time, since a wrapped number is right modulo 2**64.
+pyarrow reads INT96 as nanoseconds. 64 bits of nanoseconds hold the years 1677 to 2262, and other
+times wrap around. Read as milliseconds, all times are correct, but their finer digits are lost. The
+exact time is computed from both, because a wrapped number is correct modulo 2**64.
 """
 
 from __future__ import annotations
@@ -13,84 +13,95 @@ from typing import Any
 from .reader import inner_fields
 from .text import library
 
-__all__ = ["columns_of", "whole"]
+__all__ = ["exact_times", "int96_columns"]
 
 _NS_PER_MS = 1_000_000
 _FIRST_MS, _LAST_MS = -9_223_372_036_853, 9_223_372_036_853
-"""Times that nanoseconds of 64 bits hold."""
+"""The range of times that fit in 64 bits of nanoseconds."""
 _LAST_MS_OF_US = 2**63 // 1000 - 1
 
 
-def columns_of(file: Any) -> list[str]:
-    """The columns of a `ParquetFile` that are INT96, or have such values within them."""
+def int96_columns(file: Any) -> list[str]:
+    """The names of the columns of a `ParquetFile` that are or contain INT96 times."""
     schema = file.metadata.schema
     leaves = iter(schema.column(number).physical_type for number in range(len(schema.names)))
-    found = []
+    names = []
     for field in file.schema_arrow:
-        if "INT96" in list(islice(leaves, _leaves_of(field.type))):
-            found.append(field.name)
-    return found
+        if "INT96" in list(islice(leaves, _count_leaves(field.type))):
+            names.append(field.name)
+    return names
 
 
-def _leaves_of(kind: Any) -> int:
-    """The number of columns that Parquet has for a type."""
-    return sum(_leaves_of(part.type) for part in inner_fields(kind)) or 1
+def _count_leaves(arrow_type: Any) -> int:
+    """The number of physical columns that Parquet stores a type in."""
+    return sum(_count_leaves(part.type) for part in inner_fields(arrow_type)) or 1
 
 
-def whole(fine: Any, coarse: Any) -> Any:
-    """An array of the times of `fine`, in nanoseconds that may have wrapped around, and `coarse`,
-    in milliseconds: at any depth, and in the finest unit that holds all of them.
+def exact_times(fine: Any, coarse: Any) -> Any:
+    """The exact times of an array, in the finest unit that holds all of them.
 
-    Raises: `ValueError` for a time that neither tells.
+    `fine` has the times in nanoseconds, which may have wrapped around, and `coarse` in
+    milliseconds. Both may be nested.
+
+    Raises: `ValueError` for a time that no unit holds exactly.
     """
     pa = library()
-    types, of = pa.types, fine.type
-    if types.is_timestamp(of):
-        return fine if of == coarse.type else _times(fine, coarse)
-    if types.is_struct(of):
-        columns = [whole(fine.field(n), coarse.field(n)) for n in range(of.num_fields)]
-        fields = [of.field(n).with_type(it.type) for n, it in enumerate(columns)]
+    types, arrow_type = pa.types, fine.type
+    if types.is_timestamp(arrow_type):
+        return fine if arrow_type == coarse.type else _exact_timestamps(fine, coarse)
+    if types.is_struct(arrow_type):
+        columns = [
+            exact_times(fine.field(n), coarse.field(n)) for n in range(arrow_type.num_fields)
+        ]
+        fields = [arrow_type.field(n).with_type(column.type) for n, column in enumerate(columns)]
         return pa.StructArray.from_arrays(columns, fields=fields, mask=fine.is_null())
-    if types.is_map(of):
-        entries = whole(fine.values, coarse.values)
+    if types.is_map(arrow_type):
+        entries = exact_times(fine.values, coarse.values)
         key, value = entries.type.field(0), entries.type.field(1)
-        return _with_values(fine, pa.map_(key, value, of.keys_sorted), entries, 2)
-    if types.is_list(of) or types.is_large_list(of):
-        values = whole(fine.values, coarse.values)
-        make = pa.list_ if types.is_list(of) else pa.large_list
-        return _with_values(fine, make(of.value_field.with_type(values.type)), values, 2)
-    if types.is_fixed_size_list(of):
-        values = whole(fine.values, coarse.values)
-        made = pa.list_(of.value_field.with_type(values.type), of.list_size)
-        return _with_values(fine, made, values, 1)
+        return _with_values(fine, pa.map_(key, value, arrow_type.keys_sorted), entries, 2)
+    if types.is_list(arrow_type) or types.is_large_list(arrow_type):
+        values = exact_times(fine.values, coarse.values)
+        make_list = pa.list_ if types.is_list(arrow_type) else pa.large_list
+        list_type = make_list(arrow_type.value_field.with_type(values.type))
+        return _with_values(fine, list_type, values, 2)
+    if types.is_fixed_size_list(arrow_type):
+        values = exact_times(fine.values, coarse.values)
+        list_type = pa.list_(arrow_type.value_field.with_type(values.type), arrow_type.list_size)
+        return _with_values(fine, list_type, values, 1)
     return fine
 
 
-def _with_values(array: Any, of: Any, values: Any, own: int) -> Any:
-    """An array of lists with other values; `own` of its buffers are not those of values."""
+def _with_values(array: Any, arrow_type: Any, values: Any, buffer_count: int) -> Any:
+    """An array of lists with other values, and with the first `buffer_count` buffers of `array`."""
     return library().Array.from_buffers(
-        of, len(array), array.buffers()[:own], offset=array.offset, children=[values]
+        arrow_type,
+        len(array),
+        array.buffers()[:buffer_count],
+        offset=array.offset,
+        children=[values],
     )
 
 
-def _times(fine: Any, coarse: Any) -> Any:
+def _exact_timestamps(fine: Any, coarse: Any) -> Any:
     pa = library()
-    pc, zone = pa.compute, fine.type.tz
+    pc, time_zone = pa.compute, fine.type.tz
     milliseconds = coarse.cast(pa.int64())
-    # Both wrap around, so the difference is right.
-    rest = pc.subtract(fine.cast(pa.int64()), pc.multiply(milliseconds, _NS_PER_MS))
-    ends, below = pc.min_max(milliseconds).as_py(), pc.min_max(rest).as_py()
-    if ends["min"] is None:
+    # Both operands wrap around modulo 2**64, so the difference is correct.
+    nanoseconds = pc.subtract(fine.cast(pa.int64()), pc.multiply(milliseconds, _NS_PER_MS))
+    range_ms, range_ns = pc.min_max(milliseconds).as_py(), pc.min_max(nanoseconds).as_py()
+    if range_ms["min"] is None:
         return fine
-    if below["min"] < 0 or below["max"] >= _NS_PER_MS:
+    if range_ns["min"] < 0 or range_ns["max"] >= _NS_PER_MS:
         raise ValueError("an INT96 time beyond its day")
-    if ends["min"] >= _FIRST_MS and ends["max"] <= _LAST_MS:
+    if range_ms["min"] >= _FIRST_MS and range_ms["max"] <= _LAST_MS:
         return fine
-    if not below["max"]:
-        return milliseconds.cast(pa.timestamp("ms", zone))
-    if max(-ends["min"], ends["max"]) > _LAST_MS_OF_US:
+    if not range_ns["max"]:
+        return milliseconds.cast(pa.timestamp("ms", time_zone))
+    if max(-range_ms["min"], range_ms["max"]) > _LAST_MS_OF_US:
         raise ValueError("INT96 times finer than a millisecond, and beyond the year 294246")
-    # A load without `truncate_time` refuses what is finer than a millisecond: it must see it.
-    finer = pc.max_element_wise(pc.divide(rest, 1000), pc.cast(pc.greater(rest, 0), pa.int64()))
-    microseconds = pc.add(pc.multiply(milliseconds, 1000), finer)
-    return microseconds.cast(pa.timestamp("us", zone))
+    # A load without `truncate_time` refuses times finer than a millisecond. So a time keeps at
+    # least 1 microsecond of its finer digits.
+    is_finer = pc.cast(pc.greater(nanoseconds, 0), pa.int64())
+    microsecond_parts = pc.max_element_wise(pc.divide(nanoseconds, 1000), is_finer)
+    microseconds = pc.add(pc.multiply(milliseconds, 1000), microsecond_parts)
+    return microseconds.cast(pa.timestamp("us", time_zone))

@@ -1,4 +1,4 @@
-"""Values of JSON as Arrow columns."""
+"""Converts values of JSON to Arrow columns."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["column_of", "guessed_of"]
 
 
 def column_of(cql_type: CqlType, cells: Sequence[Any]) -> Any:
-    """An Arrow column of values that were JSON.
+    """An Arrow column of values that were parsed from JSON.
 
-    Raises: `ValueError`, `TypeError` or `OverflowError` if one of them is not a value of the type.
+    Raises: `ValueError`, `TypeError` or `OverflowError` if a cell is not a value of the type.
     """
     cql_type = thawed(cql_type)
     kind = cql_type.kind
@@ -41,37 +41,39 @@ def column_of(cql_type: CqlType, cells: Sequence[Any]) -> Any:
 
 def _scalars(cql_type: CqlType, cells: Sequence[Any]) -> Any:
     pa, kind = library(), cql_type.kind
-    found = set(map(type, cells)) - {type(None)}
-    plain: dict[str, set[type]] = {
+    classes = set(map(type, cells)) - {type(None)}
+    native_classes: dict[str, set[type]] = {
         **{name: {int} for name in INTEGERS},
         **{"float": {int, float}, "double": {int, float}, "boolean": {bool}},
     }
-    if kind in plain and found <= plain[kind]:
-        if float in plain[kind]:
+    if kind in native_classes and classes <= native_classes[kind]:
+        if float in native_classes[kind]:
             return _floats(kind, cells)
         try:
             return pa.array(cells, type_of(cql_type))
         except (OverflowError, pa.ArrowInvalid):
             raise ValueError(f"expected a whole number in the range of {kind}") from None
-    if kind == "duration" and dict in found:
+    if kind == "duration" and dict in classes:
         cells = [parts_of(cell) for cell in cells]
         return pa.array(cells, type_of(cql_type))
-    if kind == "timestamp" and int in found:
-        if found != {int}:
+    if kind == "timestamp" and int in classes:
+        if classes != {int}:
             raise ValueError("timestamps as text and as numbers cannot be mixed")
         return pa.array(cells, pa.int64()).cast(type_of(cql_type))
-    allowed: set[type] = {str}
+    allowed_classes: set[type] = {str}
     if kind in ("varint", "decimal", "float", "double", *INTEGERS):
-        allowed = {str, int, Number} | ({float} if kind in ("float", "double") else set())
-    wrong = found - allowed
-    if wrong:
-        raise ValueError(f"expected {_expected(kind)}, got {_shown_type(wrong.pop())}")
-    if found != {str}:
+        allowed_classes = {str, int, Number} | ({float} if kind in ("float", "double") else set())
+    refused_classes = classes - allowed_classes
+    if refused_classes:
+        raise ValueError(
+            f"expected {_expected_form(kind)}, got {_shown_type(refused_classes.pop())}"
+        )
+    if classes != {str}:
         cells = [cell if cell is None or isinstance(cell, str) else repr(cell) for cell in cells]
     return from_texts(cql_type, pa.array(cells, pa.string()))
 
 
-def _expected(kind: str) -> str:
+def _expected_form(kind: str) -> str:
     words = {"boolean": "true or false"}
     words |= dict.fromkeys((*INTEGERS, "varint"), f"a whole number for {kind}")
     is_number = kind in INTEGERS or kind in ("varint", "decimal", "float", "double")
@@ -86,21 +88,21 @@ def _shown_type(cls: type) -> str:
 def _floats(kind: str, cells: Sequence[Any]) -> Any:
     pa = library()
     pc = pa.compute
-    # Python converts numbers to doubles, rounded once; Arrow would refuse large ints.
-    doubles = pa.array([None if it is None else float(it) for it in cells], pa.float64())
-    made = doubles.cast(pa.float32()) if kind == "float" else doubles
-    if pc.any(pc.is_inf(made)).as_py():
+    # Python rounds an int to a double once. Arrow would refuse large ints.
+    doubles = pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
+    floats = doubles.cast(pa.float32()) if kind == "float" else doubles
+    if pc.any(pc.is_inf(floats)).as_py():
         raise ValueError(f"expected a number in the range of {kind}")
-    return made
+    return floats
 
 
 def _lists(cql_type: CqlType, cells: Sequence[Any]) -> Any:
     pa, dimension = library(), cql_type.dimension
     if cql_type.kind == "set":
-        # The CQL literal of an empty set is an object as well.
+        # `{}` is an empty set as a CQL literal, and an object in JSON.
         cells = [[] if cell == {} else cell for cell in cells]
-    _only(cells, list, "an array")
-    valid = [cell is not None for cell in cells]
+    _check_class(cells, list, "an array")
+    validity = [cell is not None for cell in cells]
     element = cql_type.subtypes[0]
     if dimension is None:
         flat = [item for cell in cells if cell is not None for item in cell]
@@ -110,22 +112,22 @@ def _lists(cql_type: CqlType, cells: Sequence[Any]) -> Any:
         if cell is not None and len(cell) != dimension:
             raise ValueError(f"expected {dimension} elements, got {len(cell)}")
     flat = [item for cell in cells for item in (nulls if cell is None else cell)]
-    mask = None if all(valid) else pa.array([not it for it in valid])
+    mask = None if all(validity) else pa.array([not is_valid for is_valid in validity])
     return pa.FixedSizeListArray.from_arrays(column_of(element, flat), dimension, mask=mask)
 
 
-def _only(cells: Iterable[Any], cls: type, expected: str) -> None:
-    for wrong in set(map(type, cells)) - {type(None), cls}:
-        raise ValueError(f"expected {expected}, got {_shown_type(wrong)}")
+def _check_class(cells: Iterable[Any], cls: type, expected: str) -> None:
+    for other_class in set(map(type, cells)) - {type(None), cls}:
+        raise ValueError(f"expected {expected}, got {_shown_type(other_class)}")
 
 
 def _offsets(cells: Sequence[Any]) -> Any:
-    """Where each list begins among all elements; null for a null."""
-    ends, end = [], 0
+    """The position of each list's first element among all elements; null for a null list."""
+    offsets, end = [], 0
     for cell in cells:
-        ends.append(None if cell is None else end)
+        offsets.append(None if cell is None else end)
         end += 0 if cell is None else len(cell)
-    return library().array([*ends, end], library().int32())
+    return library().array([*offsets, end], library().int32())
 
 
 def _maps(cql_type: CqlType, cells: Sequence[Any]) -> Any:
@@ -151,36 +153,36 @@ def _maps(cql_type: CqlType, cells: Sequence[Any]) -> Any:
 
 def _structs(cql_type: CqlType, cells: Sequence[Any]) -> Any:
     pa, names = library(), names_of(cql_type)
-    made: list[Any] = []
+    objects: list[Any] = []
     for cell in cells:
         if isinstance(cell, list) and cql_type.kind == "tuple" and len(cell) <= len(names):
-            made.append(dict(zip(names, cell, strict=False)))
+            objects.append(dict(zip(names, cell, strict=False)))
             continue
         if cell is not None and not isinstance(cell, dict):
             raise ValueError(f"expected an object with the fields {', '.join(names)}")
         for name in cell or ():
             if name not in names:
                 raise ValueError(f"{cql_type} has no field {name!r}; it has {', '.join(names)}")
-        made.append(cell)
+        objects.append(cell)
     parts = zip(names, cql_type.subtypes, strict=True)
     columns = [
-        column_of(part, [None if cell is None else cell.get(name) for cell in made])
+        column_of(part, [None if cell is None else cell.get(name) for cell in objects])
         for name, part in parts
     ]
-    mask = pa.array([cell is None for cell in made], pa.bool_())
+    mask = pa.array([cell is None for cell in objects], pa.bool_())
     fields = [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)]
     return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
 
 
 def guessed_of(cells: Sequence[Any]) -> Any:
-    """Values of JSON of a column that the table lacks."""
+    """Values of JSON of a column that the table lacks, in an Arrow type that holds all of them."""
     pa = library()
-    found = set(map(type, cells)) - {type(None)}
-    if found == {str}:
+    classes = set(map(type, cells)) - {type(None)}
+    if classes == {str}:
         return guessed(pa.array(cells, pa.string()))
     try:
-        if found <= {int} or found <= {bool} or found <= {int, float}:
+        if classes <= {int} or classes <= {bool} or classes <= {int, float}:
             return pa.array(cells)
     except UNREADABLE:
         pass
-    return pa.array([None if it is None else json.dumps(it) for it in cells], pa.string())
+    return pa.array([None if cell is None else json.dumps(cell) for cell in cells], pa.string())

@@ -13,46 +13,47 @@ from ..errors import ConfigError, EncodeError
 from .json_values import column_of, guessed_of
 from .literals import nested_of
 from .number_lists import numbers_of
-from .quotes import Checked, unescaped
-from .reader import ROWS, Guarded, Reader, Skip, Unit, Unread
+from .quotes import CheckedQuotes, unescaped
+from .reader import MAX_BATCH_ROWS, FileErrors, OnUnreadable, Reader, Skip, Unit
 from .text import Number, from_texts, guessed, has_kind, is_nested, library, read_all
 
 __all__ = ["CsvFile", "JsonLines"]
 
 _BLOCK = 512 << 10
 """pyarrow reads up to 32 blocks ahead."""
-_PLACED = 10
-"""The line of so many rows is looked for, in a reading of its own each."""
-_LARGEST_BLOCK = 1 << 30
-"""A row of CSV that is longer cannot be read."""
+_MAX_LINE_SEARCHES = 10
+"""For the first 10 unreadable rows of a CSV file, the line is found by reading the file again."""
+_MAX_BLOCK = 1 << 30
+"""The largest size of a block in bytes, and so of a row of CSV."""
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value_by_name = dict(pairs)
+    if len(value_by_name) != len(pairs):
         names = [name for name, _ in pairs]
-        doubled = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"an object has two values for {doubled!r}")
-    return made
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has two values for {duplicate!r}")
+    return value_by_name
 
 
-def _whole(digits: str) -> int | str:
+def _parse_int(digits: str) -> int | str:
     return int(digits) if len(digits) < 4000 else Number(digits)
 
 
-def _is_exact(types: Sequence[CqlType | None]) -> bool:
-    """Whether one of the types has more digits than numbers of Python's."""
-    return any(it is not None and has_kind(it, {"decimal", "varint"}) for it in types)
+def _needs_exact_numbers(types: Sequence[CqlType | None]) -> bool:
+    """Whether one of the types holds numbers that a Python float or a short int cannot hold."""
+    kinds = {"decimal", "varint"}
+    return any(cql_type is not None and has_kind(cql_type, kinds) for cql_type in types)
 
 
 def _decoder(*, exact: bool) -> json.JSONDecoder:
-    """What reads JSON; `exact`: without a change of numbers."""
+    """A decoder of JSON. If `exact` is true, it keeps all digits of numbers."""
     return json.JSONDecoder(
         parse_float=Number if exact else None,
-        parse_int=_whole if exact else None,
-        # They are read as the texts "NaN", "Infinity" and "-Infinity" are.
+        parse_int=_parse_int if exact else None,
+        # NaN, Infinity and -Infinity without quotes are read like these words in quotes.
         parse_constant=str,
-        object_pairs_hook=_without_doubles,
+        object_pairs_hook=_without_duplicates,
     )
 
 
@@ -62,59 +63,62 @@ def _shown(cell: object) -> str:
 
 
 class CsvFile(Reader):
-    """Rows of texts, which are converted column by column.
+    """A CSV file, whose texts are converted column by column.
 
-    Empty lines are skipped, but in a file of one column they are nulls.
+    Empty lines are skipped. In a file of one column, an empty line is a null.
     """
 
-    placed = 0
+    line_searches = 0
 
     def names(self) -> list[str]:
-        options = self.what.csv
+        options = self.context.csv
         if not options.header:
-            known = options.names or self.what.names
-            if known is None:
+            column_names = options.names or self.context.names
+            if column_names is None:
                 raise ConfigError(f"{self.path}: a CSV file without a header needs names=")
-            return self.checked(list(known))
+            return self.distinct_names(list(column_names))
         block = _BLOCK
         while True:
-            file, plain = self.bytes()
-            with plain:
-                tail = Checked(self, file)
+            file, raw_file = self.open_bytes()
+            with raw_file:
+                checked_file = CheckedQuotes(self, file)
                 try:
-                    with Guarded(self):
-                        names = self._open(tail, [], block).schema.names
+                    with FileErrors(self):
+                        names = self._open(checked_file, [], block).schema.names
                 except EncodeError as error:
-                    block = self._larger(block, error)
+                    block = self._next_block_size(block, error)
                 else:
-                    return self.checked(list(names))
+                    return self.distinct_names(list(names))
 
-    def _larger(self, block: int, error: EncodeError) -> int:
-        """The next size of blocks, after an error for a row that is longer than one."""
-        if "straddl" not in str(error.__cause__) or block >= _LARGEST_BLOCK:
+    def _next_block_size(self, block: int, error: EncodeError) -> int:
+        """The block size to try next, after an error for a row that is longer than a block.
+
+        Raises: the error, if it has another reason or if the block has the maximal size.
+        """
+        if "straddl" not in str(error.__cause__) or block >= _MAX_BLOCK:
             raise error
         return block * 8
 
     def _open(self, file: Any, names: list[str], block: int) -> Any:
         pa = library()
-        import pyarrow.csv as library_csv
+        import pyarrow.csv as pyarrow_csv
 
-        options = self.what.csv
-        with Guarded(self):
-            return library_csv.open_csv(
+        options = self.context.csv
+        with FileErrors(self):
+            return pyarrow_csv.open_csv(
                 file,
-                library_csv.ReadOptions(
+                pyarrow_csv.ReadOptions(
                     use_threads=False,
                     block_size=block,
                     column_names=None if options.header else names,
                 ),
-                library_csv.ParseOptions(
+                pyarrow_csv.ParseOptions(
                     delimiter=options.delimiter,
                     newlines_in_values=True,
                     # In a file of one column an empty line is a null.
                     ignore_empty_lines=len(names) != 1,
                 ),
-                library_csv.ConvertOptions(
+                pyarrow_csv.ConvertOptions(
                     check_utf8=False,
                     column_types=dict.fromkeys(names, pa.binary()),
                     null_values=[options.null],
@@ -125,10 +129,10 @@ class CsvFile(Reader):
 
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
         names = self.names()
-        types = [self.what.typed(name) for name in names]
-        decoder, begin = _decoder(exact=_is_exact(types)), 0
+        types = [self.context.type_of_column(name) for name in names]
+        decoder, begin = _decoder(exact=_needs_exact_numbers(types)), 0
         for texts in self._texts(names):
-            for count, part in self.cut(texts, first + begin, skip):
+            for count, part in self.split_batch(texts, first + begin, skip):
                 yield (
                     count,
                     None if part is None else self._typed(part, types, decoder, first, begin),
@@ -136,46 +140,50 @@ class CsvFile(Reader):
                 begin += count
 
     def _texts(self, names: list[str]) -> Iterator[Any]:
-        """The cells as bytes. A batch is yielded when the next is read: the last may be cut off."""
-        block, done = _BLOCK, 0
+        """The cells as bytes, in batches.
+
+        A batch is yielded after the next one was read: only then it is known to be complete.
+        """
+        block, yielded_rows = _BLOCK, 0
         while True:
-            file, plain = self.bytes()
-            with plain:
-                tail, seen, held, blocks = Checked(self, file), 0, None, 0
+            file, raw_file = self.open_bytes()
+            with raw_file:
+                checked_file, last_batch = CheckedQuotes(self, file), None
+                rows_read = batches_read = 0
                 try:
-                    opened = self._open(tail, names, block)
+                    csv_reader = self._open(checked_file, names, block)
                     while True:
-                        with Guarded(self):
-                            batch = next(opened, None)
-                        # pyarrow reads blocks ahead, and makes a batch of each.
-                        ahead = tail.given / (block * max(1, blocks))
-                        self.at = int(plain.tell() / max(1.0, ahead))
+                        with FileErrors(self):
+                            batch = next(csv_reader, None)
+                        # pyarrow reads several blocks ahead, and yields one batch for each.
+                        blocks_ahead = checked_file.bytes_returned / (block * max(1, batches_read))
+                        self.bytes_read = int(raw_file.tell() / max(1.0, blocks_ahead))
                         if batch is None:
-                            self.at = plain.tell()
+                            self.bytes_read = raw_file.tell()
                             break
-                        blocks += 1
-                        if held is not None and seen > done:
-                            yield self._part(tail, held, seen - done)
-                            done = seen
-                        held, seen = batch, seen + batch.num_rows
+                        batches_read += 1
+                        if last_batch is not None and rows_read > yielded_rows:
+                            yield self._new_rows(checked_file, last_batch, rows_read - yielded_rows)
+                            yielded_rows = rows_read
+                        last_batch, rows_read = batch, rows_read + batch.num_rows
                 except EncodeError as error:
-                    block = self._larger(block, error)
+                    block = self._next_block_size(block, error)
                     continue
-            if tail.is_open:
-                # pyarrow takes such a file.
-                raise self.wrong("the file ends within quotes: it may have been cut off")
-            if held is not None and seen > done:
-                yield self._part(tail, held, seen - done)
+            if checked_file.ends_in_quotes:
+                # pyarrow accepts such a file.
+                raise self.file_error("the file ends within quotes: it may have been cut off")
+            if last_batch is not None and rows_read > yielded_rows:
+                yield self._new_rows(checked_file, last_batch, rows_read - yielded_rows)
             return
 
-    def _part(self, file: Checked, batch: Any, count: int) -> Any:
-        """The last rows of a batch, with the characters that were escaped."""
-        part = batch.slice(batch.num_rows - min(batch.num_rows, count))
-        escape = self.what.csv.escape
+    def _new_rows(self, file: CheckedQuotes, batch: Any, count: int) -> Any:
+        """The last `count` rows of a batch, with escapes replaced."""
+        new_rows = batch.slice(batch.num_rows - min(batch.num_rows, count))
+        escape = self.context.csv.escape
         if escape is None or not file.has_escapes:
-            return part
-        columns = [unescaped(column, escape) for column in part.columns]
-        return library().RecordBatch.from_arrays(columns, part.schema.names)
+            return new_rows
+        columns = [unescaped(column, escape) for column in new_rows.columns]
+        return library().RecordBatch.from_arrays(columns, new_rows.schema.names)
 
     def _typed(
         self,
@@ -185,7 +193,11 @@ class CsvFile(Reader):
         first: int,
         begin: int,
     ) -> Any:
-        """`first` is the number of the file's first row, `begin` the place of the batch in it."""
+        """Converts a batch of texts to the columns' types.
+
+        `first` is the number of the file's first row, and `begin` the batch's first row in the
+        file.
+        """
         pa = library()
         columns = []
         for cql_type, name, cells in zip(types, batch.schema.names, batch.columns, strict=True):
@@ -199,43 +211,46 @@ class CsvFile(Reader):
                 numbers = numbers_of(cql_type, texts)
                 if numbers is not None:
                     return numbers
-                values = texts.to_pylist()
-                return column_of(
-                    cql_type,
-                    [None if it is None else nested_of(cql_type, it, decoder) for it in values],
+                values = [
+                    None if text is None else nested_of(cql_type, text, decoder)
+                    for text in texts.to_pylist()
+                ]
+                return column_of(cql_type, values)
+
+            def report(
+                position: int, error: Exception, name: str = name, cells: Any = cells
+            ) -> None:
+                self.line_searches += 1
+                finds_line = self.line_searches <= _MAX_LINE_SEARCHES
+                row = begin + position
+                location = self._location(row) if finds_line else f"row {row + 1}"
+                row_error = self.file_error(
+                    f'{location}, column "{name}": {error}; got {_shown(cells[position].as_py())}'
                 )
-
-            def bad(place: int, error: Exception, name: str = name, cells: Any = cells) -> None:
-                self.placed += 1
-                is_known = self.placed <= _PLACED
-                where = self._place(begin + place) if is_known else f"row {begin + place + 1}"
-                got = _shown(cells[place].as_py())
-                wrong = self.wrong(f'{where}, column "{name}": {error}; got {got}')
-                wrong.__cause__ = error
-                row = batch.slice(place, 1).to_pylist()[0]
-                raw = {
+                row_error.__cause__ = error
+                raw_row = {
                     key: cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
-                    for key, cell in row.items()
+                    for key, cell in batch.slice(position, 1).to_pylist()[0].items()
                 }
-                self.unread(first + begin + place, wrong, raw)
+                self.report_unreadable(first + row, row_error, raw_row)
 
-            columns.append(read_all(read, cells, bad))
+            columns.append(read_all(read, cells, report))
         return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
-    def _place(self, row: int) -> str:
-        """Where a row is, found by a second reading."""
-        options = self.what.csv
+    def _location(self, row: int) -> str:
+        """The line of a row in words, found by reading the file again; the row if that fails."""
+        options = self.context.csv
         is_single = len(self.names()) == 1
-        file, plain = self.bytes()
-        with plain:
-            checked = io.BufferedReader(Checked(self, file))
-            text = io.TextIOWrapper(checked, "utf-8", "replace", newline="")
-            rows, number, line = csv.reader(text, delimiter=options.delimiter), -1, 0
+        file, raw_file = self.open_bytes()
+        with raw_file:
+            checked_file = io.BufferedReader(CheckedQuotes(self, file))
+            text = io.TextIOWrapper(checked_file, "utf-8", "replace", newline="")
+            rows, row_number, line = csv.reader(text, delimiter=options.delimiter), -1, 0
             try:
                 for cells in rows:
                     if cells or is_single:
-                        number += 1
-                    if number == row + options.header:
+                        row_number += 1
+                    if row_number == row + options.header:
                         return f"line {line + 1}"
                     line = rows.line_num
             except (csv.Error, EncodeError):
@@ -244,56 +259,57 @@ class CsvFile(Reader):
 
 
 class JsonLines(Reader):
-    """Lines with an object each."""
+    """A file of JSON lines, which has an object in each line."""
 
-    has_head = False
+    declares_columns = False
 
     def names(self) -> list[str]:
-        if self.what.names is not None:
-            return list(self.what.names)
+        if self.context.names is not None:
+            return list(self.context.names)
         lines = next(self._lines(), [])
-        bad: list[EncodeError] = []
-        rows = self._rows(lines, _decoder(exact=False), lambda _, error, __: bad.append(error))
+        errors: list[EncodeError] = []
+        rows = self._rows(lines, _decoder(exact=False), lambda _, error, __: errors.append(error))
         names = dict.fromkeys(name for row in rows for name in row)
-        if bad and not names:
-            raise bad[0]
+        if errors and not names:
+            raise errors[0]
         return list(names)
 
     def objects(self) -> Iterator[list[dict[str, Any]]]:
-        """The objects, with the digits of their numbers. One that cannot be read has no names."""
-        decoder, known = _decoder(exact=True), set(self.names())
+        """The objects, with all digits of their numbers. A line that cannot be read is empty."""
+        decoder, known_names = _decoder(exact=True), set(self.names())
         for lines in self._lines():
             rows = self._rows(lines, decoder, lambda row, error, raw: None)
-            self._check_names(lines, rows, known)
+            self._check_names(lines, rows, known_names)
             yield rows
 
     def _lines(self) -> Iterator[list[tuple[int, bytes]]]:
-        """The lines that are not empty, with their numbers, in blocks."""
-        file, plain = self.bytes()
-        number = 0
-        with plain:
+        """The lines that are not empty, each with its number, in lists."""
+        file, raw_file = self.open_bytes()
+        lines_read = 0
+        with raw_file:
             while True:
-                with Guarded(self):
-                    found = file.readlines(_BLOCK)
-                self.at = plain.tell()
-                if not found:
+                with FileErrors(self):
+                    block_lines = file.readlines(_BLOCK)
+                self.bytes_read = raw_file.tell()
+                if not block_lines:
                     return
-                if not number:
-                    found[0] = found[0].removeprefix(b"\xef\xbb\xbf")
-                    if found[0].lstrip().startswith(b"["):
-                        raise self.wrong(
+                if not lines_read:
+                    block_lines[0] = block_lines[0].removeprefix(b"\xef\xbb\xbf")
+                    if block_lines[0].lstrip().startswith(b"["):
+                        raise self.file_error(
                             "expected an object in each line, got an array: write each of its"
                             " objects in one line, as jq -c '.[]' does"
                         )
-                lines = [(number + at, it) for at, it in enumerate(found, 1) if not it.isspace()]
-                number += len(found)
-                for begin in range(0, len(lines), ROWS):
-                    yield lines[begin : begin + ROWS]
+                numbered_lines = enumerate(block_lines, lines_read + 1)
+                lines = [(number, line) for number, line in numbered_lines if not line.isspace()]
+                lines_read += len(block_lines)
+                for begin in range(0, len(lines), MAX_BATCH_ROWS):
+                    yield lines[begin : begin + MAX_BATCH_ROWS]
 
     def _rows(
-        self, lines: list[tuple[int, bytes]], decoder: json.JSONDecoder, unread: Unread
+        self, lines: list[tuple[int, bytes]], decoder: json.JSONDecoder, on_unreadable: OnUnreadable
     ) -> list[Any]:
-        """The objects of lines. `unread` takes the places of those that cannot be read."""
+        """The objects of lines. `on_unreadable` is called for each line that cannot be read."""
         try:
             text = b",".join([line for _, line in lines]).decode()
             rows: list[Any] = decoder.decode(f"[{text}]")
@@ -302,45 +318,48 @@ class JsonLines(Reader):
         except (ValueError, RecursionError):
             pass
         rows = []
-        for place, (number, line) in enumerate(lines):
+        for position, (number, line) in enumerate(lines):
             try:
                 row = decoder.decode(line.decode())
                 if not isinstance(row, dict):
                     raise ValueError("expected an object")
             except (ValueError, RecursionError) as error:
-                said = "" if isinstance(error, RecursionError) else ", one object in each line"
-                wrong = self.wrong(f"line {number}: expected JSON{said}: {error}")
-                wrong.__cause__ = error
-                unread(place, wrong, line.decode("utf-8", "replace").rstrip("\r\n"))
+                hint = "" if isinstance(error, RecursionError) else ", one object in each line"
+                row_error = self.file_error(f"line {number}: expected JSON{hint}: {error}")
+                row_error.__cause__ = error
+                on_unreadable(position, row_error, line.decode("utf-8", "replace").rstrip("\r\n"))
                 row = {}
             rows.append(row)
         return rows
 
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
         names = self.names()
-        types = [self.what.typed(name) for name in names]
-        decoder, known = _decoder(exact=_is_exact(types)), set(names)
+        types = [self.context.type_of_column(name) for name in names]
+        decoder, known_names = _decoder(exact=_needs_exact_numbers(types)), set(names)
         for lines in self._lines():
             count = len(lines)
             if skip(first, count):
                 yield count, None
             else:
 
-                def bad(place: int, error: EncodeError, raw: Any, first: int = first) -> None:
-                    self.unread(first + place, error, raw)
+                def report(position: int, error: EncodeError, raw: Any, first: int = first) -> None:
+                    self.report_unreadable(first + position, error, raw)
 
-                rows = self._rows(lines, decoder, bad)
-                self._check_names(lines, rows, known)
+                rows = self._rows(lines, decoder, report)
+                self._check_names(lines, rows, known_names)
                 yield count, self._typed(lines, rows, names, types, first)
             first += count
 
-    def _check_names(self, lines: Sequence[tuple[int, bytes]], rows: Any, known: set[str]) -> None:
-        if known.issuperset(set().union(*rows)):
+    def _check_names(
+        self, lines: Sequence[tuple[int, bytes]], rows: Any, known_names: set[str]
+    ) -> None:
+        """Raises `EncodeError` for an object with a name that the first lines lack."""
+        if known_names.issuperset(set().union(*rows)):
             return
         for (number, _), row in zip(lines, rows, strict=True):
             for name in row:
-                if name not in known:
-                    raise self.wrong(
+                if name not in known_names:
+                    raise self.file_error(
                         f"line {number}: the first lines have no column {name!r}; write it as null"
                         " in the first line"
                     )
@@ -359,11 +378,13 @@ class JsonLines(Reader):
             def read(cells: Any, cql_type: CqlType | None = cql_type) -> Any:
                 return guessed_of(cells) if cql_type is None else column_of(cql_type, cells)
 
-            def bad(place: int, error: Exception, name: str = name) -> None:
-                got = _shown(rows[place].get(name))
-                wrong = self.wrong(f'line {lines[place][0]}, column "{name}": {error}; got {got}')
-                wrong.__cause__ = error
-                self.unread(first + place, wrong, rows[place])
+            def report(position: int, error: Exception, name: str = name) -> None:
+                shown_cell = _shown(rows[position].get(name))
+                row_error = self.file_error(
+                    f'line {lines[position][0]}, column "{name}": {error}; got {shown_cell}'
+                )
+                row_error.__cause__ = error
+                self.report_unreadable(first + position, row_error, rows[position])
 
-            columns.append(read_all(read, [row.get(name) for row in rows], bad))
+            columns.append(read_all(read, [row.get(name) for row in rows], report))
         return library().RecordBatch.from_arrays(columns, list(names))

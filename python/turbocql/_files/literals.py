@@ -1,5 +1,6 @@
-"""Collections, tuples and user-defined types in cells of CSV: JSON, or CQL literals as cqlsh writes
-them.
+"""Reads collections, tuples and user-defined types in cells of CSV.
+
+A cell is JSON, or a CQL literal as cqlsh writes it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ _NUMBERS = {*INTEGERS, "varint", "decimal", "float", "double"}
 _NULL = re.compile(r"(?:null|NULL|None)(?!\w)")
 _QUOTED = re.compile(r"'((?:[^']|'')*)'")
 _NAME = re.compile(r'"((?:[^"]|"")*)"|([^\s:,{}]+)')
-_DAY = r"[-+]?[0-9]{4,9}-[0-9]{2}-[0-9]{2}"
-_BARE = {
+_DATE = r"[-+]?[0-9]{4,9}-[0-9]{2}-[0-9]{2}"
+_UNQUOTED_PATTERNS = {
     kind: re.compile(pattern, re.IGNORECASE)
     for kind, pattern in {
         **dict.fromkeys(
@@ -28,14 +29,14 @@ _BARE = {
         **dict.fromkeys(("uuid", "timeuuid"), r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
         **dict.fromkeys(("blob", "custom", "composite"), r"0x[0-9a-f]*"),
         "boolean": r"true|false",
-        "date": _DAY,
+        "date": _DATE,
         "time": r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?|-?[0-9]+ns",
-        "timestamp": rf"{_DAY}(?:[ T][0-9:.]+ ?(?:Z|[-+][0-9:]+)?)?|-?[0-9]+",
+        "timestamp": rf"{_DATE}(?:[ T][0-9:.]+ ?(?:Z|[-+][0-9:]+)?)?|-?[0-9]+",
         "duration": r"-?(?:[0-9]+(?:mo|ms|us|\u00b5s|ns|[ywdhms]))+",
         "inet": r"[0-9a-f:.]+",
     }.items()
 }
-"""How values are written without quotes. All others have them."""
+"""The forms of values that are written without quotes. Values of other types are in quotes."""
 _EXAMPLES = {
     **dict.fromkeys(_NUMBERS, 1),
     **{"float": 0.5, "double": 0.5, "boolean": True, "blob": "0x00", "inet": "127.0.0.1"},
@@ -46,9 +47,9 @@ _EXAMPLES = {
 
 
 def nested_of(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -> Any:
-    """The value of a cell, in the form of JSON that `column_of` takes.
+    """The value of a cell, as a value of JSON for `column_of`.
 
-    Raises: `ValueError` with an example for the type.
+    Raises: `ValueError`, with an example, for text that is neither JSON nor a CQL literal.
     """
     try:
         return decoder.decode(text)
@@ -56,12 +57,12 @@ def nested_of(cql_type: CqlType, text: str, decoder: json.JSONDecoder) -> Any:
         raise ValueError("expected JSON: it is nested too deeply") from None
     except ValueError as error:
         try:
-            return _Literal(text).whole(cql_type)
-        except ValueError as own:
+            return _Literal(text).parse(cql_type)
+        except ValueError as literal_error:
             example = json.dumps(_example(cql_type), ensure_ascii=False)
             raise ValueError(
                 f"expected JSON such as {example} for {cql_type}, or a CQL literal: as JSON,"
-                f" {error}; as a literal, {own}"
+                f" {error}; as a literal, {literal_error}"
             ) from None
 
 
@@ -83,46 +84,49 @@ class _Literal:
     """A CQL literal that is read from left to right."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
+        self._text, self._position = text, 0
 
-    def whole(self, cql_type: CqlType) -> Any:
-        """The value of the whole text."""
-        made = self._value(cql_type)
-        self._skip()
-        if self._at != len(self._text):
-            raise self._wrong("the end")
-        return made
+    def parse(self, cql_type: CqlType) -> Any:
+        """The value of the text.
 
-    def _wrong(self, expected: str) -> ValueError:
-        found = self._text[self._at : self._at + 20]
-        return ValueError(f"expected {expected} at character {self._at + 1}, got {found!r}")
+        Raises: `ValueError` for other text.
+        """
+        value = self._value(cql_type)
+        self._skip_spaces()
+        if self._position != len(self._text):
+            raise self._error("the end")
+        return value
 
-    def _skip(self) -> None:
-        while self._text[self._at : self._at + 1].isspace():
-            self._at += 1
+    def _error(self, expected: str) -> ValueError:
+        actual = self._text[self._position : self._position + 20]
+        return ValueError(f"expected {expected} at character {self._position + 1}, got {actual!r}")
 
-    def _takes(self, mark: str) -> bool:
-        self._skip()
-        if not self._text.startswith(mark, self._at):
+    def _skip_spaces(self) -> None:
+        while self._text[self._position : self._position + 1].isspace():
+            self._position += 1
+
+    def _accept(self, mark: str) -> bool:
+        self._skip_spaces()
+        if not self._text.startswith(mark, self._position):
             return False
-        self._at += 1
+        self._position += 1
         return True
 
-    def _needs(self, mark: str) -> None:
-        if not self._takes(mark):
-            raise self._wrong(f"{mark!r}")
+    def _expect(self, mark: str) -> None:
+        if not self._accept(mark):
+            raise self._error(f"{mark!r}")
 
-    def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        self._skip()
-        found = pattern.match(self._text, self._at)
-        if found is not None:
-            self._at = found.end()
-        return found
+    def _consume(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        self._skip_spaces()
+        match = pattern.match(self._text, self._position)
+        if match is not None:
+            self._position = match.end()
+        return match
 
     def _value(self, cql_type: CqlType) -> Any:
         cql_type = thawed(cql_type)
         kind, parts = cql_type.kind, cql_type.subtypes
-        if self._match(_NULL) is not None:
+        if self._consume(_NULL) is not None:
             return None
         if kind in ("list", "vector", "set"):
             begin, end = "{}" if kind == "set" else "[]"
@@ -140,52 +144,53 @@ class _Literal:
         return self._scalar(kind)
 
     def _items(self, begin: str, end: str, read: Any) -> list[Any]:
-        self._needs(begin)
-        made: list[Any] = []
-        while not self._takes(end):
-            if made:
-                self._needs(",")
-            made.append(read(len(made)))
-        return made
+        self._expect(begin)
+        items: list[Any] = []
+        while not self._accept(end):
+            if items:
+                self._expect(",")
+            items.append(read(len(items)))
+        return items
 
-    def _entry(self, key: CqlType, value: CqlType) -> list[Any]:
-        made = self._value(key)
-        self._needs(":")
-        return [made, self._value(value)]
+    def _entry(self, key_type: CqlType, value_type: CqlType) -> list[Any]:
+        entry_key = self._value(key_type)
+        self._expect(":")
+        return [entry_key, self._value(value_type)]
 
     def _component(self, types: Any, number: int) -> Any:
         if number >= len(types):
-            raise self._wrong(f"{len(types)} values")
+            raise self._error(f"{len(types)} values")
         return self._value(types[number])
 
     def _field(self, fields: dict[str, CqlType]) -> tuple[str, Any]:
-        found = self._match(_NAME)
-        name = "" if found is None else found[2] or (found[1] or "").replace('""', '"')
+        match = self._consume(_NAME)
+        name = "" if match is None else match[2] or (match[1] or "").replace('""', '"')
         if name not in fields:
-            # Names without quotes are in lower case; cqlsh writes all without.
-            name = name.lower() if found is not None and found[2] else name
+            # Unquoted names are folded to lower case. cqlsh writes all names without quotes, so the
+            # name is compared as written first.
+            name = name.lower() if match is not None and match[2] else name
         if name not in fields:
-            raise self._wrong(f"one of the fields {', '.join(fields)}")
-        self._needs(":")
-        self._skip()
-        # cqlsh writes nothing for a null.
-        is_null = self._text[self._at : self._at + 1] in (",", "}")
+            raise self._error(f"one of the fields {', '.join(fields)}")
+        self._expect(":")
+        self._skip_spaces()
+        # cqlsh writes no text for a null.
+        is_null = self._text[self._position : self._position + 1] in (",", "}")
         return name, None if is_null else self._value(fields[name])
 
     def _scalar(self, kind: str) -> Any:
-        found = self._match(_QUOTED)
-        if found is not None:
-            if "\\" in found[1]:
-                # cqlsh writes some of them twice, and some characters as escapes.
+        match = self._consume(_QUOTED)
+        if match is not None:
+            if "\\" in match[1]:
+                # cqlsh writes some backslashes twice, and begins escapes with others.
                 raise ValueError("a backslash, which tools write in different ways")
-            return found[1].replace("''", "'")
-        pattern = _BARE.get(kind)
-        found = None if pattern is None else self._match(pattern)
-        if found is None:
-            raise self._wrong(f"{kind}" if pattern else f"{kind} in single quotes")
+            return match[1].replace("''", "'")
+        pattern = _UNQUOTED_PATTERNS.get(kind)
+        match = None if pattern is None else self._consume(pattern)
+        if match is None:
+            raise self._error(f"{kind}" if pattern else f"{kind} in single quotes")
         if kind in _NUMBERS:
-            return Number(found[0])
+            return Number(match[0])
         if kind == "boolean":
-            return found[0].lower() == "true"
-        is_number = kind == "timestamp" and re.fullmatch("-?[0-9]+", found[0])
-        return int(found[0]) if is_number else found[0]
+            return match[0].lower() == "true"
+        is_number = kind == "timestamp" and re.fullmatch("-?[0-9]+", match[0])
+        return int(match[0]) if is_number else match[0]

@@ -1,6 +1,6 @@
-"""Lists of numbers in cells of CSV, read and written by Arrow: vectors, for the most part.
+"""Lists of numbers in cells of CSV, such as vectors, read and written by Arrow.
 
-Python's `json` makes an object of each number, which takes several times as long.
+Python's `json` creates an object for each number, and takes several times as long.
 """
 
 from __future__ import annotations
@@ -12,24 +12,27 @@ from .text import kind_of, library, thawed, type_of
 
 __all__ = ["numbers_of", "texts_of"]
 
-_WHOLE = "-?(0|[1-9][0-9]*)"
+_INTEGER = "-?(0|[1-9][0-9]*)"
 _NUMBERS = {
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _WHOLE),
-    **dict.fromkeys(("float", "double"), _WHOLE + r"(\.[0-9]+)?([eE][-+]?[0-9]+)?"),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _INTEGER),
+    **dict.fromkeys(("float", "double"), _INTEGER + r"(\.[0-9]+)?([eE][-+]?[0-9]+)?"),
 }
 
 
-_BYTES = 2 << 20
-"""So many are read at a time: a text of each number takes several times the room."""
+_MAX_PART_BYTES = 2 << 20
+"""The bytes of text that are read at a time. The texts of single numbers take several times as
+much memory."""
 
 
 def numbers_of(cql_type: CqlType, texts: Any) -> Any:
-    """An Arrow column of lists, sets or vectors of numbers, from their JSON; `None` if a cell is
-    anything else, empty or wrong: then another way finds what it is.
+    """An Arrow column of lists, sets or vectors of numbers, from their JSON.
+
+    `None` for other types, or if a cell is not a JSON array of at least one number. The caller then
+    parses each cell, and so finds the cells that are wrong.
     """
     if kind_of(cql_type) not in ("list", "set", "vector") or not len(texts):
         return None
-    step = max(1, _BYTES * len(texts) // max(1, texts.nbytes))
+    step = max(1, _MAX_PART_BYTES * len(texts) // max(1, texts.nbytes))
     parts = []
     for begin in range(0, len(texts), step):
         part = _numbers(cql_type, texts.slice(begin, step))
@@ -45,49 +48,51 @@ def _numbers(cql_type: CqlType, texts: Any) -> Any:
     number = _NUMBERS.get(kind_of(thawed(cql_type).subtypes[0]))
     if number is None or (kind == "vector" and texts.null_count):
         return None
-    whole = (
+    pattern = (
         rf"^[ \t\r\n]*\[[ \t\r\n]*{number}([ \t\r\n]*,[ \t\r\n]*{number})*[ \t\r\n]*\][ \t\r\n]*$"
     )
-    if pc.all(pc.match_substring_regex(texts, whole)).as_py() is not True:
+    if pc.all(pc.match_substring_regex(texts, pattern)).as_py() is not True:
         return None
     parts = pc.split_pattern(pc.ascii_trim(texts, " \t\r\n[]"), ",")
-    wanted = type_of(cql_type)
+    list_type = type_of(cql_type)
     try:
-        numbers = pc.ascii_trim_whitespace(parts.values).cast(wanted.value_type)
+        numbers = pc.ascii_trim_whitespace(parts.values).cast(list_type.value_type)
     except pa.ArrowInvalid:
         return None
-    is_whole = pa.types.is_integer(wanted.value_type)
-    if not is_whole and not pc.all(pc.is_finite(numbers)).as_py():
+    is_integer = pa.types.is_integer(list_type.value_type)
+    if not is_integer and not pc.all(pc.is_finite(numbers)).as_py():
         return None
     if kind != "vector":
         mask = parts.is_null() if parts.null_count else None
-        return pa.ListArray.from_arrays(parts.offsets, numbers, type=wanted, mask=mask)
+        return pa.ListArray.from_arrays(parts.offsets, numbers, type=list_type, mask=mask)
     lengths = pc.min_max(pc.list_value_length(parts)).as_py()
-    if set(lengths.values()) != {wanted.list_size}:
+    if set(lengths.values()) != {list_type.list_size}:
         return None
-    return pa.FixedSizeListArray.from_arrays(numbers, type=wanted)
+    return pa.FixedSizeListArray.from_arrays(numbers, type=list_type)
 
 
 def texts_of(array: Any) -> Any:
-    """The JSON of lists or vectors of numbers; `None` for other columns, and where a number has no
-    form of its own in JSON.
+    """The JSON of lists or vectors of numbers.
+
+    `None` for other columns, without elements, or if an element is null, not finite or negative
+    zero.
     """
     pa = library()
     pc, types = pa.compute, pa.types
-    of = array.type
-    if not (types.is_list(of) or types.is_fixed_size_list(of)):
+    arrow_type = array.type
+    if not (types.is_list(arrow_type) or types.is_fixed_size_list(arrow_type)):
         return None
-    kind = of.value_type
-    if not (types.is_integer(kind) or kind in (pa.float32(), pa.float64())):
+    value_type = arrow_type.value_type
+    if not (types.is_integer(value_type) or value_type in (pa.float32(), pa.float64())):
         return None
     values = array.flatten()
     if values.null_count or not len(values):
         return None
     texts = values.cast(pa.string())
-    if types.is_floating(kind):
+    if types.is_floating(value_type):
         # Without a fraction, a negative zero would be read as a whole number, which has no sign.
-        is_odd = pc.or_(pc.invert(pc.is_finite(values)), pc.equal(texts, "-0"))
-        if pc.any(is_odd).as_py():
+        is_special = pc.or_(pc.invert(pc.is_finite(values)), pc.equal(texts, "-0"))
+        if pc.any(is_special).as_py():
             return None
     lengths = pc.fill_null(pc.list_value_length(array), 0)
     offsets = pa.concat_arrays(

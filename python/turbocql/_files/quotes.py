@@ -1,4 +1,4 @@
-"""The bytes of CSV on their way to pyarrow: quotes are checked, and escapes are replaced."""
+"""A file of CSV that pyarrow reads: its quotes are checked, and its escapes are replaced."""
 
 from __future__ import annotations
 
@@ -9,144 +9,149 @@ from typing import Any, BinaryIO
 from .reader import Reader
 from .text import library
 
-__all__ = ["Checked", "unescaped"]
+__all__ = ["CheckedQuotes", "unescaped"]
 
 _ESCAPE, _QUOTE = b"\xfe\xfe", b"\xff\xff"
-"""An escaped escape character and an escaped quote, until pyarrow has found the cells. UTF-8 has no
-such bytes."""
+"""Stand for an escaped escape character and an escaped quote while pyarrow splits cells. UTF-8 has
+no such bytes."""
 _BOM = b"\xef\xbb\xbf"
 _STEP = 1 << 20
 
 
-class Checked(io.RawIOBase):
-    """A file for pyarrow, which would take text after a closing quote as part of the cell."""
+class CheckedQuotes(io.RawIOBase):
+    """A file of CSV whose quotes are checked: pyarrow accepts text after a closing quote."""
 
     def __init__(self, reader: Reader, file: BinaryIO) -> None:
         self._reader, self._file = reader, file
-        options = reader.what.csv
+        options = reader.context.csv
         self._escape = (options.escape or "").encode()
         self._separators = options.delimiter.encode() + b"\r\n"
         separators = re.escape(self._separators)
-        # A cell in quotes; the byte after it if that is no separator; or the end within quotes.
-        self._quoted = re.compile(
+        # A cell in quotes. Group 1 is the byte after it if that is no separator, and group 2
+        # matches if the text ends within quotes.
+        self._quoted_cell = re.compile(
             rb'[%b]"[^"]*(?:""[^"]*)*(?:"(?:(?=[%b])|(.))|(\Z))' % (separators, separators),
             re.DOTALL,
         )
-        self._before, self._carry = b"", b"\n"
-        self.given, self._opened = 0, 0
-        self.is_open = False
-        """Whether the bytes up to now end within quotes."""
+        self._pending, self._carry = b"", b"\n"
+        self.bytes_returned, self._open_quote_offset = 0, 0
+        self.ends_in_quotes = False
+        """Whether the bytes returned so far end within quotes."""
         self.has_escapes = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        chunk = self.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
     def read(self, size: int = -1) -> bytes:
-        """No part of the file ends with a CR that an LF follows: pyarrow drops the LF, in quotes
-        too. None ends between an escape character and what it stands before.
+        """The next bytes, which never end between a CR and an LF, or after an escape character.
+
+        pyarrow would drop the LF, also within quotes.
 
         Raises: `EncodeError` for text after a closing quote.
         """
-        new = self._file.read(size - len(self._before))
-        found, self._before = self._before + new, b""
-        held = found.endswith(b"\r") or self._is_cut(found)
-        if held and len(found) > 1:
-            found, self._before = found[:-1], found[-1:]
-        elif held and new:
-            found += self._file.read(1)
+        new_bytes = self._file.read(size - len(self._pending))
+        chunk, self._pending = self._pending + new_bytes, b""
+        is_undecided = chunk.endswith(b"\r") or self._ends_in_escape(chunk)
+        if is_undecided and len(chunk) > 1:
+            chunk, self._pending = chunk[:-1], chunk[-1:]
+        elif is_undecided and new_bytes:
+            chunk += self._file.read(1)
         if self._escape:
-            found = self._replaced(found)
-        if not self.given and 0 < len(found) < size and not re.search(b"[\r\n]", found):
-            # For pyarrow, a header without the end of a line is no header.
-            self._before += self._file.read(1)
-            found += b"" if self._before else b"\n"
-        self._check(found)
-        self.given += len(found)
-        return found
+            chunk = self._mark_escapes(chunk)
+        if not self.bytes_returned and 0 < len(chunk) < size and not re.search(b"[\r\n]", chunk):
+            # pyarrow recognizes a header only if its line ends.
+            self._pending += self._file.read(1)
+            chunk += b"" if self._pending else b"\n"
+        self._follow_quotes(chunk)
+        self.bytes_returned += len(chunk)
+        return chunk
 
-    def _is_cut(self, found: bytes) -> bool:
+    def _ends_in_escape(self, chunk: bytes) -> bool:
         """Whether the last byte is an escape character that is not escaped itself."""
-        if not self._escape or not found.endswith(self._escape):
+        if not self._escape or not chunk.endswith(self._escape):
             return False
-        return (len(found) - len(found.rstrip(self._escape))) % 2 == 1
+        return (len(chunk) - len(chunk.rstrip(self._escape))) % 2 == 1
 
-    def _replaced(self, found: bytes) -> bytes:
-        if b"\xfe" in found or b"\xff" in found:
-            raise self._reader.wrong("the file is not UTF-8")
-        if self._escape not in found:
-            return found
+    def _mark_escapes(self, chunk: bytes) -> bytes:
+        if b"\xfe" in chunk or b"\xff" in chunk:
+            raise self._reader.file_error("the file is not UTF-8")
+        if self._escape not in chunk:
+            return chunk
         self.has_escapes = True
-        return found.replace(self._escape * 2, _ESCAPE).replace(self._escape + b'"', _QUOTE)
+        return chunk.replace(self._escape * 2, _ESCAPE).replace(self._escape + b'"', _QUOTE)
 
-    def _check(self, found: bytes) -> None:
-        """Follows quotes from part to part.
+    def _follow_quotes(self, chunk: bytes) -> None:
+        """Checks the quotes of a chunk, and updates `_carry` for the next chunk.
 
-        What is carried over is the byte before the next part, or a quote that stands for the one of
-        an open cell, and quotes at the end: the byte after them tells what they are.
+        `_carry` is the chunk's last byte, or a line end and a quote if a cell is open, followed by
+        the quotes at the end of the chunk. Only the byte after those shows what they mean.
+
+        Raises: `EncodeError` for text after a closing quote.
         """
-        if len(self._carry) == 1 and b'"' not in found:
-            self._carry = found[-1:] or self._carry
+        if len(self._carry) == 1 and b'"' not in chunk:
+            self._carry = chunk[-1:] or self._carry
             return
-        start = self.given - len(self._carry)
-        if not self.given and found.startswith(_BOM):
-            found, start = found[len(_BOM) :], len(_BOM) - 1
-        body = self._carry + (found or b"\n")
-        whole = len(body)
+        body_offset = self.bytes_returned - len(self._carry)
+        if not self.bytes_returned and chunk.startswith(_BOM):
+            chunk, body_offset = chunk[len(_BOM) :], len(_BOM) - 1
+        body = self._carry + (chunk or b"\n")
+        length = len(body)
         body = body.rstrip(b'"')
-        quotes = whole - len(body)
-        opened = self._opened_in(body, start)
-        self.is_open, self._opened = opened is not None, opened or 0
-        self._carry = (b'\n"' if self.is_open else body[-1:]) + b'"' * quotes
+        quotes = length - len(body)
+        open_quote = self._find_open_quote(body, body_offset)
+        self.ends_in_quotes, self._open_quote_offset = open_quote is not None, open_quote or 0
+        self._carry = (b'\n"' if self.ends_in_quotes else body[-1:]) + b'"' * quotes
 
-    def _opened_in(self, body: bytes, start: int) -> int | None:
-        """The place in the file of the quote of a cell that `body` does not end.
+    def _find_open_quote(self, body: bytes, body_offset: int) -> int | None:
+        """The offset in the file of the quote of a cell that `body` does not end; `None` if none.
 
-        `start` is the place of `body`, which begins outside quotes.
+        `body` begins outside quotes, at `body_offset` in the file.
         """
-        places = self._if_plain(body)
-        if places is not None:
-            return self._place(start, int(places[-1])) if len(places) % 2 else None
-        last = None
-        for last in self._quoted.finditer(body):
-            if last[1] is not None:
-                self._refuse(body, last, start)
-        if last is None or last[2] is None:
+        quotes = self._balanced_quotes(body)
+        if quotes is not None:
+            return self._file_offset(body_offset, int(quotes[-1])) if len(quotes) % 2 else None
+        last_match = None
+        for last_match in self._quoted_cell.finditer(body):
+            if last_match[1] is not None:
+                self._raise_misplaced(body, last_match, body_offset)
+        if last_match is None or last_match[2] is None:
             return None
-        return self._place(start, last.start() + 1)
+        return self._file_offset(body_offset, last_match.start() + 1)
 
-    def _if_plain(self, body: bytes) -> Any:
-        """The places of all quotes, if each belongs to a cell in quotes as it should.
+    def _balanced_quotes(self, body: bytes) -> Any:
+        """The positions of all quotes, if they are well-formed; `None` otherwise or without NumPy.
 
-        Then each that opens has a separator before it, or is the second of two; each that closes
-        has one after it, or is the first of two.
+        They are if each opening quote follows a separator or a quote, and each closing quote
+        precedes a separator or a quote.
         """
         np = _numpy()
         if np is None:
             return None
         data = np.frombuffer(body, np.uint8)
-        places = np.flatnonzero(data == ord('"'))
-        for beside in (places[0::2] - 1, places[1::2] + 1):
-            found = data.take(beside)
-            fits = found == ord('"')
+        quotes = np.flatnonzero(data == ord('"'))
+        for neighbours in (quotes[0::2] - 1, quotes[1::2] + 1):
+            neighbour_bytes = data.take(neighbours)
+            is_expected = neighbour_bytes == ord('"')
             for separator in self._separators:
-                fits |= found == separator
-            if not fits.all():
+                is_expected |= neighbour_bytes == separator
+            if not is_expected.all():
                 return None
-        return places
+        return quotes
 
-    def _place(self, start: int, at: int) -> int:
-        # The quote that was carried over stands for the one of an earlier part.
-        return self._opened if at == 1 and self.is_open else start + at
+    def _file_offset(self, body_offset: int, position: int) -> int:
+        # In an open cell, position 1 is the quote in `_carry`, which an earlier chunk contained.
+        is_carried = position == 1 and self.ends_in_quotes
+        return self._open_quote_offset if is_carried else body_offset + position
 
-    def _refuse(self, body: bytes, found: re.Match[bytes], start: int) -> None:
-        place = self._place(start, found.start() + 1)
-        line = 1 + _lines_before(self._reader, place)
-        text = re.split(rb"[\r\n]", body[found.start() + 1 : found.end() + 40])[0]
+    def _raise_misplaced(self, body: bytes, match: re.Match[bytes], body_offset: int) -> None:
+        quote_offset = self._file_offset(body_offset, match.start() + 1)
+        line = 1 + _lines_before(self._reader, quote_offset)
+        text = re.split(rb"[\r\n]", body[match.start() + 1 : match.end() + 40])[0]
         shown = text.replace(_ESCAPE, self._escape * 2).replace(_QUOTE, self._escape + b'"')
         hint = "a quote within a cell is written twice"
         if not self._escape:
@@ -154,14 +159,14 @@ class Checked(io.RawIOBase):
                 '. For files that write it as \\", as dsbulk and cqlsh do, pass'
                 ' csv={"escape": "\\\\"}, or --escape "\\" on the command line'
             )
-        raise self._reader.wrong(
+        raise self._reader.file_error(
             f"line {line}: expected a delimiter after the closing quote of a cell, got"
             f" {shown[:80].decode('utf-8', 'replace')!r}: {hint}"
         )
 
 
 def _numpy() -> Any:
-    """NumPy if it is installed, which is several times as quick as a regular expression."""
+    """NumPy, several times as fast as a regular expression; `None` if it is not installed."""
     try:
         import numpy
     except ModuleNotFoundError:
@@ -169,29 +174,32 @@ def _numpy() -> Any:
     return numpy
 
 
-def _lines_before(reader: Reader, place: int) -> int:
-    """The number of lines that end before a place of a file, found by a second reading."""
-    file, plain = reader.bytes()
-    count, last = 0, b""
-    with plain:
-        while place > 0 and (found := file.read(min(place, _STEP))):
-            place -= len(found)
-            count += found.count(b"\n") + found.count(b"\r") - found.count(b"\r\n")
-            count -= last == b"\r" and found[:1] == b"\n"
-            last = found[-1:]
+def _lines_before(reader: Reader, offset: int) -> int:
+    """The number of lines that end before an offset, which is in the decompressed file.
+
+    Reads the file again.
+    """
+    file, raw_file = reader.open_bytes()
+    count, last_byte = 0, b""
+    with raw_file:
+        while offset > 0 and (chunk := file.read(min(offset, _STEP))):
+            offset -= len(chunk)
+            count += chunk.count(b"\n") + chunk.count(b"\r") - chunk.count(b"\r\n")
+            count -= last_byte == b"\r" and chunk[:1] == b"\n"
+            last_byte = chunk[-1:]
     return count
 
 
 def unescaped(cells: Any, escape: str) -> Any:
-    """Cells with the characters that were escaped.
+    """Cells with their escapes replaced by the escaped characters.
 
-    Some writers escape quotes alone. A cell with an escape character before any other character is
-    of such a writer, and has its escape characters as they are.
+    Some writers escape only quotes. If a cell has an escape character before another character, it
+    is by such a writer, and its escape characters stay.
     """
     pa = library()
-    pc, own = pa.compute, escape.encode()
+    pc, escape_byte = pa.compute, escape.encode()
     cells = pc.replace_substring(cells, _QUOTE, b'"')
-    is_plain = pc.match_substring(cells, own)
-    single = pc.replace_substring(cells, _ESCAPE, own)
-    double = pc.replace_substring(cells, _ESCAPE, own * 2)
-    return pc.if_else(is_plain, double, single)
+    has_single_escape = pc.match_substring(cells, escape_byte)
+    unescaped_cells = pc.replace_substring(cells, _ESCAPE, escape_byte)
+    unchanged_cells = pc.replace_substring(cells, _ESCAPE, escape_byte * 2)
+    return pc.if_else(has_single_escape, unchanged_cells, unescaped_cells)

@@ -16,30 +16,30 @@ from ..errors import ConfigError, EncodeError
 from .text import library
 
 __all__ = [
-    "BYTES",
-    "ROWS",
+    "MAX_BATCH_BYTES",
+    "MAX_BATCH_ROWS",
     "CsvOptions",
-    "Guarded",
+    "FileErrors",
+    "OnUnreadable",
+    "ReadContext",
     "Reader",
     "Skip",
     "Unit",
-    "Unread",
-    "What",
     "inner_fields",
 ]
 
-ROWS = 65_536
-BYTES = 4 << 20
-"""No batch is larger, unless a row is."""
+MAX_BATCH_ROWS = 65_536
+MAX_BATCH_BYTES = 4 << 20
+"""The largest size of a batch. A single row may be larger."""
 
 Skip = Callable[[int, int], bool]
 Unit = tuple[int, Any]
-"""A number of rows, and the record batch of them; `None` for those that were skipped."""
+"""A number of rows, and their record batch; `None` for rows that were skipped."""
 
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """How files of CSV are written."""
+    """The dialect of CSV files."""
 
     delimiter: str = ","
     header: bool = True
@@ -49,18 +49,22 @@ class CsvOptions:
     names: tuple[str, ...] | None = None
     """The columns of files without a header."""
     escape: str | None = None
-    """The character before a quote within a cell, a backslash in files of cqlsh and dsbulk. Without
-    it, such a quote is written twice."""
+    """The character before a quote within a cell, a backslash in files of cqlsh and dsbulk. `None`
+    if a quote within a cell is written twice."""
 
     def __post_init__(self) -> None:
-        is_one = isinstance(self.delimiter, str) and len(self.delimiter) == 1
-        if not is_one or not self.delimiter.isascii() or self.delimiter in '"\r\n':
+        is_character = isinstance(self.delimiter, str) and len(self.delimiter) == 1
+        if not is_character or not self.delimiter.isascii() or self.delimiter in '"\r\n':
             raise ConfigError(f"delimiter must be one ASCII character, got {self.delimiter!r}")
         if self.escape == '"':
             object.__setattr__(self, "escape", None)
         if self.escape is not None:
-            is_one = isinstance(self.escape, str) and len(self.escape) == 1
-            if not is_one or not self.escape.isascii() or self.escape in f"{self.delimiter}\r\n":
+            is_character = isinstance(self.escape, str) and len(self.escape) == 1
+            if (
+                not is_character
+                or not self.escape.isascii()
+                or self.escape in f"{self.delimiter}\r\n"
+            ):
                 raise ConfigError(
                     "escape must be one ASCII character, and not the delimiter, got"
                     f" {self.escape!r}"
@@ -70,50 +74,52 @@ class CsvOptions:
         if not isinstance(self.null, str):
             raise ConfigError(f"null must be a str, got {self.null!r}")
         if self.names is not None:
-            if isinstance(self.names, str) or not all(isinstance(it, str) for it in self.names):
+            if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
                 raise ConfigError("names must be a list of str")
             object.__setattr__(self, "names", tuple(self.names))
 
 
-Unread = Callable[[int, EncodeError, Any], None]
-"""Takes a row that cannot be read: its number, the error, and what the file has of it."""
+OnUnreadable = Callable[[int, EncodeError, Any], None]
+"""Called for a row that cannot be read, with its number, the error and its content in the file."""
 
 
 @dataclass
-class What:
-    """What the readers of all files share."""
+class ReadContext:
+    """The settings that the readers of all files share."""
 
-    typed: Callable[[str], CqlType | None]
+    type_of_column: Callable[[str], CqlType | None]
     """The type of a column of the data; `None` if the table has no such column."""
     csv: CsvOptions
     names: list[str] | None = None
-    """The columns of all files, once they are known."""
-    unread: Unread | None = None
-    """Without it, a row that cannot be read is an error of the file."""
+    """The columns of all files; `None` until the first file is opened."""
+    on_unreadable: OnUnreadable | None = None
+    """If `None`, the error of a row that cannot be read is raised."""
 
 
-def inner_fields(kind: Any) -> list[Any]:
-    """The fields within an Arrow type."""
+def inner_fields(arrow_type: Any) -> list[Any]:
+    """The child fields of an Arrow type, such as the fields of a struct."""
     pa = library()
-    if isinstance(kind, pa.BaseExtensionType):
-        return [pa.field("", kind.storage_type)]
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return [pa.field("", kind.value_type)]
-    return [kind.field(number) for number in range(kind.num_fields)]
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return [pa.field("", arrow_type.storage_type)]
+    if pa.types.is_dictionary(arrow_type) or pa.types.is_run_end_encoded(arrow_type):
+        return [pa.field("", arrow_type.value_type)]
+    return [arrow_type.field(number) for number in range(arrow_type.num_fields)]
 
 
 class Reader(ABC):
-    """A file. `at` is how many of its bytes have the rows that were handed on, `count` the number
-    of its rows, if the file tells it.
+    """A reader of one file.
+
+    `bytes_read` is the number of its bytes up to the last row that was yielded. `row_count` is the
+    number of its rows, if the file's metadata has it.
     """
 
-    has_head = True
-    """Whether the file tells its columns before its rows."""
+    declares_columns = True
+    """Whether the file names its columns before its rows."""
 
-    def __init__(self, path: Path, what: What) -> None:
-        self.path, self.what = path, what
-        self.at = 0
-        self.count: int | None = None
+    def __init__(self, path: Path, context: ReadContext) -> None:
+        self.path, self.context = path, context
+        self.bytes_read = 0
+        self.row_count: int | None = None
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -125,53 +131,57 @@ class Reader(ABC):
 
     @abstractmethod
     def units(self, first: int, skip: Skip) -> Iterator[Unit]:
-        """The rows, of which the first has the number `first` among those of all files."""
+        """The rows of the file. `first` is the number of its first row among all files' rows."""
 
-    def bytes(self) -> tuple[BinaryIO, BinaryIO]:
+    def open_bytes(self) -> tuple[BinaryIO, BinaryIO]:
         """The bytes of the file, decompressed; and the file itself."""
-        plain = open(self.path, "rb")  # noqa: SIM115
-        # One byte of the two is a file that was cut off.
-        if plain.peek(2)[:2] not in (b"\x1f\x8b", b"\x1f"):
-            return plain, plain
-        return gzip.GzipFile(fileobj=plain), plain  # type: ignore[return-value]
+        raw_file = open(self.path, "rb")  # noqa: SIM115
+        # A file of only the first of the two bytes is a gzip file that was cut off.
+        if raw_file.peek(2)[:2] not in (b"\x1f\x8b", b"\x1f"):
+            return raw_file, raw_file
+        return gzip.GzipFile(fileobj=raw_file), raw_file  # type: ignore[return-value]
 
-    def wrong(self, reason: object) -> EncodeError:
-        """The error for a file that cannot be read."""
-        said = " ".join(str(reason).split())
-        return refused(f"{self.path}: {said}")
+    def file_error(self, reason: object) -> EncodeError:
+        """An `EncodeError` that names the file. The caller raises it."""
+        one_line = " ".join(str(reason).split())
+        return refused(f"{self.path}: {one_line}")
 
-    def unread(self, row: int, error: EncodeError, raw: Any) -> None:
-        """Tells of a row that cannot be read.
+    def report_unreadable(self, row: int, error: EncodeError, raw: Any) -> None:
+        """Passes a row that cannot be read to the context's callback.
 
-        Raises: the error, if nobody wants to know of single rows.
+        Raises: the error, if the context has no callback.
         """
-        if self.what.unread is None:
+        if self.context.on_unreadable is None:
             raise error
-        self.what.unread(row, error, raw)
+        self.context.on_unreadable(row, error, raw)
 
-    def checked(self, names: list[str]) -> list[str]:
+    def distinct_names(self, names: list[str]) -> list[str]:
+        """Returns the names.
+
+        Raises: `EncodeError` if two of them are equal.
+        """
         for name in names:
             if names.count(name) > 1:
-                raise self.wrong(f"two columns are called {name!r}")
+                raise self.file_error(f"two columns are called {name!r}")
         return names
 
-    def cut(self, batch: Any, first: int, skip: Skip) -> Iterator[Unit]:
-        """A batch in pieces of limited size."""
+    def split_batch(self, batch: Any, first: int, skip: Skip) -> Iterator[Unit]:
+        """Yields a batch in parts of limited size."""
         begin = 0
         if not batch.num_rows:
-            # pyarrow crashes when it counts the bytes of some.
+            # pyarrow crashes when it counts the bytes of some empty batches.
             return
-        width = max(1, batch.nbytes // max(1, batch.num_rows))
-        most = max(1, min(ROWS, BYTES // width))
+        row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+        max_rows = max(1, min(MAX_BATCH_ROWS, MAX_BATCH_BYTES // row_bytes))
         while begin < batch.num_rows:
-            count = min(most, batch.num_rows - begin)
+            count = min(max_rows, batch.num_rows - begin)
             part = None if skip(first + begin, count) else batch.slice(begin, count)
             yield count, part
             begin += count
 
 
-class Guarded:
-    """Turns errors of pyarrow into those that name the file."""
+class FileErrors:
+    """A context manager that converts errors of pyarrow to errors that name the file."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -180,7 +190,7 @@ class Guarded:
         return None
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+        self, error_class: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
         if error is None or isinstance(error, EncodeError):
             return
@@ -188,11 +198,12 @@ class Guarded:
             if error.filename is None:
                 error.filename = str(self._reader.path)
             return
-        arrow = library().ArrowException
+        arrow_error = library().ArrowException
         if isinstance(error, KeyError) and str(error).isdigit():
             reason = f"a column has a type that pyarrow does not read: the number {error} of Arrow"
-            raise self._reader.wrong(reason) from error
+            raise self._reader.file_error(reason) from error
         if isinstance(
-            error, (arrow, OSError, EOFError, UnicodeError, ValueError, KeyError, zlib.error)
+            error,
+            (arrow_error, OSError, EOFError, UnicodeError, ValueError, KeyError, zlib.error),
         ):
-            raise self._reader.wrong(error) from error
+            raise self._reader.file_error(error) from error

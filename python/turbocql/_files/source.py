@@ -1,4 +1,4 @@
-"""The rows of files, one file after another, whatever their formats."""
+"""Reads the rows of files of any format, one file after another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..errors import ConfigError
 from .binary import ArrowFile, ParquetFile
 from .formats import format_of
 from .lines import CsvFile, JsonLines
-from .reader import CsvOptions, Reader, Unread, What
+from .reader import CsvOptions, OnUnreadable, ReadContext, Reader
 from .text import library, parsed
 
 __all__ = [
@@ -31,18 +31,18 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 READERS: dict[str, type[Reader]] = {
     **{"parquet": ParquetFile, "arrow": ArrowFile, "csv": CsvFile, "jsonl": JsonLines},
 }
-_EDGE = 64 << 10
+_DIGEST_EDGE = 64 << 10
 
 
 @dataclass(frozen=True)
 class FileInfo:
-    """A file, as checkpoints know it."""
+    """A file as checkpoints identify it."""
 
     path: Path
     size: int
     modified_ns: int
     digest: str
-    """The SHA-256 of its size and of its first and last 64 KiB."""
+    """The SHA-256 of the file's size and of its first and last 64 KiB."""
 
     @classmethod
     def of(cls, path: Path) -> FileInfo:
@@ -51,43 +51,47 @@ class FileInfo:
         Raises: `OSError` if it cannot be read.
         """
         with open(path, "rb") as file:
-            known = os.fstat(file.fileno())
-            made = hashlib.sha256(str(known.st_size).encode() + b"\0")
-            made.update(file.read(_EDGE))
-            file.seek(max(0, known.st_size - _EDGE))
-            made.update(file.read(_EDGE))
-        return cls(path, known.st_size, known.st_mtime_ns, made.hexdigest())
+            status = os.fstat(file.fileno())
+            digest = hashlib.sha256(str(status.st_size).encode() + b"\0")
+            digest.update(file.read(_DIGEST_EDGE))
+            file.seek(max(0, status.st_size - _DIGEST_EDGE))
+            digest.update(file.read(_DIGEST_EDGE))
+        return cls(path, status.st_size, status.st_mtime_ns, digest.hexdigest())
 
 
-def _found(given: str | os.PathLike[str], wanted: str | None) -> list[Path]:
-    """The files of a path, of a pattern or of a directory."""
-    text = os.fspath(given)
+def _find_files(source: str | os.PathLike[str], format: str | None) -> list[Path]:
+    """The paths of the files that a path, a pattern or a directory names.
+
+    Raises: `ConfigError` for a pattern or a directory without files; `FileNotFoundError`.
+    """
+    text = os.fspath(source)
     if not isinstance(text, str):
         raise TypeError(f"a path must be a str or a Path, got {type(text).__name__}")
     path = Path(text)
     if path.is_dir():
-        return _in_directory(path, wanted)
+        return _in_directory(path, format)
     if path.exists() or not glob.has_magic(text):
         if not path.exists():
             raise FileNotFoundError(2, "No such file", text)
         return [path]
-    found = [Path(it) for it in sorted(glob.glob(text, recursive=True))]
-    found = [it for it in found if it.is_file()]
-    if not found:
+    matches = map(Path, sorted(glob.glob(text, recursive=True)))
+    paths = [match for match in matches if match.is_file()]
+    if not paths:
         raise ConfigError(f"no file matches {text!r}")
-    return found
+    return paths
 
 
-def _in_directory(path: Path, wanted: str | None) -> list[Path]:
-    files = [it for it in sorted(path.iterdir()) if it.is_file() and it.name[0] not in "._"]
-    known = {it: format_of(it) for it in files}
-    formats = {it for it in known.values() if it is not None}
-    if wanted is None and len(formats) > 1:
+def _in_directory(path: Path, format: str | None) -> list[Path]:
+    files = [file for file in sorted(path.iterdir()) if file.is_file() and file.name[0] not in "._"]
+    formats_by_file = {file: format_of(file) for file in files}
+    formats = {file_format for file_format in formats_by_file.values() if file_format is not None}
+    if format is None and len(formats) > 1:
         raise ConfigError(f"{path} has files of several formats, {sorted(formats)}: pass format=")
-    if wanted is not None and wanted not in formats:
-        # Files with any other suffix are read as the format that is passed.
-        return _not_empty([it for it, its in known.items() if its is None], path)
-    return _not_empty([it for it, its in known.items() if its in formats & {wanted or its}], path)
+    if format is None:
+        return _not_empty([file for file in files if formats_by_file[file] is not None], path)
+    # If no suffix names the format, files with unknown suffixes are read as that format.
+    suffix_format = format if format in formats else None
+    return _not_empty([file for file in files if formats_by_file[file] == suffix_format], path)
 
 
 def _not_empty(files: list[Path], path: Path) -> list[Path]:
@@ -99,84 +103,89 @@ def _not_empty(files: list[Path], path: Path) -> list[Path]:
 class Source:
     """The rows of files, one file after another."""
 
-    def __init__(self, files: Sequence[FileInfo], readers: Sequence[Reader], what: What) -> None:
+    def __init__(
+        self, files: Sequence[FileInfo], readers: Sequence[Reader], context: ReadContext
+    ) -> None:
         self.files = list(files)
-        self._readers, self._what = list(readers), what
-        self._at = 0
+        self._readers, self._context = list(readers), context
+        self._file_index = 0
         names = self._readers[0].names()
         if not names:
             raise ConfigError(f"{self.files[0].path} has no columns")
-        what.names = names
+        context.names = names
         self.names: list[str] = names
-        """The columns, with the names that they have in the files."""
+        """The names of the columns in the files."""
         for file, reader in zip(self.files[1:], self._readers[1:], strict=True):
-            if reader.has_head:
-                self._check(file, reader)
+            if reader.declares_columns:
+                self._check_unchanged(file, reader)
 
     def schemas(self) -> Iterator[tuple[Path, Any]]:
-        """The Arrow schema of each file that has one: of Parquet and of Arrow."""
+        """The Arrow schema of each Parquet or Arrow file."""
         for file, reader in zip(self.files, self._readers, strict=True):
             schema = reader.schema()
             if schema is not None:
                 yield file.path, schema
 
     def objects(self) -> Iterator[Iterator[list[dict[str, Any]]]]:
-        """The objects of each file of JSON lines, in lists, with the digits of their numbers."""
+        """The objects of each file of JSON lines, in lists, with all digits of their numbers."""
         return (reader.objects() for reader in self._readers if isinstance(reader, JsonLines))
 
     @property
     def rows(self) -> int | None:
-        """The number of rows, if all files tell it before they are read."""
-        counts = [reader.count for reader in self._readers]
-        known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else None
+        """The number of rows; `None` if the metadata of a file lacks it."""
+        counts = [reader.row_count for reader in self._readers]
+        known_counts = [count for count in counts if count is not None]
+        return sum(known_counts) if len(known_counts) == len(counts) else None
 
     def position(self) -> tuple[int, int]:
-        """How many bytes of the files are read, and how many they have."""
+        """The number of bytes that are read, and the number of bytes of all files."""
         total = sum(file.size for file in self.files)
-        done = sum(file.size for file in self.files[: self._at])
-        now = self._readers[self._at].at if self._at < len(self._readers) else 0
-        return min(total, done + now), total
+        bytes_before = sum(file.size for file in self.files[: self._file_index])
+        is_at_end = self._file_index >= len(self._readers)
+        bytes_in_file = 0 if is_at_end else self._readers[self._file_index].bytes_read
+        return min(total, bytes_before + bytes_in_file), total
 
     def batches(
-        self, skip: Callable[[int, int], bool] | None = None, unread: Unread | None = None
+        self,
+        skip: Callable[[int, int], bool] | None = None,
+        on_unreadable: OnUnreadable | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Record batches, each with the number of its first row among those of all files.
+        """Record batches, each with the number of its first row among the rows of all files.
 
-        `unread` takes the rows of text files that cannot be read, before the batch that they are
-        in, where their cells are null. Rows have the same numbers in each reading. `skip` is asked
-        with the number of the first row and the number of rows, for units of files and for batches
-        of them.
+        Rows have the same numbers in each reading. `on_unreadable` is called for rows of text files
+        that cannot be read, before their batch is yielded. Their cells are null in it. `skip` is
+        called with the number of the first row and the number of rows, for row groups and for
+        batches. If it returns true, they are not yielded.
 
-        Raises: `EncodeError` for what cannot be read, with path and line; `OSError`.
+        Raises: `EncodeError`, with path and line, for content that cannot be read; `OSError`.
         """
-        asked = skip or (lambda first, count: False)
-        self._what.unread = unread
+        skip_rows = skip or (lambda first, count: False)
+        self._context.on_unreadable = on_unreadable
         first = 0
         for number, (file, reader) in enumerate(zip(self.files, self._readers, strict=True)):
-            self._at = number
-            reader.at = 0
-            self._check(file, reader)
-            units = reader.units(first, asked)
+            self._file_index = number
+            reader.bytes_read = 0
+            self._check_unchanged(file, reader)
+            units = reader.units(first, skip_rows)
             for count, batch in units:
                 if batch is not None and count:
                     yield first, batch.select(self.names)
                 first += count
-            reader.at = file.size
-        self._at = len(self._readers)
+            reader.bytes_read = file.size
+        self._file_index = len(self._readers)
 
-    def _check(self, file: FileInfo, reader: Reader) -> None:
-        """Raises `EncodeError` if a file has changed, or has not the columns of the first."""
-        known = os.stat(file.path)
-        if (known.st_size, known.st_mtime_ns) != (file.size, file.modified_ns):
+    def _check_unchanged(self, file: FileInfo, reader: Reader) -> None:
+        """Raises `EncodeError` if a file has changed, or lacks columns of the first file."""
+        status = os.stat(file.path)
+        if (status.st_size, status.st_mtime_ns) != (file.size, file.modified_ns):
             raise refused(f"{file.path} has changed since it was first read")
-        names, where = reader.names(), f"and {self.files[0].path} has"
+        names, contrast = reader.names(), f"and {self.files[0].path} has"
         for name in names:
             if name not in self.names:
-                raise refused(f"{file.path} has the column {name!r}, {where} not")
+                raise refused(f"{file.path} has the column {name!r}, {contrast} not")
         for name in self.names:
             if name not in names:
-                raise refused(f"{file.path} has no column {name!r}, {where} it")
+                raise refused(f"{file.path} has no column {name!r}, {contrast} it")
 
 
 def open_source(
@@ -189,29 +198,31 @@ def open_source(
     names: Sequence[str] | None = None,
     udts: Mapping[str, Any] | None = None,
 ) -> Source:
-    """The rows of files, in the order of their paths.
+    """Opens files, whose rows are read in the order of their paths.
 
-    Arguments: `types` are those of the table's columns; `rename` maps names of the data to names of
-        the table. User-defined types that CSV or JSON lines have need their fields, in `types` or
-        from `udts`. `names` are the columns, for CSV files without a header and for JSON lines
-        whose first lines lack some.
+    Arguments: `types` are the types of the table's columns. `rename` maps names of the data to
+        names of the table. User-defined types in CSV or JSON lines need their fields, in `types` or
+        from `udts`. `names` are the columns of CSV files without a header, or of JSON lines whose
+        first lines lack some columns.
 
     Raises: `ConfigError` if there is no file, no known format or no pyarrow; `OSError` for a file
-        that cannot be opened; `EncodeError` for one that is damaged.
+        that cannot be opened; `EncodeError` for a damaged file.
     """
     library()
     if format is not None and format not in READERS:
         raise ConfigError(f"format must be one of {', '.join(READERS)}, got {format!r}")
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    found = list(dict.fromkeys(path for one in given for path in _found(one, format)))
-    if not found:
+    sources = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    matches = (path for source in sources for path in _find_files(source, format))
+    # A file may match several sources.
+    file_paths = list(dict.fromkeys(matches))
+    if not file_paths:
         raise ConfigError("there are no files to read")
-    for path in found:
+    for path in file_paths:
         if format is None and format_of(path) is None:
             raise ConfigError(f"{path}: the suffix names no format: pass format=")
     parsed_types: dict[str, CqlType] = {}
 
-    def typed(name: str) -> CqlType | None:
+    def type_of_column(name: str) -> CqlType | None:
         target = (rename or {}).get(name, name)
         if target not in types:
             return None
@@ -219,20 +230,20 @@ def open_source(
             parsed_types[target] = parsed(target, types[target], udts)
         return parsed_types[target]
 
-    what = What(typed, _csv_options(csv), None if names is None else list(names))
-    files = [FileInfo.of(path) for path in found]
+    context = ReadContext(type_of_column, _csv_options(csv), None if names is None else list(names))
+    files = [FileInfo.of(path) for path in file_paths]
     for file in files:
         if not file.size:
             raise ConfigError(f"{file.path} is empty")
-    readers = [READERS[format or format_of(path) or ""](path, what) for path in found]
-    return Source(files, readers, what)
+    readers = [READERS[format or format_of(path) or ""](path, context) for path in file_paths]
+    return Source(files, readers, context)
 
 
-def _csv_options(given: CsvOptions | Mapping[str, Any] | None) -> CsvOptions:
-    if given is None or isinstance(given, CsvOptions):
-        return given or CsvOptions()
-    known = CsvOptions.__dataclass_fields__
-    for name in given:
-        if name not in known:
-            raise ConfigError(f"csv has no option {name!r}; it has {', '.join(known)}")
-    return CsvOptions(**given)
+def _csv_options(options: CsvOptions | Mapping[str, Any] | None) -> CsvOptions:
+    if options is None or isinstance(options, CsvOptions):
+        return options or CsvOptions()
+    option_names = CsvOptions.__dataclass_fields__
+    for name in options:
+        if name not in option_names:
+            raise ConfigError(f"csv has no option {name!r}; it has {', '.join(option_names)}")
+    return CsvOptions(**options)

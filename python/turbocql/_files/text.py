@@ -1,4 +1,4 @@
-"""Values as text in CSV and JSON lines: how each CQL type is written, and read as an Arrow column.
+"""The text of each CQL type in CSV and JSON lines, and its conversion to an Arrow column.
 
 | CQL | text |
 |---|---|
@@ -14,7 +14,7 @@
 | tuple | a JSON object with the names `0`, `1`, …; arrays are read too |
 | user-defined type | a JSON object |
 
-Readers and writers work column by column, also within nested values.
+Readers and writers convert column by column, also within nested values.
 """
 
 from __future__ import annotations
@@ -48,30 +48,30 @@ __all__ = [
 ]
 
 UNREADABLE = (ValueError, TypeError, OverflowError, NotImplementedError)
-"""What the functions here raise for a value that is not one of the type."""
+"""The exceptions of this module's functions for a value that is not of the type."""
 
 INTEGERS = {
     **{"tinyint": "int8", "smallint": "int16", "int": "int32"},
     **{"bigint": "int64", "counter": "int64"},
 }
 _TEXTS = {"ascii", "text", "varint", "decimal", "inet"}
-"""Types whose texts the native loader parses."""
-_FORMS = {
+"""Types whose texts are parsed by the native core during the load."""
+_PATTERNS = {
     "varint": ("^[-+]?[0-9]+$", "an integer"),
     "decimal": (r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$", "a decimal number"),
     "inet": ("^[0-9a-fA-F:.]+$", "an IP address"),
     "ascii": ("^[\\x00-\\x7f]*$", "ASCII characters"),
 }
-"""What these texts are like, so that an error has the line of the file."""
+"""The patterns of such texts, checked here so that an error names the line of the file."""
 _BLOBS = {"blob", "custom", "composite"}
 _UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
-_ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
-_DAY = r"([+-]?)([0-9]{4,9})-([0-9]{2})-([0-9]{2})"
-_DATE = re.compile(_DAY)
-_CLOCK = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
-_INSTANT = re.compile(rf"{_DAY}[T ]{_CLOCK}{_ZONE}?")
+_ZONE_PATTERN = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+_DATE_PATTERN = r"([+-]?)([0-9]{4,9})-([0-9]{2})-([0-9]{2})"
+_DATE = re.compile(_DATE_PATTERN)
+_CLOCK_PATTERN = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
+_INSTANT = re.compile(rf"{_DATE_PATTERN}[T ]{_CLOCK_PATTERN}{_ZONE_PATTERN}?")
 _NANOSECONDS = re.compile(r"(-?[0-9]{1,19})ns")
-_PARTS = re.compile(
+_DURATION = re.compile(
     r"(-?)(?=[0-9])(?:([0-9]+)y)?(?:([0-9]+)mo)?(?:([0-9]+)w)?(?:([0-9]+)d)?(?:([0-9]+)h)?"
     r"(?:([0-9]+)m)?(?:([0-9]+)s)?(?:([0-9]+)ms)?(?:([0-9]+)(?:us|\u00b5s))?(?:([0-9]+)ns)?",
     re.IGNORECASE | re.ASCII,
@@ -89,7 +89,7 @@ _DAY_NS = 86_400_000_000_000
 
 
 class Number(str):
-    """The digits of a JSON number, for types that a float or an int of Python's would change."""
+    """The digits of a JSON number, for types that a Python float or int would change."""
 
     __slots__ = ()
 
@@ -151,18 +151,19 @@ def type_of(cql_type: CqlType) -> Any:
     if kind == "map":
         return pa.map_(type_of(parts[0]), type_of(parts[1]))
     if kind in ("tuple", "udt"):
-        named = zip(names_of(cql_type), parts, strict=True)
-        return pa.struct([(name, type_of(part)) for name, part in named])
+        named_types = zip(names_of(cql_type), parts, strict=True)
+        return pa.struct([(name, type_of(part)) for name, part in named_types])
     if kind == "duration":
-        wide = [
+        part_types = [
             ("months", pa.int32()),
             ("days", pa.int32()),
             ("nanoseconds", pa.int64()),
         ]
-        return pa.struct([pa.field(name, it, nullable=False) for name, it in wide])
+        fields = [pa.field(name, part_type, nullable=False) for name, part_type in part_types]
+        return pa.struct(fields)
     if kind in _BLOBS:
         return pa.binary()
-    makers: dict[str, Callable[[], Any]] = {
+    constructors: dict[str, Callable[[], Any]] = {
         **{"float": pa.float32, "double": pa.float64, "boolean": pa.bool_},
         **{"uuid": pa.uuid, "timeuuid": pa.uuid, "date": pa.date32},
         **{
@@ -170,7 +171,7 @@ def type_of(cql_type: CqlType) -> Any:
             "timestamp": lambda: pa.timestamp("ms", "UTC"),
         },
     }
-    return makers.get(kind, pa.string)()
+    return constructors.get(kind, pa.string)()
 
 
 def names_of(cql_type: CqlType) -> Sequence[str]:
@@ -180,39 +181,44 @@ def names_of(cql_type: CqlType) -> Sequence[str]:
 
 
 def is_nested(cql_type: CqlType | None) -> bool:
-    """Whether a cell of CSV has values of the type as JSON."""
+    """Whether values of the type are JSON in a cell of CSV."""
     return kind_of(cql_type) in ("list", "set", "vector", "map", "tuple", "udt")
 
 
-def read_all(read: Callable[[Any], Any], cells: Any, bad: Callable[[int, Exception], None]) -> Any:
-    """A column of cells. Those that cannot be read are null, and told to `bad` by their places."""
+def read_all(
+    read: Callable[[Any], Any], cells: Any, report: Callable[[int, Exception], None]
+) -> Any:
+    """Returns `read(cells)`, in which cells that cannot be read are null.
+
+    `report` is called with the position and the error of each of these cells.
+    """
     try:
         return read(cells)
     except UNREADABLE:
         pass
-    found: dict[int, Exception] = {}
-    _find_bad(read, cells, 0, found)
-    for place, error in found.items():
-        bad(place, error)
+    errors: dict[int, Exception] = {}
+    _find_unreadable(read, cells, 0, errors)
+    for position, error in errors.items():
+        report(position, error)
     if isinstance(cells, list):
-        return read([None if place in found else cell for place, cell in enumerate(cells)])
+        return read([None if position in errors else cell for position, cell in enumerate(cells)])
     pa = library()
-    kept = pa.array([place not in found for place in range(len(cells))])
-    return read(pa.compute.if_else(kept, cells, pa.scalar(None, cells.type)))
+    is_readable = pa.array([position not in errors for position in range(len(cells))])
+    return read(pa.compute.if_else(is_readable, cells, pa.scalar(None, cells.type)))
 
 
-def _find_bad(
-    read: Callable[[Any], Any], cells: Any, first: int, found: dict[int, Exception]
+def _find_unreadable(
+    read: Callable[[Any], Any], cells: Any, first_position: int, errors: dict[int, Exception]
 ) -> None:
     try:
         read(cells)
     except UNREADABLE as error:
         if len(cells) == 1:
-            found[first] = error
+            errors[first_position] = error
             return
         middle = len(cells) // 2
-        _find_bad(read, cells[:middle], first, found)
-        _find_bad(read, cells[middle:], first + middle, found)
+        _find_unreadable(read, cells[:middle], first_position, errors)
+        _find_unreadable(read, cells[middle:], first_position + middle, errors)
 
 
 def from_texts(cql_type: CqlType, texts: Any) -> Any:
@@ -223,26 +229,26 @@ def from_texts(cql_type: CqlType, texts: Any) -> Any:
     pa, kind = library(), kind_of(cql_type)
     pc = pa.compute
     if kind in _TEXTS:
-        if kind in _FORMS:
-            _match(texts, *_FORMS[kind])
+        if kind in _PATTERNS:
+            _check_pattern(texts, *_PATTERNS[kind])
         return texts
     target = type_of(cql_type)
     if kind in INTEGERS:
-        # Arrow reads hexadecimal digits too, and no plus.
-        _match(texts, r"^[-+]?[0-9]+$", "an integer")
+        # Arrow also accepts hexadecimal digits, and refuses a plus.
+        _check_pattern(texts, r"^[-+]?[0-9]+$", "an integer")
         if pc.any(pc.starts_with(texts, "+")).as_py():
             texts = pc.replace_substring_regex(texts, r"^\+", "")
         return texts.cast(target)
     if kind in ("float", "double"):
-        made = texts.cast(target)
-        infinite = pc.is_inf(made)
-        if pc.any(infinite).as_py():
-            _match(
-                texts.filter(infinite),
+        floats = texts.cast(target)
+        is_infinite = pc.is_inf(floats)
+        if pc.any(is_infinite).as_py():
+            _check_pattern(
+                texts.filter(is_infinite),
                 "(?i)^[+-]?inf(inity)?$",
                 f"in the range of {kind}",
             )
-        return made
+        return floats
     if kind in _BLOBS:
         return _blobs(texts)
     if kind in ("uuid", "timeuuid"):
@@ -251,24 +257,25 @@ def from_texts(cql_type: CqlType, texts: Any) -> Any:
         try:
             return texts.cast(target)
         except pa.ArrowInvalid:
-            return pa.array(_each(texts, days_of), pa.int32()).cast(target)
+            return pa.array(_converted(texts, days_of), pa.int32()).cast(target)
     if kind == "time":
-        # Arrow reads no times alone.
+        # Arrow parses a time of day only as part of a timestamp.
         instants = pc.binary_join_element_wise("1970-01-01 ", texts, "")
         try:
             return instants.cast(pa.timestamp("ns")).cast(pa.int64()).cast(target)
         except pa.ArrowInvalid:
-            return pa.array(_each(texts, _nanoseconds), pa.int64()).cast(target)
+            return pa.array(_converted(texts, _nanoseconds), pa.int64()).cast(target)
     if kind == "timestamp":
         return _instants(texts)
     if kind == "duration":
-        return pa.array(_each(texts, _duration), target)
+        return pa.array(_converted(texts, _duration), target)
     return texts.cast(target)
 
 
 def guessed(texts: Any) -> Any:
-    """Texts of a column that the table lacks, which may be the rows' TTL or write time: integers or
-    timestamps if all of them are.
+    """Texts of a column that the table lacks, converted to integers or timestamps if all texts fit.
+
+    Such a column may be the TTL or the write time of the rows.
     """
     pa = library()
     try:
@@ -281,113 +288,122 @@ def guessed(texts: Any) -> Any:
         return texts
 
 
-def _match(texts: Any, pattern: str, expected: str) -> None:
+def _check_pattern(texts: Any, pattern: str, expected: str) -> None:
     pc = library().compute
     matches = pc.match_substring_regex(texts, pattern)
     if pc.all(matches).as_py() is False:
         raise ValueError(f"expected {expected}")
 
 
-def _each(texts: Any, read: Callable[[str], Any]) -> list[Any]:
+def _converted(texts: Any, read: Callable[[str], Any]) -> list[Any]:
     return [None if text is None else read(text) for text in texts.to_pylist()]
 
 
 def _blobs(texts: Any) -> Any:
     pa = library()
-    _match(texts, "^0x([0-9a-fA-F]{2})*$", "a blob as 0x and hexadecimal digits")
+    _check_pattern(texts, "^0x([0-9a-fA-F]{2})*$", "a blob as 0x and hexadecimal digits")
     values = texts.to_pylist()
-    return pa.array([None if it is None else bytes.fromhex(it[2:]) for it in values], pa.binary())
+    blobs = [None if text is None else bytes.fromhex(text[2:]) for text in values]
+    return pa.array(blobs, pa.binary())
 
 
 def _uuids(texts: Any) -> Any:
     pa = library()
-    _match(texts, _UUID, "a UUID of 36 characters")
+    _check_pattern(texts, _UUID, "a UUID of 36 characters")
     values = texts.to_pylist()
-    plain = [None if it is None else bytes.fromhex(it.replace("-", "")) for it in values]
-    storage = pa.array(plain, pa.binary(16))
+    blobs = [None if text is None else bytes.fromhex(text.replace("-", "")) for text in values]
+    storage = pa.array(blobs, pa.binary(16))
     return pa.ExtensionArray.from_storage(pa.uuid(), storage)
 
 
 def _instants(texts: Any) -> Any:
-    """Times in milliseconds; if there are finer ones, in microseconds or nanoseconds."""
+    """Timestamps in milliseconds, or in the coarsest unit that holds all of them."""
     pa = library()
     pc = pa.compute
-    zoned = pc.match_substring_regex(texts, rf"[T ].*{_ZONE}$")
-    if pc.all(zoned).as_py() is False:
+    has_zone = pc.match_substring_regex(texts, rf"[T ].*{_ZONE_PATTERN}$")
+    if pc.all(has_zone).as_py() is False:
         # A time without a zone is in UTC.
-        dated = pc.match_substring_regex(texts, "^[+-]?[0-9]{4,9}-[0-9]{2}-[0-9]{2}$")
-        end = pc.if_else(dated, " 00:00Z", pc.if_else(zoned, "", "Z"))
-        texts = pc.binary_join_element_wise(texts, end, "")
+        is_date = pc.match_substring_regex(texts, "^[+-]?[0-9]{4,9}-[0-9]{2}-[0-9]{2}$")
+        suffix = pc.if_else(is_date, " 00:00Z", pc.if_else(has_zone, "", "Z"))
+        texts = pc.binary_join_element_wise(texts, suffix, "")
     for unit in ("ms", "us", "ns"):
         try:
             return texts.cast(pa.timestamp(unit, "UTC"))
         except pa.ArrowInvalid:
             continue
-    return pa.array(_each(texts, milliseconds_of), pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    return pa.array(_converted(texts, milliseconds_of), pa.int64()).cast(pa.timestamp("ms", "UTC"))
 
 
-def _civil_days(sign: str, year: str, month: str, day: str) -> int:
-    """Days since 1970 of a day in the proleptic Gregorian calendar."""
-    number = -int(year) if sign == "-" else int(year)
+def _days_since_1970(sign: str, year: str, month: str, day: str) -> int:
+    """The days since 1970 of a date in the proleptic Gregorian calendar."""
+    signed_year = -int(year) if sign == "-" else int(year)
     # The calendar repeats after 400 years.
-    rounds, rest = divmod(number - 2000, 400)
-    ordinal = datetime.date(2000 + rest, int(month), int(day)).toordinal()
-    return ordinal - _EPOCH + rounds * 146_097
+    cycles, year_in_cycle = divmod(signed_year - 2000, 400)
+    ordinal = datetime.date(2000 + year_in_cycle, int(month), int(day)).toordinal()
+    return ordinal - _EPOCH + cycles * 146_097
 
 
 def days_of(text: str) -> int:
-    """Days since 1970 of a date, also outside of the years 1 to 9999."""
-    found = _DATE.fullmatch(text)
-    if found is None:
+    """The days since 1970 of a date, also outside the years 1 to 9999.
+
+    Raises: `ValueError` for other text.
+    """
+    match = _DATE.fullmatch(text)
+    if match is None:
         raise ValueError("expected a date as YYYY-MM-DD")
-    return _civil_days(*found.groups())
+    return _days_since_1970(*match.groups())
 
 
 def _nanoseconds(text: str) -> int:
-    found = _NANOSECONDS.fullmatch(text)
-    if found is not None:
-        return int(found[1])
-    clock = re.fullmatch(_CLOCK, text)
-    if clock is None:
+    match = _NANOSECONDS.fullmatch(text)
+    if match is not None:
+        return int(match[1])
+    clock_match = re.fullmatch(_CLOCK_PATTERN, text)
+    if clock_match is None:
         raise ValueError("expected a time as HH:MM:SS.nnnnnnnnn")
-    hour, minute, second, fraction = clock.groups()
+    hour, minute, second, fraction = clock_match.groups()
     nanosecond = int((fraction or "0").ljust(9, "0"))
     return Time.of(int(hour), int(minute), int(second or 0), nanosecond).nanoseconds
 
 
 def milliseconds_of(text: str) -> int:
-    """Milliseconds since 1970 of a time, also outside of the years 1 to 9999."""
-    found = _INSTANT.fullmatch(text)
-    if found is None:
+    """The milliseconds since 1970 of a timestamp, also outside the years 1 to 9999.
+
+    Raises: `ValueError` for other text, or for a timestamp finer than a millisecond.
+    """
+    match = _INSTANT.fullmatch(text)
+    if match is None:
         raise ValueError("expected a timestamp as YYYY-MM-DDTHH:MM:SS.mmmZ")
-    sign, year, month, day, hour, minute, second, fraction, zone, _ = found.groups()
+    sign, year, month, day, hour, minute, second, fraction, zone, _ = match.groups()
     nanosecond = int((fraction or "0").ljust(9, "0"))
-    time = Time.of(int(hour), int(minute), int(second or 0), nanosecond).nanoseconds
+    time_of_day = Time.of(int(hour), int(minute), int(second or 0), nanosecond).nanoseconds
     if zone is not None and zone != "Z":
         digits = zone[1:].replace(":", "").ljust(4, "0")
         if int(digits[2:]) > 59 or int(digits[:2]) > 23:
             raise ValueError(f"no offset of a time zone: {zone}")
         offset = (int(digits[:2]) * 60 + int(digits[2:])) * 60_000_000_000
-        time -= -offset if zone[0] == "-" else offset
-    since = _civil_days(sign, year, month, day) * _DAY_NS + time
-    whole, rest = divmod(since, 1_000_000)
-    if rest:
+        time_of_day -= -offset if zone[0] == "-" else offset
+    nanoseconds = _days_since_1970(sign, year, month, day) * _DAY_NS + time_of_day
+    milliseconds, remainder = divmod(nanoseconds, 1_000_000)
+    if remainder:
         raise ValueError("a time finer than a millisecond, beside one beyond 64 bits of its unit")
-    return whole
+    return milliseconds
 
 
 def _duration(text: str) -> dict[str, int]:
     if text.startswith("{"):
         parts: dict[str, int] = parts_of(json.loads(text))
         return parts
-    found = _PARTS.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise ValueError("expected a duration such as 1mo2d3ns or 1y2mo3w4d5h6m7s8ms9us10ns")
-    sign = -1 if found[1] else 1
-    years, months, weeks, days, *rest = (int(part or 0) for part in found.groups()[1:])
-    nanoseconds = sum(part * unit for part, unit in zip(rest, _PART_NANOSECONDS, strict=True))
-    made = Duration(sign * (years * 12 + months), sign * (weeks * 7 + days), sign * nanoseconds)
-    return {"months": made.months, "days": made.days, "nanoseconds": made.nanoseconds}
+    sign = -1 if match[1] else 1
+    years, months, weeks, days, *clock_parts = (int(part or 0) for part in match.groups()[1:])
+    nanoseconds = sum(
+        part * unit for part, unit in zip(clock_parts, _PART_NANOSECONDS, strict=True)
+    )
+    duration = Duration(sign * (years * 12 + months), sign * (weeks * 7 + days), sign * nanoseconds)
+    return {"months": duration.months, "days": duration.days, "nanoseconds": duration.nanoseconds}
 
 
 def parts_of(cell: Any) -> Any:

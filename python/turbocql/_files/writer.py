@@ -1,4 +1,4 @@
-"""Writers of files: Parquet, Arrow IPC, CSV and JSON lines, complete or not there at all."""
+"""Writers of Parquet, Arrow IPC, CSV and JSON lines. A file exists only once it is complete."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ _COMPRESSIONS: dict[str, tuple[str | None, ...]] = {
     "jsonl": (None, "gzip", "none"),
 }
 _GROUP_BYTES = 24 << 20
-"""Rows are held in memory until a group of them is written: never more than this, and a batch."""
+"""A row group is written when its rows in memory have this size, so memory holds at most one batch
+more."""
 _TEXT_BYTES = 1 << 20
-"""So much is made text at a time: as objects and as text it takes many times the room."""
+"""The bytes of Arrow data that are converted to text at a time. Objects and text take many times
+as much memory."""
 
 
-class _Plan(NamedTuple):
-    """What all files of a sink share."""
+class _FileSettings(NamedTuple):
+    """The settings that all files of a sink share."""
 
     format: str
     schema: Any
@@ -44,32 +46,32 @@ class _Plan(NamedTuple):
     rows_per_group: int
 
 
-class _File:
+class _OutputFile:
     """A file that is being written, under a temporary name."""
 
-    def __init__(self, final: Path, plan: _Plan) -> None:
-        self.final, self.rows = final, 0
-        self._plan = plan
-        self.temporary = temporary_path(final)
-        self._held: list[Any] = []
-        self._held_rows = self._held_bytes = 0
+    def __init__(self, final_path: Path, settings: _FileSettings) -> None:
+        self.final_path, self.rows = final_path, 0
+        self._settings = settings
+        self.temporary = temporary_path(final_path)
+        self._pending: list[Any] = []
+        self._pending_rows = self._pending_bytes = 0
         self._encode = json.JSONEncoder(
             ensure_ascii=False, separators=(",", ":"), allow_nan=False
         ).encode
-        self._plain: BinaryIO = open(self.temporary, "xb")  # noqa: SIM115
-        self._out: Any = self._plain
+        self._raw_file: BinaryIO = open(self.temporary, "xb")  # noqa: SIM115
+        self._out: Any = self._raw_file
         try:
-            if plan.format in ("csv", "jsonl") and plan.compression == "gzip":
-                # Without a name and a time within it, equal data makes equal files.
-                self._out = gzip.GzipFile("", "wb", 6, self._plain, mtime=0)
-            self._writer = self._made()
+            if settings.format in ("csv", "jsonl") and settings.compression == "gzip":
+                # Without a name and a time in its header, equal data makes equal files.
+                self._out = gzip.GzipFile("", "wb", 6, self._raw_file, mtime=0)
+            self._writer = self._open_writer()
         except BaseException:
             self.abort()
             raise
 
-    def _made(self) -> Any:
-        pa, (kind, schema, types, compression, _) = library(), self._plan
-        if kind == "parquet":
+    def _open_writer(self) -> Any:
+        pa, (format, schema, types, compression, _) = library(), self._settings
+        if format == "parquet":
             import pyarrow.parquet
 
             return pyarrow.parquet.ParquetWriter(
@@ -78,132 +80,140 @@ class _File:
                 compression="none" if compression == "none" else compression or "zstd",
                 write_page_checksum=True,
             )
-        if kind == "arrow":
-            codec = None if compression == "none" else compression
-            options = pa.ipc.IpcWriteOptions(compression=codec)
+        if format == "arrow":
+            arrow_compression = None if compression == "none" else compression
+            options = pa.ipc.IpcWriteOptions(compression=arrow_compression)
             return pa.ipc.new_file(self._out, schema, options=options)
-        if kind == "csv":
+        if format == "csv":
             import pyarrow.csv
 
-            fields = [(it.name, csv_type(it, types.get(it.name))) for it in schema]
+            fields = [(field.name, csv_type(field, types.get(field.name))) for field in schema]
             return pyarrow.csv.CSVWriter(self._out, pa.schema(fields))
         return None
 
     def write(self, batch: Any) -> None:
-        """Writes a batch, or holds it until there are enough rows."""
+        """Writes a batch, or keeps it in memory until there are enough rows for a group."""
         self.rows += batch.num_rows
-        if self._plan.format in ("csv", "jsonl"):
-            # Pieces, because the text of each is made as a whole.
-            width = max(1, batch.nbytes // max(1, batch.num_rows))
-            step = max(1, min(16_384, _TEXT_BYTES // width))
-            for begin in range(0, batch.num_rows, step):
-                self._write_text(batch.slice(begin, step))
+        if self._settings.format in ("csv", "jsonl"):
+            # In parts, because the text of a part is in memory at once.
+            row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+            rows_per_part = max(1, min(16_384, _TEXT_BYTES // row_bytes))
+            for begin in range(0, batch.num_rows, rows_per_part):
+                self._write_text(batch.slice(begin, rows_per_part))
             return
         while batch.num_rows:
-            part = batch.slice(0, self._plan.rows_per_group - self._held_rows)
+            part = batch.slice(0, self._settings.rows_per_group - self._pending_rows)
             batch = batch.slice(part.num_rows)
-            self._held.append(part)
-            self._held_rows += part.num_rows
-            self._held_bytes += part.nbytes
-            if self._held_rows >= self._plan.rows_per_group or self._held_bytes >= _GROUP_BYTES:
+            self._pending.append(part)
+            self._pending_rows += part.num_rows
+            self._pending_bytes += part.nbytes
+            if (
+                self._pending_rows >= self._settings.rows_per_group
+                or self._pending_bytes >= _GROUP_BYTES
+            ):
                 self._flush()
 
     def _flush(self) -> None:
-        if not self._held:
+        if not self._pending:
             return
-        held, rows = self._held, self._held_rows
-        self._held, self._held_rows, self._held_bytes = [], 0, 0
-        table = library().Table.from_batches(held, self._plan.schema)
-        if self._plan.format == "parquet":
+        pending_batches, rows = self._pending, self._pending_rows
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+        table = library().Table.from_batches(pending_batches, self._settings.schema)
+        if self._settings.format == "parquet":
             self._writer.write_table(table, row_group_size=rows)
         else:
-            # A column beyond 2 GiB stays in several batches.
+            # A column above 2 GiB stays in several batches.
             for batch in table.combine_chunks().to_batches():
                 self._writer.write_batch(batch)
 
     def _write_text(self, batch: Any) -> None:
-        names, types = batch.schema.names, self._plan.types
-        pairs = list(zip(batch.schema, batch.columns, strict=True))
-        if self._plan.format == "csv":
+        names, types = batch.schema.names, self._settings.types
+        fields_and_columns = list(zip(batch.schema, batch.columns, strict=True))
+        if self._settings.format == "csv":
             pa = library()
-            columns = [csv_column(column, it, types.get(it.name)) for it, column in pairs]
+            columns = [
+                csv_column(column, field, types.get(field.name))
+                for field, column in fields_and_columns
+            ]
             self._writer.write_batch(pa.RecordBatch.from_arrays(columns, names))
             return
-        cells = [cells_of(column, it, types.get(it.name)) for it, column in pairs]
+        cells = [
+            cells_of(column, field, types.get(field.name)) for field, column in fields_and_columns
+        ]
         encode = self._encode
         lines = [encode(dict(zip(names, row, strict=True))) for row in zip(*cells, strict=True)]
         self._out.write(("\n".join(lines) + "\n").encode() if lines else b"")
 
     def finish(self) -> None:
-        """Writes what is left, to the disk."""
+        """Writes the pending rows, and the file to the disk."""
         self._flush()
         if self._writer is not None:
             self._writer.close()
-        if self._out is not self._plain:
+        if self._out is not self._raw_file:
             self._out.close()
-        self._plain.flush()
-        os.fsync(self._plain.fileno())
-        self._plain.close()
+        self._raw_file.flush()
+        os.fsync(self._raw_file.fileno())
+        self._raw_file.close()
 
     def abort(self) -> None:
         """Removes the file."""
-        self._held = []
-        # What cannot be closed cannot be written, which is not wanted any more.
-        for one in (getattr(self, "_writer", None), self._out, self._plain):
+        self._pending = []
+        # Errors of `close` are ignored, because the file is removed.
+        for file_object in (getattr(self, "_writer", None), self._out, self._raw_file):
             with suppress(Exception):
-                if one is not None:
-                    one.close()
+                if file_object is not None:
+                    file_object.close()
         drop_temporary(self.temporary)
 
 
 class Sink:
-    """Writes record batches to a file, or to several in a directory.
+    """Writes record batches to a file, or to several files in a directory.
 
-    The files have their names only after `close`, when all are whole. A `with` block calls `close`,
-    or `abort` after an exception.
+    `close` gives the files their names, once all are complete. A `with` block calls `close`, or
+    `abort` after an exception.
     """
 
     def __init__(
         self,
         path: Path,
         suffix: str,
-        plan: _Plan,
+        settings: _FileSettings,
         files: int,
-        most: int | None,
+        max_file_rows: int | None,
         overwrite: bool,
     ) -> None:
-        """Without a suffix the path is that of the only file."""
-        self._path, self._suffix, self._plan = path, suffix, plan
-        self._most, self._overwrites = most, overwrite
-        self._open: list[_File | None] = [None] * files
-        self._files: list[_File] = []
+        """Without a suffix, `path` is the path of the only file."""
+        self._path, self._suffix, self._settings = path, suffix, settings
+        self._max_file_rows, self._overwrites = max_file_rows, overwrite
+        self._open: list[_OutputFile | None] = [None] * files
+        self._files: list[_OutputFile] = []
         self._next = 0
         self._is_closed = False
         self.rows = 0
-        """How many rows are written."""
+        """The number of rows that were passed to `write`."""
 
     def __enter__(self) -> Sink:
         return self
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is None:
+    def __exit__(self, error_class: object, error: object, trace: object) -> None:
+        if error_class is None:
             self.close()
         else:
             self.abort()
 
-    def _new(self) -> _File:
-        final = self._path
+    def _open_file(self) -> _OutputFile:
+        final_path = self._path
         if self._suffix:
-            final = self._path / f"part-{len(self._files):05d}{self._suffix}"
-        made = _File(final, self._plan)
-        self._files.append(made)
-        return made
+            final_path = self._path / f"part-{len(self._files):05d}{self._suffix}"
+        file = _OutputFile(final_path, self._settings)
+        self._files.append(file)
+        return file
 
     def write(self, batch: Any) -> None:
         """Writes a record batch with the columns of the schema.
 
-        Raises: `OSError` if it cannot be written; `EncodeError` if the format has no form for it.
-            The sink is aborted then.
+        Raises: `OSError` if the file cannot be written; `EncodeError` if the format cannot express
+            a value. The sink is aborted then.
         """
         if self._is_closed:
             raise ValueError("the sink is closed")
@@ -217,39 +227,41 @@ class Sink:
         pa = library()
         if not isinstance(batch, pa.RecordBatch):
             batch = pa.record_batch(batch)
-        if not batch.schema.equals(self._plan.schema):
-            raise refused(f"a batch has the schema {batch.schema}, not {self._plan.schema}")
+        if not batch.schema.equals(self._settings.schema):
+            raise refused(f"a batch has the schema {batch.schema}, not {self._settings.schema}")
         self.rows += batch.num_rows
         while batch.num_rows:
             file = self._open[self._next]
             if file is None:
-                file = self._open[self._next] = self._new()
-            room = batch.num_rows if self._most is None else self._most - file.rows
-            file.write(batch.slice(0, room))
-            batch = batch.slice(min(room, batch.num_rows))
-            if file.rows == self._most:
+                file = self._open[self._next] = self._open_file()
+            free_rows = batch.num_rows
+            if self._max_file_rows is not None:
+                free_rows = self._max_file_rows - file.rows
+            file.write(batch.slice(0, free_rows))
+            batch = batch.slice(min(free_rows, batch.num_rows))
+            if file.rows == self._max_file_rows:
                 file.finish()
                 self._open[self._next] = None
         self._next = (self._next + 1) % len(self._open)
 
     def _raise(self, error: BaseException) -> NoReturn:
-        """Raises an error again; one of the system with the name of the file."""
-        arrow = library().ArrowException
+        """Raises an error again. An `OSError` gets the name of the file."""
+        arrow_error = library().ArrowException
         if isinstance(error, OSError) and error.filename is None:
             if error.errno is None:
                 raise OSError(f"{self._path}: {error}") from error
             error.filename = str(self._path)
-        elif isinstance(error, arrow):
+        elif isinstance(error, arrow_error):
             raise refused(f"{self._path}: {error}") from error
         raise error
 
     def close(self) -> list[Path]:
-        """Completes the files and gives them their names, which it returns."""
+        """Completes the files, gives them their names, and returns their paths."""
         if self._is_closed:
-            return [file.final for file in self._files]
+            return [file.final_path for file in self._files]
         try:
             if not self._files:
-                self._open[0] = self._new()
+                self._open[0] = self._open_file()
             for file in self._open:
                 if file is not None:
                     file.finish()
@@ -258,56 +270,59 @@ class Sink:
             self.abort()
             self._raise(error)
         self._is_closed = True
-        return [file.final for file in self._files]
+        return [file.final_path for file in self._files]
 
     def _publish(self) -> None:
-        moved: list[Path] = []
+        published: list[Path] = []
         try:
             for file in self._files:
                 if self._overwrites:
-                    os.replace(file.temporary, file.final)
+                    os.replace(file.temporary, file.final_path)
                     forget_temporary(file.temporary)
                     continue
-                _move(file.temporary, file.final)
+                _move(file.temporary, file.final_path)
                 forget_temporary(file.temporary)
-                moved.append(file.final)
+                published.append(file.final_path)
         except BaseException:
-            for path in moved:
+            for path in published:
                 os.unlink(path)
             raise
         directory = self._path if self._suffix else self._path.parent
         if self._suffix and self._overwrites:
-            kept = {file.final for file in self._files}
-            for path in _parts(directory):
-                if path not in kept:
+            final_paths = {file.final_path for file in self._files}
+            for path in _part_files(directory):
+                if path not in final_paths:
                     path.unlink()
         sync_directory(directory)
 
     def abort(self) -> None:
-        """Removes what was written."""
+        """Removes the files."""
         if not self._is_closed:
             self._is_closed = True
             for file in self._files:
                 file.abort()
 
 
-def _move(temporary: Path, final: Path) -> None:
-    """Renames a file, but not over another."""
+def _move(temporary: Path, final_path: Path) -> None:
+    """Renames a file.
+
+    Raises: `ConfigError` if a file has the new name already.
+    """
     try:
-        os.link(temporary, final)
+        os.link(temporary, final_path)
     except FileExistsError:
-        raise ConfigError(f"{final} exists already: pass overwrite=True") from None
+        raise ConfigError(f"{final_path} exists already: pass overwrite=True") from None
     except OSError:
-        # A file system without links.
-        if final.exists():
-            raise ConfigError(f"{final} exists already: pass overwrite=True") from None
-        os.rename(temporary, final)
+        # The file system has no hard links.
+        if final_path.exists():
+            raise ConfigError(f"{final_path} exists already: pass overwrite=True") from None
+        os.rename(temporary, final_path)
     else:
         os.unlink(temporary)
 
 
-def _parts(directory: Path) -> list[Path]:
-    return [Path(it) for it in glob.glob(f"{glob.escape(str(directory))}/part-[0-9]*.*")]
+def _part_files(directory: Path) -> list[Path]:
+    return [Path(path) for path in glob.glob(f"{glob.escape(str(directory))}/part-[0-9]*.*")]
 
 
 def open_sink(
@@ -324,11 +339,11 @@ def open_sink(
 ) -> Sink:
     """A sink for record batches of a schema.
 
-    Arguments: the format is that of the path's suffix, unless it is passed. A path with a slash at
-        its end, that of a directory, `files` above 1 or `max_file_rows` give files
-        `part-00000.parquet` and so on; batches go to the `files` in turn. `types` are the CQL types
-        of columns whose fields do not have them as metadata. Parquet is compressed by zstd, other
-        formats are not.
+    Arguments: without `format`, the suffix of the path names the format. The sink writes files
+        `part-00000.parquet` and so on in a directory, if the path ends with a slash or is a
+        directory, `files` is above 1 or `max_file_rows` is set. Batches go to the `files` in turn.
+        `types` are the CQL types of columns whose fields lack them as metadata. By default, Parquet
+        is compressed by zstd, and other formats are not compressed.
 
     Raises: `ConfigError` for options that do not fit, and for a file that exists already;
         `OSError` for a directory that cannot be written.
@@ -336,37 +351,40 @@ def open_sink(
     pa = library()
     text = os.fspath(path)
     target = Path(text)
-    several = text.endswith(("/", os.sep)) or target.is_dir() or files > 1
-    several = several or max_file_rows is not None
-    kind = format or format_of(target)
-    if kind not in _SUFFIX:
+    is_directory = text.endswith(("/", os.sep)) or target.is_dir() or files > 1
+    is_directory = is_directory or max_file_rows is not None
+    file_format = format or format_of(target)
+    if file_format not in _SUFFIX:
         raise ConfigError(f"{text}: pass format=, one of {', '.join(_SUFFIX)}")
-    if compression not in _COMPRESSIONS[kind]:
+    if compression not in _COMPRESSIONS[file_format]:
         raise ConfigError(
-            f"compression of {kind} must be one of {_COMPRESSIONS[kind]}, got {compression!r}"
+            f"compression of {file_format} must be one of {_COMPRESSIONS[file_format]},"
+            f" got {compression!r}"
         )
     for name, number in (("rows_per_group", rows_per_group), ("files", files)):
         if type(number) is not int or number < 1:
             raise ConfigError(f"{name} must be an int of at least 1, got {number!r}")
     if max_file_rows is not None and (type(max_file_rows) is not int or max_file_rows < 1):
         raise ConfigError(f"max_file_rows must be an int of at least 1, got {max_file_rows!r}")
-    if target.suffix == ".gz" and not several and compression is None:
+    if target.suffix == ".gz" and not is_directory and compression is None:
         compression = "gzip"
     schema = pa.schema(schema)
     if len(set(schema.names)) != len(schema.names):
         raise refused("two columns have the same name")
-    known = {}
+    parsed_types = {}
     for name, cql_type in (types or {}).items():
-        # A user-defined type without its fields is described by the metadata of the columns.
+        # The text of a user-defined type lacks its fields. The metadata of its column has them.
         with suppress(ConfigError):
-            known[name] = parsed(name, cql_type, None)
-    plan = _Plan(kind, schema, known, compression, rows_per_group)
+            parsed_types[name] = parsed(name, cql_type, None)
+    settings = _FileSettings(file_format, schema, parsed_types, compression, rows_per_group)
     suffix = ""
-    if several:
-        suffix = _SUFFIX[kind] + (".gz" if compression == "gzip" and kind != "parquet" else "")
+    if is_directory:
+        suffix = _SUFFIX[file_format]
+        if compression == "gzip" and file_format != "parquet":
+            suffix += ".gz"
         target.mkdir(parents=True, exist_ok=True)
-        if _parts(target) and not overwrite:
+        if _part_files(target) and not overwrite:
             raise ConfigError(f"{target} has files already: pass overwrite=True")
     elif target.exists() and not overwrite:
         raise ConfigError(f"{target} exists already: pass overwrite=True")
-    return Sink(target, suffix, plan, files, max_file_rows, overwrite)
+    return Sink(target, suffix, settings, files, max_file_rows, overwrite)

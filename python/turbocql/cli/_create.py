@@ -212,7 +212,7 @@ def _csv_sample(wanted: Wanted, source: Source) -> Iterator[dict[str, list[Any]]
         left = _SAMPLE if number else _FIRST_SAMPLE
         one = wanted.open([str(file.path)], as_texts)
         # The load fails rows that cannot be read.
-        for _, batch in one.batches(unread=lambda row, error, raw: None):
+        for _, batch in one.batches(on_unreadable=lambda row, error, raw: None):
             part = batch.slice(0, left)
             yield {name: part.column(name).to_pylist() for name in source.names}
             left -= part.num_rows
