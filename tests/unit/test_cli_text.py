@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from turbocql.cli._complete import completions
 from turbocql.cli._console import is_command
-from turbocql.cli._ends import plain
+from turbocql.cli._ends import escaped
 from turbocql.cli._params import pairs_of, values_of
 from turbocql.cli._show import blocks, literal
-from turbocql.cli._split import is_whole, statements
+from turbocql.cli._split import ends_with_semicolon, statements
 from turbocql.types import Duration, Time, Timestamp
 
 
@@ -54,7 +54,7 @@ def test_any_text_can_be_cut(text: str) -> None:
     for statement in statements(text):
         assert statement in text
         assert statement.strip()
-    is_whole(text)
+    ends_with_semicolon(text)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_any_text_can_be_cut(text: str) -> None:
     ],
 )
 def test_the_end_of_a_statement_is_known(text: str, expected: bool) -> None:
-    assert is_whole(text) is expected
+    assert ends_with_semicolon(text) is expected
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_values_are_shown_as_cql(value: object, expected: str) -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    assert plain("a\x1b[31mb\x07\r\n\u202ec") == "a\\x1b[31mb\\x07\\r\\n\\u202ec"
+    assert escaped("a\x1b[31mb\x07\r\n\u202ec") == "a\\x1b[31mb\\x07\\r\\n\\u202ec"
     ((text, count),) = blocks(["\x1b[2Jk"], [("\x1b]0;owned\x07",)], 80)
     assert count == 1
     assert all(it.isprintable() or it == "\n" for it in text)

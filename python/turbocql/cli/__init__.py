@@ -16,7 +16,7 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status.
 
-    Arguments: those after the name of the program; by default those of the process.
+    `arguments` are those after the name of the program; by default those of the process.
     """
     _prepare()
     try:
@@ -33,15 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _prepare() -> None:
-    """Makes the streams of the process usable, whatever its parent has left of them."""
+    """Makes the standard streams usable, even if the parent process closed them."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
-            # A descriptor that was closed would be taken by the next file or connection.
+            # The next file or connection would reuse the closed descriptor.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
         elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
-            # Where a character cannot be written, its escape is.
+            # A character that the encoding lacks is written as its escape.
             stream.reconfigure(errors="backslashreplace")
     if hasattr(sys, "set_int_max_str_digits"):
-        # A varint may have more than Python's limit of 4,300.
+        # A varint may have more digits than Python's limit of 4,300.
         sys.set_int_max_str_digits(0)

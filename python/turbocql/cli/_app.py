@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ._ends import Gone, said
+from ._ends import OutputClosed, report_error
 
 __all__ = ["root", "run"]
 
@@ -25,15 +25,15 @@ _COMMANDS = {
     "nodes": "_cluster",
     "top": "_top",
     "diagnose": "_cluster",
-    "testing": "_others",
-    "accel": "_others",
-    "completion": "_others",
+    "testing": "_programs",
+    "accel": "_programs",
+    "completion": "_programs",
 }
-"""Each command's module, which has it under its name."""
+"""Each command's module, which has an attribute of the command's name."""
 
 
 class _Commands(click.Group):
-    """Imports a command's module when it is asked for."""
+    """Imports the module of a command when the command is looked up."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -42,15 +42,17 @@ class _Commands(click.Group):
         module = _COMMANDS.get(cmd_name)
         if module is None:
             return None
-        found: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), cmd_name)
-        return found
+        command: click.Command = getattr(
+            importlib.import_module(f"{__package__}.{module}"), cmd_name
+        )
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
             # click would end the process by itself, with 1.
-            raise Gone from error
+            raise OutputClosed from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -68,14 +70,14 @@ def root(ctx: click.Context, debug: bool) -> None:
 
 
 def _end_cleanly() -> None:
-    """Has the signals that end programs unwind this one, so that it leaves no unfinished files."""
+    """Turns SIGTERM and SIGHUP into `SystemExit`, so that unfinished files are removed."""
 
     def end(number: int, _: Any) -> None:
         raise SystemExit(128 + number)
 
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        # nohup has SIGHUP ignored.
+        # nohup ignores SIGHUP for the program; that stays.
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end)
 
@@ -83,12 +85,12 @@ def _end_cleanly() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     state: dict[str, Any] = {"debug": False}
-    given = None if arguments is None else list(arguments)
+    argument_list = None if arguments is None else list(arguments)
     _end_cleanly()
     try:
-        done = root.main(given, "turbocql", standalone_mode=False, obj=state)
+        exit_status = root.main(argument_list, "turbocql", standalone_mode=False, obj=state)
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except (Exception, KeyboardInterrupt) as error:
-        return said(error, debug=bool(state["debug"]))
-    return done if isinstance(done, int) else 0
+        return report_error(error, debug=bool(state["debug"]))
+    return exit_status if isinstance(exit_status, int) else 0

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, a line now and then in a log."""
+"""Progress on standard error: a bar on a terminal, a line every 10 seconds in a log."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ except ImportError:  # not a Unix
 
 __all__ = ["Bar", "duration", "size"]
 
-_EVERY_S = 10.0
-_DRAW_S = 0.1
-_NARROW = 90
+_LOG_INTERVAL_S = 10.0
+_DRAW_INTERVAL_S = 0.1
+_NARROW_WIDTH = 90
 
 
 def duration(seconds: float) -> str:
     """A time as `1 h 2 min`, `3 min 4 s` or `5.6 s`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remaining_seconds = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s"
+        return f"{minutes} min {remaining_seconds} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
 
 
 def size(count: float) -> str:
     """A number of bytes, such as `2.0 MB`."""
-    for unit, least in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= least:
-            return f"{count / least:.1f} {unit}"
+    for unit, unit_size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= unit_size:
+            return f"{count / unit_size:.1f} {unit}"
     return f"{count:.0f} B"
 
 
@@ -63,15 +63,15 @@ def _without_echo() -> Iterator[None]:
 
 
 class Bar:
-    """Shows how far a command has come. A callable for the progress of a load."""
+    """Shows the progress of a command. A load calls it with its `Progress`."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, command: str) -> None:
+        self._command = command
         self._bar: Any = None
         self._echo = ExitStack()
         self._task: Any = None
-        self._began = self._told = time.monotonic()
-        self._drawn = 0.0
+        self._began_at = self._logged_at = time.monotonic()
+        self._drawn_at = 0.0
         self._rows: int | None = None
         self._is_terminal = sys.stderr.isatty()
 
@@ -106,35 +106,37 @@ class Bar:
             parts.append(f"window {progress.window}")
         self._show(parts, progress.share, ended=progress.ended)
 
-    def tell(self, rows: int) -> None:
-        """Shows that so many rows are done."""
+    def show_rows(self, rows: int) -> None:
+        """Shows the number of rows that are done."""
         self._rows = rows
         now = time.monotonic()
-        if now - self._drawn >= _DRAW_S:
-            self._drawn = now
+        if now - self._drawn_at >= _DRAW_INTERVAL_S:
+            self._drawn_at = now
             self._draw()
 
     def _draw(self) -> None:
-        """Shows what `tell` has heard."""
+        """Shows the last number of rows that `show_rows` received."""
         if self._rows is None:
             return
-        elapsed = max(1e-9, time.monotonic() - self._began)
-        said = [counted(self._rows, "row"), f"{self._rows / elapsed:,.0f}/s"]
-        self._show(said, None, ended=False)
+        elapsed = max(1e-9, time.monotonic() - self._began_at)
+        parts = [counted(self._rows, "row"), f"{self._rows / elapsed:,.0f}/s"]
+        self._show(parts, None, ended=False)
 
     def _show(self, parts: list[str], share: float | None, *, ended: bool) -> None:
         if not self._is_terminal:
             now = time.monotonic()
-            if ended or now - self._told >= _EVERY_S:
-                self._told = now
-                at = "" if share is None else f"{share:.0%}, "
-                print(f"{self._what}: {at}{', '.join(parts)}", file=sys.stderr, flush=True)
+            if ended or now - self._logged_at >= _LOG_INTERVAL_S:
+                self._logged_at = now
+                percentage = "" if share is None else f"{share:.0%}, "
+                print(
+                    f"{self._command}: {percentage}{', '.join(parts)}", file=sys.stderr, flush=True
+                )
             return
         if self._bar is None:
             self._open(has_share=share is not None)
         console = self._bar.console
-        if console.width < _NARROW:
-            # Rows, errors and the time left are what a narrow screen has room for.
+        if console.width < _NARROW_WIDTH:
+            # A narrow screen has room for rows, errors and the time left.
             parts = [part for part in parts if not part.startswith(("window", "0 B"))][:4]
         text = "  ".join(parts)
         self._bar.update(self._task, completed=share or 0.0, text=text, refresh=True)
@@ -145,13 +147,13 @@ class Bar:
 
         console = Console(stderr=True, highlight=False)
         columns: list[Any] = [TextColumn("{task.description}")]
-        width = 30 if console.width >= _NARROW else 10
+        width = 30 if console.width >= _NARROW_WIDTH else 10
         if has_share:
             columns += [BarColumn(width), TaskProgressColumn()]
         else:
             columns.append(SpinnerColumn("line"))
         columns.append(TextColumn("{task.fields[text]}"))
         self._bar = Progress(*columns, console=console, auto_refresh=False)
-        self._task = self._bar.add_task(self._what, total=1.0, text="")
+        self._task = self._bar.add_task(self._command, total=1.0, text="")
         self._echo.enter_context(_without_echo())
         self._bar.start()

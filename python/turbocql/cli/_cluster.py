@@ -9,7 +9,7 @@ import click
 
 from ..errors import Error
 from ._connect import config_of, connection_options, opened
-from ._ends import FAILED, NO_CONNECTION, USAGE, Ended, counted
+from ._ends import FAILED, NO_CONNECTION, USAGE, CommandExit, counted
 
 __all__ = ["describe", "described", "diagnose", "node_rows", "nodes"]
 
@@ -26,42 +26,53 @@ def describe(name: str | None, **connection: Any) -> None:
 def described(
     schema: Any, name: str | None, keyspace: str | None, *, is_keyspace: bool = False
 ) -> str:
-    """The statements for what has this name, or the names of all keyspaces.
+    """The statements that create the elements of this name, or the names of all keyspaces.
 
-    Raises: `Ended` for an unknown name.
+    Raises: `CommandExit` for an unknown name.
     """
     from .._cql.names import quoted
 
     if name is None:
-        system = {it for it in schema.keyspaces if it.startswith("system")}
-        own = [it for it in schema.keyspaces if it not in system]
-        lines = [f"{quoted(it)}: {_counts(schema.keyspaces[it])}" for it in own]
-        return "\n".join([*lines, *map(quoted, sorted(system))])
+        system_keyspaces = {
+            keyspace_name
+            for keyspace_name in schema.keyspaces
+            if keyspace_name.startswith("system")
+        }
+        user_keyspaces = [
+            keyspace_name
+            for keyspace_name in schema.keyspaces
+            if keyspace_name not in system_keyspaces
+        ]
+        lines = [
+            f"{quoted(keyspace_name)}: {_counts(schema.keyspaces[keyspace_name])}"
+            for keyspace_name in user_keyspaces
+        ]
+        return "\n".join([*lines, *map(quoted, sorted(system_keyspaces))])
     parts = _parts(name)
     if len(parts) == 1 and keyspace is not None and parts[0] not in schema.keyspaces:
         parts = [keyspace, *parts]
     try:
         if len(parts) == 1 or is_keyspace:
             return str(schema.keyspace(parts[0]).as_cql())
-        return _within(schema.keyspace(parts[0]), parts[1])
+        return _definitions_of(schema.keyspace(parts[0]), parts[1])
     except KeyError as error:
-        raise Ended(FAILED, str(error.args[0])) from None
+        raise CommandExit(FAILED, str(error.args[0])) from None
 
 
-def _within(keyspace: Any, name: str) -> str:
-    found = [group[name] for group in (keyspace.types, keyspace.views) if name in group]
+def _definitions_of(keyspace: Any, name: str) -> str:
+    definitions = [group[name] for group in (keyspace.types, keyspace.views) if name in group]
     for group in (keyspace.functions, keyspace.aggregates):
-        found += [it for it in group.values() if it.name == name]
-    if not found or name in keyspace.tables:
+        definitions += [routine for routine in group.values() if routine.name == name]
+    if not definitions or name in keyspace.tables:
         table = keyspace.table(name)
-        views = [it for it in keyspace.views.values() if it.base_table == name]
-        found = [
+        views = [view for view in keyspace.views.values() if view.base_table == name]
+        definitions = [
             table,
             *table.indexes.values(),
             *(view for view in views if view.index is None),
-            *found,
+            *definitions,
         ]
-    return "\n\n".join(it.as_cql() for it in found)
+    return "\n\n".join(definition.as_cql() for definition in definitions)
 
 
 def _parts(name: str) -> list[str]:
@@ -69,32 +80,40 @@ def _parts(name: str) -> list[str]:
     import re
 
     if not re.fullmatch(r'("(?:[^"]|"")+"|[^".]+)(\.("(?:[^"]|"")+"|[^".]+))?', name):
-        raise Ended(USAGE, f"expected KEYSPACE or KEYSPACE.TABLE, got {name!r}")
-    found = re.findall(r'"(?:[^"]|"")+"|[^".]+', name)
-    return [it[1:-1].replace('""', '"') if it.startswith('"') else it for it in found]
+        raise CommandExit(USAGE, f"expected KEYSPACE or KEYSPACE.TABLE, got {name!r}")
+    name_parts = re.findall(r'"(?:[^"]|"")+"|[^".]+', name)
+    return [
+        name_part[1:-1].replace('""', '"') if name_part.startswith('"') else name_part
+        for name_part in name_parts
+    ]
 
 
 def _counts(keyspace: Any) -> str:
-    parts = {
+    elements_by_noun = {
         "table": keyspace.tables,
         "view": keyspace.views,
         "type": keyspace.types,
         "function": keyspace.functions,
     }
-    return ", ".join(counted(len(it), what) for what, it in parts.items() if it) or "empty"
+    return (
+        ", ".join(
+            counted(len(elements), noun) for noun, elements in elements_by_noun.items() if elements
+        )
+        or "empty"
+    )
 
 
 GROUPS = ("TABLES", "TYPES", "FUNCTIONS", "AGGREGATES", "INDEXES", "VIEWS")
-"""What can be listed of a keyspace."""
+"""The groups of elements of a keyspace that the shell can list."""
 
 
 def group_names(keyspace: Any, group: str) -> set[str]:
-    """The names of what a keyspace has of a group."""
+    """The names of the elements of one group of a keyspace."""
     if group == "INDEXES":
         return {name for table in keyspace.tables.values() for name in table.indexes}
     if group in ("FUNCTIONS", "AGGREGATES"):
-        # Several may have one name.
-        return {it.name for it in getattr(keyspace, group.lower()).values()}
+        # Overloaded functions share a name.
+        return {routine.name for routine in getattr(keyspace, group.lower()).values()}
     return set(getattr(keyspace, group.lower()))
 
 
@@ -131,20 +150,20 @@ def node_rows(session: Any) -> list[list[Any]]:
 def nodes(form: str, **connection: Any) -> None:
     """List the nodes of the cluster, and whether they are up."""
     with opened(**connection) as session:
-        found = node_rows(session)
+        node_texts = node_rows(session)
     if form == "table":
-        from ._show import printed
+        from ._show import print_rows
 
-        printed(NODE_COLUMNS, found)
+        print_rows(NODE_COLUMNS, node_texts)
     elif form == "csv":
         import csv
 
         rows = csv.writer(sys.stdout, lineterminator="\n")
-        rows.writerows([NODE_COLUMNS, *found])
+        rows.writerows([NODE_COLUMNS, *node_texts])
     else:
         import json
 
-        for row in found:
+        for row in node_texts:
             print(json.dumps(dict(zip(NODE_COLUMNS, row, strict=True)), ensure_ascii=False))
 
 
@@ -152,14 +171,14 @@ def nodes(form: str, **connection: Any) -> None:
 @connection_options
 def diagnose(**connection: Any) -> None:
     """Print versions, platform, settings, and the state of the cluster."""
-    from ..diagnose import diagnose as told
+    from ..diagnose import diagnose as print_diagnosis
     from ..session import connect
 
     try:
         session = connect(config=config_of(**connection))
     except Error as error:
-        told()
+        print_diagnosis()
         sys.stdout.flush()
-        raise Ended(NO_CONNECTION, f"no session: {error}") from error
+        raise CommandExit(NO_CONNECTION, f"no session: {error}") from error
     with session:
-        told(session)
+        print_diagnosis(session)

@@ -56,7 +56,7 @@ _AFTER_COMMAND = {
     **{"CAPTURE": ("OFF",), "SHOW": ("VERSION", "HOST")},
     **dict.fromkeys(("DESC", "DESCRIBE"), ("KEYSPACES", "SCHEMA", "CLUSTER", *KINDS, *GROUPS)),
 }
-_ALWAYS = {"ORDER": ("BY",), "GROUP": ("BY",), "PRIMARY": ("KEY",), "ALLOW": ("FILTERING",)}
+_FOLLOWING_WORD = {"ORDER": ("BY",), "GROUP": ("BY",), "PRIMARY": ("KEY",), "ALLOW": ("FILTERING",)}
 """Words that only one word can follow."""
 _NAME = r'(?:"(?:[^"]|"")*"|[A-Za-z_]\w*)'
 _BEFORE_TABLE = {"FROM", "INTO", "UPDATE", "TABLE", "TRUNCATE", "DESCRIBE", "DESC", "ON", "\\D"}
@@ -84,8 +84,8 @@ def completions(text: str, schema: Any, keyspace: str | None) -> Iterator[tuple[
         yield from _matching(_WORDS, begun, "")
         return
     words = before.upper().split()
-    if words[-1] in _ALWAYS:
-        yield from _matching(_ALWAYS[words[-1]], begun, "")
+    if words[-1] in _FOLLOWING_WORD:
+        yield from _matching(_FOLLOWING_WORD[words[-1]], begun, "")
         return
     if len(words) == 1 and words[0] in _AFTER_COMMAND:
         yield from _matching(_AFTER_COMMAND[words[0]], begun, "")
@@ -126,12 +126,12 @@ def _quoted(names: Iterable[str]) -> list[str]:
 
 
 def _of_keyspace(schema: Any, name: str | None, begun: str) -> Iterator[tuple[str, int, str]]:
-    found = None if schema is None else schema.keyspaces.get(name)
-    if found is None:
+    elements = None if schema is None else schema.keyspaces.get(name)
+    if elements is None:
         return
-    yield from _matching(_quoted(found.tables), begun, "table")
-    yield from _matching(_quoted(found.views), begun, "view")
-    yield from _matching(_quoted(found.types), begun, "type")
+    yield from _matching(_quoted(elements.tables), begun, "table")
+    yield from _matching(_quoted(elements.views), begun, "view")
+    yield from _matching(_quoted(elements.types), begun, "type")
 
 
 def _columns(text: str, schema: Any, keyspace: str | None) -> list[str]:
@@ -143,12 +143,12 @@ def _columns(text: str, schema: Any, keyspace: str | None) -> list[str]:
     if not named:
         return []
     first, second = named[-1]
-    space, table = (_bare(first), _bare(second)) if second else (keyspace, _bare(first))
-    found = schema.keyspaces.get(space)
-    if found is None:
+    keyspace_name, table = (_bare(first), _bare(second)) if second else (keyspace, _bare(first))
+    elements = schema.keyspaces.get(keyspace_name)
+    if elements is None:
         return []
-    of = found.tables.get(table) or found.views.get(table)
-    return [] if of is None else list(of.columns)
+    table_or_view = elements.tables.get(table) or elements.views.get(table)
+    return [] if table_or_view is None else list(table_or_view.columns)
 
 
 def _matching(words: Iterable[str], begun: str, kind: str) -> Iterator[tuple[str, int, str]]:

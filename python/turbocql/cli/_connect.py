@@ -18,10 +18,10 @@ from ..errors import ConfigError
 from ..policies import Consistency
 from ..session import Session, connect
 
-__all__ = ["asked_password", "config_of", "connection_options", "opened", "settings_file"]
+__all__ = ["config_of", "connection_options", "opened", "prompt_for_password", "settings_file"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_CONSISTENCIES = [str(it.name) for it in Consistency]
+_CONSISTENCIES = [str(level.name) for level in Consistency]
 
 
 def _profiles(file: Path | None, begun: str) -> list[str]:
@@ -91,43 +91,43 @@ def config_of(
 
     Raises: `ConfigError` or `click.UsageError` for settings that cannot be.
     """
-    given: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     if keyspace is not None:
-        given["keyspace"] = keyspace
+        overrides["keyspace"] = keyspace
     if consistency is not None:
-        given["consistency"] = consistency.upper()
+        overrides["consistency"] = consistency.upper()
     if timeout is not None:
-        given["timeout_s"] = given["connect_timeout_s"] = timeout
+        overrides["timeout_s"] = overrides["connect_timeout_s"] = timeout
     if url is not None and (profile is not None or config is not None):
         raise click.UsageError("pass --url, or --profile and --config, not both")
     if url is not None:
         url = url if "://" in url else f"cql://{url}"
-        own, has_password = _user_of(url)
+        url_user, has_password = _user_of(url)
         if has_password or _has_secret(url):
             raise click.UsageError(
                 "a password on a command line can be read by other users of the machine: leave it"
                 " out of the URL, and it is asked for; or put it into TURBOCQL_PASSWORD or a"
                 " profile"
             )
-        user = user or own
+        user = user or url_user
         if user is not None:
-            given |= {"user": user, "password": _password(user)}
-            url = url.replace(f"://{_raw_user(url)}@", "://", 1) if own is not None else url
-        return Config.from_url(url, **given)
+            overrides |= {"user": user, "password": _password(user)}
+            url = url.replace(f"://{_raw_user(url)}@", "://", 1) if url_user is not None else url
+        return Config.from_url(url, **overrides)
     path = config or settings_file()
     if profile is not None or config is not None:
-        return Config.from_toml(path, profile or "default", **_with_user(given, user))
+        return Config.from_toml(path, profile or "default", **_with_user(overrides, user))
     if any(name in os.environ for name in ("TURBOCQL_URL", "TURBOCQL_CONTACT_POINTS")):
-        return Config.from_env(**_with_user(given, user))
+        return Config.from_env(**_with_user(overrides, user))
     if path.exists():
-        return Config.from_toml(path, **_with_user(given, user))
-    return Config(**_with_user(given, user))
+        return Config.from_toml(path, **_with_user(overrides, user))
+    return Config(**_with_user(overrides, user))
 
 
-def _with_user(given: dict[str, Any], user: str | None) -> dict[str, Any]:
+def _with_user(overrides: dict[str, Any], user: str | None) -> dict[str, Any]:
     if user is None:
-        return given
-    return {**given, "user": user, "password": _password(user)}
+        return overrides
+    return {**overrides, "user": user, "password": _password(user)}
 
 
 def _raw_user(url: str) -> str:
@@ -153,10 +153,10 @@ def _has_secret(url: str) -> bool:
 
 
 def _password(user: str) -> str:
-    return os.environ.get("TURBOCQL_PASSWORD") or asked_password(user)
+    return os.environ.get("TURBOCQL_PASSWORD") or prompt_for_password(user)
 
 
-def asked_password(user: str) -> str:
+def prompt_for_password(user: str) -> str:
     """The password of a user, asked for on the terminal.
 
     Raises: `ConfigError` where there is none.
@@ -166,8 +166,8 @@ def asked_password(user: str) -> str:
             f"user {user!r} needs a password: set TURBOCQL_PASSWORD, or use a profile; without a"
             " terminal it cannot be asked for"
         )
-    asked: str = click.prompt(f"password of {user}", hide_input=True, err=True)
-    return asked
+    password: str = click.prompt(f"password of {user}", hide_input=True, err=True)
+    return password
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the shell does with a line: CQL statements, and commands of its own."""
+"""Executes a line of the shell: CQL statements and the shell's commands."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .._cql.names import quoted
 from ..policies import Consistency
 from ..session import connect
 from ._cluster import GROUPS, NODE_COLUMNS, described, group_names, node_rows
-from ._connect import asked_password
-from ._ends import FAILED, Ended, counted, folded, plain, said, shown
-from ._out import written
+from ._connect import prompt_for_password
+from ._ends import FAILED, CommandExit, counted, escaped, escaped_lines, folded, report_error
+from ._out import write_rows
 from ._query import print_trace
-from ._show import printed, terminal_width, types_of
-from ._split import rest_after, statements
+from ._show import print_rows, terminal_width, types_of
+from ._split import after_first_statement, statements
 
 __all__ = ["COMMANDS", "KINDS", "LEVELS", "Console", "is_command", "pieces"]
 
@@ -56,11 +56,11 @@ def help_text(width: int) -> str:
     """The commands, in lines of this width."""
     lines = ["Statements end with a semicolon and may have several lines. Commands need none:", ""]
     longest = max(len(command) for command, _, _ in _HELP[1:])
-    for command, short, what in _HELP:
-        line = f"  {command:{longest}}  {short:10}  {what}".rstrip()
+    for command, abbreviation, purpose in _HELP:
+        line = f"  {command:{longest}}  {abbreviation:10}  {purpose}".rstrip()
         if len(line) > width or len(command) > longest:
-            more = ", ".join(part for part in (short, what) if part)
-            line = f"  {command}\n      {more}".rstrip()
+            remarks = ", ".join(part for part in (abbreviation, purpose) if part)
+            line = f"  {command}\n      {remarks}".rstrip()
         lines.append(line)
     lines += ["", "Ctrl-C cancels a statement, Ctrl-D ends the shell."]
     return "\n".join(lines)
@@ -82,27 +82,29 @@ COMMANDS = (
     *("LOGIN", "NODES", "PAGING", "QUIT", "SERIAL", "SHOW", "SOURCE", "TIMING", "TRACING"),
     "USE",
 )
-_SHORT = {
+_ABBREVIATIONS = {
     **{"\\d": "DESCRIBE", "\\l": "DESCRIBE KEYSPACES", "\\x": "EXPAND TOGGLE", "\\q": "EXIT"},
     **{"\\timing": "TIMING TOGGLE", "\\i": "SOURCE", "\\o": "CAPTURE", "\\n": "NODES"},
     **{"\\?": "HELP", "\\h": "HELP", "\\dt": "DESCRIBE TABLES"},
 }
-_CHANGES = ("CREATE", "ALTER", "DROP")
-LEVELS = tuple(it.name for it in Consistency if not it.name.endswith("SERIAL"))
+_SCHEMA_STATEMENTS = ("CREATE", "ALTER", "DROP")
+LEVELS = tuple(level.name for level in Consistency if not level.name.endswith("SERIAL"))
 KINDS = ("KEYSPACE", "TABLE", "TYPE", "FUNCTION", "AGGREGATE", "INDEX", "MATERIALIZED")
 
 
 def is_command(text: str) -> bool:
     """Whether a text is a command of the shell, which needs no semicolon."""
-    word = _words(text)[0]
+    word = _command_and_argument(text)[0]
     return word.startswith("\\") or word.upper() in COMMANDS
 
 
-def _words(text: str) -> tuple[str, str]:
-    """The first word of a text, without semicolons, and the rest of its line."""
-    first, _, rest = (text.split("\n", 1)[0].strip() or " ").partition(" ")
-    first, tab, more = first.partition("\t")
-    return first.rstrip(";"), (more + " " + rest if tab else rest).strip().rstrip(";").strip()
+def _command_and_argument(text: str) -> tuple[str, str]:
+    """The first word of a text and the rest of its line, without semicolons at their ends."""
+    first, _, argument = (text.split("\n", 1)[0].strip() or " ").partition(" ")
+    first, tab, argument_after_tab = first.partition("\t")
+    return first.rstrip(";"), (
+        argument_after_tab + " " + argument if tab else argument
+    ).strip().rstrip(";").strip()
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -110,21 +112,21 @@ def pieces(text: str) -> Iterator[str]:
     while text.strip():
         text = text.lstrip()
         if text.startswith("\\"):
-            # What follows may be the name of a file, with semicolons in it.
+            # The argument may be the name of a file, with semicolons in it.
             line, _, text = text.partition("\n")
             yield line
             continue
-        found = statements(text)
-        if not found:
+        statement_texts = statements(text)
+        if not statement_texts:
             return
-        if is_command(found[0]):
-            text = text[text.index(found[0]) :]
+        if is_command(statement_texts[0]):
+            text = text[text.index(statement_texts[0]) :]
             line = text.split("\n", 1)[0]
             yield statements(line)[0]
-            text = rest_after(line) + text[len(line) :]
+            text = after_first_statement(line) + text[len(line) :]
         else:
-            yield found[0]
-            text = rest_after(text)
+            yield statement_texts[0]
+            text = after_first_statement(text)
 
 
 class Console:
@@ -161,8 +163,8 @@ class Console:
         except EOFError:
             raise
         except Exception as error:
-            # Whatever fails, the shell goes on.
-            said(error, debug=False)
+            # The shell goes on after any error.
+            report_error(error, debug=False)
             return False
         return True
 
@@ -185,14 +187,14 @@ class Console:
         rows = self.session.execute(statement, **options)
         took = time.perf_counter() - began
         for warning in rows.warnings:
-            print(f"warning: {shown(warning)}", file=sys.stderr)
+            print(f"warning: {escaped_lines(warning)}", file=sys.stderr)
         if rows.columns:
             self._show(rows)
         if self.timing:
             print(f"{took * 1e3:.3f} ms", file=sys.stderr)
         if self.tracing:
             print_trace(rows)
-        if statement.split(None, 1)[0].upper() in _CHANGES:
+        if statement.split(None, 1)[0].upper() in _SCHEMA_STATEMENTS:
             self._on_change()
 
     def _show(self, rows: Any) -> None:
@@ -202,19 +204,19 @@ class Console:
         )
         with self._output() as is_file:
             if self.form != "table":
-                # Columns of a text file: what a terminal must not obey is escaped by neither.
+                # The writers of text files do not escape control characters; a terminal needs it.
                 out = io.BytesIO()
-                written(rows, self.form, out)
+                write_rows(rows, self.form, out)
                 text = out.getvalue().decode("utf-8", "replace")
-                sys.stdout.write(text if is_file else shown(text))
+                sys.stdout.write(text if is_file else escaped_lines(text))
                 return
             pager = self.paging and not is_file
-            number = printed(names, rows, types=types, expanded=self.expand, pager=pager)
-            said = "" if number is None else f"({counted(number, 'row')})"
-            if said:
-                print(f"\n{said}")
+            number = print_rows(names, rows, types=types, expanded=self.expand, pager=pager)
+            row_count = "" if number is None else f"({counted(number, 'row')})"
+            if row_count:
+                print(f"\n{row_count}")
         if self.capture is not None:
-            print(f"{said} in {plain(str(self.capture))}")
+            print(f"{row_count} in {escaped(str(self.capture))}")
 
     @contextlib.contextmanager
     def _output(self) -> Iterator[bool]:
@@ -230,29 +232,29 @@ class Console:
 
     @contextlib.contextmanager
     def _long_output(self) -> Iterator[None]:
-        """Output that goes through the pager where it is longer than the screen."""
+        """Output that goes through the pager if it is longer than the screen."""
         with self._output() as is_file:
             if is_file or not self.paging or not sys.stdout.isatty():
                 yield
                 return
-            kept = io.StringIO()
-            with contextlib.redirect_stdout(kept):
+            buffer = io.StringIO()
+            with contextlib.redirect_stdout(buffer):
                 yield
-            text = kept.getvalue()
+            text = buffer.getvalue()
             if text.count("\n") >= shutil.get_terminal_size().lines - 1:
                 click.echo_via_pager(text)
             else:
                 sys.stdout.write(text)
 
     def _command(self, text: str) -> None:
-        first, rest = _words(text)
-        if first.startswith("\\"):
-            if first == "\\o" and not rest:
-                rest = "OFF"
-            if first not in _SHORT:
-                raise Ended(FAILED, f"there is no command {plain(first)}; \\? lists them")
-            first, rest = _words(f"{_SHORT[first]} {rest}")
-        run: dict[str, Callable[[str], None]] = {
+        command, argument = _command_and_argument(text)
+        if command.startswith("\\"):
+            if command == "\\o" and not argument:
+                argument = "OFF"
+            if command not in _ABBREVIATIONS:
+                raise CommandExit(FAILED, f"there is no command {escaped(command)}; \\? lists them")
+            command, argument = _command_and_argument(f"{_ABBREVIATIONS[command]} {argument}")
+        handlers: dict[str, Callable[[str], None]] = {
             "CAPTURE": self._capture,
             "CLEAR": lambda _: print("\x1b[2J\x1b[H", end=""),
             "CONSISTENCY": self._consistency,
@@ -260,7 +262,7 @@ class Console:
             "DESC": self._describe,
             "DESCRIBE": self._describe,
             "EXIT": self._exit,
-            "EXPAND": lambda rest: self._switch("expand", rest),
+            "EXPAND": lambda argument: self._switch("expand", argument),
             "FORMAT": self._format,
             "HELP": lambda _: print(help_text(terminal_width())),
             "LOGIN": self._login,
@@ -270,14 +272,14 @@ class Console:
             "SERIAL": self._serial,
             "SHOW": self._about,
             "SOURCE": self._source,
-            "TIMING": lambda rest: self._switch("timing", rest),
-            "TRACING": lambda rest: self._switch("tracing", rest),
-            "USE": lambda rest: self._execute(f"USE {rest}"),
+            "TIMING": lambda argument: self._switch("timing", argument),
+            "TRACING": lambda argument: self._switch("tracing", argument),
+            "USE": lambda argument: self._execute(f"USE {argument}"),
         }
-        run[first.upper()](rest.strip())
+        handlers[command.upper()](argument.strip())
 
     def _copy(self, _: str) -> None:
-        raise Ended(
+        raise CommandExit(
             FAILED,
             "COPY is two commands outside of the shell: turbocql load FILES KEYSPACE.TABLE, and"
             " turbocql unload KEYSPACE.TABLE PATH",
@@ -286,68 +288,78 @@ class Console:
     def _exit(self, _: str) -> None:
         raise EOFError
 
-    def _switch(self, name: str, rest: str) -> None:
-        word = rest.upper()
+    def _switch(self, name: str, argument: str) -> None:
+        word = argument.upper()
         if word not in ("", "ON", "OFF", "TOGGLE"):
-            raise Ended(FAILED, f"expected {name.upper()} ON or OFF, got {rest!r}")
+            raise CommandExit(FAILED, f"expected {name.upper()} ON or OFF, got {argument!r}")
         if word:
-            now = not getattr(self, name) if word == "TOGGLE" else word == "ON"
-            setattr(self, name, now)
+            is_on = not getattr(self, name) if word == "TOGGLE" else word == "ON"
+            setattr(self, name, is_on)
         print(f"{name} is {'on' if getattr(self, name) else 'off'}")
 
-    def _paging(self, rest: str) -> None:
-        if re.fullmatch("[1-9][0-9]{0,8}", rest):
-            self.paging, self.page_size = True, int(rest)
-        elif rest.upper() in ("ON", "OFF"):
-            self.paging = rest.upper() == "ON"
-        elif rest:
-            raise Ended(FAILED, f"expected PAGING ON, OFF or a number of rows, got {rest!r}")
+    def _paging(self, argument: str) -> None:
+        if re.fullmatch("[1-9][0-9]{0,8}", argument):
+            self.paging, self.page_size = True, int(argument)
+        elif argument.upper() in ("ON", "OFF"):
+            self.paging = argument.upper() == "ON"
+        elif argument:
+            raise CommandExit(
+                FAILED, f"expected PAGING ON, OFF or a number of rows, got {argument!r}"
+            )
         state = "on" if self.paging else "off"
         print(f"paging is {state}, {self.page_size} rows are fetched at a time")
 
-    def _level(self, rest: str, *, serial: bool) -> str:
-        known = [it.name for it in Consistency if it.name.endswith("SERIAL")]
-        known = known if serial else [*LEVELS, *known]
-        if rest.upper() not in known:
-            raise Ended(FAILED, f"expected one of {', '.join(known)}, got {rest!r}")
-        return rest.upper()
+    def _level(self, argument: str, *, serial: bool) -> str:
+        levels = [level.name for level in Consistency if level.name.endswith("SERIAL")]
+        levels = levels if serial else [*LEVELS, *levels]
+        if argument.upper() not in levels:
+            raise CommandExit(FAILED, f"expected one of {', '.join(levels)}, got {argument!r}")
+        return argument.upper()
 
-    def _consistency(self, rest: str) -> None:
-        if rest:
-            self.consistency = self._level(rest, serial=False)
+    def _consistency(self, argument: str) -> None:
+        if argument:
+            self.consistency = self._level(argument, serial=False)
         print(f"consistency is {self.consistency or 'that of the session'}")
 
-    def _serial(self, rest: str) -> None:
-        word, _, level = rest.partition(" ")
+    def _serial(self, argument: str) -> None:
+        word, _, level = argument.partition(" ")
         if word.upper() != "CONSISTENCY":
-            raise Ended(FAILED, "expected SERIAL CONSISTENCY [LEVEL]")
+            raise CommandExit(FAILED, "expected SERIAL CONSISTENCY [LEVEL]")
         if level:
             self.serial = self._level(level.strip(), serial=True)
         print(f"serial consistency is {self.serial or 'that of the session'}")
 
-    def _format(self, rest: str) -> None:
-        if rest:
-            if rest.lower() not in ("table", "csv", "jsonl"):
-                raise Ended(FAILED, f"expected table, csv or jsonl, got {rest!r}")
-            self.form = rest.lower()
+    def _format(self, argument: str) -> None:
+        if argument:
+            if argument.lower() not in ("table", "csv", "jsonl"):
+                raise CommandExit(FAILED, f"expected table, csv or jsonl, got {argument!r}")
+            self.form = argument.lower()
         print(f"results are shown as {self.form}")
 
-    def _describe(self, rest: str) -> None:
+    def _describe(self, argument: str) -> None:
         schema = self.session.schema(refresh=True)
-        word, _, name = " ".join(rest.split()).partition(" ")
+        word, _, name = " ".join(argument.split()).partition(" ")
         word, name = word.upper(), name.strip()
         with self._long_output():
             if word in ("SCHEMA", "FULL"):
-                own = [it for it in schema.keyspaces if not it.startswith("system")]
-                print("\n\n".join(schema.keyspaces[it].as_cql() for it in own))
+                user_keyspaces = [
+                    keyspace_name
+                    for keyspace_name in schema.keyspaces
+                    if not keyspace_name.startswith("system")
+                ]
+                print(
+                    "\n\n".join(
+                        schema.keyspaces[keyspace_name].as_cql() for keyspace_name in user_keyspaces
+                    )
+                )
             elif word == "CLUSTER":
                 self._about("CLUSTER")
                 self._nodes()
             elif word in GROUPS and not name:
                 self._listed(schema, word)
-            elif word == "KEYSPACES" or (not rest and self.keyspace is None):
+            elif word == "KEYSPACES" or (not argument and self.keyspace is None):
                 print(described(schema, None, None))
-            elif not rest:
+            elif not argument:
                 self._listed(schema, "TABLES")
             elif word == "KEYSPACE" and not name and self.keyspace is not None:
                 print(schema.keyspace(self.keyspace).as_cql())
@@ -355,61 +367,64 @@ class Console:
                 if word == "MATERIALIZED":
                     name = re.sub("(?i)^view +", "", name)
                 within = None if word == "KEYSPACE" else self.keyspace
-                print(described(schema, _folded(name), within, is_keyspace=word == "KEYSPACE"))
+                print(described(schema, _schema_name(name), within, is_keyspace=word == "KEYSPACE"))
             else:
-                print(described(schema, _folded(rest), self.keyspace))
+                print(described(schema, _schema_name(argument), self.keyspace))
 
     def _listed(self, schema: Any, group: str) -> None:
         """Names of one kind, of the keyspace in use or of all."""
-        names = [self.keyspace] if self.keyspace is not None else list(schema.keyspaces)
-        for name in names:
-            found = schema.keyspaces.get(name)
-            if found is None:
-                raise Ended(FAILED, f"no keyspace {plain(repr(name))}")
-            listed = sorted(group_names(found, group))
-            if listed:
-                print(folded(f"{quoted(name)}: {', '.join(map(quoted, listed))}"))
+        keyspace_names = [self.keyspace] if self.keyspace is not None else list(schema.keyspaces)
+        for keyspace_name in keyspace_names:
+            keyspace = schema.keyspaces.get(keyspace_name)
+            if keyspace is None:
+                raise CommandExit(FAILED, f"no keyspace {escaped(repr(keyspace_name))}")
+            names_in_group = sorted(group_names(keyspace, group))
+            if names_in_group:
+                print(folded(f"{quoted(keyspace_name)}: {', '.join(map(quoted, names_in_group))}"))
 
-    def _about(self, rest: str) -> None:
-        asked = "SELECT cluster_name, release_version, partitioner FROM system.local"
-        name, version, partitioner = self.session.execute(asked, rows="tuple").one()
-        if rest.upper() == "VERSION":
+    def _about(self, argument: str) -> None:
+        statement = "SELECT cluster_name, release_version, partitioner FROM system.local"
+        name, version, partitioner = self.session.execute(statement, rows="tuple").one()
+        if argument.upper() == "VERSION":
             print(f"turbocql {__version__}, server {version}")
-        elif rest.upper() in ("", "HOST", "CLUSTER"):
+        elif argument.upper() in ("", "HOST", "CLUSTER"):
             kind = partitioner.rpartition(".")[2]
-            print(f"cluster {plain(name)}, server {version}, {kind}")
+            print(f"cluster {escaped(name)}, server {version}, {kind}")
         else:
-            raise Ended(FAILED, f"expected SHOW VERSION or SHOW HOST, got {rest!r}")
+            raise CommandExit(FAILED, f"expected SHOW VERSION or SHOW HOST, got {argument!r}")
 
-    def _login(self, rest: str) -> None:
-        user = rest.split(" ", 1)[0].strip("'\"")
+    def _login(self, argument: str) -> None:
+        user = argument.split(" ", 1)[0].strip("'\"")
         if not user:
-            raise Ended(FAILED, "expected LOGIN USER; the password is asked for")
+            raise CommandExit(FAILED, "expected LOGIN USER; the password is asked for")
         config = replace(
-            self.session.config, user=user, password=asked_password(user), keyspace=self.keyspace
+            self.session.config,
+            user=user,
+            password=prompt_for_password(user),
+            keyspace=self.keyspace,
         )
-        made = connect(config=config)
+        new_session = connect(config=config)
         self.session.close()
-        self.session = made
-        print(f"logged in as {plain(user)}")
+        self.session = new_session
+        print(f"logged in as {escaped(user)}")
 
     def _nodes(self) -> None:
         with self._output():
-            printed(NODE_COLUMNS, node_rows(self.session))
+            print_rows(NODE_COLUMNS, node_rows(self.session))
 
-    def _path(self, rest: str) -> Path:
+    def _path(self, argument: str) -> Path:
         try:
-            parts = shlex.split(rest)
+            parts = shlex.split(argument)
         except ValueError as error:
-            raise Ended(FAILED, f"{rest}: {error}") from None
+            raise CommandExit(FAILED, f"{argument}: {error}") from None
         if len(parts) != 1:
-            raise Ended(FAILED, f"expected the name of a file in quotes, got {rest!r}")
+            raise CommandExit(FAILED, f"expected the name of a file in quotes, got {argument!r}")
         return Path(os.path.expanduser(parts[0]))
 
-    def _source(self, rest: str) -> None:
-        path = self._path(rest)
+    def _source(self, argument: str) -> None:
+        path = self._path(argument)
         if self._sourced >= 10:
-            raise Ended(FAILED, f"{path}: files that source each other")
+            raise CommandExit(FAILED, f"{path}: files that source each other")
         text = path.read_text(encoding="utf-8-sig")
         self._sourced += 1
         try:
@@ -417,18 +432,18 @@ class Console:
         finally:
             self._sourced -= 1
 
-    def _capture(self, rest: str) -> None:
-        if rest.upper() == "OFF":
+    def _capture(self, argument: str) -> None:
+        if argument.upper() == "OFF":
             self.capture = None
-        elif rest:
-            path = self._path(rest)
-            # Where it cannot be written, nothing is captured.
+        elif argument:
+            path = self._path(argument)
+            # A file that cannot be written raises here and is not set.
             with path.open("a", encoding="utf-8"):
                 pass
             self.capture = path
         print(f"results go to {'the terminal' if self.capture is None else self.capture}")
 
 
-def _folded(name: str) -> str:
+def _schema_name(name: str) -> str:
     """A name as the schema has it: in lower case, unless it is in quotes."""
     return name if '"' in name else name.lower()

@@ -17,22 +17,22 @@ from ._create_arrow import check_field, type_of_fields
 from ._create_text import type_of_texts, type_of_values
 
 __all__ = [
-    "Wanted",
+    "FileSelection",
     "check_files",
     "create_table",
     "drop_if_empty",
-    "is_there",
+    "table_exists",
     "types_of_data",
 ]
 
-_FIRST_SAMPLE, _SAMPLE, _SAMPLED = 10_000, 1000, 100
-"""The rows of CSV or JSON lines that tell the types of their columns: of the first file, and of
-each other, up to so many files.
+_FIRST_FILE_ROWS, _FILE_ROWS, _SAMPLED_FILES = 10_000, 1000, 100
+"""The rows of CSV or JSON lines from which column types are inferred: in the first file, in each
+later file, and the number of files.
 """
 
 
-class Wanted(NamedTuple):
-    """What a load reads of its files."""
+class FileSelection(NamedTuple):
+    """The files of a load, their format, and the columns that are loaded."""
 
     data: Sequence[str]
     format: str | None
@@ -62,9 +62,9 @@ def create_table(
 ) -> str:
     """The statement that creates a table with columns of these types.
 
-    Raises: `ConfigError` for a key that is no column.
+    Raises: `ConfigError` if a key is not among the columns.
     """
-    place = place_of(table, keyspace)
+    qualified_name = place_of(table, keyspace)
     keys = (*key, *clustering)
     for name in keys:
         if name not in types:
@@ -72,118 +72,137 @@ def create_table(
     if not key:
         raise ConfigError("a table needs a key: pass --key")
     parts = [
-        f"{quoted(name)} {_written(of_it, place[0], inner=name in keys)}"
-        for name, of_it in types.items()
+        f"{quoted(name)} {_type_as_cql(cql_type, qualified_name[0], inner=name in keys)}"
+        for name, cql_type in types.items()
     ]
     partition = ", ".join(map(quoted, key))
     order = "".join(f", {quoted(name)}" for name in clustering)
     parts.append(f"PRIMARY KEY (({partition}){order})")
-    return f"CREATE TABLE IF NOT EXISTS {qualified(*place)} (\n  " + ",\n  ".join(parts) + "\n)"
+    return (
+        f"CREATE TABLE IF NOT EXISTS {qualified(*qualified_name)} (\n  "
+        + ",\n  ".join(parts)
+        + "\n)"
+    )
 
 
-def _written(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
-    """A type as CQL; within another type and in a key, collections must be frozen.
+def _type_as_cql(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
+    """A type as CQL. Collections are frozen within another type and in a key.
 
     The text of a type may come from a file, so it is never copied into the statement.
     """
     while cql_type.kind == "frozen":
         (cql_type,), inner = cql_type.subtypes, True
     kind = cql_type.kind
-    parts = [_written(part, keyspace, inner=True) for part in cql_type.subtypes]
+    parts = [_type_as_cql(part, keyspace, inner=True) for part in cql_type.subtypes]
     if kind == "udt":
-        made = f"{quoted(cql_type.keyspace or keyspace)}.{quoted_type(cql_type.name or '')}"
-        # Servers have no column of a type with an open collection that is not frozen.
+        type_text = f"{quoted(cql_type.keyspace or keyspace)}.{quoted_type(cql_type.name or '')}"
+        # Servers refuse a column whose type is not frozen and contains an unfrozen collection.
         is_open = any(part.kind in ("list", "set", "map") for part in cql_type.subtypes)
-        return f"frozen<{made}>" if inner or is_open else made
+        return f"frozen<{type_text}>" if inner or is_open else type_text
     if kind == "vector":
         return f"vector<{parts[0]}, {cql_type.dimension}>"
     if kind == "tuple":
         return f"tuple<{', '.join(parts)}>"
     if kind in ("list", "set", "map"):
-        made = f"{kind}<{', '.join(parts)}>"
-        return f"frozen<{made}>" if inner else made
+        type_text = f"{kind}<{', '.join(parts)}>"
+        return f"frozen<{type_text}>" if inner else type_text
     return kind if kind.isalpha() and not parts else text(cql_type.class_name)
 
 
 def types_of_data(
-    wanted: Wanted, given: Mapping[str, str], types: Mapping[str, str], keyspace: str
+    selection: FileSelection, user_types: Mapping[str, str], types: Mapping[str, str], keyspace: str
 ) -> dict[str, CqlType]:
     """The CQL type of each column, by its name in the table.
 
-    `given` has types that the user names, `types` the user-defined types of all keyspaces. Parquet
-    and Arrow have types; of CSV and JSON lines the first rows tell.
+    `user_types` are the types of `--type`, `types` the user-defined types of all keyspaces. Parquet
+    and Arrow files have types; for CSV and JSON lines they are inferred from the first rows.
 
-    Raises: `ConfigError` for a type that is none, and for a column without a counterpart in CQL.
+    Raises: `ConfigError` for an invalid type, and for a column without a counterpart in CQL.
     """
-    source = wanted.open(wanted.data, {})
-    names = {wanted.rename.get(name, name): name for name in source.names if wanted.has(name)}
-    if wanted.columns is not None:
-        names = {target: names[target] for target in wanted.columns if target in names}
-    for target in given:
+    source = selection.open(selection.data, {})
+    names = {selection.rename.get(name, name): name for name in source.names if selection.has(name)}
+    if selection.columns is not None:
+        names = {target: names[target] for target in selection.columns if target in names}
+    for target in user_types:
         if target not in names:
             raise ConfigError(f"--type {target}: the data has no such column; it has {list(names)}")
-    unknown = [name for target, name in names.items() if target not in given]
+    unknown = [name for target, name in names.items() if target not in user_types]
     schemas = list(source.schemas())
     if schemas:
         for path, schema in schemas:
             for name in names.values():
                 check_field(path, schema.field(name), name)
-        found = {
+        definitions = {
             name: type_of_fields([(path, schema.field(name)) for path, schema in schemas], name)
             for name in unknown
         }
     else:
-        found = _types_of_sample(wanted, source, unknown)
+        definitions = _types_of_sample(selection, source, unknown)
     return {
-        target: _parsed(given.get(target) or found[name], target, given, types, keyspace)
+        target: _parsed(
+            user_types.get(target) or definitions[name], target, user_types, types, keyspace
+        )
         for target, name in names.items()
     }
 
 
-def is_there(session: Any, table: str) -> bool:
+def table_exists(session: Any, table: str) -> bool:
     """Whether a table exists."""
     keyspace, name = place_of(table, session.keyspace)
-    known = session.schema().keyspaces.get(keyspace)
-    return known is not None and name in known.tables
+    keyspace_schema = session.schema().keyspaces.get(keyspace)
+    return keyspace_schema is not None and name in keyspace_schema.tables
 
 
-def check_files(session: Any, table: str, wanted: Wanted, options: Mapping[str, Any]) -> None:
-    """Raises `EncodeError` if the table does not take the columns of each Parquet or Arrow file."""
-    kept = {it: options[it] for it in ("rename", "columns", "ttl", "timestamp")}
-    for path, schema in _schemas_of(wanted):
+def check_files(
+    session: Any, table: str, selection: FileSelection, options: Mapping[str, Any]
+) -> None:
+    """Raises `EncodeError` if the table cannot store the columns of a Parquet or Arrow file."""
+    load_options = {
+        option_name: options[option_name]
+        for option_name in ("rename", "columns", "ttl", "timestamp")
+    }
+    for path, schema in _schemas_of(selection):
         pa = library()
-        fields = [it for it in schema if wanted.has(it.name) or it.name in wanted.settings]
+        fields = [
+            field
+            for field in schema
+            if selection.has(field.name) or field.name in selection.settings
+        ]
         try:
-            # A load without rows compares the types.
-            session.load(table, pa.Table.from_batches([], pa.schema(fields)), **kept)
+            # A load of no rows only compares the types.
+            session.load(table, pa.Table.from_batches([], pa.schema(fields)), **load_options)
         except EncodeError as error:
             raise refused(f"{path}: {error}") from error
 
 
 def drop_if_empty(session: Any, table: str) -> bool:
     """Drops a table that has no rows. Returns whether it did."""
-    where = qualified(*place_of(table, session.keyspace))
-    if session.execute(f"SELECT * FROM {where} LIMIT 1").one() is not None:
+    table_name = qualified(*place_of(table, session.keyspace))
+    if session.execute(f"SELECT * FROM {table_name} LIMIT 1").one() is not None:
         return False
-    session.execute(f"DROP TABLE IF EXISTS {where}")
+    session.execute(f"DROP TABLE IF EXISTS {table_name}")
     return True
 
 
-def _schemas_of(wanted: Wanted) -> list[tuple[Path, Any]]:
-    """The schemas of files of Parquet and Arrow, each once, with the first file that has it."""
-    made: list[tuple[Path, Any]] = []
-    for path, schema in wanted.open(wanted.data, {}).schemas():
-        if not any(schema.equals(known, check_metadata=True) for _, known in made):
-            made.append((path, schema))
-    return made
+def _schemas_of(selection: FileSelection) -> list[tuple[Path, Any]]:
+    """The distinct schemas of Parquet and Arrow files, each with its first file."""
+    schemas: list[tuple[Path, Any]] = []
+    for path, schema in selection.open(selection.data, {}).schemas():
+        if not any(
+            schema.equals(earlier_schema, check_metadata=True) for _, earlier_schema in schemas
+        ):
+            schemas.append((path, schema))
+    return schemas
 
 
-def _types_of_sample(wanted: Wanted, source: Source, names: Sequence[str]) -> dict[str, str]:
+def _types_of_sample(
+    selection: FileSelection, source: Source, names: Sequence[str]
+) -> dict[str, str]:
     """The types of columns of CSV or JSON lines."""
     if not names:
         return {}
-    is_csv = (wanted.format or format_of(source.files[0].path)) == "csv"
-    sample = _csv_sample(wanted, source) if is_csv else _json_sample(source)
+    is_csv = (selection.format or format_of(source.files[0].path)) == "csv"
+    sample = _csv_sample(selection, source) if is_csv else _json_sample(source)
     cells: dict[str, list[Any]] = {name: [] for name in names}
     for columns in sample:
         for name in names:
@@ -196,60 +215,60 @@ def _types_of_sample(wanted: Wanted, source: Source, names: Sequence[str]) -> di
         )
     if is_csv:
         return {
-            name: type_of_texts(column, truncates=wanted.truncates)
+            name: type_of_texts(column, truncates=selection.truncates)
             for name, column in cells.items()
         }
     return {
-        name: type_of_values(column, name, truncates=wanted.truncates)
+        name: type_of_values(column, name, truncates=selection.truncates)
         for name, column in cells.items()
     }
 
 
-def _csv_sample(wanted: Wanted, source: Source) -> Iterator[dict[str, list[Any]]]:
+def _csv_sample(selection: FileSelection, source: Source) -> Iterator[dict[str, list[Any]]]:
     """The texts of the first rows of each file."""
     as_texts = dict.fromkeys(source.names, CqlType("text"))
-    for number, file in enumerate(source.files[:_SAMPLED]):
-        left = _SAMPLE if number else _FIRST_SAMPLE
-        one = wanted.open([str(file.path)], as_texts)
+    for number, file in enumerate(source.files[:_SAMPLED_FILES]):
+        rows_left = _FILE_ROWS if number else _FIRST_FILE_ROWS
+        source_of_file = selection.open([str(file.path)], as_texts)
         # The load fails rows that cannot be read.
-        for _, batch in one.batches(on_unreadable=lambda row, error, raw: None):
-            part = batch.slice(0, left)
+        for _, batch in source_of_file.batches(on_unreadable=lambda row, error, raw: None):
+            part = batch.slice(0, rows_left)
             yield {name: part.column(name).to_pylist() for name in source.names}
-            left -= part.num_rows
-            if not left:
+            rows_left -= part.num_rows
+            if not rows_left:
                 break
 
 
 def _json_sample(source: Source) -> Iterator[dict[str, list[Any]]]:
-    """The values of the first objects of each file: at least of those that tell its names."""
+    """The values of the first objects of each file, including those its column names come from."""
     for number, objects in enumerate(source.objects()):
-        if number == _SAMPLED:
+        if number == _SAMPLED_FILES:
             return
-        left = _SAMPLE if number else _FIRST_SAMPLE
+        rows_left = _FILE_ROWS if number else _FIRST_FILE_ROWS
         for rows in objects:
             yield {name: [row.get(name) for row in rows] for name in source.names}
-            left -= len(rows)
-            if left <= 0:
+            rows_left -= len(rows)
+            if rows_left <= 0:
                 break
 
 
 def _parsed(
     definition: str,
     name: str,
-    given: Mapping[str, str],
+    user_types: Mapping[str, str],
     types: Mapping[str, str],
     keyspace: str,
 ) -> CqlType:
-    own = _Own(types, keyspace, is_told=name not in given)
+    udts = _KeyspaceTypes(types, keyspace, is_from_file=name not in user_types)
     try:
-        return CqlType(definition, udts=own)
+        return CqlType(definition, udts=udts)
     except ValueError as error:
-        if own.foreign:
+        if udts.foreign:
             raise ConfigError(
-                f'column "{name}": the type {own.foreign} is of another keyspace than the table,'
+                f'column "{name}": the type {udts.foreign} is of another keyspace than the table,'
                 f" whose columns have types of {keyspace} only: create it there"
             ) from None
-        listed = ", ".join(own) or "none"
+        listed = ", ".join(udts) or "none"
         raise ConfigError(
             f'column "{name}": {definition!r} is no CQL type here: {error}. Name one with'
             f' --type "{name}=TYPE"; a user-defined type must exist in the keyspace {keyspace},'
@@ -257,34 +276,38 @@ def _parsed(
         ) from None
 
 
-class _Own(Mapping[str, str]):
-    """The user-defined types of a keyspace: the columns of its tables can have no others.
+class _KeyspaceTypes(Mapping[str, str]):
+    """The user-defined types of a keyspace, the only ones that columns of its tables can have.
 
-    `is_told`: the name comes from a file. Then a type of another keyspace stands for the one of
-    that name in this keyspace, since the file may be of another cluster.
+    `is_from_file`: the type's name comes from a file, which may be of another cluster. A type of
+    another keyspace then stands for the type of that name in this keyspace.
     """
 
-    def __init__(self, types: Mapping[str, str], keyspace: str, *, is_told: bool) -> None:
-        self._types, self._prefix, self._is_told = types, f"{keyspace}.", is_told
+    def __init__(self, types: Mapping[str, str], keyspace: str, *, is_from_file: bool) -> None:
+        self._types, self._prefix, self._is_from_file = types, f"{keyspace}.", is_from_file
         self.foreign = ""
-        """A type of another keyspace that was asked for."""
+        """The last type of another keyspace that was looked up."""
 
     def __getitem__(self, name: str) -> str:
-        own = [f"{self._prefix}{name}"]
+        candidates = [f"{self._prefix}{name}"]
         if name.startswith(self._prefix):
-            own.append(name)
-        elif self._is_told:
-            own.append(f"{self._prefix}{name.partition('.')[2]}")
-        for one in own:
-            if one in self._types:
-                return self._types[one]
+            candidates.append(name)
+        elif self._is_from_file:
+            candidates.append(f"{self._prefix}{name.partition('.')[2]}")
+        for candidate in candidates:
+            if candidate in self._types:
+                return self._types[candidate]
         if name in self._types:
             self.foreign = name
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
         start = len(self._prefix)
-        return (it[start:] for it in self._types if it.startswith(self._prefix))
+        return (
+            qualified_name[start:]
+            for qualified_name in self._types
+            if qualified_name.startswith(self._prefix)
+        )
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

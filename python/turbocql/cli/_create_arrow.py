@@ -1,4 +1,4 @@
-"""The CQL types of columns of Parquet and Arrow files: those that lose nothing."""
+"""Lossless CQL types for the columns of Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["check_field", "type_of_fields"]
 
 _EXTENSIONS = {"arrow.uuid", "arrow.json", "arrow.fixed_shape_tensor"}
 """Extension types that loads take."""
-_WIDER = {
+_WIDER_TYPES = {
     **{"tinyint": ("smallint", "int", "bigint", "varint", "decimal", "float", "double")},
     **{"smallint": ("int", "bigint", "varint", "decimal", "float", "double")},
     **{"int": ("bigint", "varint", "decimal", "double"), "bigint": ("varint", "decimal")},
     **{"varint": ("decimal",), "float": ("double",), "ascii": ("text",), "timeuuid": ("uuid",)},
     **{"date": ("timestamp",)},
 }
-"""The types that take all values of a type, the narrowest first."""
+"""By type: the wider types that hold all its values, the narrowest first."""
 
 Fields = Sequence[tuple[Path, Any]]
 """Fields of Arrow, each with its file."""
@@ -36,49 +36,57 @@ def type_of_fields(fields: Fields, name: str) -> str:
     for path, field in fields:
         check_field(path, field, name)
     # A column of nulls fits all types.
-    known = [(path, field, _plain(field.type)) for path, field in fields]
-    known = [it for it in known if it[2] != pa.null()]
-    if not known:
+    typed_fields = [(path, field, _plain(field.type)) for path, field in fields]
+    typed_fields = [typed_field for typed_field in typed_fields if typed_field[2] != pa.null()]
+    if not typed_fields:
         return "text"
-    told = [(field.metadata or {}).get(b"cql_type") for _, field, _ in known]
-    if not any(told):
-        nested = _type_of_lists(known, name) or _type_of_maps(known, name)
+    metadata_types = [(field.metadata or {}).get(b"cql_type") for _, field, _ in typed_fields]
+    if not any(metadata_types):
+        nested = _type_of_lists(typed_fields, name) or _type_of_maps(typed_fields, name)
         if nested is not None:
             return nested
-    made, first = "", known[0][0]
-    for (path, field, kind), said in zip(known, told, strict=True):
-        if said:
-            definition = str(said, "utf-8", "replace")
-        elif len(known) > 1:
+    common_type, first = "", typed_fields[0][0]
+    for (path, field, kind), metadata_type in zip(typed_fields, metadata_types, strict=True):
+        if metadata_type:
+            definition = str(metadata_type, "utf-8", "replace")
+        elif len(typed_fields) > 1:
             definition = type_of_fields([(path, field)], name)
         else:
             definition = _type_of(kind, name)
-        common = _common(made or definition, definition)
-        if common is None and len(set(told) - {None}) == 1:
-            # The load compares it with the type of each file.
-            return str(next(it for it in told if it), "utf-8", "replace")
+        common = _common(common_type or definition, definition)
+        if common is None and len(set(metadata_types) - {None}) == 1:
+            # The load compares this type with the type of each file.
+            return str(
+                next(metadata_type for metadata_type in metadata_types if metadata_type),
+                "utf-8",
+                "replace",
+            )
         if common is None:
             raise ConfigError(
-                f'column "{name}" is {made} in {first} and {definition} in {path}: no type takes'
-                f' both without a loss. Name one with --type "{name}=TYPE"'
+                f'column "{name}" is {common_type} in {first} and {definition} in {path}: no type'
+                f' takes both without a loss. Name one with --type "{name}=TYPE"'
             )
-        made = common
-    return made
+        common_type = common
+    return common_type
 
 
 def _common(left: str, right: str) -> str | None:
-    """The narrowest type that takes the values of both."""
+    """The narrowest type that holds the values of both types."""
     if left == right:
         return left
-    of_left, of_right = ((it, *_WIDER.get(it, ())) for it in (left, right))
-    return next((it for it in of_left if it in of_right), None)
+    left_types, right_types = (
+        (type_name, *_WIDER_TYPES.get(type_name, ())) for type_name in (left, right)
+    )
+    return next((type_name for type_name in left_types if type_name in right_types), None)
 
 
 def check_field(path: Path, field: Any, name: str) -> None:
     """Raises `ConfigError` for a column that no load takes, whatever the type of the table."""
     types, kind = library().types, field.type
-    said = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode("utf-8", "replace")
-    extension = getattr(kind, "extension_name", said)
+    extension_name = (
+        (field.metadata or {}).get(b"ARROW:extension:name", b"").decode("utf-8", "replace")
+    )
+    extension = getattr(kind, "extension_name", extension_name)
     if extension and extension not in _EXTENSIONS:
         raise ConfigError(
             f'{path}: column "{name}" has the extension type {extension}, which no CQL type takes:'
@@ -93,7 +101,7 @@ def check_field(path: Path, field: Any, name: str) -> None:
 
 
 def _plain(kind: Any) -> Any:
-    """A type without dictionary and runs; that of the storage for extensions but UUIDs."""
+    """A type without dictionary and run-end encoding; extension types, except UUIDs, as storage."""
     pa = library()
     while True:
         if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -104,29 +112,29 @@ def _plain(kind: Any) -> Any:
             return kind
 
 
-def _type_of_lists(known: list[tuple[Path, Any, Any]], name: str) -> str | None:
-    """The type of columns of lists. Those of one fixed size are vectors."""
+def _type_of_lists(typed_fields: list[tuple[Path, Any, Any]], name: str) -> str | None:
+    """The type of list columns: a vector if all have the same fixed size."""
     types = library().types
     lists = (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view)
     sizes: set[int | None] = set()
-    for _, _, kind in known:
+    for _, _, kind in typed_fields:
         if types.is_fixed_size_list(kind):
             sizes.add(kind.list_size)
         elif any(is_list(kind) for is_list in lists):
             sizes.add(None)
         else:
             return None
-    inner = type_of_fields([(path, kind.value_field) for path, _, kind in known], name)
+    inner = type_of_fields([(path, kind.value_field) for path, _, kind in typed_fields], name)
     size = sizes.pop()
     return f"list<{inner}>" if sizes or size is None else f"vector<{inner}, {size}>"
 
 
-def _type_of_maps(known: list[tuple[Path, Any, Any]], name: str) -> str | None:
+def _type_of_maps(typed_fields: list[tuple[Path, Any, Any]], name: str) -> str | None:
     types = library().types
-    if not all(types.is_map(kind) for _, _, kind in known):
+    if not all(types.is_map(kind) for _, _, kind in typed_fields):
         return None
     parts = (
-        [(path, getattr(kind, part)) for path, _, kind in known]
+        [(path, getattr(kind, part)) for path, _, kind in typed_fields]
         for part in ("key_field", "item_field")
     )
     return f"map<{', '.join(type_of_fields(part, name) for part in parts)}>"
@@ -146,16 +154,16 @@ def _type_of(kind: Any, name: str) -> str:
     }
     if kind in plain:
         return plain[kind]
-    others: dict[str, tuple[Callable[[Any], bool], ...]] = {
+    checks_by_type: dict[str, tuple[Callable[[Any], bool], ...]] = {
         "blob": (types.is_fixed_size_binary,),
         "timestamp": (types.is_timestamp,),
         "time": (types.is_time,),
         "decimal": (types.is_decimal,),
         "duration": (types.is_interval, types.is_duration),
     }
-    for made, checks in others.items():
+    for type_name, checks in checks_by_type.items():
         if any(check(kind) for check in checks):
-            return made
+            return type_name
     if types.is_struct(kind):
         raise ConfigError(
             f'column "{name}" is {kind}: create a user-defined type, and name it with'

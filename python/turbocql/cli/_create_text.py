@@ -1,6 +1,6 @@
-"""The CQL types of columns of CSV and JSON lines, which their first rows tell.
+"""The CQL types of columns of CSV and JSON lines, inferred from their first rows.
 
-A type is chosen only if it keeps each of these rows as the file has it.
+A type is chosen only if it stores each of these rows without a change.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..errors import ConfigError
 
 __all__ = ["type_of_texts", "type_of_values"]
 
-_WHOLE = re.compile(r"[-+]?[0-9]+")
+_INTEGER = re.compile(r"[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([-+]?[0-9]+))?")
 _PADDED = re.compile(r"[-+]?0[0-9]")
-"""How a post code, a phone number or the number of an order begins."""
+"""Leading zeros, as in post codes, phone numbers and order numbers."""
 _PHONE = re.compile(r"\+[0-9]{7,15}")
-_NO_NUMBER = re.compile(r"[-+]?(nan|inf|infinity)", re.IGNORECASE)
-_NO_NUMBER_OF_JSON = {"NaN", "Infinity", "-Infinity"}
+_NAN_OR_INFINITY = re.compile(r"[-+]?(nan|inf|infinity)", re.IGNORECASE)
+_JSON_NAN_OR_INFINITY = {"NaN", "Infinity", "-Infinity"}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -31,44 +31,44 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 def type_of_texts(cells: Iterable[str | None], *, truncates: bool) -> str:
     """The type of a column of CSV.
 
-    `truncates`: the load drops what is finer than a millisecond.
+    `truncates`: the load drops fractions of a millisecond.
     """
     texts = [cell for cell in cells if cell is not None]
-    numbers = [it for it in texts if not _NO_NUMBER.fullmatch(it)]
+    numbers = [text for text in texts if not _NAN_OR_INFINITY.fullmatch(text)]
     if numbers and all(map(_NUMBER.fullmatch, numbers)):
         return _type_of_numbers(numbers, is_finite=len(numbers) == len(texts)) or "text"
-    if texts and all(it.lower() in ("true", "false") for it in texts):
+    if texts and all(text.lower() in ("true", "false") for text in texts):
         return "boolean"
     return _type_of_words(texts, truncates)
 
 
 def _type_of_numbers(texts: Sequence[str], *, is_finite: bool) -> str | None:
-    """The type of numbers; `None` if text alone keeps them.
+    """The type of numbers; `None` if only text stores them without a change.
 
     `is_finite`: the column has neither NaN nor infinities, which only doubles have.
     """
-    if any(_PADDED.match(it) or _PHONE.fullmatch(it) for it in texts):
+    if any(_PADDED.match(text) or _PHONE.fullmatch(text) for text in texts):
         return None
-    is_whole = all(map(_WHOLE.fullmatch, texts))
-    if is_whole and is_finite and "-0" not in texts:
+    is_integer = all(map(_INTEGER.fullmatch, texts))
+    if is_integer and is_finite and "-0" not in texts:
         return _type_of_integers(texts)
-    if all(map(_is_kept, texts)):
+    if all(map(_is_exact_double, texts)):
         return "double"
     if not is_finite:
         return None
-    if is_whole:
+    if is_integer:
         return _type_of_integers(texts)
     return "decimal" if all(map(_is_decimal, texts)) else None
 
 
 def _type_of_integers(texts: Sequence[str]) -> str:
     # Python converts no more than 4,300 digits, and a bigint has 19.
-    is_short = all(len(it) <= 20 and -(2**63) <= int(it) < 2**63 for it in texts)
+    is_short = all(len(text) <= 20 and -(2**63) <= int(text) < 2**63 for text in texts)
     return "bigint" if is_short else "varint"
 
 
-def _is_kept(text: str) -> bool:
-    """Whether a double, written with as many digits as tell it from others, is this number."""
+def _is_exact_double(text: str) -> bool:
+    """Whether the shortest decimal form of the nearest double equals this number."""
     number = float(text)
     if number == 0:
         return not re.search("[1-9]", re.split("[eE]", text)[0])
@@ -77,10 +77,10 @@ def _is_kept(text: str) -> bool:
 
 def _is_decimal(text: str) -> bool:
     """Whether the places after the point are a number of 32 bits, as a CQL decimal has it."""
-    found = _NUMBER.fullmatch(text)
-    if found is None or len(found[2] or "") > 12:
+    match = _NUMBER.fullmatch(text)
+    if match is None or len(match[2] or "") > 12:
         return False
-    places = len(found[1].partition(".")[2]) - int(found[2] or 0)
+    places = len(match[1].partition(".")[2]) - int(match[2] or 0)
     return -(2**31) <= places < 2**31
 
 
@@ -88,20 +88,20 @@ def _type_of_words(texts: list[str], truncates: bool) -> str:
     if not texts:
         return "text"
     for kind, pattern in (("date", _DAY), ("uuid", _UUID)):
-        # Some dates are none, such as 2020-02-30.
-        if all(map(pattern.fullmatch, texts)) and _is_taken(kind, texts):
+        # A text such as 2020-02-30 matches the pattern and is no date.
+        if all(map(pattern.fullmatch, texts)) and _is_loadable(kind, texts):
             return kind
     pa = library()
     try:
-        found = guessed(pa.array(texts, pa.string())).type
+        guessed_type = guessed(pa.array(texts, pa.string())).type
     except UNREADABLE:
         # JSON can have half of a surrogate pair, and UTF-8 cannot.
         return "text"
-    is_time = pa.types.is_timestamp(found) and (truncates or found.unit == "ms")
+    is_time = pa.types.is_timestamp(guessed_type) and (truncates or guessed_type.unit == "ms")
     return "timestamp" if is_time else "text"
 
 
-def _is_taken(kind: str, texts: Sequence[str]) -> bool:
+def _is_loadable(kind: str, texts: Sequence[str]) -> bool:
     """Whether a load reads all texts as values of a type."""
     pa = library()
     try:
@@ -117,35 +117,37 @@ def type_of_values(cells: Iterable[Any], name: str, *, truncates: bool) -> str:
     Raises: `ConfigError` where they have none in common.
     """
     values = [cell for cell in cells if cell is not None]
-    found = set(map(type, values))
-    if found & {int, Number}:
-        rest = [it for it in values if type(it) not in (int, Number)]
-        if all(isinstance(it, str) and it in _NO_NUMBER_OF_JSON for it in rest):
-            numbers = [str(it) for it in values if type(it) in (int, Number)]
-            made = _type_of_numbers(numbers, is_finite=not rest)
-            if made is not None:
-                return made
-    if found <= {str}:
+    value_types = set(map(type, values))
+    if value_types & {int, Number}:
+        other_values = [value for value in values if type(value) not in (int, Number)]
+        if all(isinstance(value, str) and value in _JSON_NAN_OR_INFINITY for value in other_values):
+            numbers = [str(value) for value in values if type(value) in (int, Number)]
+            number_type = _type_of_numbers(numbers, is_finite=not other_values)
+            if number_type is not None:
+                return number_type
+    if value_types <= {str}:
         return _type_of_words(values, truncates)
-    if found == {bool}:
+    if value_types == {bool}:
         return "boolean"
-    if found in ({list}, {dict}):
-        parts = [it.values() if isinstance(it, dict) else it for it in values]
-        flat = [it for part in parts for it in part]
+    if value_types in ({list}, {dict}):
+        parts = [value.values() if isinstance(value, dict) else value for value in values]
+        flat = [element for part in parts for element in part]
         if None in flat:
             raise ConfigError(
                 f'column "{name}" has a null within an array or an object, which no CQL list or map'
                 f' holds: name its type with --type "{name}=TYPE", such as a user-defined type'
             )
         inner = type_of_values(flat, name, truncates=truncates)
-        return f"list<{inner}>" if found == {list} else f"map<text, {inner}>"
-    if found <= {int, Number}:
+        return f"list<{inner}>" if value_types == {list} else f"map<text, {inner}>"
+    if value_types <= {int, Number}:
         raise ConfigError(
             f'column "{name}" has a number whose exponent no CQL type holds: name a type with'
             f' --type "{name}=TYPE"'
         )
     words: dict[type, str] = {Number: "float", dict: "object", list: "array"}
-    kinds = ", ".join(sorted({words.get(it, it.__name__) for it in found}))
+    kinds = ", ".join(
+        sorted({words.get(value_type, value_type.__name__) for value_type in value_types})
+    )
     raise ConfigError(
         f'column "{name}" has values of several kinds ({kinds}): name its type with'
         f' --type "{name}=TYPE"'

@@ -1,4 +1,4 @@
-"""How commands end: exit codes, and what is said of an error."""
+"""How commands end: exit codes, and messages for errors."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ __all__ = [
     "NO_CONNECTION",
     "REJECTED",
     "USAGE",
-    "Ended",
-    "Gone",
+    "CommandExit",
+    "OutputClosed",
     "code_of",
     "counted",
+    "escaped",
+    "escaped_lines",
     "folded",
-    "plain",
-    "said",
-    "shown",
+    "report_error",
 ]
 
 FAILED = 1
 """A statement, a request or a file failed."""
 USAGE = 2
-"""The arguments or settings cannot be."""
+"""The arguments or settings are invalid."""
 NO_CONNECTION = 3
 """There is no connection: no node answers, or it refuses the user."""
 REJECTED = 4
@@ -49,14 +49,14 @@ DIFFERENT = 5
 INTERRUPTED = 130
 """Ctrl-C."""
 _PIPE = 141
-"""The reader of the output has gone."""
+"""The reader of the output has closed its end."""
 
 
-class Gone(Exception):
-    """The reader of the output has gone."""
+class OutputClosed(Exception):
+    """The reader of the output has closed its end."""
 
 
-class Ended(Exception):
+class CommandExit(Exception):
     """Ends a command with an exit code and a message."""
 
     def __init__(self, code: int, message: str = "") -> None:
@@ -64,32 +64,33 @@ class Ended(Exception):
         self.code = code
 
 
-def plain(text: str) -> str:
-    """Text without what a terminal would obey: control characters are shown as escapes."""
+def escaped(text: str) -> str:
+    """Text with its control characters escaped, so that a terminal does not obey them."""
     if text.isprintable():
         return text
     return "".join(
-        it if it.isprintable() else it.encode("unicode_escape").decode("ascii") for it in text
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
     )
 
 
-def shown(text: str) -> str:
-    """Lines of text without what a terminal would obey."""
-    return "\n".join(plain(line) for line in text.split("\n"))
+def escaped_lines(text: str) -> str:
+    """Lines of text with their control characters escaped."""
+    return "\n".join(escaped(line) for line in text.split("\n"))
 
 
-def counted(count: int, what: str) -> str:
-    """A number of things, such as `1 row` or `1,000 rows`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str) -> str:
+    """A number and its noun, such as `1 row` or `1,000 rows`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def code_of(error: BaseException) -> int:
     """The exit code for an error."""
-    if isinstance(error, Ended):
+    if isinstance(error, CommandExit):
         return error.code
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return INTERRUPTED
-    if isinstance(error, (BrokenPipeError, Gone)):
+    if isinstance(error, (BrokenPipeError, OutputClosed)):
         return _PIPE
     if isinstance(error, (click.UsageError, ConfigError)):
         return USAGE
@@ -98,8 +99,8 @@ def code_of(error: BaseException) -> int:
     return FAILED
 
 
-def said(error: BaseException, *, debug: bool) -> int:
-    """Says of an error what helps, on standard error, and returns the exit code."""
+def report_error(error: BaseException, *, debug: bool) -> int:
+    """Prints the message for an error on standard error and returns the exit code."""
     code = code_of(error)
     if code == _PIPE:
         # Python would complain again when it flushes standard output at its end.
@@ -116,10 +117,10 @@ def said(error: BaseException, *, debug: bool) -> int:
         if isinstance(error, click.UsageError) and error.ctx is not None:
             text = f"{text.rstrip('.')}. See {error.ctx.command_path} --help"
     elif isinstance(error, (BulkError, ConfigError)):
-        text = _options_of(text)
+        text = _with_option_names(text)
     elif isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.strerror}: {error.filename}"
-    elif not isinstance(error, (Ended, OSError, Error)):
+    elif not isinstance(error, (CommandExit, OSError, Error)):
         text = f"{type(error).__name__}: {text}"
     if isinstance(error, AuthenticationError):
         text += ". The user is that of --user, of the profile, or of the environment"
@@ -127,22 +128,31 @@ def said(error: BaseException, *, debug: bool) -> int:
     if failures and str(failures[0].error) not in text:
         text += f"; the first, row {failures[0].row}: {failures[0].error}"
     if isinstance(error, BulkError) and error.__cause__ is not None:
-        # It quotes its cause already.
+        # The error quotes its cause already.
         error.__cause__ = None
     print(_paragraph(text), file=sys.stderr)
     return code
 
 
-_WORDS = ("overwrite", "resume", "checkpoint", "rename", "columns", "format", "names", "header")
+_ARGUMENT_NAMES = (
+    "overwrite",
+    "resume",
+    "checkpoint",
+    "rename",
+    "columns",
+    "format",
+    "names",
+    "header",
+)
 
 
-def _options_of(text: str) -> str:
+def _with_option_names(text: str) -> str:
     """A message that names arguments of Python, with the options of the command line."""
     text = text.replace("truncate_time=True", "--truncate-time").replace(
         "overwrite=True", "--overwrite"
     )
     text = text.replace("max_errors", "--max-errors")
-    return re.sub(rf"\b({'|'.join(_WORDS)})=(?!\w)", r"--\1", text)
+    return re.sub(rf"\b({'|'.join(_ARGUMENT_NAMES)})=(?!\w)", r"--\1", text)
 
 
 def folded(text: str) -> str:
@@ -156,12 +166,12 @@ def folded(text: str) -> str:
 
 
 def _paragraph(text: str) -> str:
-    lines = [plain(line) for line in text.split("\n") if line.strip()]
-    whole = f"error: {' '.join(lines)}"
+    lines = [escaped(line) for line in text.split("\n") if line.strip()]
+    paragraph = f"error: {' '.join(lines)}"
     if not sys.stderr.isatty():
-        return whole  # one line of a log
+        return paragraph  # one line of a log
     filled = textwrap.fill(
-        whole,
+        paragraph,
         max(40, min(100, shutil.get_terminal_size().columns)),
         subsequent_indent="  ",
         break_long_words=False,

@@ -11,14 +11,14 @@ from typing import Any, BinaryIO
 from .._files.cells import cells_of, csv_column, csv_type
 from .._files.text import library
 from ..rows import Rows
-from ._ends import FAILED, Ended
+from ._ends import FAILED, CommandExit
 
-__all__ = ["FORMATS", "written"]
+__all__ = ["FORMATS", "write_rows"]
 
 FORMATS = ("table", "csv", "jsonl", "arrow")
 
 
-def written(
+def write_rows(
     rows: Rows[Any],
     form: str,
     out: BinaryIO | None = None,
@@ -37,22 +37,22 @@ def written(
         return _arrow(pa, rows, schema, target, limit)
     write = _csv(pa, schema, target, head) if form == "csv" else _jsonl(schema, target)
     count = 0
-    for made in _batches(pa, rows, limit):
-        for begin in range(0, made.num_rows, 16_384):
-            write(made.slice(begin, 16_384))
-        count += made.num_rows
+    for batch in _batches(pa, rows, limit):
+        for begin in range(0, batch.num_rows, 16_384):
+            write(batch.slice(begin, 16_384))
+        count += batch.num_rows
         target.flush()
     return count
 
 
 def _batches(pa: Any, rows: Rows[Any], limit: int | None) -> Iterator[Any]:
-    left = limit
+    rows_left = limit
     for batch in rows.batches():
-        made = pa.record_batch(batch)
-        yield made if left is None else made.slice(0, left)
-        if left is not None:
-            left -= min(left, made.num_rows)
-            if not left:
+        record_batch = pa.record_batch(batch)
+        yield record_batch if rows_left is None else record_batch.slice(0, rows_left)
+        if rows_left is not None:
+            rows_left -= min(rows_left, record_batch.num_rows)
+            if not rows_left:
                 return
 
 
@@ -61,9 +61,9 @@ def _arrow(pa: Any, rows: Rows[Any], schema: Any, target: BinaryIO, limit: int |
     # pyarrow would close standard output.
     buffer = io.BytesIO()
     with pa.ipc.new_stream(buffer, schema) as writer:
-        for made in _batches(pa, rows, limit):
-            writer.write_batch(made)
-            count += made.num_rows
+        for batch in _batches(pa, rows, limit):
+            writer.write_batch(batch)
+            count += batch.num_rows
             target.write(buffer.getvalue())
             buffer.seek(0)
             buffer.truncate()
@@ -85,7 +85,8 @@ def _csv(pa: Any, schema: Any, target: BinaryIO, head: bool) -> Callable[[Any], 
 
     def write(batch: Any) -> None:
         columns = [
-            csv_column(column, it, None) for it, column in zip(schema, batch.columns, strict=True)
+            csv_column(column, field, None)
+            for field, column in zip(schema, batch.columns, strict=True)
         ]
         buffer = io.BytesIO()
         pyarrow.csv.write_csv(pa.RecordBatch.from_arrays(columns, schema=typed), buffer, options)
@@ -99,11 +100,14 @@ def _jsonl(schema: Any, target: BinaryIO) -> Callable[[Any], None]:
     names = schema.names
     doubled = [name for name in names if names.count(name) > 1]
     if doubled:
-        raise Ended(FAILED, f"an object has no two values for {doubled[0]!r}: rename one by AS")
+        raise CommandExit(
+            FAILED, f"an object has no two values for {doubled[0]!r}: rename one by AS"
+        )
 
     def write(batch: Any) -> None:
         cells = [
-            cells_of(column, it, None) for it, column in zip(schema, batch.columns, strict=True)
+            cells_of(column, field, None)
+            for field, column in zip(schema, batch.columns, strict=True)
         ]
         rows = zip(*cells, strict=True)
         lines = [encode(dict(zip(names, row, strict=True))) + "\n" for row in rows]

@@ -24,18 +24,20 @@ from ..types import Date, Duration, Time, Timestamp
 __all__ = ["Types", "keyspaces_of", "names_of", "pairs_of", "typed_pairs_of", "values_of"]
 
 
-def pairs_of(given: Sequence[str], option: str = "--param") -> dict[str, str | None]:
+def pairs_of(options: Sequence[str], option: str = "--param") -> dict[str, str | None]:
     """Options `name=value` by name; `name` alone is a null."""
-    made: dict[str, str | None] = {}
-    for text in given:
+    values_by_name: dict[str, str | None] = {}
+    for text in options:
         name, equals, value = text.partition("=")
-        if not name or name in made or (not equals and option != "--param"):
-            why = "is no pair: pass NAME=VALUE"
-            if name in made:
-                why = f"is the second of {name!r}: name the markers of a statement, as in :a and :b"
-            raise click.UsageError(f"{option} {text!r} {why}")
-        made[name] = value if equals else None
-    return made
+        if not name or name in values_by_name or (not equals and option != "--param"):
+            reason = "is no pair: pass NAME=VALUE"
+            if name in values_by_name:
+                reason = (
+                    f"is the second of {name!r}: name the markers of a statement, as in :a and :b"
+                )
+            raise click.UsageError(f"{option} {text!r} {reason}")
+        values_by_name[name] = value if equals else None
+    return values_by_name
 
 
 def names_of(text: str | None) -> list[str]:
@@ -47,26 +49,26 @@ def names_of(text: str | None) -> list[str]:
 
 
 class Types(Mapping[str, str]):
-    """The user-defined types of a cluster, looked up when one is needed. Those of `keyspaces` are
-    also known by their names alone.
+    """The user-defined types of a cluster by qualified name, read from the schema on first use.
+    Types of `keyspaces` can also be looked up by their unqualified names.
     """
 
     def __init__(self, session: Any, keyspaces: Iterable[str] = ()) -> None:
         self._session, self._keyspaces = session, set(keyspaces)
-        self._known: dict[str, str] | None = None
+        self._definitions: dict[str, str] | None = None
 
     def _types(self) -> dict[str, str]:
-        if self._known is None:
-            self._known = {}
-            for name, found in self._session.schema().keyspaces.items():
-                for of_its in found.types.values():
-                    parts = (f"{quoted(key)} {kind}" for key, kind in of_its.fields.items())
-                    text = f"{quoted(name)}.{quoted(of_its.name)}{{{', '.join(parts)}}}"
-                    # Markers name the keyspace, and fields of other types do not.
-                    self._known[f"{name}.{of_its.name}"] = text
+        if self._definitions is None:
+            self._definitions = {}
+            for name, keyspace in self._session.schema().keyspaces.items():
+                for udt in keyspace.types.values():
+                    parts = (f"{quoted(key)} {kind}" for key, kind in udt.fields.items())
+                    text = f"{quoted(name)}.{quoted(udt.name)}{{{', '.join(parts)}}}"
+                    # Types of markers are qualified; types of fields of other types are not.
+                    self._definitions[f"{name}.{udt.name}"] = text
                     if name in self._keyspaces:
-                        self._known[of_its.name] = text
-        return self._known
+                        self._definitions[udt.name] = text
+        return self._definitions
 
     def __getitem__(self, name: str) -> str:
         return self._types()[name]
@@ -84,57 +86,61 @@ def keyspaces_of(prepared: Prepared) -> set[str]:
 
 
 def typed_pairs_of(
-    session: Any, table: str, where: str | None, given: Mapping[str, str | None]
+    session: Any, table: str, where: str | None, params_by_name: Mapping[str, str | None]
 ) -> tuple[Any, ...]:
     """The values of a condition on a table, in the order of its bind markers."""
     if where is None:
-        if given:
+        if params_by_name:
             raise click.UsageError("--param is for --where")
         return ()
-    if not given:
+    if not params_by_name:
         return ()
-    place = qualified(*place_of(table, session.keyspace))
-    prepared = session.prepare(f"SELECT * FROM {place} WHERE {where} ALLOW FILTERING")
-    values = values_of(prepared, given, Types(session, keyspaces_of(prepared)))
+    table_name = qualified(*place_of(table, session.keyspace))
+    prepared = session.prepare(f"SELECT * FROM {table_name} WHERE {where} ALLOW FILTERING")
+    values = values_of(prepared, params_by_name, Types(session, keyspaces_of(prepared)))
     return tuple(values[Column(*marker).name] for marker in prepared.markers)
 
 
 def values_of(
-    prepared: Prepared, given: Mapping[str, str | None], udts: Mapping[str, str]
+    prepared: Prepared, params_by_name: Mapping[str, str | None], udts: Mapping[str, str]
 ) -> dict[str, Any]:
     """A value for each bind marker of a statement, of the marker's type.
 
-    Raises: `click.UsageError` for a parameter too few, too many, or not of its type.
+    Raises: `click.UsageError` for a missing or unknown parameter, or one of a wrong type.
     """
     columns = [Column(*marker) for marker in prepared.markers]
     markers = {column.name: column.cql_type for column in columns}
-    for name in given:
+    for name in params_by_name:
         if name not in markers:
-            known = ", ".join(markers) or "none"
-            raise click.UsageError(f"the statement has no parameter {name!r}; it has {known}")
-    made: dict[str, Any] = {}
+            marker_names = ", ".join(markers) or "none"
+            raise click.UsageError(
+                f"the statement has no parameter {name!r}; it has {marker_names}"
+            )
+    values_by_name: dict[str, Any] = {}
     for name, cql_type in markers.items():
-        if name not in given:
+        if name not in params_by_name:
             raise click.UsageError(f"parameter {name!r} ({cql_type}) has no value: --param {name}=")
-        text = given[name]
+        text = params_by_name[name]
         try:
-            made[name] = None if text is None else _value(CqlType(cql_type, udts=udts), text)
+            values_by_name[name] = (
+                None if text is None else _value(CqlType(cql_type, udts=udts), text)
+            )
         except ArithmeticError:
             raise click.UsageError(f"--param {name}={text}: expected {cql_type}") from None
         except (ValueError, TypeError) as error:
-            why = f": {error}" if str(error) else ""
-            raise click.UsageError(f"--param {name}={text}: expected {cql_type}{why}") from error
-    return made
+            reason = f": {error}" if str(error) else ""
+            raise click.UsageError(f"--param {name}={text}: expected {cql_type}{reason}") from error
+    return values_by_name
 
 
-def _truth(text: str) -> bool:
-    known = {"true": True, "false": False}
-    if text.lower() not in known:
+def _boolean(text: str) -> bool:
+    truth_values = {"true": True, "false": False}
+    if text.lower() not in truth_values:
         raise ValueError("expected true or false")
-    return known[text.lower()]
+    return truth_values[text.lower()]
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     if not re.fullmatch(r"[-+]?[0-9]+", text):
         raise ValueError("expected digits")
     return int(text)
@@ -142,12 +148,12 @@ def _whole(text: str) -> int:
 
 def _number(text: str) -> float:
     try:
-        made = float(text)
+        number = float(text)
     except ValueError:
         raise ValueError("expected a number") from None
-    if math.isinf(made) and "inf" not in text.lower():
+    if math.isinf(number) and "inf" not in text.lower():
         raise ValueError("the number is too large")
-    return made
+    return number
 
 
 def _uuid(text: str) -> UUID:
@@ -176,20 +182,20 @@ def _timestamp(text: str) -> datetime.datetime | Timestamp:
     text = re.sub(r"[zZ]$", "+00:00", text)
     text = re.sub(r"([+-][0-9]{2})([0-9]{2})$", r"\1:\2", text)
     try:
-        found = datetime.datetime.fromisoformat(text)
+        moment = datetime.datetime.fromisoformat(text)
     except ValueError:
-        # It may be outside of the years 1 to 9999.
+        # The time may be outside of the years 1 to 9999.
         return Timestamp(milliseconds_of(text))
-    if found.microsecond % 1000:
+    if moment.microsecond % 1000:
         raise ValueError("a timestamp has no part below a millisecond")
-    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.timezone.utc)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.timezone.utc)
 
 
 def _time(text: str) -> Time:
-    found = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?", text)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?", text)
+    if match is None:
         raise ValueError("expected HH:MM:SS.nnnnnnnnn")
-    hour, minute, second, fraction = found.groups(default="0")
+    hour, minute, second, fraction = match.groups(default="0")
     return Time.of(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
 
 
@@ -198,12 +204,12 @@ _NANOSECONDS = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us
 
 
 def _duration(text: str) -> Duration:
-    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)
-    found = re.findall(r"([0-9]+)(mo|ms|us|µs|ns|[ywdhms])", rest)
-    if "".join(number + unit for number, unit in found) != rest or not found:
+    sign, unsigned = (-1, text[1:]) if text.startswith("-") else (1, text)
+    amounts = re.findall(r"([0-9]+)(mo|ms|us|µs|ns|[ywdhms])", unsigned)
+    if "".join(number + unit for number, unit in amounts) != unsigned or not amounts:
         raise ValueError("expected such as 1y2mo3d4h5m6s")
     parts = {"months": 0, "days": 0, "nanoseconds": 0}
-    for number, unit in found:
+    for number, unit in amounts:
         unit = unit.replace("µ", "u")
         if unit in _UNITS:
             factor = {"y": 12, "w": 7}.get(unit, 1)
@@ -215,11 +221,11 @@ def _duration(text: str) -> Duration:
 
 _SCALARS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("ascii", "text", "varchar"), str),
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "varint", "counter"), _whole),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "varint", "counter"), _integer),
     **dict.fromkeys(("float", "double"), _number),
     **dict.fromkeys(("uuid", "timeuuid"), _uuid),
     "decimal": Decimal,
-    "boolean": _truth,
+    "boolean": _boolean,
     "blob": _blob,
     "inet": ipaddress.ip_address,
     "date": _date,
@@ -230,10 +236,10 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    object_by_name = dict(pairs)
+    if len(object_by_name) != len(pairs):
         raise ValueError("an object has two values for one name")
-    return made
+    return object_by_name
 
 
 def _value(cql_type: CqlType, text: str) -> Any:
@@ -258,7 +264,7 @@ def _value(cql_type: CqlType, text: str) -> Any:
 
 
 def _nested(cql_type: CqlType, value: Any) -> Any:
-    """A value that was JSON, with its numbers as texts."""
+    """Converts a value parsed from JSON, whose numbers are texts."""
     while cql_type.kind == "frozen":
         cql_type = cql_type.subtypes[0]
     kind, parts = cql_type.kind, cql_type.subtypes
@@ -271,10 +277,11 @@ def _nested(cql_type: CqlType, value: Any) -> Any:
     if kind == "map":
         pairs = value.items() if isinstance(value, dict) else value
         if not isinstance(value, dict) and not (
-            isinstance(value, list) and all(isinstance(it, list) and len(it) == 2 for it in value)
+            isinstance(value, list)
+            and all(isinstance(pair, list) and len(pair) == 2 for pair in value)
         ):
             raise ValueError("expected an object, or a list of [key, value]")
-        return {_nested(parts[0], key): _nested(parts[1], one) for key, one in pairs}
+        return {_nested(parts[0], key): _nested(parts[1], nested) for key, nested in pairs}
     if kind == "udt":
         if not isinstance(value, dict):
             raise ValueError("expected an object by field")
@@ -282,21 +289,21 @@ def _nested(cql_type: CqlType, value: Any) -> Any:
         unknown = value.keys() - types.keys()
         if unknown:
             raise ValueError(f"there is no field {sorted(unknown)[0]!r}")
-        return {name: _nested(types[name], one) for name, one in value.items()}
+        return {name: _nested(types[name], nested) for name, nested in value.items()}
     if kind == "tuple" and isinstance(value, dict):
-        # The form that results have: by position.
-        known = [str(at) for at in range(len(parts))]
-        if value.keys() - set(known):
-            raise ValueError(f"expected the positions {', '.join(known)}")
-        value = [value.get(at) for at in known]
+        # Results of JSON show tuples as objects by position.
+        positions = [str(position) for position in range(len(parts))]
+        if value.keys() - set(positions):
+            raise ValueError(f"expected the positions {', '.join(positions)}")
+        value = [value.get(position) for position in positions]
     if not isinstance(value, list):
         raise ValueError("expected a list")
     if kind == "tuple":
         if len(value) > len(parts):
             raise ValueError(f"expected {len(parts)} values, got {len(value)}")
-        return tuple(_nested(part, one) for part, one in zip(parts, value, strict=False))
-    made = [_nested(parts[0], one) for one in value]
-    return set(made) if kind == "set" and all(map(_is_hashable, made)) else made
+        return tuple(_nested(part, nested) for part, nested in zip(parts, value, strict=False))
+    elements = [_nested(parts[0], nested) for nested in value]
+    return set(elements) if kind == "set" and all(map(_is_hashable, elements)) else elements
 
 
 def _is_hashable(value: Any) -> bool:

@@ -13,7 +13,7 @@ import click
 from ..errors import EncodeError
 from ..rows import Column
 from ._connect import connection_options, opened
-from ._ends import FAILED, Ended, counted, plain, said, shown
+from ._ends import FAILED, CommandExit, counted, escaped, escaped_lines, report_error
 
 __all__ = ["query"]
 
@@ -72,7 +72,7 @@ def query(
     from ._params import pairs_of
     from ._split import statements
 
-    given = pairs_of(params)
+    params_by_name = pairs_of(params)
     if statement is not None and file is not None:
         raise click.UsageError("pass statements, or --file, not both")
     if statement is None and file is None:
@@ -85,26 +85,36 @@ def query(
         try:
             text = file.read()
         except UnicodeDecodeError as error:
-            raise Ended(FAILED, f"{file.name} is not UTF-8: {error}") from None
-    found = statements(text or "")
-    if not found:
+            raise CommandExit(FAILED, f"{file.name} is not UTF-8: {error}") from None
+    statement_texts = statements(text or "")
+    if not statement_texts:
         raise click.UsageError("there is no statement")
-    if given and len(found) > 1:
+    if params_by_name and len(statement_texts) > 1:
         raise click.UsageError("--param is for one statement")
     form = form or ("table" if expand or sys.stdout.isatty() else "csv")
     failed = 0
     with opened(**connection) as session:
-        for number, one in enumerate(found, 1):
+        for number, statement_text in enumerate(statement_texts, 1):
             try:
-                _run(session, one, given, form, expand, trace, page_size, limit, not no_pager)
+                _run(
+                    session,
+                    statement_text,
+                    params_by_name,
+                    form,
+                    expand,
+                    trace,
+                    page_size,
+                    limit,
+                    not no_pager,
+                )
             except click.UsageError:
                 raise
             except Exception as error:
-                if len(found) > 1:
+                if len(statement_texts) > 1:
                     print(f"statement {number}:", file=sys.stderr)
                 if not keep_going:
                     raise
-                said(error, debug=ctx.obj["debug"])
+                report_error(error, debug=ctx.obj["debug"])
                 failed += 1
     return FAILED if failed else 0
 
@@ -112,7 +122,7 @@ def query(
 def _run(
     session: Any,
     text: str,
-    given: Mapping[str, str | None],
+    params_by_name: Mapping[str, str | None],
     form: str,
     expand: bool,
     trace: bool,
@@ -127,18 +137,18 @@ def _run(
         options["rows"] = "tuple"
     values: Any = None
     statement: Any = text
-    if given or _has_marker(text):
+    if params_by_name or _has_marker(text):
         from ._params import Types, keyspaces_of, values_of
 
         statement = session.prepare(text)
         _check_names(statement, _bare(text))
-        values = values_of(statement, given, Types(session, keyspaces_of(statement)))
+        values = values_of(statement, params_by_name, Types(session, keyspaces_of(statement)))
     try:
         rows = session.execute(statement, values, **options)
     except EncodeError as error:
         raise click.UsageError(f"--param: {error}") from error
     for warning in rows.warnings:
-        print(f"warning: {shown(warning)}", file=sys.stderr)
+        print(f"warning: {escaped_lines(warning)}", file=sys.stderr)
     if rows.columns:
         _show(session, rows, form, expand, limit, pager)
     if trace:
@@ -146,7 +156,7 @@ def _run(
 
 
 def _check_names(prepared: Any, bare: str) -> None:
-    """Markers without names have those of their columns, of which there may be two."""
+    """Raises `click.UsageError` if two `?` markers have the name of the same column."""
     names = [Column(*marker).name for marker in prepared.markers]
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None and "?" in bare:
@@ -154,13 +164,13 @@ def _check_names(prepared: Any, bare: str) -> None:
 
 
 def _has_marker(text: str) -> bool:
-    """Whether a `?` or a `:name` may stand in the text, outside of quotes and comments."""
+    """Whether the text seems to have a `?` or a `:name` outside of quotes and comments."""
     bare = _bare(text)
     return "?" in bare or re.search(r"(?<![:\w]):[A-Za-z_]", bare) is not None
 
 
 def _bare(text: str) -> str:
-    """A text without what is in quotes and comments."""
+    """A text without quoted parts and comments."""
     return re.sub(
         r"""--[^\n]*|//[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$\$.*?\$\$""",
         " ",
@@ -173,21 +183,21 @@ def _show(session: Any, rows: Any, form: str, expand: bool, limit: int | None, p
     from itertools import islice
 
     if form != "table":
-        from ._out import written
+        from ._out import write_rows
 
-        written(rows, form, limit=limit)
+        write_rows(rows, form, limit=limit)
         return
-    from ._show import printed, types_of
+    from ._show import print_rows, types_of
 
     source = rows if limit is None else islice(rows, limit)
     names, types = [column.name for column in rows.columns], types_of(session, rows.columns)
-    count = printed(names, source, types=types, expanded=expand, pager=pager)
+    count = print_rows(names, source, types=types, expanded=expand, pager=pager)
     if sys.stdout.isatty() and count is not None:
         print(f"({counted(count, 'row')})")
 
 
 def print_trace(rows: Any) -> None:
-    """Prints what nodes did for a request, as a tree, on standard error."""
+    """Prints the trace of a request as a tree on standard error."""
     from rich.console import Console
     from rich.text import Text
     from rich.tree import Tree
@@ -196,14 +206,20 @@ def print_trace(rows: Any) -> None:
     if trace is None:
         print("there is no trace", file=sys.stderr)
         return
-    whole = "unknown time" if trace.duration_us is None else f"{trace.duration_us / 1000:.3f} ms"
-    tree = Tree(Text(f"{plain(trace.request or 'request')}, {whole}, by {trace.coordinator}"))
+    total_time = (
+        "unknown time" if trace.duration_us is None else f"{trace.duration_us / 1000:.3f} ms"
+    )
+    tree = Tree(
+        Text(f"{escaped(trace.request or 'request')}, {total_time}, by {trace.coordinator}")
+    )
     nodes: dict[Any, Any] = {}
     for event in trace.events:
         if event.source not in nodes:
             nodes[event.source] = tree.add(Text(str(event.source)))
-        at = "" if event.source_elapsed_us is None else f"{event.source_elapsed_us / 1000:9.3f} ms"
-        nodes[event.source].add(Text(f"{at}  {plain(event.activity or '')}"))
+        elapsed = (
+            "" if event.source_elapsed_us is None else f"{event.source_elapsed_us / 1000:9.3f} ms"
+        )
+        nodes[event.source].add(Text(f"{elapsed}  {escaped(event.activity or '')}"))
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 1000

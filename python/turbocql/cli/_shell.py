@@ -16,13 +16,13 @@ import click
 from ..errors import Error
 from ..session import connect
 from ._connect import config_of, connection_options
-from ._ends import USAGE, Ended, counted, plain
+from ._ends import USAGE, CommandExit, counted, escaped
 
 __all__ = ["history_file", "shell"]
 
 
 def history_file() -> Path:
-    """Where the statements of earlier shells are kept."""
+    """The file with the statements of earlier shells."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "turbocql" / "history"
 
@@ -32,12 +32,12 @@ def history_file() -> Path:
 def shell(**connection: Any) -> None:
     """An interactive prompt for CQL, with completion and history."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise Ended(USAGE, "the shell needs a terminal: use turbocql query")
-    made = _Shell(connect(config=config_of(**connection)))
+        raise CommandExit(USAGE, "the shell needs a terminal: use turbocql query")
+    interactive_shell = _Shell(connect(config=config_of(**connection)))
     try:
-        made.run()
+        interactive_shell.run()
     finally:
-        made.console.session.close()
+        interactive_shell.console.session.close()
 
 
 class _Shell:
@@ -49,10 +49,10 @@ class _Shell:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Reads the schema for completion, beside the prompt."""
+        """Reads the schema for completion on another thread."""
 
         def read() -> None:
-            # Without a schema there is less to complete.
+            # After an error, completion works without the new schema.
             with contextlib.suppress(Error):
                 self.schema = self.console.session.schema(refresh=True)
 
@@ -62,7 +62,7 @@ class _Shell:
         """Reads and runs until the end of the input."""
         prompt = self._prompt()
         nodes = self.console.session.nodes
-        where = ", ".join(sorted({plain(str(node.datacenter)) for node in nodes}))
+        where = ", ".join(sorted({escaped(str(node.datacenter)) for node in nodes}))
         print(f"{counted(len(nodes), 'node')} in {where}. HELP lists commands.")
         while True:
             keyspace = self.console.keyspace
@@ -94,7 +94,7 @@ class _Shell:
             lexer=PygmentsLexer(SqlLexer),
             multiline=True,
             key_bindings=_keys(),
-            # A line that is wrapped is no new one.
+            # The continuation of a wrapped line has no prompt.
             prompt_continuation=lambda width, _, wraps: ("" if wraps else "... ").rjust(width),
             enable_open_in_editor=True,
         )
@@ -119,30 +119,32 @@ def _history() -> Any:
     return Careful(str(path))
 
 
-def _completer(of: _Shell) -> Any:
+def _completer(interactive_shell: _Shell) -> Any:
     from prompt_toolkit.completion import Completer, Completion
 
     from ._complete import completions
 
     class Names(Completer):
         def get_completions(self, document: Any, event: Any) -> Iterable[Any]:
-            return self._found(document.text_before_cursor)
+            return self._completions(document.text_before_cursor)
 
-        def _found(self, text: str) -> Iterator[Any]:
-            for word, length, kind in completions(text, of.schema, of.console.keyspace):
+        def _completions(self, text: str) -> Iterator[Any]:
+            for word, length, kind in completions(
+                text, interactive_shell.schema, interactive_shell.console.keyspace
+            ):
                 yield Completion(word, -length, display_meta=kind)
 
     return Names()
 
 
 def _keys() -> Any:
-    """Enter runs what is whole, and begins a new line otherwise."""
+    """Enter runs complete statements and commands; otherwise it begins a new line."""
     from prompt_toolkit.enums import DEFAULT_BUFFER
     from prompt_toolkit.filters import has_focus
     from prompt_toolkit.key_binding import KeyBindings
 
     from ._console import is_command, pieces
-    from ._split import is_whole
+    from ._split import ends_with_semicolon
 
     keys = KeyBindings()
 
@@ -154,8 +156,12 @@ def _keys() -> Any:
             buffer.apply_completion(state.current_completion)
             return
         text = buffer.text
-        found = list(pieces(text))
-        if not text.strip() or (found and is_command(found[-1])) or is_whole(text):
+        input_pieces = list(pieces(text))
+        if (
+            not text.strip()
+            or (input_pieces and is_command(input_pieces[-1]))
+            or ends_with_semicolon(text)
+        ):
             buffer.validate_and_handle()
         else:
             buffer.insert_text("\n")

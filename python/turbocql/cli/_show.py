@@ -16,28 +16,28 @@ from .._cql.names import quoted as _quoted
 from ..codec import CqlType
 from ..errors import Error
 from ..rows import Column
-from ._ends import plain
+from ._ends import escaped
 from ._params import Types
 
-__all__ = ["blocks", "literal", "printed", "terminal_width", "types_of"]
+__all__ = ["blocks", "literal", "print_rows", "terminal_width", "types_of"]
 
-_LARGEST = 3.4028234663852886e38
+_LARGEST_FLOAT = 3.4028234663852886e38
 """The largest float of 32 bits."""
-_UNBOUND = 1_000_000
-_BLOCK = 500
-"""So many rows are laid out together."""
+_UNBOUNDED_WIDTH = 1_000_000
+_BLOCK_ROWS = 500
+"""The number of rows whose column widths are computed together."""
 
 
 def types_of(session: Any, columns: Sequence[Column]) -> list[CqlType | None]:
-    """The types of columns; `None` for one that the schema does not explain."""
+    """The types of columns; `None` for a type that the schema does not define."""
     udts = Types(session, {column.keyspace for column in columns})
-    made: list[CqlType | None] = []
+    types: list[CqlType | None] = []
     for column in columns:
         try:
-            made.append(CqlType(column.cql_type, udts=udts))
+            types.append(CqlType(column.cql_type, udts=udts))
         except (ValueError, Error):
-            made.append(None)
-    return made
+            types.append(None)
+    return types
 
 
 def literal(value: Any, cql_type: CqlType | None = None, *, inner: bool = False) -> str:
@@ -51,7 +51,9 @@ def literal(value: Any, cql_type: CqlType | None = None, *, inner: bool = False)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        value = _short(value) if cql_type is not None and cql_type.kind == "float" else value
+        value = (
+            _shortest_double(value) if cql_type is not None and cql_type.kind == "float" else value
+        )
         return repr(value).replace("inf", "Infinity").replace("nan", "NaN")
     if isinstance(value, (bytes, bytearray, memoryview)):
         return "0x" + bytes(value).hex()
@@ -63,29 +65,33 @@ def literal(value: Any, cql_type: CqlType | None = None, *, inner: bool = False)
         return str(value)
     if isinstance(value, Mapping):
         key, item = _parts(cql_type, 2)
-        items = (f"{_within(k, key)}: {_within(v, item)}" for k, v in value.items())
+        items = (f"{_nested_literal(k, key)}: {_nested_literal(v, item)}" for k, v in value.items())
         return "{" + ", ".join(items) + "}"
     if isinstance(value, (set, frozenset)):
         (part,) = _parts(cql_type, 1)
-        return "{" + ", ".join(sorted(_within(it, part) for it in value)) + "}"
+        return "{" + ", ".join(sorted(_nested_literal(element, part) for element in value)) + "}"
     if hasattr(value, "_fields"):
-        # A field whose name Python cannot have is called otherwise by the tuple.
+        # A namedtuple renames fields whose names are no Python identifiers.
         names = value._fields if cql_type is None else map(_quoted, cql_type.field_names)
         parts = _parts(cql_type, len(value))
         triples = zip(names, value, parts, strict=False)
-        return "{" + ", ".join(f"{name}: {_within(it, part)}" for name, it, part in triples) + "}"
+        return (
+            "{"
+            + ", ".join(f"{name}: {_nested_literal(field, part)}" for name, field, part in triples)
+            + "}"
+        )
     if isinstance(value, tuple) and (cql_type is None or cql_type.kind == "tuple"):
         pairs = zip(value, _parts(cql_type, len(value)), strict=False)
-        return "(" + ", ".join(_within(it, part) for it, part in pairs) + ")"
+        return "(" + ", ".join(_nested_literal(element, part) for element, part in pairs) + ")"
     if isinstance(value, (list, tuple)):
         (part,) = _parts(cql_type, 1)
-        return "[" + ", ".join(_within(it, part) for it in value) + "]"
+        return "[" + ", ".join(_nested_literal(element, part) for element in value) + "]"
     text = str(value)
     is_plain = not inner or isinstance(value, int) or type(value).__name__ in ("UUID", "Duration")
     return text if is_plain else f"'{text}'"
 
 
-def _within(value: Any, cql_type: CqlType | None) -> str:
+def _nested_literal(value: Any, cql_type: CqlType | None) -> str:
     return literal(value, cql_type, inner=True)
 
 
@@ -93,20 +99,23 @@ def _parts(cql_type: CqlType | None, count: int) -> Sequence[CqlType | None]:
     return cql_type.subtypes if cql_type is not None and cql_type.subtypes else [None] * count
 
 
-def _short(value: float) -> float:
-    """The double with the fewest digits that stands for this float of 32 bits."""
-    # Six digits tell most floats apart; the smallest have fewer.
+def _shortest_double(value: float) -> float:
+    """The double with the fewest digits that rounds to this float of 32 bits."""
+    # Six digits distinguish most floats; subnormal floats have fewer.
     for digits in range(1 if abs(value) < 1.2e-38 else 6, 9):
-        made = float(f"{value:.{digits}g}")
-        if abs(made) <= _LARGEST and struct.unpack("f", struct.pack("f", made))[0] == value:
-            return made
+        shortened = float(f"{value:.{digits}g}")
+        if (
+            abs(shortened) <= _LARGEST_FLOAT
+            and struct.unpack("f", struct.pack("f", shortened))[0] == value
+        ):
+            return shortened
     return float(f"{value:.9g}") if math.isfinite(value) else value
 
 
 def terminal_width() -> int:
     """The width of the terminal; elsewhere lines are as long as they need to be."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
-        return _UNBOUND
+        return _UNBOUNDED_WIDTH
     return max(20, shutil.get_terminal_size().columns)
 
 
@@ -118,32 +127,32 @@ def blocks(
     types: Sequence[CqlType | None] = (),
     expanded: bool = False,
 ) -> Iterator[tuple[str, int]]:
-    """Rows as text, a few hundred at a time, each with their number. `types` are of the columns.
+    """Rows as text in blocks of 500, each with its number of rows. `types` are of the columns.
 
     A table that is wider than `width` becomes one line per column, as with `expanded`.
     """
-    titles = [plain(name) for name in names]
+    titles = [escaped(name) for name in names]
     of_columns = types or [None] * len(titles)
     widths: list[int] | None = None
-    done = 0
+    rows_before = 0
     for block in _in_blocks(rows):
         cells = [list(map(_cell, row, of_columns)) for row in block]
         if not expanded:
-            found = _widths(titles, cells, width)
+            block_widths = _widths(titles, cells, width)
             if widths is None:
-                widths = found
-                expanded = found is None
-            elif found is not None:
-                # Later rows may be wider, where there is room.
-                wider = list(map(max, widths, found))
+                widths = block_widths
+                expanded = block_widths is None
+            elif block_widths is not None:
+                # Columns grow for wider rows as long as the table fits the width.
+                wider = list(map(max, widths, block_widths))
                 widths = wider if sum(wider) <= width - 3 * len(wider) - 1 else widths
         if expanded or widths is None:
-            text = _expanded(titles, cells, done)
+            text = _expanded(titles, cells, rows_before)
         else:
-            text = _table(titles, cells, widths, has_head=done == 0)
-        done += len(block)
+            text = _table(titles, cells, widths, has_head=rows_before == 0)
+        rows_before += len(block)
         yield text, len(block)
-    if not done:
+    if not rows_before:
         widths = None if expanded else _widths(titles, [], width)
         if widths is not None and titles:
             yield _table(titles, [], widths, has_head=True), 0
@@ -153,7 +162,7 @@ def _in_blocks(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
     block: list[Sequence[Any]] = []
     for row in rows:
         block.append(row)
-        if len(block) == _BLOCK:
+        if len(block) == _BLOCK_ROWS:
             yield block
             block = []
     if block:
@@ -163,18 +172,18 @@ def _in_blocks(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
 class _Cell(NamedTuple):
     text: str
     is_number: bool = False
-    is_one: bool = False
-    """Whether it must not be broken into several lines: a number, a time, a UUID."""
+    is_unbreakable: bool = False
+    """Whether the cell must stay on one line: a number, a time, a UUID."""
 
 
 def _cell(value: Any, cql_type: CqlType | None) -> _Cell:
     is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
     long = (str, bytes, bytearray, memoryview, Mapping, set, frozenset, list, tuple)
-    return _Cell(plain(literal(value, cql_type)), is_number, not isinstance(value, long))
+    return _Cell(escaped(literal(value, cql_type)), is_number, not isinstance(value, long))
 
 
-def _length() -> Callable[[str], int]:
-    """The function that tells the width of a text on a terminal."""
+def _width_function() -> Callable[[str], int]:
+    """The function that returns the width of a text on a terminal."""
     from rich.cells import cell_len
 
     return cell_len
@@ -184,28 +193,34 @@ def _widths(
     titles: Sequence[str], cells: Sequence[Sequence[_Cell]], width: int
 ) -> list[int] | None:
     """The width of each column; `None` if the table does not fit."""
-    length = _length()
+    length = _width_function()
     widths = [length(title) for title in titles]
     for row in cells:
-        widths = [max(one, length(cell.text)) for one, cell in zip(widths, row, strict=True)]
+        widths = [
+            max(column_width, length(cell.text))
+            for column_width, cell in zip(widths, row, strict=True)
+        ]
     room = width - 3 * len(titles) - 1
     if sum(widths) <= room:
         return widths
-    least = [min(one, max(length(title), 12)) for one, title in zip(widths, titles, strict=True)]
+    least_widths = [
+        min(column_width, max(length(title), 12))
+        for column_width, title in zip(widths, titles, strict=True)
+    ]
     for row in cells:
-        whole = (length(cell.text) if cell.is_one else 0 for cell in row)
-        least = list(map(max, least, whole))
-    spare = room - sum(least)
+        unbreakable_widths = (length(cell.text) if cell.is_unbreakable else 0 for cell in row)
+        least_widths = list(map(max, least_widths, unbreakable_widths))
+    spare = room - sum(least_widths)
     if spare < 0:
         return None
     # The widest columns lose most.
-    order = sorted(range(len(widths)), key=lambda at: widths[at] - least[at])
-    made = list(least)
+    order = sorted(range(len(widths)), key=lambda at: widths[at] - least_widths[at])
+    fitted = list(least_widths)
     for nth, at in enumerate(order):
-        more = min(widths[at] - least[at], spare // (len(order) - nth))
-        made[at] += more
-        spare -= more
-    return made
+        added = min(widths[at] - least_widths[at], spare // (len(order) - nth))
+        fitted[at] += added
+        spare -= added
+    return fitted
 
 
 def _table(
@@ -227,21 +242,21 @@ def _table(
 
 def _line(row: Sequence[_Cell], widths: Sequence[int]) -> list[str]:
     """A row, of several lines where cells are longer than their columns."""
-    length = _length()
+    length = _width_function()
     parts = [_folded(cell.text, width) for cell, width in zip(row, widths, strict=True)]
     lines = []
     for nth in range(max(map(len, parts), default=0)):
-        made = []
+        line_cells = []
         for part, cell, width in zip(parts, row, widths, strict=True):
             text = part[nth] if nth < len(part) else ""
             space = " " * (width - length(text))
-            made.append(space + text if cell.is_number else text + space)
-        lines.append(f" {' | '.join(made)}".rstrip() or " ")
+            line_cells.append(space + text if cell.is_number else text + space)
+        lines.append(f" {' | '.join(line_cells)}".rstrip() or " ")
     return lines
 
 
 def _folded(text: str, width: int) -> list[str]:
-    length = _length()
+    length = _width_function()
     if length(text) <= width:
         return [text]
     from rich.cells import chop_cells
@@ -250,7 +265,7 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 def _expanded(titles: Sequence[str], cells: Sequence[Sequence[_Cell]], before: int) -> str:
-    length = _length()
+    length = _width_function()
     widest = max(map(length, titles), default=0)
     lines: list[str] = []
     for number, row in enumerate(cells, before + 1):
@@ -261,7 +276,7 @@ def _expanded(titles: Sequence[str], cells: Sequence[Sequence[_Cell]], before: i
     return "\n".join(lines) + "\n"
 
 
-def printed(
+def print_rows(
     names: Sequence[str],
     rows: Iterable[Sequence[Any]],
     *,
@@ -269,31 +284,31 @@ def printed(
     expanded: bool = False,
     pager: bool = False,
 ) -> int | None:
-    """Prints rows, through the pager if they are more than the screen has lines. Returns how many
-    there were; `None` if the pager was left before the last.
+    """Prints rows, through the pager if they have more lines than the screen. Returns the number of
+    rows, or `None` if the user quit the pager before the last row.
     """
-    found = blocks(names, rows, terminal_width(), types=types, expanded=expanded)
-    count, is_whole = 0, False
+    text_blocks = blocks(names, rows, terminal_width(), types=types, expanded=expanded)
+    count, is_complete = 0, False
 
     def text() -> Iterator[str]:
-        nonlocal count, is_whole
-        for block, number in found:
+        nonlocal count, is_complete
+        for block, number in text_blocks:
             count += number
             yield block
-        is_whole = True
+        is_complete = True
 
-    made = text()
+    texts = text()
     is_shown = pager and sys.stdout.isatty() and sys.stdin.isatty()
-    first = next(made, "")
+    first = next(texts, "")
     if is_shown and first.count("\n") >= shutil.get_terminal_size().lines - 2:
         import itertools
 
         import click
 
-        click.echo_via_pager(itertools.chain([first], made))
-        return count if is_whole else None
+        click.echo_via_pager(itertools.chain([first], texts))
+        return count if is_complete else None
     sys.stdout.write(first)
-    for block in made:
+    for block in texts:
         sys.stdout.write(block)
     sys.stdout.flush()
     return count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["is_whole", "rest_after", "statements"]
+__all__ = ["after_first_statement", "ends_with_semicolon", "statements"]
 
 _TOKEN = re.compile(
     r"""
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 
 
 def _cut(text: str) -> Iterator[tuple[str, bool, int]]:
-    """Each statement without comments at its ends, whether it is whole, and where it ends."""
+    """Each statement without comments at its ends, whether it has its semicolon, and its end."""
     start = last = at = 0
     depth = 0
     first = ""
@@ -29,7 +29,7 @@ def _cut(text: str) -> Iterator[tuple[str, bool, int]]:
     for token in _TOKEN.finditer(text):
         kind, at = token.lastgroup, token.end()
         if kind == "open":
-            # What is quoted, or a comment, does not end.
+            # A quote or a comment has no end.
             is_open = True
             has_more = True
             break
@@ -60,11 +60,11 @@ def statements(text: str) -> list[str]:
     return [statement for statement, *_ in _cut(text)]
 
 
-def is_whole(text: str) -> bool:
+def ends_with_semicolon(text: str) -> bool:
     """Whether all statements of a text end with a semicolon."""
-    return all(whole for _, whole, _ in _cut(text))
+    return all(is_terminated for _, is_terminated, _ in _cut(text))
 
 
-def rest_after(text: str) -> str:
-    """What follows the first statement of a text."""
+def after_first_statement(text: str) -> str:
+    """The text after the first statement."""
     return text[next((end for *_, end in _cut(text)), len(text)) :]

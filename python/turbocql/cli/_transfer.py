@@ -18,7 +18,7 @@ from .._cql.names import place_of
 from ..errors import Error
 from ._bar import Bar, duration, size
 from ._connect import connection_options, opened
-from ._ends import DIFFERENT, FAILED, REJECTED, Ended, counted, plain
+from ._ends import DIFFERENT, FAILED, REJECTED, CommandExit, counted, escaped
 from ._params import Types, names_of, pairs_of, typed_pairs_of
 
 __all__ = ["count", "load", "unload", "verify"]
@@ -80,34 +80,36 @@ def _csv_of(
     no_header: bool,
     names: str | None,
 ) -> dict[str, Any] | None:
-    made: dict[str, Any] = {}
+    csv_options: dict[str, Any] = {}
     if delimiter is not None:
-        made["delimiter"] = "\t" if delimiter in ("\\t", "tab") else delimiter
+        csv_options["delimiter"] = "\t" if delimiter in ("\\t", "tab") else delimiter
     if escape is not None:
-        made["escape"] = escape
+        csv_options["escape"] = escape
     if null_text is not None:
-        made["null"] = null_text
+        csv_options["null"] = null_text
     if no_header:
-        made["header"] = False
+        csv_options["header"] = False
     if names is not None:
-        made["names"] = names_of(names)
-    return made or None
+        csv_options["names"] = names_of(names)
+    return csv_options or None
 
 
-def _read(given: dict[str, Any]) -> dict[str, Any]:
-    """The options of a load that `_data_options` have given."""
-    renamed = pairs_of(given.pop("rename"), "--rename")
-    columns, form = given.pop("columns"), given.pop("form")
-    made: dict[str, Any] = {
+def _read_options(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options of `_data_options` as keyword arguments of `Session.load`."""
+    renamed = pairs_of(arguments.pop("rename"), "--rename")
+    columns, form = arguments.pop("columns"), arguments.pop("form")
+    read_options: dict[str, Any] = {
         "rename": {name: str(value) for name, value in renamed.items()} or None,
         "columns": None if columns is None else names_of(columns),
         "format": form,
-        "nulls": given.pop("nulls"),
-        "truncate_time": given.pop("truncate_time"),
+        "nulls": arguments.pop("nulls"),
+        "truncate_time": arguments.pop("truncate_time"),
     }
-    parts = (given.pop(name) for name in ("delimiter", "escape", "null_text", "no_header", "names"))
-    made["csv"] = _csv_of(*parts)
-    return made
+    parts = (
+        arguments.pop(name) for name in ("delimiter", "escape", "null_text", "no_header", "names")
+    )
+    read_options["csv"] = _csv_of(*parts)
+    return read_options
 
 
 @click.command()
@@ -142,7 +144,7 @@ def _read(given: dict[str, Any]) -> dict[str, Any]:
 @click.option("--no-batches", is_flag=True, help="Never several rows in a request.")
 @_retry_for
 @connection_options
-def load(files: Sequence[str], table: str, **given: Any) -> int:
+def load(files: Sequence[str], table: str, **arguments: Any) -> int:
     """Load FILES (Parquet, CSV, JSON lines, Arrow; patterns too) into KEYSPACE.TABLE.
 
     \b
@@ -153,44 +155,55 @@ def load(files: Sequence[str], table: str, **given: Any) -> int:
     Ctrl-C ends a load cleanly. Go on from its checkpoint with --resume.
     """  # noqa: D301
     if "-" in files:
-        with _spooled(files, given["form"]) as path:
-            return _load([path], table, given)
-    return _load([str(path) for path in files], table, given)
+        with _spooled(files, arguments["form"]) as path:
+            return _load([path], table, arguments)
+    return _load([str(path) for path in files], table, arguments)
 
 
 @contextmanager
 def _spooled(files: Sequence[str], form: str | None) -> Iterator[str]:
-    """Standard input in a file: formats are read from their ends, or twice."""
+    """Copies standard input to a file, because readers seek or read twice."""
     if list(files) != ["-"] or form is None:
         raise click.UsageError("- is standard input: it is alone, and needs --format")
-    with tempfile.NamedTemporaryFile(suffix=f".{form}") as kept:
-        shutil.copyfileobj(sys.stdin.buffer, kept)
-        kept.flush()
-        yield kept.name
+    with tempfile.NamedTemporaryFile(suffix=f".{form}") as spool_file:
+        shutil.copyfileobj(sys.stdin.buffer, spool_file)
+        spool_file.flush()
+        yield spool_file.name
 
 
-def _load(data: list[str], table: str, given: dict[str, Any]) -> int:
-    options = _read(given)
-    own = ("create", "key", "clustering", "types", "ttl", "timestamp", "max_errors", "retry_for")
-    create, key, clustering, types, ttl, timestamp, max_errors, retry_for = map(given.pop, own)
+def _load(data: list[str], table: str, arguments: dict[str, Any]) -> int:
+    options = _read_options(arguments)
+    load_arguments = (
+        "create",
+        "key",
+        "clustering",
+        "types",
+        "ttl",
+        "timestamp",
+        "max_errors",
+        "retry_for",
+    )
+    create, key, clustering, types, ttl, timestamp, max_errors, retry_for = map(
+        arguments.pop, load_arguments
+    )
     for name, setting in (("ttl", ttl), ("timestamp", timestamp)):
-        options[name] = _whole_or_name(setting)
+        options[name] = _number_or_name(setting)
     if max_errors is not None:
         options["max_errors"] = _errors(max_errors)
-    rate = given.pop("rate_limit")
+    rate = arguments.pop("rate_limit")
     options["rate_limit"] = float(rate) if rate is not None and _is_number(rate) else rate
-    options["batches"] = False if given.pop("no_batches") else "auto"
+    options["batches"] = False if arguments.pop("no_batches") else "auto"
     options["retry_for_s"] = retry_for
-    if given.pop("resume_if_there"):
-        if given["resume"] is not None or given["checkpoint"] is None:
+    if arguments.pop("resume_if_there"):
+        if arguments["resume"] is not None or arguments["checkpoint"] is None:
             raise click.UsageError("--resume-if-there goes with --checkpoint, not with --resume")
-        given["resume"] = "auto"
-    kept = ("dry_run", "limit", "checkpoint", "resume", "rejects", "concurrency")
-    options |= {name: given.pop(name) for name in kept}
+        arguments["resume"] = "auto"
+    shared_names = ("dry_run", "limit", "checkpoint", "resume", "rejects", "concurrency")
+    options |= {name: arguments.pop(name) for name in shared_names}
     if (key or clustering or types) and not create:
         raise click.UsageError("--key, --clustering and --type are for --create")
     began = time.monotonic()
-    with opened(**given) as session:
+    with opened(**arguments) as session:
         is_new = False
         if create:
             keys = [names_of(key), names_of(clustering)]
@@ -212,17 +225,17 @@ def _report(session: Any, table: str, data: list[str], options: dict[str, Any]) 
     except KeyboardInterrupt:
         path = options["checkpoint"] or options["resume"]
         hint = f"go on with --resume {path}" if path else "without --checkpoint it begins again"
-        raise Ended(130, f"interrupted; {hint}") from None
+        raise CommandExit(130, f"interrupted; {hint}") from None
 
 
 @contextmanager
 def _dropped_after_errors(session: Any, table: str, is_new: bool) -> Iterator[None]:
-    """Drops a table that this command has made, if an error comes before its first row."""
+    """Drops a table that this command created, if an error comes before its first row."""
     try:
         yield
     except Exception:
         if is_new:
-            # Without a connection, the first error is the one to be told.
+            # If dropping fails too, the first error is raised.
             with suppress(Error):
                 _drop(session, table)
         raise
@@ -241,7 +254,7 @@ def _errors(text: str) -> float | int:
     return int(text) if re.fullmatch("[0-9]+", text) else float(text)
 
 
-def _whole_or_name(text: str | None) -> int | str | None:
+def _number_or_name(text: str | None) -> int | str | None:
     return int(text) if text is not None and re.fullmatch("[0-9]+", text) else text
 
 
@@ -258,53 +271,53 @@ def _create(
     table: str,
     data: list[str],
     keys: Sequence[list[str]],
-    given: dict[str, str | None],
+    user_types: dict[str, str | None],
     options: dict[str, Any],
 ) -> bool:
     """Creates the table, and returns whether it was not there before."""
-    from ._create import Wanted, check_files, create_table, is_there, types_of_data
+    from ._create import FileSelection, check_files, create_table, table_exists, types_of_data
 
-    wanted = Wanted(
+    selection = FileSelection(
         data,
         options["format"],
         options["csv"],
         options["rename"] or {},
         options["columns"],
-        [it for it in (options["ttl"], options["timestamp"]) if isinstance(it, str)],
+        [setting for setting in (options["ttl"], options["timestamp"]) if isinstance(setting, str)],
         options["truncate_time"],
     )
-    named = {name: str(definition) for name, definition in given.items()}
+    named = {name: str(definition) for name, definition in user_types.items()}
     keyspace = place_of(table, session.keyspace)[0]
-    types = types_of_data(wanted, named, Types(session), keyspace)
+    types = types_of_data(selection, named, Types(session), keyspace)
     statement = create_table(table, session.keyspace, types, *keys)
     print(f"{statement};")
     if options["dry_run"]:
         return False
-    is_new = not is_there(session, table)
+    is_new = not table_exists(session, table)
     if not is_new:
         print(f"{table} exists already, and is loaded into as it is", file=sys.stderr)
     session.execute(statement)
     with _dropped_after_errors(session, table, is_new):
-        check_files(session, table, wanted, options)
+        check_files(session, table, selection, options)
     return is_new
 
 
 def _loaded(report: Any, options: dict[str, Any], took: float) -> int:
-    done = "fit" if options["dry_run"] else "loaded"
+    verb = "fit" if options["dry_run"] else "loaded"
     rate = "" if options["dry_run"] else f" ({report.succeeded / max(took, 1e-9):,.0f}/s)"
-    what = f"{report.succeeded:,} of {counted(report.rows, 'row')} {done}"
+    summary = f"{report.succeeded:,} of {counted(report.rows, 'row')} {verb}"
     if options["resume"] is not None and not options["dry_run"]:
         earlier = report.earlier_rows
         rows = counted(earlier + report.rows, "row")
-        what = f"{rows}: {earlier:,} before, {report.succeeded:,} now"
-    print(f"{what} in {duration(took)}{rate}")
+        summary = f"{rows}: {earlier:,} before, {report.succeeded:,} now"
+    print(f"{summary} in {duration(took)}{rate}")
     if not report.failures:
         return FAILED if report.stopped else 0
     first = report.failures[0]
-    are = "it is" if len(report.failures) == 1 else "they are"
-    where = f"; {are} in {options['rejects']}" if options["rejects"] is not None else ""
-    print(f"{counted(len(report.failures), 'row')} failed{where}", file=sys.stderr)
-    print(f"the first, row {first.row}: {plain(str(first.error))}", file=sys.stderr)
+    pronoun = "it is" if len(report.failures) == 1 else "they are"
+    rejects_hint = f"; {pronoun} in {options['rejects']}" if options["rejects"] is not None else ""
+    print(f"{counted(len(report.failures), 'row')} failed{rejects_hint}", file=sys.stderr)
+    print(f"the first, row {first.row}: {escaped(str(first.error))}", file=sys.stderr)
     return FAILED if report.stopped else REJECTED
 
 
@@ -323,7 +336,7 @@ def _loaded(report: Any, options: dict[str, Any], took: float) -> int:
 @_retry_for
 @connection_options
 def unload(
-    table: str, path: str, form: str | None, columns: str | None, retry_for: float, **given: Any
+    table: str, path: str, form: str | None, columns: str | None, retry_for: float, **arguments: Any
 ) -> None:
     """Write KEYSPACE.TABLE to PATH: Parquet, CSV, JSON lines or Arrow, a file or a directory.
 
@@ -335,22 +348,22 @@ def unload(
         raise click.UsageError(
             f'to write to standard output: turbocql query "SELECT * FROM {table}" --format csv'
         )
-    where, params = given.pop("where"), given.pop("params")
-    kept = ("limit", "compression", "files", "overwrite", "concurrency")
-    options: dict[str, Any] = {name: given.pop(name) for name in kept}
+    where, params = arguments.pop("where"), arguments.pop("params")
+    option_names = ("limit", "compression", "files", "overwrite", "concurrency")
+    options: dict[str, Any] = {name: arguments.pop(name) for name in option_names}
     options |= {"format": form, "retry_for_s": retry_for, "where": where}
     options["columns"] = None if columns is None else names_of(columns)
     began = time.monotonic()
-    with opened(**given) as session, Bar("unload") as bar:
+    with opened(**arguments) as session, Bar("unload") as bar:
         options["values"] = typed_pairs_of(session, table, where, pairs_of(params))
         report = session.unload(table, path, progress=bar, **options)
     took = time.monotonic() - began
-    names = ", ".join(plain(str(file)) for file in report.files[:3])
-    more = f" and {len(report.files) - 3} more" if len(report.files) > 3 else ""
+    names = ", ".join(escaped(str(file)) for file in report.files[:3])
+    files_not_named = f" and {len(report.files) - 3} more" if len(report.files) > 3 else ""
     rate = report.rows / max(took, 1e-9)
     print(
         f"{counted(report.rows, 'row')} in {duration(took)} ({rate:,.0f}/s):"
-        f" {names}{more}, {size(report.bytes)}"
+        f" {names}{files_not_named}, {size(report.bytes)}"
     )
 
 
@@ -364,16 +377,16 @@ def count(table: str, where: str | None, params: Sequence[str], **connection: An
     with opened(**connection) as session, Bar("count") as bar:
         keyspace, name = place_of(table, session.keyspace)
         try:
-            found = session.schema().keyspace(keyspace).table(name)
+            table_schema = session.schema().keyspace(keyspace).table(name)
         except KeyError as error:
-            raise Ended(FAILED, str(error.args[0])) from None
+            raise CommandExit(FAILED, str(error.args[0])) from None
         values = typed_pairs_of(session, table, where, pairs_of(params))
-        first = found.partition_key[0].name
+        first = table_schema.partition_key[0].name
         rows = session.scan(table, columns=[first], where=where, values=values)
         total = 0
         for batch in rows.batches():
             total += batch.num_rows
-            bar.tell(total)
+            bar.show_rows(total)
     print(total)
 
 
@@ -386,12 +399,14 @@ def count(table: str, where: str | None, params: Sequence[str], **connection: An
 @click.option("--show", type=click.IntRange(0), default=10, help="So many differences.")
 @click.option("--concurrency", type=click.IntRange(1), default=256, help="Requests at a time.")
 @connection_options
-def verify(files: Sequence[str], table: str, show: int, **given: Any) -> int:
+def verify(files: Sequence[str], table: str, show: int, **arguments: Any) -> int:
     """Compare KEYSPACE.TABLE with FILES: each row of the files by its key."""
-    options = _read(given)
-    options |= {name: given.pop(name) for name in ("sample", "seed", "concurrency")}
-    with opened(**given) as session, Bar("verify") as bar:
-        report = session.verify(table, [str(path) for path in files], progress=bar.tell, **options)
+    options = _read_options(arguments)
+    options |= {name: arguments.pop(name) for name in ("sample", "seed", "concurrency")}
+    with opened(**arguments) as session, Bar("verify") as bar:
+        report = session.verify(
+            table, [str(path) for path in files], progress=bar.show_rows, **options
+        )
     print(f"{report.checked:,} of {counted(report.rows, 'row')} compared")
     counts = {
         "missing": report.missing,
@@ -399,16 +414,16 @@ def verify(files: Sequence[str], table: str, show: int, **given: Any) -> int:
         "not loadable": report.unfit,
         "with a key that came before": report.duplicates,
     }
-    for what, number in counts.items():
+    for outcome, number in counts.items():
         if number:
-            print(f"{number:,} {what}")
+            print(f"{number:,} {outcome}")
     for difference in report.differences[:show]:
         if difference.column is None:
             print(f"row {difference.row}: the table has no row with its key")
         else:
-            expected, found = plain(repr(difference.expected)), plain(repr(difference.found))
-            where = f'row {difference.row}, "{difference.column}"'
-            print(f"{where}: expected {expected}, found {found}")
+            expected, actual = escaped(repr(difference.expected)), escaped(repr(difference.found))
+            cell_position = f'row {difference.row}, "{difference.column}"'
+            print(f"{cell_position}: expected {expected}, found {actual}")
     if report.equal:
         print("equal")
     return 0 if report.equal else DIFFERENT

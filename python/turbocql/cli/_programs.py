@@ -55,6 +55,6 @@ def completion(ctx: click.Context, shell: str) -> None:
     """  # noqa: D301
     from click.shell_completion import get_completion_class
 
-    kind: Any = get_completion_class(shell)
-    made = kind(ctx.find_root().command, {}, "turbocql", "_TURBOCQL_COMPLETE")
-    click.echo(made.source())
+    script_class: Any = get_completion_class(shell)
+    script_source = script_class(ctx.find_root().command, {}, "turbocql", "_TURBOCQL_COMPLETE")
+    click.echo(script_source.source())
