@@ -26,22 +26,22 @@ usage: python -m turbocql.accel [--status] [--without=PART,...]
 
 def main() -> None:
     """Runs the program that the command line names."""
-    arguments, tell, without = sys.argv[1:], False, _without_of_variable()
-    given: list[str] = []
+    arguments, prints_status, without = sys.argv[1:], False, _without_of_variable()
+    left_out: list[str] = []
     while arguments and arguments[0].startswith(("--status", "--without=")):
         option = arguments.pop(0)
         if option == "--status":
-            tell = True
+            prints_status = True
         elif option.startswith("--without="):
-            given.append(option.removeprefix("--without="))
-            without = f"without={','.join(given)}"
+            left_out.append(option.removeprefix("--without="))
+            without = f"without={','.join(left_out)}"
         else:
             arguments.insert(0, option)
             break
     if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
-        asked = bool(arguments) and arguments[0] in ("-h", "--help")
-        print(_USAGE, file=sys.stdout if asked else sys.stderr)
-        raise SystemExit(0 if asked else 2)
+        is_help = bool(arguments) and arguments[0] in ("-h", "--help")
+        print(_USAGE, file=sys.stdout if is_help else sys.stderr)
+        raise SystemExit(0 if is_help else 2)
     if arguments[0].startswith("-") and arguments[0] != "-m":
         print(f"unknown option {arguments[0]!r}\n{_USAGE}", file=sys.stderr)
         raise SystemExit(2)
@@ -57,7 +57,7 @@ def main() -> None:
         print(f"turbocql.accel: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     os.environ[VARIABLE] = without
-    if tell:
+    if prints_status:
         atexit.register(lambda: print(status(), file=sys.stderr))
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _without_of_variable() -> str:
-    """The value of the variable, if it leaves out parts; else that for all parts."""
+    """The value of the variable if it leaves out parts; otherwise the value for all parts."""
     value = os.environ.get(VARIABLE, "")
     return value if value.startswith("without=") else "1"
 
@@ -94,7 +94,7 @@ def _is_module(name: str) -> bool:
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except ModuleNotFoundError as error:
-        # That of a package that is imported on the way is the program's own error.
+        # The program imports a missing module while its package is imported: its own error.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         return False

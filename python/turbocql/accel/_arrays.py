@@ -1,4 +1,4 @@
-"""Columns as NumPy arrays, made as the driver's own parser makes them."""
+"""Columns as NumPy arrays, equal to those of the driver's own parser."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import sys
 from typing import Any
 
-from ._origin import Left
+from ._origin import NotReplaced
 from ._readers import Entry
 
 __all__ = ["Arrays"]
@@ -21,8 +21,8 @@ _PAGE = bytes.fromhex(
 class Arrays:
     """Makes arrays of columns of numbers, with the installed NumPy.
 
-    Raises: Left, if NumPy or the driver's parser for NumPy is missing, or if the two do not work
-    together.
+    Raises: NotReplaced, if NumPy or the driver's parser for NumPy is missing, or if the two do not
+        work together.
     """
 
     def __init__(self, original: Any, owner: Any) -> None:
@@ -31,21 +31,24 @@ class Arrays:
             self._parser = importlib.import_module("cassandra.numpy_parser")
             self._dtypes = self._parser._cqltype_to_numpy
         except (ImportError, AttributeError) as error:
-            raise Left(f"it needs NumPy: {error}") from None
+            raise NotReplaced(f"it needs NumPy: {error}") from None
         message = owner(2)
         original(message, io.BytesIO(_PAGE), 4, {}, None, None)
         rows = getattr(message, "parsed_rows", None)
         if not rows:
-            raise Left(f"with NumPy {self._numpy.__version__}, the driver's own gives no rows")
+            raise NotReplaced(
+                f"with NumPy {self._numpy.__version__}, the driver's own gives no rows"
+            )
         column = rows["c"]
         numbers = bytearray((7).to_bytes(4, sys.byteorder) + bytes(4))
-        mine = self.finish(["c"], [self._int_type], [(numbers, bytearray(b"\0\1"))])["c"]
+        our_column = self.finish(["c"], [self._int_type], [(numbers, bytearray(b"\0\1"))])["c"]
         if (
-            type(mine) is not type(column)
-            or (mine.dtype, mine.dtype.byteorder) != (column.dtype, column.dtype.byteorder)
-            or mine.tolist() != column.tolist()
+            type(our_column) is not type(column)
+            or (our_column.dtype, our_column.dtype.byteorder)
+            != (column.dtype, column.dtype.byteorder)
+            or our_column.tolist() != column.tolist()
         ):
-            raise Left("its arrays differ from those of turbocql")
+            raise NotReplaced("its arrays differ from those of turbocql")
 
     @property
     def _int_type(self) -> Any:
@@ -58,13 +61,15 @@ class Arrays:
         entries.append((self._dtypes, cls, dtype))
         return None if dtype is None else int(dtype.itemsize)
 
-    def finish(self, names: list[str], classes: list[Any], made: list[Any]) -> dict[str, Any]:
-        """Arrays by the names of their columns, from the columns that native code has made."""
+    def finish(
+        self, names: list[str], classes: list[Any], native_columns: list[Any]
+    ) -> dict[str, Any]:
+        """Arrays by column name, from the columns that native code parsed."""
         columns = [
             self._numbers(self._dtypes[cls], *column)
             if isinstance(column, tuple)
             else self._objects(column)
-            for cls, column in zip(classes, made, strict=True)
+            for cls, column in zip(classes, native_columns, strict=True)
         ]
         return dict(zip(names, columns, strict=True))
 
@@ -76,6 +81,6 @@ class Arrays:
 
     def _objects(self, values: list[Any]) -> Any:
         array = self._numpy.empty((len(values),), object)
-        for place, value in enumerate(values):
-            array[place] = value
+        for index, value in enumerate(values):
+            array[index] = value
         return array

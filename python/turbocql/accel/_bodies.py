@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _core
 from ._origin import (
-    Left,
+    NotReplaced,
     documented,
     expect_own,
     expect_parameters,
@@ -24,7 +24,7 @@ from ._patch import Driver, Group, Patch
 __all__ = ["Bodies"]
 
 _FEATURES = "cassandra.protocol_features"
-_KNOWN = {
+_KNOWN_FEATURES = {
     "rate_limit_error",
     "shard_id",
     "sharding_info",
@@ -58,16 +58,16 @@ class Bodies(Group):
                     expect_own(protocol, cls, name)
         negotiated = vars(protocol).get("_metadata_id_negotiated")
         if negotiated is not None and not is_function_of(protocol, negotiated):
-            raise Left("cassandra.protocol._metadata_id_negotiated has been replaced")
-        for kind, said in zip(("query", "execute", "batch"), self.names, strict=True):
-            owner: Any = getattr(protocol, said.split(".")[1], None)
+            raise NotReplaced("cassandra.protocol._metadata_id_negotiated has been replaced")
+        for kind, function_name in zip(("query", "execute", "batch"), self.names, strict=True):
+            owner: Any = getattr(protocol, function_name.split(".")[1], None)
             original = expect_own(protocol, owner, "send_body")
-            shape = expect_parameters(
+            parameters = expect_parameters(
                 original,
                 ("self", "f", "protocol_version"),
                 ("self", "f", "protocol_version", "protocol_features"),
             )
-            features = _features() if len(shape) == 4 else None
+            features = _features() if len(parameters) == 4 else None
             empty_id = kind == "execute" and _is_empty_id_written(protocol)
             stand_in = _core.BodyStandIn(
                 original,
@@ -79,21 +79,30 @@ class Bodies(Group):
                 versions,
                 features,
             )
-            ours = stand_in.function(documented(original))
-            for message, rest in _samples(driver, kind, features):
-                if _body(ours, message, *rest) != _body(original, message, *rest):
-                    raise Left(f"{said} differs from turbocql in version {rest[0]}")
+            replacement = stand_in.function(documented(original))
+            for message, arguments in _samples(driver, kind, features):
+                if _body(replacement, message, *arguments) != _body(original, message, *arguments):
+                    raise NotReplaced(
+                        f"{function_name} differs from turbocql in version {arguments[0]}"
+                    )
             patches.append(
-                Patch(owner, "send_body", said, ours, stand_in.counts, reasons=stand_in.reasons)
+                Patch(
+                    owner,
+                    "send_body",
+                    function_name,
+                    replacement,
+                    stand_in.counts,
+                    reasons=stand_in.reasons,
+                )
             )
             patches[-1].count_from_here()
         return patches
 
 
 def _features() -> tuple[type[Any], list[str]] | None:
-    """The class of a connection's features, and the names of those that are not known here.
+    """The class of a connection's features, and the names of features not in `_KNOWN_FEATURES`.
 
-    Raises: Left, if the class is none that could be inspected.
+    Raises: NotReplaced, if the class cannot be inspected.
     """
     try:
         module = importlib.import_module(_FEATURES)
@@ -101,22 +110,22 @@ def _features() -> tuple[type[Any], list[str]] | None:
         return None
     cls = vars(module).get("ProtocolFeatures")
     if not isinstance(cls, type) or cls.__mro__ != (cls, object) or cls.__module__ != _FEATURES:
-        raise Left(f"{_FEATURES}.ProtocolFeatures has been replaced")
+        raise NotReplaced(f"{_FEATURES}.ProtocolFeatures has been replaced")
     if {"__getattr__", "__getattribute__"} & set(vars(cls)):
-        raise Left(f"{_FEATURES}.ProtocolFeatures computes its attributes")
+        raise NotReplaced(f"{_FEATURES}.ProtocolFeatures computes its attributes")
     init = vars(cls).get("__init__")
     if not isinstance(init, FunctionType) or not is_function_of(module, init):
-        raise Left(f"{_FEATURES}.ProtocolFeatures.__init__ has been replaced")
+        raise NotReplaced(f"{_FEATURES}.ProtocolFeatures.__init__ has been replaced")
     code = init.__code__
     names = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
-    # What `__init__` assigns, with other names that it uses: one that is no attribute is off.
+    # The names that `__init__` uses: its attributes, and others, which no instance sets.
     names |= set(code.co_names) | set(vars(cls).get("__annotations__", ()))
     names |= {
         name
         for name, value in vars(cls).items()
         if not name.startswith("__") and not callable(getattr(value, "__func__", value))
     }
-    return cls, sorted(names - _KNOWN)
+    return cls, sorted(names - _KNOWN_FEATURES)
 
 
 def _is_empty_id_written(protocol: ModuleType) -> bool:
@@ -127,12 +136,12 @@ def _is_empty_id_written(protocol: ModuleType) -> bool:
         return False
 
 
-def _body(send_body: Callable[..., None], message: Any, *rest: Any) -> bytes:
-    out = io.BytesIO()
+def _body(send_body: Callable[..., None], message: Any, *arguments: Any) -> bytes:
+    buffer = io.BytesIO()
     # `__get__` binds functions and native methods, as an attribute lookup does.
     bind = getattr(send_body, "__get__", None)
-    (bind(message) if bind else send_body)(out, *rest)
-    return out.getvalue()
+    (bind(message) if bind else send_body)(buffer, *arguments)
+    return buffer.getvalue()
 
 
 def _samples(
@@ -144,11 +153,16 @@ def _samples(
     if features is None:
         return
     cls, _ = features
-    known = set(vars(cls))
-    for names in ((), ("use_metadata_id",), ("tablets_routing_v2",), tuple(sorted(_KNOWN))):
+    feature_names = set(vars(cls))
+    for names in (
+        (),
+        ("use_metadata_id",),
+        ("tablets_routing_v2",),
+        tuple(sorted(_KNOWN_FEATURES)),
+    ):
         connection = cls()
-        for name in known.intersection(names):
-            # Numbers, classes and marks are written nowhere, so True stands for all.
+        for name in feature_names.intersection(names):
+            # Bodies do not contain the values of features, so True stands for any value.
             setattr(connection, name, True)
         for message, version in _messages(driver, kind):
             if kind == "execute":
@@ -160,7 +174,7 @@ def _samples(
 
 def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
     protocol, unset = driver.protocol, driver.protocol._UNSET_VALUE
-    found: list[tuple[Any, int]] = []
+    messages: list[tuple[Any, int]] = []
     for version, serial, timestamp in itertools.product((3, 4, 5), (None, 8), (None, 0, 1 << 50)):
         values = [b"value", None, b""] + ([unset] if version > 3 else [])
         common = {"serial_consistency_level": serial, "timestamp": timestamp}
@@ -172,20 +186,20 @@ def _messages(driver: Driver, kind: str) -> list[tuple[Any, int]]:
                 (False, "q", [b"1"]),
             ]
             for batch_type in (kinds.LOGGED, kinds.UNLOGGED, kinds.COUNTER):
-                for some in ([], queries):
-                    message = protocol.BatchMessage(batch_type, some, 6, **common)
+                for batch_queries in ([], queries):
+                    message = protocol.BatchMessage(batch_type, batch_queries, 6, **common)
                     message.keyspace = "ks" if version == 5 and serial else None
-                    found.append((message, version))
+                    messages.append((message, version))
             continue
         for size, state in itertools.product((None, 0, 5000), (None, b"", b"state")):
             paging = {"fetch_size": size, "paging_state": state, **common}
             if kind == "query":
-                found.append((protocol.QueryMessage("text \u20ac", 1, **paging), version))
+                messages.append((protocol.QueryMessage("text \u20ac", 1, **paging), version))
                 continue
-            for given in ([], values, None):
-                message = protocol.ExecuteMessage(b"id", given, 10, **paging)
+            for values_or_none in ([], values, None):
+                message = protocol.ExecuteMessage(b"id", values_or_none, 10, **paging)
                 if version == 5:
                     message.result_metadata_id = b"metadata"
                     message.keyspace = "ks" if serial else None
-                found.append((message, version))
-    return found
+                messages.append((message, version))
+    return messages

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import _core
-from ._origin import Left, documented, expect_own, expect_parameters, is_function_of
+from ._origin import NotReplaced, documented, expect_own, expect_parameters, is_function_of
 from ._patch import Driver, Group, Patch
 
 __all__ = ["CONNECTION", "connection_groups"]
@@ -46,54 +46,66 @@ class Segments(Group):
         segment = sys.modules.get("cassandra.segment")
         owner: Any = getattr(segment, "SegmentCodec", None)
         if segment is None or owner is None:
-            raise Left("the driver has no such function")
+            raise NotReplaced("the driver has no such function")
         self._expect_helpers(driver, segment, owner)
-        made = {"decode_header": segment.SegmentHeader, "decode": segment.Segment}
-        for cls in made.values():
+        result_classes = {"decode_header": segment.SegmentHeader, "decode": segment.Segment}
+        for cls in result_classes.values():
             expect_own(segment, cls, "__init__")
-        found, ours = [], {}
-        for (name, parameters), said in zip(_CALLED.items(), self.names, strict=True):
+        segment_patches, replacements = [], {}
+        for (name, parameters), function_name in zip(_CALLED.items(), self.names, strict=True):
             original = expect_own(segment, owner, name)
             expect_parameters(original, parameters)
-            stand_in = _core.SegmentStandIn(original, owner, name, io.BytesIO, made.get(name))
-            ours[name] = stand_in.function(documented(original))
-            found.append(Patch(owner, name, said, ours[name], stand_in.counts))
+            stand_in = _core.SegmentStandIn(
+                original, owner, name, io.BytesIO, result_classes.get(name)
+            )
+            replacements[name] = stand_in.function(documented(original))
+            segment_patches.append(
+                Patch(owner, name, function_name, replacements[name], stand_in.counts)
+            )
         for codec in (owner(), owner(_compressed, _decompressed)):
             for message in (b"", b"abc", b"abc" * 100, bytes(range(256)) * 513):
-                if _travelled(codec, message, ours) != _travelled(codec, message, vars(owner)):
-                    raise Left("it writes or reads segments differently from turbocql")
-        for patch in found:
+                if _round_trip(codec, message, replacements) != _round_trip(
+                    codec, message, vars(owner)
+                ):
+                    raise NotReplaced("it writes or reads segments differently from turbocql")
+        for patch in segment_patches:
             patch.count_from_here()
-        return found
+        return segment_patches
 
     def _expect_helpers(self, driver: Driver, segment: ModuleType, owner: Any) -> None:
         for name in self._INSIDE:
             try:
                 expect_own(segment, owner, name)
-            except Left as left:
-                raise Left(f"{left}: cassandra.segment.SegmentCodec.{name}") from None
+            except NotReplaced as not_replaced:
+                raise NotReplaced(
+                    f"{not_replaced}: cassandra.segment.SegmentCodec.{name}"
+                ) from None
         for name in ("compute_crc24", "compute_crc32"):
             if not is_function_of(segment, vars(segment).get(name)):
-                raise Left(f"cassandra.segment.{name} has been replaced")
+                raise NotReplaced(f"cassandra.segment.{name} has been replaced")
         for name in ("read_uint_le", "write_uint_le"):
-            own = vars(driver.protocol).get(name)
-            if vars(segment).get(name) is not own or not is_function_of(driver.protocol, own):
-                raise Left(f"{name} of the driver has been replaced")
+            helper = vars(driver.protocol).get(name)
+            if vars(segment).get(name) is not helper or not is_function_of(driver.protocol, helper):
+                raise NotReplaced(f"{name} of the driver has been replaced")
 
 
-def _travelled(codec: Any, message: bytes, by: Any) -> list[Any]:
+def _round_trip(codec: Any, message: bytes, functions: Any) -> list[Any]:
     """Encodes a message and decodes it: the segments, their parts, and the stream positions."""
-    out = io.BytesIO()
-    by["encode"](codec, out, message)
-    told: list[Any] = [out.getvalue()]
-    out.seek(0)
-    while out.tell() < len(told[0]):
-        header = by["decode_header"](codec, out)
-        told += [vars(header), vars(by["decode"](codec, out, header)), out.tell()]
-    return told
+    stream = io.BytesIO()
+    functions["encode"](codec, stream, message)
+    observations: list[Any] = [stream.getvalue()]
+    stream.seek(0)
+    while stream.tell() < len(observations[0]):
+        header = functions["decode_header"](codec, stream)
+        observations += [
+            vars(header),
+            vars(functions["decode"](codec, stream, header)),
+            stream.tell(),
+        ]
+    return observations
 
 
-def _nothing() -> None:
+def _canceled_callback() -> None:
     """The callback of a canceled timer."""
 
 
@@ -115,23 +127,23 @@ class Timers(Group):
         for name in ("__init__", "finish"):
             expect_own(connection, owner, name)
         expect_parameters(original, ("self",))
-        stand_in = _core.TimerStandIn(original, owner, _nothing)
-        ours = stand_in.function(documented(original))
-        self._try(owner, original, ours)
-        patch = Patch(owner, "cancel", self.names[0], ours, stand_in.counts)
+        stand_in = _core.TimerStandIn(original, owner, _canceled_callback)
+        replacement = stand_in.function(documented(original))
+        self._compare(owner, original, replacement)
+        patch = Patch(owner, "cancel", self.names[0], replacement, stand_in.counts)
         patch.count_from_here()
         return [patch]
 
-    def _try(self, owner: Any, original: Any, ours: Any) -> None:
-        called: list[int] = []
-        for cancel, left in ((original, called.append), (ours, _nothing)):
-            timer = owner(0, called.append)
+    def _compare(self, owner: Any, original: Any, replacement: Any) -> None:
+        calls: list[int] = []
+        for cancel, callback in ((original, calls.append), (replacement, _canceled_callback)):
+            timer = owner(0, calls.append)
             before = vars(timer).copy()
             cancel(timer)
-            after = {**before, "canceled": True, "callback": left}
-            usual = set(before) == {"end", "callback"} and vars(timer) == after
-            if not usual or timer.finish(timer.end + 1) is not True or called:
-                raise Left("its timers differ from those that turbocql knows")
+            after = {**before, "canceled": True, "callback": callback}
+            is_same = set(before) == {"end", "callback"} and vars(timer) == after
+            if not is_same or timer.finish(timer.end + 1) is not True or calls:
+                raise NotReplaced("its timers differ from those that turbocql knows")
 
 
 def connection_groups() -> list[Group]:

@@ -18,9 +18,9 @@ from typing import Any
 from .. import _core
 from ._connections import CONNECTION, connection_groups
 from ._mapper import MODELS, mapper_groups
-from ._origin import Left, expect_helpers
+from ._origin import NotReplaced, expect_helpers
 from ._patch import Driver, Group, Patch, driver_name
-from ._seams import Watch, groups
+from ._seams import TypeWatcher, groups
 from ._serializers import SERIALIZERS, serializer_groups
 from ._statements import CLUSTER, statement_groups
 from ._status import Seam, Status
@@ -28,8 +28,8 @@ from ._status import Seam, Status
 __all__ = ["accelerate", "accelerated", "status", "uninstall"]
 
 _MODULES = ("cassandra.cqltypes", "cassandra.protocol", "cassandra.query")
-_LATER = (CONNECTION, CLUSTER, MODELS)
-"""Modules that single groups wait for, in addition to `_MODULES`."""
+_GROUP_MODULES = (CONNECTION, CLUSTER, MODELS)
+"""Modules that one group each waits for, in addition to `_MODULES`."""
 
 
 class _State:
@@ -37,7 +37,7 @@ class _State:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.asked = False
+        self.is_requested = False
         """Whether `accelerate()` was called, and no `uninstall()` since."""
         self.blocks: set[object] = set()
         """The `accelerated()` blocks that have not ended."""
@@ -48,17 +48,17 @@ class _State:
         """Groups whose modules are not imported yet."""
         self.modules: dict[str, ModuleType] = {}
         """The patched modules. A module that is imported again is a different object."""
-        self.last: list[Seam] = []
+        self.last_seams: list[Seam] = []
         """The counts of the last time that the driver was accelerated."""
-        self.left: dict[str, str] = {}
+        self.reasons_by_name: dict[str, str] = {}
         """The reasons why functions are not replaced, by the functions' names."""
         self.without: frozenset[str] = frozenset()
         """The parts that are left out."""
 
     @property
-    def wanted(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether the driver is to be accelerated, by `accelerate()` or by a block."""
-        return self.asked or bool(self.blocks)
+        return self.is_requested or bool(self.blocks)
 
 
 _state = _State()
@@ -84,7 +84,7 @@ def accelerate(*, without: Iterable[str] = ()) -> None:
             if _state.patches:
                 _switch_off()
             _state.without = parts
-        _state.asked = True
+        _state.is_requested = True
         _switch_on()
 
 
@@ -92,14 +92,14 @@ def _parts(without: Iterable[str]) -> frozenset[str]:
     if isinstance(without, str):
         raise TypeError(f"without must be a list of names, got the str {without!r}")
     parts = frozenset(without)
-    known = sorted({group.part for group in _every_group() if group.part})
+    part_names = sorted({group.part for group in _all_groups() if group.part})
     for part in parts:
-        if part not in known:
-            raise ValueError(f"there is no part {part!r}; the parts are {', '.join(known)}")
+        if part not in part_names:
+            raise ValueError(f"there is no part {part!r}; the parts are {', '.join(part_names)}")
     return parts
 
 
-def _every_group() -> list[Group]:
+def _all_groups() -> list[Group]:
     return [
         *groups(),
         *connection_groups(),
@@ -109,7 +109,7 @@ def _every_group() -> list[Group]:
     ]
 
 
-_PART_OF = {name: group.part for group in _every_group() for name in group.names}
+_PART_OF = {name: group.part for group in _all_groups() for name in group.names}
 """The part of each function."""
 
 
@@ -119,8 +119,8 @@ def uninstall() -> None:
     A native function that other code has replaced since is not touched: the replacement stays.
     """
     with _state.lock:
-        if _state.wanted or _state.patches:
-            _state.asked = False
+        if _state.is_enabled or _state.patches:
+            _state.is_requested = False
             _state.blocks.clear()
             _switch_off()
 
@@ -140,10 +140,10 @@ def accelerated() -> Iterator[None]:
         yield
     finally:
         with _state.lock:
-            was = _state.wanted
+            was_enabled = _state.is_enabled
             # `discard`, because an `uninstall()` may have removed the block.
             _state.blocks.discard(block)
-            if was and not _state.wanted:
+            if was_enabled and not _state.is_enabled:
                 _switch_off()
 
 
@@ -159,23 +159,28 @@ def status() -> Status:
     in each process. `Status.pid` is the id of the process.
     """
     with _state.lock:
-        if _state.wanted:
+        if _state.is_enabled:
             _switch_on()
-        seams = _state.last if _state.driver is None else _seams()
-        left = [
-            Seam(name, False, why, 0, 0, part=_PART_OF[name]) for name, why in _state.left.items()
+        seams = _state.last_seams if _state.driver is None else _seams()
+        unpatched = [
+            Seam(name, False, reason, 0, 0, part=_PART_OF[name])
+            for name, reason in _state.reasons_by_name.items()
         ]
-        kept = {seam.name for seam in left}
+        unpatched_names = {seam.name for seam in unpatched}
         return Status(
-            _state.wanted, _said(), (*(seam for seam in seams if seam.name not in kept), *left)
+            _state.is_enabled,
+            _driver_state(),
+            (*(seam for seam in seams if seam.name not in unpatched_names), *unpatched),
         )
 
 
 def _seams() -> list[Seam]:
-    return [patch.seam(_PART_OF[patch.said]) for patch in _state.patches if patch.is_told]
+    return [
+        patch.seam(_PART_OF[patch.function_name]) for patch in _state.patches if patch.is_listed
+    ]
 
 
-def _said() -> str:
+def _driver_state() -> str:
     if _state.driver is not None:
         return _state.driver.name
     if all(_is_loaded(name) for name in _MODULES):
@@ -190,40 +195,40 @@ def _switch_on() -> None:
     """Patches the driver, or waits until it is imported. A second call does nothing."""
     if any(sys.modules.get(name) is not module for name, module in _state.modules.items()):
         _switch_off()
-    is_there = all(_is_loaded(name) for name in _MODULES)
-    if is_there:
+    is_imported = all(_is_loaded(name) for name in _MODULES)
+    if is_imported:
         _install()
-    if is_there and not _state.waiting:
+    if is_imported and not _state.waiting:
         _stop_watching()
-    elif _WATCH not in sys.meta_path:
-        sys.meta_path.insert(0, _WATCH)
+    elif _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
 
 
 def _stop_watching() -> None:
-    if _WATCH in sys.meta_path:
-        sys.meta_path.remove(_WATCH)
+    if _FINDER in sys.meta_path:
+        sys.meta_path.remove(_FINDER)
 
 
 def _switch_off() -> None:
     _stop_watching()
     _core.accel_enable(False)
     patches, driver = _state.patches, _state.driver
-    counted = _seams()
-    kept = {patch.said for patch in reversed(patches) if not patch.undo()}
+    seams = _seams()
+    replaced_names = {patch.function_name for patch in reversed(patches) if not patch.undo()}
     # Cleared only after all patches are undone, so that an interrupted call can be repeated.
     for group in _state.waiting:
         for name in group.names:
-            _state.left.pop(name, None)
+            _state.reasons_by_name.pop(name, None)
     _state.patches, _state.waiting, _state.driver = [], [], None
     _state.modules = {}
     if driver is not None:
-        _state.last = [
+        _state.last_seams = [
             replace(
                 seam,
                 patched=False,
-                why=_REPLACED if seam.name in kept else seam.why or "over",
+                why=_REPLACED if seam.name in replaced_names else seam.why or "over",
             )
-            for seam in counted
+            for seam in seams
         ]
     if driver is not None:
         driver.plans.forget()
@@ -242,35 +247,37 @@ def _install(loading: str = "") -> None:
     """Patches the driver. `loading` is the module that has just been loaded, or empty."""
     _state.installing = True
     try:
-        if _state.driver is None and not _begin():
+        if _state.driver is None and not _inspect_driver():
             return
-        _put_in(loading)
+        _apply_groups(loading)
     except BaseException:  # interrupted
         _switch_off()
-        if _state.wanted:
+        if _state.is_enabled:
             # The next import of any module tries again.
-            sys.meta_path.insert(0, _WATCH)
+            sys.meta_path.insert(0, _FINDER)
         raise
     finally:
         _state.installing = False
 
 
-def _begin() -> bool:
-    _state.left.clear()
-    every = _every_group()
+def _inspect_driver() -> bool:
+    _state.reasons_by_name.clear()
+    groups = _all_groups()
     try:
         driver = Driver(*(importlib.import_module(name) for name in _MODULES))
         values = driver.plans.readers.collections()
     except Exception as error:  # a driver with pieces missing may fail in any way
-        why = f"the driver could not be inspected: {error!r}"
-        for group in every:
-            _state.left.update(dict.fromkeys(group.names, why))
+        reason = f"the driver could not be inspected: {error!r}"
+        for group in groups:
+            _state.reasons_by_name.update(dict.fromkeys(group.names, reason))
         return False
-    for group in every:
+    for group in groups:
         if group.part in _state.without:
-            _state.left.update(dict.fromkeys(group.names, f"left out: without={group.part!r}"))
+            _state.reasons_by_name.update(
+                dict.fromkeys(group.names, f"left out: without={group.part!r}")
+            )
     _state.driver = driver
-    _state.waiting = [group for group in every if group.part not in _state.without]
+    _state.waiting = [group for group in groups if group.part not in _state.without]
     _core.accel_values(*values)
     _core.accel_enable(True)
     # Plans from an earlier acceleration may be out of date.
@@ -278,59 +285,60 @@ def _begin() -> bool:
     return True
 
 
-def _may_go_on() -> bool:
+def _can_patch() -> bool:
     """Whether the driver can be patched now, or a group that waits."""
     return _state.driver is None or any(
         group.needs is None or _is_loaded(group.needs) for group in _state.waiting
     )
 
 
-def _put_in(loading: str) -> None:
-    driver, unwatched = _state.driver, None
+def _apply_groups(loading: str) -> None:
+    driver, watch_problem = _state.driver, None
     if driver is None or not _state.waiting:
         return
-    there = {name: sys.modules[name] for name in _MODULES + _LATER if name in sys.modules}
     _state.modules = {
-        name: module for name, module in there.items() if name == loading or _is_loaded(name)
+        name: sys.modules[name]
+        for name in _MODULES + _GROUP_MODULES
+        if _is_loaded(name) or (name == loading and name in sys.modules)
     }
     groups, _state.waiting = _state.waiting, []
-    if isinstance(groups[0], Watch):
-        unwatched = _helpers()
+    if isinstance(groups[0], TypeWatcher):
+        watch_problem = _helper_problem()
     for group in groups:
         for name in group.names:
-            _state.left.pop(name, None)
+            _state.reasons_by_name.pop(name, None)
         try:
             if group.needs is not None and group.needs != loading and not _is_loaded(group.needs):
                 _state.waiting.append(group)
-                raise Left(f"it waits for {group.needs} to be imported")
-            if unwatched and any(
+                raise NotReplaced(f"it waits for {group.needs} to be imported")
+            if watch_problem and any(
                 name.startswith("cqltypes") or "bind" in name or "recv_results" in name
                 for name in group.names
             ):
-                raise Left(unwatched)
+                raise NotReplaced(watch_problem)
             patches = group.patches(driver)
-        except Left as left:
-            why = str(left)
+        except NotReplaced as not_replaced:
+            reason = str(not_replaced)
         except Exception as error:  # an unknown driver may fail in any way
-            why = f"it could not be inspected: {error!r}"
+            reason = f"it could not be inspected: {error!r}"
         else:
             for patch in patches:
                 _state.patches.append(patch)
                 patch.apply()
             continue
-        if isinstance(group, Watch):
-            unwatched = f"changes to the driver's types cannot be detected: {why}"
-        _state.left.update(dict.fromkeys(group.names, why))
+        if isinstance(group, TypeWatcher):
+            watch_problem = f"changes to the driver's types cannot be detected: {reason}"
+        _state.reasons_by_name.update(dict.fromkeys(group.names, reason))
 
 
-def _helpers() -> str | None:
+def _helper_problem() -> str | None:
     """The reason not to accelerate types, if one of their helpers was replaced; else None."""
     util, marshal = (importlib.import_module(f"cassandra.{name}") for name in ("util", "marshal"))
     deserializers = sys.modules.get("cassandra.deserializers")
     try:
         expect_helpers(sys.modules["cassandra.cqltypes"], util, marshal, deserializers)
-    except Left as left:
-        return str(left)
+    except NotReplaced as not_replaced:
+        return str(not_replaced)
     return None
 
 
@@ -352,8 +360,8 @@ def _after_fork_in_child() -> None:
         # The calls made before the fork count in the parent only.
         for patch in _state.patches:
             patch.count_from_here()
-        _state.last = [
-            replace(seam, native=0, fallback=0, learned=0, reasons=()) for seam in _state.last
+        _state.last_seams = [
+            replace(seam, native=0, fallback=0, learned=0, reasons=()) for seam in _state.last_seams
         ]
     finally:
         _after_fork()
@@ -374,8 +382,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in (*_MODULES, *_LATER, SERIALIZERS):
-            self._look_again()
+        if fullname not in (*_MODULES, *_GROUP_MODULES, SERIALIZERS):
+            self._retry_patching()
             return None
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):
@@ -385,15 +393,15 @@ class _Finder(importlib.abc.MetaPathFinder):
                 if spec.loader is not None and fullname != SERIALIZERS:
                     spec.loader = _Loader(spec.loader)
                 return spec
-        return self._serializers() if fullname == SERIALIZERS else None
+        return self._find_serializers() if fullname == SERIALIZERS else None
 
-    def _serializers(self) -> importlib.machinery.ModuleSpec | None:
+    def _find_serializers(self) -> importlib.machinery.ModuleSpec | None:
         """The module that drivers lack, imported before those that it waits for."""
         for name in _MODULES:
             importlib.import_module(name)
         return getattr(sys.modules.get(SERIALIZERS), "__spec__", None)
 
-    def _look_again(self) -> None:
+    def _retry_patching(self) -> None:
         """Patches modules whose import was under way when the finder was added.
 
         Their loaders were chosen before the finder was added, so no `_Loader` patches the modules.
@@ -401,7 +409,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if all(_is_loaded(name) for name in _MODULES) and _state.lock.acquire(blocking=False):
             try:
                 # Patching imports modules too. These imports must not start the patching again.
-                if _state.wanted and not _state.installing and _may_go_on():
+                if _state.is_enabled and not _state.installing and _can_patch():
                     _switch_on()
             finally:
                 _state.lock.release()
@@ -429,13 +437,13 @@ class _Loader(importlib.abc.Loader):
             spec.loader = self._loader
             module.__loader__ = self._loader
         self._loader.exec_module(module)
-        loaded = module.__name__
-        if all(name == loaded or _is_loaded(name) for name in _MODULES):
+        module_name = module.__name__
+        if all(name == module_name or _is_loaded(name) for name in _MODULES):
             with _state.lock:
-                if _state.wanted:
-                    _install(loaded)
+                if _state.is_enabled:
+                    _install(module_name)
                     if not _state.waiting:
                         _stop_watching()
 
 
-_WATCH = _Finder()
+_FINDER = _Finder()

@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from .. import _core
-from ._mapper_sources import KNOWN
-from ._origin import Left, documented, function, is_function_of, is_own, resolved
+from ._mapper_sources import SOURCE_DIGESTS
+from ._origin import NotReplaced, documented, function, is_function_of, is_own, resolved
 from ._patch import Driver, Group, Patch
 
 __all__ = ["MODELS", "mapper_groups"]
@@ -42,26 +42,26 @@ _IGNORED = {
 }
 
 
-def source_digest(of: Any) -> str:
+def source_digest(code: Any) -> str:
     """A digest of a function's source without comments, docstring and layout.
 
-    Raises: Left, if there is no source.
+    Raises: NotReplaced, if there is no source.
     """
     try:
-        source = inspect.getsource(of)
+        source = inspect.getsource(code)
     except (OSError, TypeError):
-        raise Left("its source is not there to be compared") from None
+        raise NotReplaced("its source is not there to be compared") from None
     # A method's source begins with its indentation.
     source = source if source[:1].strip() else f"if 1:\n{source}"
-    words: list[str] = []
-    before = tokenize.NEWLINE
+    tokens: list[str] = []
+    previous_type = tokenize.NEWLINE
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         # A string that is a statement is a docstring.
-        is_documentation = token.type == tokenize.STRING and before in _IGNORED
+        is_documentation = token.type == tokenize.STRING and previous_type in _IGNORED
         if token.type not in _IGNORED and not is_documentation:
-            words.append(token.string)
-        before = token.type
-    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
+            tokens.append(token.string)
+        previous_type = token.type
+    return hashlib.sha256(" ".join(tokens).encode()).hexdigest()[:12]
 
 
 class _Functions:
@@ -69,36 +69,36 @@ class _Functions:
 
     def __init__(self, modules: dict[str, ModuleType]) -> None:
         self.modules = modules
-        self.found: dict[str, Any] = {}
-        for name, digests in KNOWN.items():
+        self.originals: dict[str, Any] = {}
+        for name, digests in SOURCE_DIGESTS.items():
             module, *path = name.split(".")
             owner: Any = modules[module]
             if len(path) == 2:
                 owner = vars(owner).get(path[0])
             attribute = vars(owner).get(path[-1]) if owner is not None else None
             if attribute is None:
-                raise Left(f"the driver has no {name}")
+                raise NotReplaced(f"the driver has no {name}")
             if not (
                 is_own(modules[module], owner, path[-1])
                 if isinstance(owner, type)
                 else is_function_of(modules[module], attribute)
             ):
-                raise Left(f"{name} has been replaced")
+                raise NotReplaced(f"{name} has been replaced")
             digest = source_digest(getattr(attribute, "fget", function(attribute)))
             if digest not in digests:
-                raise Left(f"{name} is one that turbocql does not know ({digest})")
-            self.found[name] = attribute
+                raise NotReplaced(f"{name} is one that turbocql does not know ({digest})")
+            self.originals[name] = attribute
 
     def owner(self, name: str) -> Any:
         """The class or module of a function."""
         module, *path = name.split(".")
         return vars(self.modules[module])[path[0]] if len(path) == 2 else self.modules[module]
 
-    def are_usual(self, ours: dict[str, int]) -> bool:
-        """Whether all are still in their places, or what has replaced them has its id in `ours`."""
-        for name, attribute in self.found.items():
-            now = vars(self.owner(name)).get(name.rsplit(".", 1)[1])
-            if now is not attribute and id(now) != ours.get(name):
+    def are_usual(self, stand_in_ids: dict[str, int]) -> bool:
+        """Whether each function is the driver's, or a stand-in with its id in `stand_in_ids`."""
+        for name, attribute in self.originals.items():
+            current = vars(self.owner(name)).get(name.rsplit(".", 1)[1])
+            if current is not attribute and id(current) != stand_in_ids.get(name):
                 return False
         return True
 
@@ -114,66 +114,72 @@ _SCALARS = {
     "Decimal": "decimal",
 }
 _COLLECTIONS = {"Set": "set", "List": "list", "Map": "map"}
-_USUAL = ("has_default", "get_default", "db_field_name", "value_manager")
+_INLINED_METHODS = ("has_default", "get_default", "db_field_name", "value_manager")
 
 
 def _chain(cls: type[Any], name: str) -> tuple[Any, ...]:
-    """What a class and its bases define under a name, in the order in which it is looked up."""
-    return tuple(vars(one)[name] for one in cls.__mro__ if name in vars(one))
+    """The attributes of a name in a class and its bases, in lookup order."""
+    return tuple(vars(base)[name] for base in cls.__mro__ if name in vars(base))
 
 
-_OWN = (
+_INLINED_ATTRIBUTES = (
     *("_can_update", "_set_column_value", "__len__", "_inst_batch"),
     *("ttl", "timestamp", "consistency", "if_not_exists", "if_exists", "using", "batch"),
 )
-"""What native code does of a model without calling it."""
+"""Methods and attributes of models that native code does itself, without calling them."""
 
 
 def _is_looked_up_usually(cls: type[Any]) -> bool:
-    """Whether the class has no say in how attributes of its instances are found."""
-    found = resolved(cls, "__getattribute__")
-    return found is not None and found[0] is object and resolved(cls, "__getattr__") is None
+    """Whether attribute lookup on instances of the class is that of `object`."""
+    getter = resolved(cls, "__getattribute__")
+    return getter is not None and getter[0] is object and resolved(cls, "__getattr__") is None
 
 
 class _Planner:
-    """What is known of models and their columns."""
+    """Plans how native code converts the columns of models."""
 
     def __init__(self, modules: dict[str, ModuleType]) -> None:
         self._columns, self._models = modules["columns"], modules["models"]
         columns = self._columns
-        self._own = {name: vars(self._models.BaseModel)[name] for name in _OWN}
+        self._driver_attributes = {
+            name: vars(self._models.BaseModel)[name] for name in _INLINED_ATTRIBUTES
+        }
         base = columns.Column
         validate, to_python, to_database = (vars(base)[name] for name in _METHODS)
-        self._ways: dict[str, dict[tuple[Any, ...], str]] = {
+        self._conversions: dict[str, dict[tuple[Any, ...], str]] = {
             "validate": {(validate,): "checked"},
             "to_python": {(to_python,): "same"},
             "to_database": {(to_database,): "same"},
         }
-        for name, way in _SCALARS.items():
-            own = vars(vars(columns)[name])
-            self._ways["validate"][own["validate"], validate] = way
-            for method, last in (("to_python", to_python), ("to_database", to_database)):
-                if method in own:
-                    # These call `validate`, whatever that is.
-                    self._ways[method][own[method], last] = "validate"
-        moments = vars(columns.DateTime)
-        self._ways["to_python"][moments["to_python"], to_python] = "datetime"
-        self._ways["to_database"][moments["to_database"], to_database] = "millis"
+        for name, conversion in _SCALARS.items():
+            class_methods = vars(vars(columns)[name])
+            self._conversions["validate"][class_methods["validate"], validate] = conversion
+            for method, base_method in (("to_python", to_python), ("to_database", to_database)):
+                if method in class_methods:
+                    # These methods call `validate`, so they convert as it does.
+                    self._conversions[method][class_methods[method], base_method] = "validate"
+        datetime_methods = vars(columns.DateTime)
+        self._conversions["to_python"][datetime_methods["to_python"], to_python] = "datetime"
+        self._conversions["to_database"][datetime_methods["to_database"], to_database] = "millis"
         collection = columns.BaseCollectionColumn
-        for name, way in _COLLECTIONS.items():
-            own = vars(vars(columns)[name])
-            chain = (own["validate"], vars(collection)["validate"], validate)
-            self._ways["validate"][chain] = f"{way} checked"
-            self._ways["to_python"][own["to_python"], to_python] = f"{way} empty"
-            self._ways["to_database"][own["to_database"], to_database] = f"{way} none"
-        self._usual = {name: (vars(base)[name],) for name in _USUAL}
+        for name, conversion in _COLLECTIONS.items():
+            class_methods = vars(vars(columns)[name])
+            chain = (class_methods["validate"], vars(collection)["validate"], validate)
+            self._conversions["validate"][chain] = f"{conversion} checked"
+            self._conversions["to_python"][class_methods["to_python"], to_python] = (
+                f"{conversion} empty"
+            )
+            self._conversions["to_database"][class_methods["to_database"], to_database] = (
+                f"{conversion} none"
+            )
+        self._inlined_methods = {name: (vars(base)[name],) for name in _INLINED_METHODS}
         self._nulls = {
             (vars(base)["_val_is_null"],): False,
             (vars(collection)["_val_is_null"], vars(base)["_val_is_null"]): True,
         }
 
     def __call__(self, model: Any) -> Any:
-        """What `Mapper` needs to know of a model; None if the driver must do the work.
+        """The plan of a model for `Mapper`; None if the driver must do the work.
 
         A tuple: the dict of the columns; the columns; the numbers of the columns of the primary
         key, and of the clustering key; whether the model's methods are the driver's.
@@ -182,26 +188,30 @@ class _Planner:
         if not isinstance(columns, dict) or not _is_looked_up_usually(model):
             return None
         is_usual = not hasattr(model, "__bool__") and all(
-            _chain(model, name)[:1] == (own,) for name, own in self._own.items()
+            _chain(model, name)[:1] == (attribute,)
+            for name, attribute in self._driver_attributes.items()
         )
         names = list(columns)
-        found = [self._column(name, column, model) for name, column in columns.items()]
-        if any(column is None for column in found):
+        column_plans = [self._column(name, column, model) for name, column in columns.items()]
+        if any(column is None for column in column_plans):
             return None
         keys = [
             [names.index(name) for name in part]
             for part in (model._primary_keys, model._clustering_keys)
         ]
-        return columns, found, *keys, is_usual
+        return columns, column_plans, *keys, is_usual
 
     def _column(self, name: str, column: Any, model: Any | None) -> Any:
-        """A column: its name, itself, its ways, the columns of its elements, and flags."""
-        cls, own = type(column), vars(column)
+        """The plan of a column: name, column, conversions, plans of its elements, and flags."""
+        cls, attributes = type(column), vars(column)
         if not _is_looked_up_usually(cls):
             return None
-        ways = tuple(self._way(cls, own, method) for method in _METHODS)
-        inner = [self._column("", one, None) for one in own.get("types") or ()]
-        if any(one is None for one in inner):
+        conversions = tuple(self._conversion(cls, attributes, method) for method in _METHODS)
+        element_plans = [
+            self._column("", element_column, None)
+            for element_column in attributes.get("types") or ()
+        ]
+        if any(element_plan is None for element_plan in element_plans):
             return None
         columns = self._columns
         empty_is_null = self._nulls.get(_chain(cls, "_val_is_null"))
@@ -212,41 +222,46 @@ class _Planner:
             model is None
             or (
                 empty_is_null is not None
-                and all(_chain(cls, one) == chain for one, chain in self._usual.items())
-                and not own.keys() & {*_USUAL, "_val_is_null"}
-                and {"default", "db_field", "required"} <= own.keys()
-                and own.get("column_name") == name
+                and all(
+                    _chain(cls, method) == chain for method, chain in self._inlined_methods.items()
+                )
+                and not attributes.keys() & {*_INLINED_METHODS, "_val_is_null"}
+                and {"default", "db_field", "required"} <= attributes.keys()
+                and attributes.get("column_name") == name
                 and self._is_described(name, column, model)
             ),
         )
-        return name, column, ways, inner, flags
+        return name, column, conversions, element_plans, flags
 
-    def _way(self, cls: type[Any], own: dict[str, Any], method: str) -> str:
-        if method in own:
+    def _conversion(self, cls: type[Any], attributes: dict[str, Any], method: str) -> str:
+        if method in attributes:
             return ""
-        way = self._ways[method].get(_chain(cls, method), "")
-        if way == "validate":
-            return self._way(cls, own, "validate")
-        if way == "datetime" and self._columns.DateTime.truncate_microseconds:
+        conversion = self._conversions[method].get(_chain(cls, method), "")
+        if conversion == "validate":
+            return self._conversion(cls, attributes, "validate")
+        if conversion == "datetime" and self._columns.DateTime.truncate_microseconds:
             return ""
         kinds = {
             "set": ("value_col",),
             "list": ("value_col",),
             "map": ("key_col", "value_col"),
-        }.get(way.split(" ")[0])
+        }.get(conversion.split(" ")[0])
         if kinds is not None:
-            types = own.get("types")
-            named = [own.get(kind) for kind in kinds]
-            if not isinstance(types, list) or len(types) != len(named):
+            types = attributes.get("types")
+            element_columns = [attributes.get(kind) for kind in kinds]
+            if not isinstance(types, list) or len(types) != len(element_columns):
                 return ""
-            if any(one is not other for one, other in zip(types, named, strict=True)):
+            if any(
+                element_type is not element_column
+                for element_type, element_column in zip(types, element_columns, strict=True)
+            ):
                 return ""
-        return way
+        return conversion
 
     def _is_described(self, name: str, column: Any, model: Any) -> bool:
         """Whether the model's attribute is the driver's descriptor of this column."""
-        found = resolved(model, name)
-        descriptor: Any = found[1] if found else None
+        resolution = resolved(model, name)
+        descriptor: Any = resolution[1] if resolution else None
         return type(descriptor) is self._models.ColumnDescriptor and descriptor.column is column
 
 
@@ -266,7 +281,7 @@ class ObjectMapper(Group):
         modules = {name: sys.modules[f"{_PACKAGE}.{name}"] for name in package}
         functions = _Functions(modules)
         columns, statements = modules["columns"], modules["statements"]
-        usual = (
+        expected_names = (
             (columns.deepcopy, copy.deepcopy),
             (columns._UUID, uuid.UUID),
             (modules["query"].copy, copy),
@@ -277,13 +292,17 @@ class ObjectMapper(Group):
             (modules["models"].protect_name, sys.modules["cassandra.metadata"].protect_name),
         )
         models = modules["models"]
-        own = vars(models.BaseModel)
-        kinds = (type(own[name]) is vars(models)[kind] for name, kind in _SETTERS.items())
-        is_batch = all(kinds) and own["batch"].instmethod is own["_inst_batch"]
-        if not is_batch or any(found is not expected for found, expected in usual):
-            raise Left("a name in its modules has been replaced")
-        # Their ids: a reference to the stand-ins would be a cycle that the GC does not see.
-        ours: dict[str, int] = {}
+        model_attributes = vars(models.BaseModel)
+        kinds = (
+            type(model_attributes[name]) is vars(models)[kind] for name, kind in _SETTERS.items()
+        )
+        is_batch = (
+            all(kinds) and model_attributes["batch"].instmethod is model_attributes["_inst_batch"]
+        )
+        if not is_batch or any(current is not expected for current, expected in expected_names):
+            raise NotReplaced("a name in its modules has been replaced")
+        # Ids only: references to the stand-ins would form a cycle that the GC does not see.
+        stand_in_ids: dict[str, int] = {}
         mapper = _core.Mapper(
             _Planner(modules),
             (uuid.UUID, decimal.Decimal, copy.deepcopy),
@@ -296,7 +315,7 @@ class ObjectMapper(Group):
             ),
             (modules["connection"].NOT_SET, statements.FETCH_SIZE_UNSET),
             modules["connection"],
-            (_told, modules["models"].protect_name),
+            (_save_with_options, modules["models"].protect_name),
             (
                 [
                     columns.BaseValueManager,
@@ -306,28 +325,28 @@ class ObjectMapper(Group):
                     modules["models"].ColumnDescriptor,
                     *_descriptors(modules["models"]),
                 ],
-                lambda: functions.are_usual(ours),
+                lambda: functions.are_usual(stand_in_ids),
             ),
         )
-        return list(self._made(functions, mapper, ours))
+        return list(self._make_patches(functions, mapper, stand_in_ids))
 
-    def _made(
-        self, functions: _Functions, mapper: _core.Mapper, ours: dict[str, int]
+    def _make_patches(
+        self, functions: _Functions, mapper: _core.Mapper, stand_in_ids: dict[str, int]
     ) -> Iterator[Patch]:
         for name in _REPLACED:
-            original = functions.found[name]
+            original = functions.originals[name]
             is_of_class = isinstance(original, classmethod)
             bare = function(original)
             stand_in = _core.MapperStandIn(bare, mapper, name)
-            made = stand_in.function(documented(bare))
-            put_in = classmethod(made) if is_of_class else made
-            ours[name] = id(put_in)
+            native_function = stand_in.function(documented(bare))
+            replacement = classmethod(native_function) if is_of_class else native_function
+            stand_in_ids[name] = id(replacement)
             attribute = name.rsplit(".", 1)[1]
             yield Patch(
                 functions.owner(name),
                 attribute,
                 f"cqlengine.{name}",
-                put_in,
+                replacement,
                 stand_in.counts,
             )
 
@@ -341,15 +360,15 @@ _SETTERS = {
     "using": "UsingDescriptor",
     "batch": "hybrid_classmethod",
 }
-"""Attributes of models that set something of an instance, and their descriptors' classes."""
+"""Attributes of models that set an option of an instance, and their descriptors' classes."""
 
 
 def _descriptors(models: ModuleType) -> list[type[Any]]:
     return [vars(models)[name] for name in _SETTERS.values()]
 
 
-def _told(queries: Any, instance: Any) -> Any:
-    """Tells an instance what a query set was told, and saves it."""
+def _save_with_options(queries: Any, instance: Any) -> Any:
+    """Sets the options of a query set on an instance, and saves it."""
     return (
         instance.batch(queries._batch)
         .ttl(queries._ttl)

@@ -1,14 +1,14 @@
 """The sources of the object mapper's functions that turbocql knows, by digest.
 
-Before a digest is added for a release that writes one of them differently, that source is read;
-`status()` says the digest. Comments, docstrings and layout do not count.
+A release may change a source: read the new source before you add its digest, which `status()`
+shows. Comments, docstrings and layout do not count.
 """
 
 from __future__ import annotations
 
-__all__ = ["KNOWN"]
+__all__ = ["SOURCE_DIGESTS"]
 
-KNOWN: dict[str, tuple[str, ...]] = {
+SOURCE_DIGESTS: dict[str, tuple[str, ...]] = {
     "columns.BaseValueManager.__init__": ("ff0c0f932c19",),
     "columns.BaseValueManager.deleted": ("5dbda76f8110",),
     "columns.BaseValueManager.changed": ("702ce7e2624b",),

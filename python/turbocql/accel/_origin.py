@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 __all__ = [
-    "Left",
+    "NotReplaced",
     "documented",
     "expect_helpers",
     "expect_own",
@@ -29,7 +29,7 @@ _COMPILED = {"cython_function_or_method", "fused_cython_function"}
 """Names of the types of functions that Cython has compiled."""
 
 
-class Left(Exception):
+class NotReplaced(Exception):
     """The reason why a function of the driver is not replaced."""
 
 
@@ -46,15 +46,17 @@ def resolved(cls: type[Any], name: str) -> tuple[type[Any], Any] | None:
     return None
 
 
-def is_own(module: ModuleType, owner: type[Any], name: str, ours: Iterable[Any] = ()) -> bool:
-    """Whether the driver's module has defined `owner.name`, or `ours` contains it.
+def is_own(
+    module: ModuleType, owner: type[Any], name: str, native_functions: Iterable[Any] = ()
+) -> bool:
+    """Whether the driver's module has defined `owner.name`, or `native_functions` contains it.
 
     Compiled functions have `__module__` and `__qualname__`, as Python functions do.
     """
-    found = function(vars(owner).get(name))
-    if any(found is one for one in ours):
+    attribute = function(vars(owner).get(name))
+    if any(attribute is native_function for native_function in native_functions):
         return True
-    getter = getattr(found, "fget", found)
+    getter = getattr(attribute, "fget", attribute)
     # A wrapper has the name of the function that it wraps, so names alone are not enough.
     if isinstance(getter, FunctionType):
         if getter.__globals__ is not vars(module):
@@ -72,54 +74,58 @@ def expect_helpers(
 ) -> None:
     """Checks that the helpers of the types' functions are the driver's and Python's own.
 
-    Raises: Left, with the name of a helper that was replaced.
+    Raises: NotReplaced, with the name of a helper that was replaced.
     """
     for name, value in vars(marshal).items():
-        packs = isinstance(getattr(value, "__self__", None), struct.Struct)
+        is_struct_method = isinstance(getattr(value, "__self__", None), struct.Struct)
         if name.startswith("_") or not callable(value) or isinstance(value, type):
             continue
-        if not packs and not is_function_of(marshal, value):
-            raise Left(f"cassandra.marshal.{name} has been replaced")
+        if not is_struct_method and not is_function_of(marshal, value):
+            raise NotReplaced(f"cassandra.marshal.{name} has been replaced")
         if vars(cqltypes).get(name, value) is not value:
-            raise Left(f"cassandra.cqltypes.{name} has been replaced")
-    for name in _TIMES:
+            raise NotReplaced(f"cassandra.cqltypes.{name} has been replaced")
+    for name in _TIMESTAMP_FUNCTIONS:
         value = vars(util).get(name)
         if value is not None and not is_function_of(util, value):
-            raise Left(f"cassandra.util.{name} has been replaced")
+            raise NotReplaced(f"cassandra.util.{name} has been replaced")
     for module in (cqltypes, deserializers):
-        known = {} if module is None else vars(module)
-        for name, usual in (("Decimal", decimal.Decimal), ("UUID", uuid.UUID)):
-            if known.get(name, usual) is not usual:
-                raise Left(f"{known['__name__']}.{name} has been replaced")
-        for name in _TIMES:
-            if name in known and known[name] is not vars(util).get(name):
-                raise Left(f"{known['__name__']}.{name} has been replaced")
+        module_names = {} if module is None else vars(module)
+        for name, standard_class in (("Decimal", decimal.Decimal), ("UUID", uuid.UUID)):
+            if module_names.get(name, standard_class) is not standard_class:
+                raise NotReplaced(f"{module_names['__name__']}.{name} has been replaced")
+        for name in _TIMESTAMP_FUNCTIONS:
+            if name in module_names and module_names[name] is not vars(util).get(name):
+                raise NotReplaced(f"{module_names['__name__']}.{name} has been replaced")
     if vars(cqltypes).get("util") is not util:
-        raise Left("cassandra.cqltypes.util has been replaced")
+        raise NotReplaced("cassandra.cqltypes.util has been replaced")
 
 
-_TIMES = ("datetime_from_timestamp", "datetime_from_ms_timestamp", "ms_timestamp_from_datetime")
+_TIMESTAMP_FUNCTIONS = (
+    "datetime_from_timestamp",
+    "datetime_from_ms_timestamp",
+    "ms_timestamp_from_datetime",
+)
 """Functions of `cassandra.util` that make timestamps."""
 
 
-_NUMBERS = {"V5": 5, "DSE_V1": 0x41, "DSE_V2": 0x42}
+_VERSION_NUMBERS = {"V5": 5, "DSE_V1": 0x41, "DSE_V2": 0x42}
 """The versions that methods of `ProtocolVersion` compare with."""
 
 
 def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]]:
     """The driver's `ProtocolVersion`, and a function that checks whether it is still unchanged.
 
-    Raises: Left, with the name of an attribute that was replaced.
+    Raises: NotReplaced, with the name of an attribute that was replaced.
     """
     package = sys.modules["cassandra"]
-    found = vars(package).get("ProtocolVersion")
-    if not isinstance(found, type) or found.__mro__ != (found, object):
-        raise Left("cassandra.ProtocolVersion has been replaced")
-    owner: type[Any] = found
+    version_class = vars(package).get("ProtocolVersion")
+    if not isinstance(version_class, type) or version_class.__mro__ != (version_class, object):
+        raise NotReplaced("cassandra.ProtocolVersion has been replaced")
+    owner: type[Any] = version_class
     if vars(protocol).get("ProtocolVersion") is not owner:
-        raise Left("cassandra.protocol.ProtocolVersion has been replaced")
+        raise NotReplaced("cassandra.protocol.ProtocolVersion has been replaced")
     methods: list[str] = [name for name in vars(owner) if name.startswith(("uses_", "has_"))]
-    numbers: list[str] = [name for name in _NUMBERS if name in vars(owner)]
+    numbers: list[str] = [name for name in _VERSION_NUMBERS if name in vars(owner)]
 
     def replaced() -> str | None:
         """The name of the first attribute that was replaced; None if there is none."""
@@ -127,13 +133,13 @@ def expect_versions(protocol: ModuleType) -> tuple[type[Any], Callable[[], bool]
             if not _is_own_method(package, owner, name):
                 return name
         for name in numbers:
-            if vars(owner).get(name) != _NUMBERS[name]:
+            if vars(owner).get(name) != _VERSION_NUMBERS[name]:
                 return name
         return None
 
     name = replaced()
     if name is not None:
-        raise Left(f"cassandra.ProtocolVersion.{name} has been replaced")
+        raise NotReplaced(f"cassandra.ProtocolVersion.{name} has been replaced")
     return owner, lambda: replaced() is None
 
 
@@ -152,53 +158,53 @@ def is_function_of(module: ModuleType, value: Any) -> bool:
     """Whether a function is one that the module has defined, or a built-in function of Python."""
     if isinstance(value, FunctionType):
         return value.__globals__ is vars(module) and value.__module__ == module.__name__
-    own = type(value).__name__ in _COMPILED or isinstance(value, BuiltinFunctionType)
-    return own and getattr(value, "__module__", None) in (module.__name__, None, "_struct")
+    is_compiled = type(value).__name__ in _COMPILED or isinstance(value, BuiltinFunctionType)
+    return is_compiled and getattr(value, "__module__", None) in (module.__name__, None, "_struct")
 
 
 def expect_own(module: ModuleType, owner: Any, name: str) -> Any:
     """The attribute in the dict of the class.
 
-    Raises: Left, if the attribute is missing or was replaced.
+    Raises: NotReplaced, if the attribute is missing or was replaced.
     """
     if not isinstance(owner, type) or name not in vars(owner):
-        raise Left("the driver has no such function")
+        raise NotReplaced("the driver has no such function")
     if not is_own(module, owner, name):
-        raise Left("it has been replaced")
+        raise NotReplaced("it has been replaced")
     return vars(owner)[name]
 
 
 def expect_parameters(attribute: Any, *shapes: tuple[str, ...]) -> tuple[str, ...]:
     """The names of a function's parameters, which must be one of `shapes`.
 
-    Raises: Left, if the names are none of `shapes`, or cannot be inspected.
+    Raises: NotReplaced, if the names are none of `shapes`, or cannot be inspected.
     """
     try:
         names = tuple(inspect.signature(function(attribute)).parameters)
     except (TypeError, ValueError):
-        raise Left("its parameters cannot be inspected") from None
+        raise NotReplaced("its parameters cannot be inspected") from None
     if names not in shapes:
-        raise Left(f"its parameters are ({', '.join(names)}), which turbocql does not know")
+        raise NotReplaced(f"its parameters are ({', '.join(names)}), which turbocql does not know")
     return names
 
 
-class _Dots:
+class _Ellipsis:
     def __repr__(self) -> str:
         return "..."
 
 
-def _is_odd(default: Any) -> bool:
-    known = (int, float, str, bytes, bool, type(None))
-    return default is not inspect.Parameter.empty and not isinstance(default, known)
+def _is_not_constant(default: Any) -> bool:
+    constant_types = (int, float, str, bytes, bool, type(None))
+    return default is not inspect.Parameter.empty and not isinstance(default, constant_types)
 
 
 def documented(original: Any) -> str:
     """The signature and docstring of a function, in the form that built-in functions have."""
     parameters = inspect.signature(original)
-    shown = [
+    shown_parameters = [
         # Only constants can be read back.
-        one.replace(default=_Dots()) if _is_odd(one.default) else one
-        for one in parameters.parameters.values()
+        parameter.replace(default=_Ellipsis()) if _is_not_constant(parameter.default) else parameter
+        for parameter in parameters.parameters.values()
     ]
-    parameters = parameters.replace(parameters=shown)
+    parameters = parameters.replace(parameters=shown_parameters)
     return f"{original.__name__}{parameters}\n--\n\n{original.__doc__ or ''}"

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import _core
-from ._origin import Left
+from ._origin import NotReplaced
 from ._plans import Plans
 from ._status import Seam
 
@@ -26,9 +26,9 @@ class Patch:
 
     owner: Any
     name: str
-    said: str
+    function_name: str
     """The dotted name of the function, as `status()` shows it."""
-    ours: Any
+    replacement: Any
     """The replacement, as it is put into the class or module."""
     counts: Callable[[], tuple[int, int]]
     learned: Callable[[], int] = int
@@ -37,7 +37,7 @@ class Patch:
     original: Any = _ABSENT
     why: str = ""
     """The reason why the function is not replaced; empty if it is."""
-    is_told: bool = True
+    is_listed: bool = True
     """Whether `status()` lists the patch."""
     start: tuple[int, int, int] = (0, 0, 0)
     """The counts when counting began. `counted` subtracts them."""
@@ -47,11 +47,11 @@ class Patch:
     def apply(self) -> None:
         """Puts the replacement in."""
         self.original = vars(self.owner).get(self.name, _ABSENT)
-        self._set(self.ours)
+        self._set(self.replacement)
 
     def undo(self) -> bool:
         """Puts the original back. Returns False if other code has replaced the attribute since."""
-        if vars(self.owner).get(self.name, _ABSENT) is not self.ours:
+        if vars(self.owner).get(self.name, _ABSENT) is not self.replacement:
             return False
         if self.original is _ABSENT:
             delattr(self.owner, self.name)
@@ -78,10 +78,12 @@ class Patch:
     def seam(self, part: str) -> Seam:
         """The function, as `status()` shows it."""
         counted, reasons = self.counted(), self.fallback_reasons()
-        return Seam(self.said, not self.why, self.why, *counted, part=part, reasons=reasons)
+        return Seam(
+            self.function_name, not self.why, self.why, *counted, part=part, reasons=reasons
+        )
 
     def _set(self, value: Any) -> None:
-        # `type.__setattr__`, so that `Watch` does not see the change.
+        # `type.__setattr__`, so that `TypeWatcher` does not see the change.
         if isinstance(self.owner, type):
             type.__setattr__(self.owner, self.name, value)
         else:
@@ -102,7 +104,7 @@ class Driver:
     def __init__(self, cqltypes: ModuleType, protocol: ModuleType, query: ModuleType) -> None:
         self.cqltypes, self.protocol, self.query = cqltypes, protocol, query
         self.plans = Plans(cqltypes)
-        self._writes: str | None = None
+        self._dialect: str | None = None
 
     @property
     def name(self) -> str:
@@ -112,31 +114,31 @@ class Driver:
     def writes(self) -> str:
         """The dialect in which the driver writes nulls and timestamps, found once by a probe.
 
-        Raises: Left, if the driver writes them in none of the known dialects.
+        Raises: NotReplaced, if the driver writes them in none of the known dialects.
         """
-        if self._writes is None:
-            self._writes = self._tried()
-        return self._writes
+        if self._dialect is None:
+            self._dialect = self._probe_dialect()
+        return self._dialect
 
-    def _tried(self) -> str:
+    def _probe_dialect(self) -> str:
         types = self.cqltypes
         null = types.ListType.apply_parameters([types.Int32Type]).serialize([None], 4)[4:]
         before = datetime.datetime(1969, 12, 31, 23, 59, 58, 1)
         moment = int.from_bytes(types.DateType.serialize(before, 4), "big", signed=True)
-        ways = {
+        dialects = {
             (b"\xff\xff\xff\xff", -2000): "protocol",
             (b"\xff\xff\xff\xff", -1999): "float time",
             (b"\0\0\0\0", -1999): "float time, empty null",
         }
         try:
-            return ways[null, moment]
+            return dialects[null, moment]
         except KeyError:
-            raise Left("it writes nulls or timestamps in no known dialect") from None
+            raise NotReplaced("it writes nulls or timestamps in no known dialect") from None
 
     def read_ways(self) -> _core.ReadWays:
         """How this driver reads values that drivers read differently: timestamps, dates, durations.
 
-        Raises: Left, if the driver's dialect is not known.
+        Raises: NotReplaced, if the driver's dialect is not known.
         """
         values = self.plans.readers.values
         return _core.ReadWays(
@@ -159,5 +161,5 @@ class Group(ABC):
     def patches(self, driver: Driver) -> list[Patch]:
         """The patches, after the replacements were compared with the originals on samples.
 
-        Raises: Left, with the reason, if the driver's functions must not be replaced.
+        Raises: NotReplaced, with the reason, if the driver's functions must not be replaced.
         """

@@ -54,28 +54,28 @@ def _shape(cls: Any) -> Any:
     """
     if len(cls.__bases__) != 1:
         return None
-    base, own = cls.__bases__[0], vars(cls)
-    if own.keys() - _PARAMETERS or any(own.get("fieldnames") or ()):
+    base, class_entries = cls.__bases__[0], vars(cls)
+    if class_entries.keys() - _PARAMETERS or any(class_entries.get("fieldnames") or ()):
         return None
     if base.__name__ == "VectorType":
-        return base, _part(own.get("subtype")), own.get("vector_size")
-    if base.__name__ not in _PLAIN or not own.get("subtypes"):
+        return base, _part(class_entries.get("subtype")), class_entries.get("vector_size")
+    if base.__name__ not in _PLAIN or not class_entries.get("subtypes"):
         return None
-    parts = own["subtypes"]
+    parts = class_entries["subtypes"]
     shapes = tuple(_part(part) for part in parts)
     if base.__name__ == "MapType" and shapes[0] is not parts[0]:
         return None
     return (base, *shapes)
 
 
-_DEEPEST = 32
+_DEEPEST_NESTING = 32
 
 
-def _is_deep(cls: Any, left: int = _DEEPEST) -> bool:
-    """Whether types are nested more than 32 deep: such types are left to the driver."""
-    if left == 0:
+def _is_deep(cls: Any, levels_left: int = _DEEPEST_NESTING) -> bool:
+    """Whether types are nested more than 32 deep. Such types fall back to the driver."""
+    if levels_left == 0:
         return True
-    return any(_is_deep(part, left - 1) for part in cassandra_types.parts_of(cls))
+    return any(_is_deep(part, levels_left - 1) for part in cassandra_types.parts_of(cls))
 
 
 def _part(cls: Any) -> Any:
@@ -96,11 +96,11 @@ class Plans:
 
     def __init__(self, cqltypes: ModuleType) -> None:
         self._cqltypes = cqltypes
-        self.ours: list[Any] = []
+        self.native_functions: list[Any] = []
         """Native functions that have been put into the driver's classes."""
-        self.readers = Readers(cqltypes, self.ours)
-        self._secret: dict[Any, _core.ResultPlan] = {}
-        self._shapes: dict[Any, _core.TypePlan] = {}
+        self.readers = Readers(cqltypes, self.native_functions)
+        self._secret_plans: dict[Any, _core.ResultPlan] = {}
+        self._plans_by_shape: dict[Any, _core.TypePlan] = {}
         """Plans by the parts of types. Drivers make new classes for each page, with equal parts."""
         self._keepers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
@@ -119,20 +119,20 @@ class Plans:
 
     def _of_type(self, cls: type[Any]) -> _core.TypePlan:
         if _is_deep(cls):
-            return self._kept(cls, _core.TypePlan(cls, None, None, []))
+            return self._store(cls, _core.TypePlan(cls, None, None, []))
         shape = _shape(cls)
-        known = None if shape is None else self._shapes.get(shape)
-        plan = None if known is None else known.for_class(cls)
+        shared_plan = None if shape is None else self._plans_by_shape.get(shape)
+        plan = None if shared_plan is None else shared_plan.for_class(cls)
         if plan is None:
-            plan = self._made(cls)
+            plan = self._make_plan(cls)
             if shape is not None:
                 with self._lock:
-                    if len(self._shapes) >= _MOST_SHAPES:
-                        self._shapes.clear()
-                    self._shapes[shape] = plan
-        return self._kept(cls, plan)
+                    if len(self._plans_by_shape) >= _MOST_SHAPES:
+                        self._plans_by_shape.clear()
+                    self._plans_by_shape[shape] = plan
+        return self._store(cls, plan)
 
-    def _kept(self, cls: type[Any], plan: _core.TypePlan) -> _core.TypePlan:
+    def _store(self, cls: type[Any], plan: _core.TypePlan) -> _core.TypePlan:
         # If a class cannot keep the plan, the plan is made again each time.
         with contextlib.suppress(Exception):
             type.__setattr__(cls, PLAN, plan)
@@ -140,14 +140,14 @@ class Plans:
                 self._keepers.add(cls)
         return plan
 
-    def _made(self, cls: type[Any]) -> _core.TypePlan:
+    def _make_plan(self, cls: type[Any]) -> _core.TypePlan:
         entries: list[Entry] = []
         reader = self.readers.reader(cls, None, entries)
         if reader is not None and not reader.is_native:
             # Such a reader calls `deserialize` of the class, which calls the reader again: endless
             # recursion.
             reader = None
-        return self._make(cls, reader, entries)
+        return self._type_plan(cls, reader, entries)
 
     def of_statement(self, prepared: Any) -> _core.BindPlan:
         """Makes the plan of a prepared statement, and stores it in the statement."""
@@ -160,7 +160,9 @@ class Plans:
         metadata, version = prepared.column_metadata, prepared.protocol_version
         columns: list[tuple[str, Any, _core.TypePlan | None]] | None = None
         if self._is_usual(prepared):
-            columns = [(column.name, column.type, self._make(column.type)) for column in metadata]
+            columns = [
+                (column.name, column.type, self._type_plan(column.type)) for column in metadata
+            ]
         plan = _core.BindPlan(metadata, version, columns)
         with contextlib.suppress(Exception):
             setattr(prepared, PLAN, plan)
@@ -188,20 +190,20 @@ class Plans:
                 entries += self._by_name(cls)
             readers.append(reader)
             widths.append(None if width is None else width(cls, entries))
-        known = [reader for reader in readers if reader is not None]
-        columns = known if len(known) == len(readers) else None
+        column_readers = [reader for reader in readers if reader is not None]
+        columns = column_readers if len(column_readers) == len(readers) else None
         return _core.ResultPlan(metadata, columns, entries, widths)
 
     def _by_name(self, cls: Any) -> Iterator[Entry]:
-        table = vars(self._cqltypes)["_casstypes"]
+        types_by_name = vars(self._cqltypes)["_casstypes"]
         stock = cassandra_types.stock_class(cls)
         parts = cassandra_types.parts_of(cls)
         # The class of a user-defined type is made anew for each page, under the name of the type.
         if stock is not None and stock.__name__ != "UserType":
             # The name of a class that the driver does not know is the whole Java name, in quotes.
-            own = () if parts else (cls.__name__, cls.__name__.strip("'").removeprefix(_JAVA))
-            for name in {stock.__name__, *own}:
-                yield table, name, table.get(name)
+            own_names = () if parts else (cls.__name__, cls.__name__.strip("'").removeprefix(_JAVA))
+            for name in {stock.__name__, *own_names}:
+                yield types_by_name, name, types_by_name.get(name)
         for part in parts:
             yield from self._by_name(part)
 
@@ -216,32 +218,32 @@ class Plans:
         """
         if not policy:
             return [None] * len(metadata)
-        found: list[Any] = []
+        secrets: list[Any] = []
         for keyspace, table, name, _ in metadata:
             column = describe(keyspace, table, name)
             if not policy.contains_column(column):
-                found.append(None)
+                secrets.append(None)
                 continue
             cls = policy.column_type(column)
-            plan = self._secret.get(cls)
+            plan = self._secret_plans.get(cls)
             if plan is None or not plan.is_current:
                 plan = self.of_result([("", "", "", cls)], deserializers)
                 with self._lock:
-                    if len(self._secret) >= _MOST_SECRETS:
-                        self._secret.clear()
-                    self._secret[cls] = plan
+                    if len(self._secret_plans) >= _MOST_SECRETS:
+                        self._secret_plans.clear()
+                    self._secret_plans[cls] = plan
             if plan.reader is None:
                 return None
-            found.append((column, policy.decrypt, plan.reader))
-        return found
+            secrets.append((column, policy.decrypt, plan.reader))
+        return secrets
 
     def forget(self) -> None:
         """Removes the plans from classes and statements, and clears the caches."""
         # Native functions refer to the plans, so this list would keep both alive for ever.
-        self.ours.clear()
+        self.native_functions.clear()
         with self._lock:
-            self._secret.clear()
-            self._shapes.clear()
+            self._secret_plans.clear()
+            self._plans_by_shape.clear()
             keepers = list(self._keepers)
             self._keepers.clear()
         for keeper in keepers:
@@ -262,19 +264,19 @@ class Plans:
             and all(isinstance(column.type, type) for column in metadata)
         )
 
-    def _make(
+    def _type_plan(
         self,
         cls: type[Any],
         reader: _core.ValueReader | None = None,
         entries: Sequence[Entry] = (),
     ) -> _core.TypePlan:
         cql_type = None
-        if not _is_deep(cls) and self._is_known(cls):
+        if not _is_deep(cls) and self._is_serialized_by_driver(cls):
             with contextlib.suppress(TypeError, ValueError):
                 cql_type = cassandra_types.cql_type(cls)
         return _core.TypePlan(cls, cql_type, reader, list(entries))
 
-    def _is_known(self, cls: Any) -> bool:
+    def _is_serialized_by_driver(self, cls: Any) -> bool:
         """Whether a type and all its parts are serialized by the driver's own functions."""
         if not self.readers.is_watched(cls):
             return False
@@ -282,13 +284,15 @@ class Plans:
         if stock is None or stock.__name__ in _UNKNOWN or not cassandra_types.is_stock(cls):
             return False
         for name in _MAKES_BYTES:
-            found = resolved(stock, name)
-            if found is None:
+            resolution = resolved(stock, name)
+            if resolution is None:
                 continue
-            owner, attribute = found
-            ours = any(function(attribute) is one for one in self.ours)
-            if not ours and not is_own(self._cqltypes, owner, name):
+            owner, attribute = resolution
+            is_native = any(
+                function(attribute) is native_function for native_function in self.native_functions
+            )
+            if not is_native and not is_own(self._cqltypes, owner, name):
                 return False
         if stock.__name__ == "VectorType" and not self.readers.is_usual_vector(cls):
             return False
-        return all(self._is_known(part) for part in cassandra_types.parts_of(cls))
+        return all(self._is_serialized_by_driver(part) for part in cassandra_types.parts_of(cls))

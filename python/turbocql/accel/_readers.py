@@ -31,15 +31,15 @@ _UTIL = {
 }
 """Names in `cassandra.util` on which the reader of a type depends."""
 
-_BARE = {"FloatType", "DoubleType", "Int32Type", "LongType"}
+_FIXED_WIDTH_TYPES = {"FloatType", "DoubleType", "Int32Type", "LongType"}
 
 
 class Readers:
     """Makes the readers of one driver's types."""
 
-    def __init__(self, cqltypes: ModuleType, ours: list[Any]) -> None:
+    def __init__(self, cqltypes: ModuleType, native_functions: list[Any]) -> None:
         self._cqltypes = cqltypes
-        self._ours = ours
+        self._native_functions = native_functions
         util = vars(cqltypes.util)
         self.values = {name: util.get(name) for name in ("Date", "Time", "Duration")}
         """The driver's classes of values. Native code makes instances and skips `__init__`."""
@@ -56,11 +56,11 @@ class Readers:
         if stock is None or not self.is_watched(cls):
             return None
         try:
-            return self._made(cls, stock, deserializers, entries)
+            return self._make_reader(cls, stock, deserializers, entries)
         except Exception:  # unknown classes may fail in any way
             return None
 
-    def _made(
+    def _make_reader(
         self, cls: Any, stock: Any, deserializers: ModuleType | None, entries: list[Entry]
     ) -> _core.ValueReader | None:
         empty = self._empty(cls)
@@ -69,9 +69,9 @@ class Readers:
                 return None
             # The parts are read by the `from_binary` of their types, not by compiled readers.
             if self._is_own(cls, stock, ("deserialize", "deserialize_safe")):
-                found = self._native(cls, stock, None, entries, empty)
-                if found is not None:
-                    return found
+                native_reader = self._native(cls, stock, None, entries, empty)
+                if native_reader is not None:
+                    return native_reader
             return _core.ValueReader.python(cls, empty)
         if self._chosen(cls, stock, deserializers, entries) == f"Des{stock.__name__}":
             return self._native(cls, stock, deserializers, entries, empty)
@@ -103,20 +103,20 @@ class Readers:
     @staticmethod
     def _chosen(cls: Any, stock: Any, deserializers: ModuleType, entries: list[Entry]) -> str:
         """The name of the compiled reader's class. The driver finds it by name at each read."""
-        known = vars(deserializers)
+        compiled_readers = vars(deserializers)
         for name in dict.fromkeys((f"Des{cls.__name__}", f"Des{stock.__name__}")):
-            entries.append((known, name, known.get(name)))
+            entries.append((compiled_readers, name, compiled_readers.get(name)))
         return type(deserializers.find_deserializer(cls)).__name__
 
     def _is_own(self, cls: Any, stock: Any, names: tuple[str, ...]) -> bool:
         """Whether these functions of a class are the driver's, or native ones that replace them."""
         for name in names:
-            found, here = resolved(stock, name), resolved(cls, name)
-            if found is None:
+            stock_resolution, resolution = resolved(stock, name), resolved(cls, name)
+            if stock_resolution is None:
                 continue
-            if here is None or function(here[1]) is not function(found[1]):
+            if resolution is None or function(resolution[1]) is not function(stock_resolution[1]):
                 return False
-            if not is_own(self._cqltypes, found[0], name, self._ours):
+            if not is_own(self._cqltypes, stock_resolution[0], name, self._native_functions):
                 return False
         return True
 
@@ -132,35 +132,35 @@ class Readers:
         util = self._cqltypes.util
         entries += [(vars(util), name, vars(util).get(name)) for name in _UTIL.get(kind, ())]
         if (scalar := cassandra_types.scalar(kind)) is not None:
-            if not all(self._is_known(name) for name in _UTIL.get(kind, ())):
+            if not all(self._is_value_class(name) for name in _UTIL.get(kind, ())):
                 return None
             return reader.leaf(_core.CqlType(scalar), empty)
         classes = cassandra_types.parts_of(cls)
         if kind == "VectorType":
             return self._vector(cls, classes[0], entries, empty)
         parts = [self.reader(part, deserializers, entries) for part in classes]
-        known = [part for part in parts if part is not None]
-        if not parts or len(known) != len(parts):
+        part_readers = [part for part in parts if part is not None]
+        if not parts or len(part_readers) != len(parts):
             return None
         if kind == "ListType":
-            usual = deserializers is not None or cls.adapter is list
-            return reader.list_of(known[0], empty) if usual else None
+            is_list = deserializers is not None or cls.adapter is list
+            return reader.list_of(part_readers[0], empty) if is_list else None
         if kind == "SetType":
-            make = util.sortedset if deserializers is not None else cls.adapter
-            return reader.set_of(known[0], make, self._sorted(make), empty)
+            set_class = util.sortedset if deserializers is not None else cls.adapter
+            return reader.set_of(part_readers[0], set_class, self._sorted(set_class), empty)
         if kind == "MapType":
-            made = util.OrderedMapSerializedKey
-            if not self._is_map(made):
+            map_class = util.OrderedMapSerializedKey
+            if not self._is_map(map_class):
                 return None
-            return reader.map_of(known[0], known[1], made, classes[0], empty)
+            return reader.map_of(part_readers[0], part_readers[1], map_class, classes[0], empty)
         if kind == "TupleType":
-            return reader.tuple_of(known, empty)
+            return reader.tuple_of(part_readers, empty)
         if kind == "UserType":
-            fields = list(zip(cls.fieldnames, known, strict=True))
+            fields = list(zip(cls.fieldnames, part_readers, strict=True))
             plain = cls.tuple_type if _is_plain(cls.tuple_type, len(fields)) else None
             return reader.udt(cls, cls.keyspace, cls.typename, fields, plain, empty)
         if kind in ("FrozenType", "ReversedType"):
-            return reader.through(known[0], empty)
+            return reader.through(part_readers[0], empty)
         return None
 
     def _vector(
@@ -171,8 +171,8 @@ class Readers:
             return None
         cql_type = cassandra_types.cql_type(cls)
         stock = cassandra_types.stock_class(subtype)
-        own = stock is not None and self._is_own(subtype, stock, ("deserialize",))
-        if own and stock is not None and stock.__name__ in _BARE:
+        is_driver_function = stock is not None and self._is_own(subtype, stock, ("deserialize",))
+        if is_driver_function and stock is not None and stock.__name__ in _FIXED_WIDTH_TYPES:
             return _core.ValueReader.leaf(cql_type, empty)
         element = self.reader(subtype, None, entries)
         return None if element is None else _core.ValueReader.vector_of(element, cql_type, empty)
@@ -180,39 +180,41 @@ class Readers:
     def collections(self) -> tuple[Any, Any]:
         """The driver's classes of sets and maps; None for a class that turbocql does not know."""
         util = vars(self._cqltypes.util)
-        made = util.get("OrderedMapSerializedKey")
-        usual = isinstance(made, type) and self._is_map(made)
-        return self._sorted(util.get("SortedSet")), made if usual else None
+        map_class = util.get("OrderedMapSerializedKey")
+        is_known_map = isinstance(map_class, type) and self._is_map(map_class)
+        return self._sorted(util.get("SortedSet")), map_class if is_known_map else None
 
-    def _sorted(self, make: Any) -> Any:
-        """`SortedSet`, if `make` is that class and it only keeps a sorted list; else None."""
+    def _sorted(self, set_class: Any) -> Any:
+        """`SortedSet`, if `set_class` is that class with the driver's methods; else None."""
         util = self._cqltypes.util
-        made = vars(util).get("SortedSet")
+        sorted_set = vars(util).get("SortedSet")
         methods = ("__init__", "update", "add", "_find_insertion", "__len__", "__iter__")
-        usual = make is made and all(is_own(util, made, name) for name in methods)
-        return made if usual else None
+        is_sorted_set = set_class is sorted_set and all(
+            is_own(util, sorted_set, name) for name in methods
+        )
+        return sorted_set if is_sorted_set else None
 
-    def _is_known(self, name: str) -> bool:
-        made = vars(self._cqltypes.util).get(name)
+    def _is_value_class(self, name: str) -> bool:
+        value_class = vars(self._cqltypes.util).get(name)
         return (
-            isinstance(made, type)
-            and made is self.values[name]
-            and made.__bases__ == (object,)
-            and is_own(self._cqltypes.util, made, "__init__")
-            and not ({"__setattr__", "__slots__", "__new__"} & vars(made).keys())
+            isinstance(value_class, type)
+            and value_class is self.values[name]
+            and value_class.__bases__ == (object,)
+            and is_own(self._cqltypes.util, value_class, "__init__")
+            and not ({"__setattr__", "__slots__", "__new__"} & vars(value_class).keys())
         )
 
-    def _is_map(self, made: Any) -> bool:
+    def _is_map(self, map_class: Any) -> bool:
         util = self._cqltypes.util
         return (
-            made.__mro__[1] is util.OrderedMap
-            and is_own(util, made, "__init__")
-            and is_own(util, made, "_insert_unchecked")
+            map_class.__mro__[1] is util.OrderedMap
+            and is_own(util, map_class, "__init__")
+            and is_own(util, map_class, "_insert_unchecked")
             and all(
                 is_own(util, util.OrderedMap, name)
                 for name in ("__init__", "__len__", "__iter__", "__getitem__")
             )
-            and not ({"__setattr__", "__slots__"} & {*vars(made), *vars(util.OrderedMap)})
+            and not ({"__setattr__", "__slots__"} & {*vars(map_class), *vars(util.OrderedMap)})
         )
 
 

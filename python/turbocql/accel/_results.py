@@ -11,7 +11,7 @@ from typing import Any
 from .. import _core
 from ._arrays import Arrays
 from ._origin import (
-    Left,
+    NotReplaced,
     documented,
     expect_own,
     expect_parameters,
@@ -43,28 +43,28 @@ class Results(Group):
         protocol = driver.protocol
         handler = getattr(protocol, self._handler, None)
         if handler is None:
-            raise Left("the driver has no such handler")
+            raise NotReplaced("the driver has no such handler")
         owner = handler.message_types_by_opcode[protocol.ResultMessage.opcode]
         pure = owner is protocol.ResultMessage
         if self._handler == "_ProtocolHandler" and handler is protocol.ProtocolHandler:
-            raise Left("it is the same as protocol.ProtocolHandler")
+            raise NotReplaced("it is the same as protocol.ProtocolHandler")
         for name in ("recv_results_metadata", "read_type", "recv_body", "recv"):
             expect_own(protocol, protocol.ResultMessage, name)
             if name in vars(owner) and not pure:
-                raise Left(f"its message class overrides {name}")
+                raise NotReplaced(f"its message class overrides {name}")
         original = vars(owner).get("recv_results_rows")
         if original is None:
-            raise Left("the driver has no such function")
+            raise NotReplaced("the driver has no such function")
         expect_parameters(original, self._PARAMETERS)
         deserializers = None
         if pure:
             expect_own(protocol, owner, "recv_results_rows")
         else:
             if getattr(original, "__module__", None) != "cassandra.row_parser":
-                raise Left("it has been replaced")
+                raise NotReplaced("it has been replaced")
             deserializers = importlib.import_module("cassandra.deserializers")
         shape, width = "list", None
-        finish: Callable[..., Any] = _as_made
+        finish: Callable[..., Any] = _unchanged
         if self._handler == "LazyProtocolHandler":
             shape, finish = "lazy", _generated
         elif self._handler == "NumpyProtocolHandler":
@@ -81,12 +81,12 @@ class Results(Group):
             shape,
             finish,
         )
-        ours = stand_in.function(documented(original))
+        replacement = stand_in.function(documented(original))
         counts, learned = stand_in.counts, stand_in.learned
-        return [Patch(owner, "recv_results_rows", self.names[0], ours, counts, learned)]
+        return [Patch(owner, "recv_results_rows", self.names[0], replacement, counts, learned)]
 
 
-def _as_made(rows: Any) -> Any:
+def _unchanged(rows: Any) -> Any:
     return rows
 
 
@@ -107,32 +107,32 @@ class NamedRows(Group):
 
     part = "named_rows"
     names = ("query.namedtuple",)
-    _MOST = 512
+    _MAX_CLASSES = 512
 
     def patches(self, driver: Driver) -> list[Patch]:
         query = driver.query
         original = vars(query).get("namedtuple")
         if original is not collections.namedtuple:  # noqa: PYI024
-            raise Left("it has been replaced")
-        known: dict[tuple[str, ...], Any] = {}
+            raise NotReplaced("it has been replaced")
+        row_classes: dict[tuple[str, ...], Any] = {}
         counts = [0, 0, 0]
 
-        def namedtuple(typename: Any, field_names: Any, *rest: Any, **options: Any) -> Any:
-            if typename != "Row" or rest or options or isinstance(field_names, str):
+        def namedtuple(typename: Any, field_names: Any, *arguments: Any, **options: Any) -> Any:
+            if typename != "Row" or arguments or options or isinstance(field_names, str):
                 counts[1] += 1
-                return collections.namedtuple(typename, field_names, *rest, **options)  # noqa: PYI024
+                return collections.namedtuple(typename, field_names, *arguments, **options)  # noqa: PYI024
             names = tuple(field_names)
-            row = known.get(names)
-            if row is None:
+            row_class = row_classes.get(names)
+            if row_class is None:
                 counts[2] += 1
                 module = sys._getframe(1).f_globals.get("__name__", "__main__")
                 cls = collections.namedtuple(typename, names, module=module)  # type: ignore[misc]  # noqa: PYI024
-                if len(known) >= self._MOST:
-                    known.clear()
-                row = known[names] = _core.NamedStandIn(cls, len(names)).function(_ROW)
+                if len(row_classes) >= self._MAX_CLASSES:
+                    row_classes.clear()
+                row_class = row_classes[names] = _core.NamedStandIn(cls, len(names)).function(_ROW)
             else:
                 counts[0] += 1
-            return row
+            return row_class
 
         return [
             Patch(

@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from ._bodies import Bodies
 from ._origin import (
-    Left,
+    NotReplaced,
     documented,
     expect_own,
     expect_parameters,
@@ -21,14 +21,14 @@ from ._plans import WATCHED
 from ._readers import Entry
 from ._results import NamedRows, Results
 
-__all__ = ["Watch", "groups"]
+__all__ = ["TypeWatcher", "groups"]
 
 
-def _nothing() -> tuple[int, int]:
+def _no_counts() -> tuple[int, int]:
     return 0, 0
 
 
-class Watch(Group):
+class TypeWatcher(Group):
     """Invalidates all plans when an attribute of one of the driver's type classes is changed."""
 
     names = ("cqltypes.CassandraTypeType",)
@@ -36,7 +36,7 @@ class Watch(Group):
     def patches(self, driver: Driver) -> list[Patch]:
         metaclass = driver.cqltypes.CassandraTypeType
         if {"__setattr__", "__delattr__"} & set(vars(metaclass)):
-            raise Left("it has a __setattr__ or __delattr__ already")
+            raise NotReplaced("it has a __setattr__ or __delattr__ already")
 
         def set_attribute(cls: type[Any], name: str, value: Any) -> None:
             type.__setattr__(cls, name, value)
@@ -48,10 +48,19 @@ class Watch(Group):
             if name in WATCHED:
                 _core.accel_changed()
 
-        said = "cqltypes.CassandraTypeType"
+        function_name = "cqltypes.CassandraTypeType"
         return [
-            Patch(metaclass, "__setattr__", said, set_attribute, _nothing, is_told=False),
-            Patch(metaclass, "__delattr__", said, delete_attribute, _nothing, is_told=False),
+            Patch(
+                metaclass, "__setattr__", function_name, set_attribute, _no_counts, is_listed=False
+            ),
+            Patch(
+                metaclass,
+                "__delattr__",
+                function_name,
+                delete_attribute,
+                _no_counts,
+                is_listed=False,
+            ),
         ]
 
 
@@ -68,16 +77,16 @@ class ClassSerialize(Group):
         owner = getattr(driver.cqltypes, self._owner, None)
         attribute = expect_own(driver.cqltypes, owner, "serialize")
         if not isinstance(attribute, classmethod):
-            raise Left("it is not a class method")
+            raise NotReplaced("it is not a class method")
         expect_parameters(
             attribute, ("cls", "v", "protocol_version"), ("cls", "val", "protocol_version")
         )
         stand_in = _core.SerializeStandIn(
             function(attribute), driver.writes(), driver.plans.of_type
         )
-        ours = stand_in.function(documented(function(attribute)))
-        driver.plans.ours.append(ours)
-        return [Patch(owner, "serialize", self.names[0], classmethod(ours), stand_in.counts)]
+        replacement = stand_in.function(documented(function(attribute)))
+        driver.plans.native_functions.append(replacement)
+        return [Patch(owner, "serialize", self.names[0], classmethod(replacement), stand_in.counts)]
 
 
 _MOMENTS = [
@@ -107,7 +116,7 @@ class StaticSerialize(Group):
         owner = getattr(driver.cqltypes, self._owner, None)
         attribute = expect_own(driver.cqltypes, owner, "serialize")
         if not isinstance(attribute, staticmethod):
-            raise Left("it is not a static method")
+            raise NotReplaced("it is not a static method")
         expect_parameters(
             attribute,
             *(
@@ -119,14 +128,14 @@ class StaticSerialize(Group):
         )
         cql_type, samples = _SAMPLES[self._owner]
         original = function(attribute)
-        known = _core.CqlType(cql_type)
-        stand_in = _core.SerializeStandIn(original, driver.writes(), known)
-        ours = stand_in.function(documented(original))
+        sample_type = _core.CqlType(cql_type)
+        stand_in = _core.SerializeStandIn(original, driver.writes(), sample_type)
+        replacement = stand_in.function(documented(original))
         for sample in samples:
-            if ours(sample, 4) != original(sample, 4):
-                raise Left(f"it writes {sample!r} differently from turbocql")
-        driver.plans.ours.append(ours)
-        patch = Patch(owner, "serialize", self.names[0], staticmethod(ours), stand_in.counts)
+            if replacement(sample, 4) != original(sample, 4):
+                raise NotReplaced(f"it writes {sample!r} differently from turbocql")
+        driver.plans.native_functions.append(replacement)
+        patch = Patch(owner, "serialize", self.names[0], staticmethod(replacement), stand_in.counts)
         patch.count_from_here()
         return [patch]
 
@@ -144,17 +153,19 @@ class ClassDeserialize(Group):
         owner = getattr(driver.cqltypes, self._owner, None)
         attribute = expect_own(driver.cqltypes, owner, "deserialize")
         if not isinstance(attribute, classmethod):
-            raise Left("it is not a class method")
+            raise NotReplaced("it is not a class method")
         expect_parameters(attribute, ("cls", "byts", "protocol_version"))
         stand_in = _core.DeserializeStandIn(
             function(attribute), driver.read_ways(), driver.plans.of_type
         )
-        ours = stand_in.function(documented(function(attribute)))
-        driver.plans.ours.append(ours)
-        return [Patch(owner, "deserialize", self.names[0], classmethod(ours), stand_in.counts)]
+        replacement = stand_in.function(documented(function(attribute)))
+        driver.plans.native_functions.append(replacement)
+        return [
+            Patch(owner, "deserialize", self.names[0], classmethod(replacement), stand_in.counts)
+        ]
 
 
-_READ = {
+_ENCODED_SAMPLES = {
     "DateType": ["0000000000000000", "ffffffffffffffff", "0000019aa3f1c2d3", "ffffc77cedd32800"],
     "SimpleDateType": ["80000000", "7fffffff", "80005100", "ffffffff"],
     "TimeType": ["0000000000000000", "00004e94914effff"],
@@ -178,20 +189,22 @@ class StaticDeserialize(Group):
         owner: Any = getattr(driver.cqltypes, self._owner, None)
         attribute = expect_own(driver.cqltypes, owner, "deserialize")
         if not isinstance(attribute, staticmethod):
-            raise Left("it is not a static method")
+            raise NotReplaced("it is not a static method")
         expect_parameters(attribute, ("byts", "protocol_version"))
         original = function(attribute)
         entries: list[Entry] = []
         reader = driver.plans.readers.reader(owner, None, entries)
         if reader is None or not reader.is_native:
-            raise Left("turbocql has no native reader for it")
+            raise NotReplaced("turbocql has no native reader for it")
         stand_in = _core.DeserializeStandIn(original, driver.read_ways(), reader, entries)
-        ours = stand_in.function(documented(original))
-        for sample in map(bytes.fromhex, _READ[self._owner]):
-            if repr(ours(sample, 4)) != repr(original(sample, 4)):
-                raise Left(f"it reads {sample!r} differently from turbocql")
-        driver.plans.ours.append(ours)
-        patch = Patch(owner, "deserialize", self.names[0], staticmethod(ours), stand_in.counts)
+        replacement = stand_in.function(documented(original))
+        for sample in map(bytes.fromhex, _ENCODED_SAMPLES[self._owner]):
+            if repr(replacement(sample, 4)) != repr(original(sample, 4)):
+                raise NotReplaced(f"it reads {sample!r} differently from turbocql")
+        driver.plans.native_functions.append(replacement)
+        patch = Patch(
+            owner, "deserialize", self.names[0], staticmethod(replacement), stand_in.counts
+        )
         patch.count_from_here()
         return [patch]
 
@@ -210,8 +223,8 @@ class Bind(Group):
         stand_in = _core.BindStandIn(
             original, owner, driver.query.UNSET_VALUE, driver.writes(), driver.plans.of_statement
         )
-        ours = stand_in.function(documented(original))
-        return [Patch(owner, "bind", self.names[0], ours, stand_in.counts)]
+        replacement = stand_in.function(documented(original))
+        return [Patch(owner, "bind", self.names[0], replacement, stand_in.counts)]
 
 
 class RoutingKey(Group):
@@ -225,20 +238,20 @@ class RoutingKey(Group):
         original = expect_own(driver.query, owner, "routing_key")
         expect_own(driver.query, driver.query.Statement, "_key_parts_packed")
         if not isinstance(original, property) or original.fset is not None:
-            raise Left("it is not a read-only property")
+            raise NotReplaced("it is not a read-only property")
         stand_in = _core.RoutingStandIn(original.fget, owner)
-        ours = property(stand_in.function(documented(original.fget)), doc=original.__doc__)
-        return [Patch(owner, "routing_key", self.names[0], ours, stand_in.counts)]
+        replacement = property(stand_in.function(documented(original.fget)), doc=original.__doc__)
+        return [Patch(owner, "routing_key", self.names[0], replacement, stand_in.counts)]
 
 
 def groups() -> list[Group]:
-    """All groups for the codec. `Watch` is first: without it, types are not accelerated."""
+    """All groups for the codec. `TypeWatcher` is first: without it, types are not accelerated."""
     return [
-        Watch(),
+        TypeWatcher(),
         *(ClassSerialize(owner) for owner in ("_ParameterizedType", "VectorType")),
         *(StaticSerialize(owner) for owner in _SAMPLES),
         *(ClassDeserialize(owner) for owner in ("_ParameterizedType", "VectorType")),
-        *(StaticDeserialize(owner) for owner in _READ),
+        *(StaticDeserialize(owner) for owner in _ENCODED_SAMPLES),
         Bind(),
         RoutingKey(),
         Bodies(),

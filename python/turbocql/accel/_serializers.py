@@ -17,7 +17,7 @@ from typing import Any
 
 from ..codec import find_serializer
 from ..errors import CodecError
-from ._origin import Left, expect_own, function
+from ._origin import NotReplaced, expect_own, function
 from ._patch import Driver, Group, Patch
 
 __all__ = ["SERIALIZERS", "serializer_groups"]
@@ -51,8 +51,8 @@ class GenericSerializer(Serializer):
 
 
 class _Native(Serializer):
-    """Serializes by turbocql's codec. What that refuses, the type's own `serialize` takes, or
-    refuses in its own words.
+    """Serializes by turbocql's codec. A value that the codec refuses falls back to the type's own
+    `serialize`, which raises its own errors.
     """
 
     def __init__(self, cqltype: Any) -> None:
@@ -68,16 +68,16 @@ class _Native(Serializer):
         try:
             data = self._native(value)
         except CodecError:
-            return self._own(value, protocol_version)
+            return self._serialize_by_type(value, protocol_version)
         counts[0] += 1
         return data
 
-    def _own(self, value: Any, protocol_version: int) -> bytes:
+    def _serialize_by_type(self, value: Any, protocol_version: int) -> bytes:
         counts[1] += 1
         try:
             data: bytes = self.cqltype.serialize(value, protocol_version)
         except struct.error as error:
-            # `struct` has one class for both.
+            # `struct.error` stands for a wrong type and for a number out of range.
             if "required argument" in str(error):
                 raise TypeError(str(error)) from None
             raise
@@ -112,7 +112,7 @@ def _refuse(value: Any) -> bytes:
 
 
 counts = [0, 0]
-"""The calls that were native, and those that were left to the type."""
+"""The native calls, and the calls that fell back to the type."""
 scalars: dict[Any, type[_Native]] = {}
 """The serializers of the driver's own scalar types."""
 vectors: list[Any] = []
@@ -123,7 +123,9 @@ def of_type(cqltype: Any) -> Serializer:
     """The serializer of a type of the driver."""
     if cqltype in scalars and _is_own(cqltype):
         return scalars[cqltype](cqltype)
-    is_vector = isinstance(cqltype, type) and any(issubclass(cqltype, own) for own in vectors)
+    is_vector = isinstance(cqltype, type) and any(
+        issubclass(cqltype, vector_class) for vector_class in vectors
+    )
     if is_vector and _inherited(cqltype) is _inherited(vectors[0]):
         subtype = getattr(cqltype, "subtype", None)
         if subtype is not None and (subtype not in scalars or _is_own(subtype)):
@@ -131,12 +133,12 @@ def of_type(cqltype: Any) -> Serializer:
     return GenericSerializer(cqltype)
 
 
-_own: dict[Any, Any] = {}
+_original_serialize: dict[Any, Any] = {}
 
 
 def _is_own(cqltype: Any) -> bool:
     """Whether the program has not replaced the type's `serialize`."""
-    return vars(cqltype).get("serialize") is _own.get(cqltype)
+    return vars(cqltype).get("serialize") is _original_serialize.get(cqltype)
 
 
 def _inherited(cqltype: type[Any]) -> Any:
@@ -148,8 +150,8 @@ def of_types(cqltypes: Iterable[Any]) -> list[Serializer]:
     return [of_type(cqltype) for cqltype in cqltypes]
 
 
-class _There(Loader):
-    """Gives a module that exists."""
+class _ReadyLoader(Loader):
+    """A loader that returns a finished module."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -163,14 +165,14 @@ class _There(Loader):
 
 @dataclass
 class _ModulePatch(Patch):
-    """A module that the driver's package has not."""
+    """Adds a module to the driver's package."""
 
     def apply(self) -> None:
         super().apply()
-        sys.modules[SERIALIZERS] = self.ours
+        sys.modules[SERIALIZERS] = self.replacement
 
     def undo(self) -> bool:
-        if sys.modules.get(SERIALIZERS) is self.ours:
+        if sys.modules.get(SERIALIZERS) is self.replacement:
             del sys.modules[SERIALIZERS]
         return super().undo()
 
@@ -183,14 +185,14 @@ class Serializers(Group):
 
     def patches(self, driver: Driver) -> list[Patch]:
         package = sys.modules["cassandra"]
-        if SERIALIZERS in sys.modules or _is_there(package):
-            raise Left("the driver has its own")
+        if SERIALIZERS in sys.modules or _has_serializers(package):
+            raise NotReplaced("the driver has its own")
         types = driver.cqltypes
         for owner in (types.FloatType, types.DoubleType, types.Int32Type):
             expect_own(types, owner, "serialize")
         vectors[:] = [types.VectorType] if hasattr(types, "VectorType") else []
         for owner in vectors:
-            if function(vars(owner).get("serialize")) not in driver.plans.ours:
+            if function(vars(owner).get("serialize")) not in driver.plans.native_functions:
                 expect_own(types, owner, "serialize")
         scalars.clear()
         scalars.update(
@@ -200,10 +202,10 @@ class Serializers(Group):
                 types.Int32Type: SerInt32Type,
             }
         )
-        _own.clear()
-        _own.update({cqltype: vars(cqltype)["serialize"] for cqltype in scalars})
+        _original_serialize.clear()
+        _original_serialize.update({cqltype: vars(cqltype)["serialize"] for cqltype in scalars})
         module = ModuleType(SERIALIZERS, "Serializers of the driver's types, by turbocql.")
-        module.__spec__ = ModuleSpec(SERIALIZERS, _There(module))
+        module.__spec__ = ModuleSpec(SERIALIZERS, _ReadyLoader(module))
         module.__package__ = "cassandra"
         vars(module).update(
             Serializer=Serializer,
@@ -224,8 +226,8 @@ def _counts() -> tuple[int, int]:
     return counts[0], counts[1]
 
 
-def _is_there(package: ModuleType) -> bool:
-    """Whether the driver brings the module. Asks the finders for files, not turbocql's."""
+def _has_serializers(package: ModuleType) -> bool:
+    """Whether the driver has the module. Asks all finders except turbocql's."""
     for finder in sys.meta_path:
         if type(finder).__module__.startswith("turbocql."):
             continue

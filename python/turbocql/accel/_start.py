@@ -12,8 +12,10 @@ __all__ = ["start"]
 
 
 def start() -> None:
-    """Accelerates the driver that is being imported. What is wrong with the variable is told on
-    standard error: the program runs without the accelerator.
+    """Accelerates the driver that is being imported.
+
+    If the variable is invalid, prints the reason on standard error. The program then runs without
+    the accelerator.
     """
     try:
         parts = parts_of(os.environ.get(VARIABLE, ""))

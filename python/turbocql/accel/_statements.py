@@ -10,7 +10,7 @@ import uuid
 from typing import Any
 
 from .. import _core
-from ._origin import Left, documented, expect_own, expect_parameters, is_function_of
+from ._origin import NotReplaced, documented, expect_own, expect_parameters, is_function_of
 from ._patch import Driver, Group, Patch
 
 __all__ = ["CLUSTER", "statement_groups"]
@@ -26,7 +26,7 @@ _FUNCTIONS = tuple(
     )
 )
 _CALLED = ("cql_encode_all_types", "cql_encode_object", "cql_encode_float")
-"""What the encoder's functions call."""
+"""Methods that the encoder's functions call."""
 _BEFORE = datetime.datetime(1969, 12, 31, 23, 59, 58, 1)
 _SAMPLES: list[Any] = [
     *(None, True, 0, -(10**40), 0.1, -0.0, 1e300, float("inf"), float("-inf"), float("nan")),
@@ -56,21 +56,21 @@ class SimpleStatements(Group):
     def patches(self, driver: Driver) -> list[Patch]:
         original = vars(driver.query).get("bind_params")
         if original is None:
-            raise Left("the driver has no such function")
+            raise NotReplaced("the driver has no such function")
         if not is_function_of(driver.query, original):
-            raise Left("it has been replaced")
+            raise NotReplaced("it has been replaced")
         expect_parameters(original, ("query", "params", "encoder"))
         module = sys.modules["cassandra.encoder"]
         owner = module.Encoder
         for name in _CALLED:
             expect_own(module, owner, name)
-        called = {name: vars(owner)[name] for name in _CALLED}
+        originals = {name: vars(owner)[name] for name in _CALLED}
         functions = {
             name: expect_own(module, owner, name) for name in _FUNCTIONS if name in vars(owner)
         }
 
         def is_usual() -> bool:
-            return all(vars(owner).get(name) is function for name, function in called.items())
+            return all(vars(owner).get(name) is function for name, function in originals.items())
 
         stand_in = _core.LiteralsStandIn(
             original,
@@ -80,21 +80,30 @@ class SimpleStatements(Group):
             (uuid.UUID, decimal.Decimal, types.MethodType),
             owner().cql_encode_datetime(_BEFORE) == "-1999",
         )
-        ours = stand_in.function(documented(original))
+        replacement = stand_in.function(documented(original))
         for sample in _SAMPLES:
             for parameters in ((sample,), [sample], {"a": sample}):
                 text = "%(a)s" if isinstance(parameters, dict) else "%s"
-                if ours(text, parameters, owner()) != original(text, parameters, owner()):
-                    raise Left(f"it writes {sample!r} differently from turbocql")
-        found = [Patch(driver.query, "bind_params", self.names[0], ours, stand_in.counts)]
+                if replacement(text, parameters, owner()) != original(text, parameters, owner()):
+                    raise NotReplaced(f"it writes {sample!r} differently from turbocql")
+        bind_params_patches = [
+            Patch(driver.query, "bind_params", self.names[0], replacement, stand_in.counts)
+        ]
         cluster = sys.modules[self.needs]
         if vars(cluster).get("bind_params") is original:
-            found.append(
-                Patch(cluster, "bind_params", self.names[0], ours, stand_in.counts, is_told=False)
+            bind_params_patches.append(
+                Patch(
+                    cluster,
+                    "bind_params",
+                    self.names[0],
+                    replacement,
+                    stand_in.counts,
+                    is_listed=False,
+                )
             )
-        for patch in found:
+        for patch in bind_params_patches:
             patch.count_from_here()
-        return found
+        return bind_params_patches
 
 
 def statement_groups() -> list[Group]:

@@ -72,22 +72,22 @@ class Status:
         state = "on" if self.on else "off"
         lines = [f"turbocql.accel is {state}: {self.driver} (process {self.pid})"]
         width = max((len(seam.name) for seam in self.seams), default=0)
-        parts = max((len(seam.part) for seam in self.seams), default=0)
+        part_width = max((len(seam.part) for seam in self.seams), default=0)
         idle = [seam for seam in self.seams if seam.is_idle]
         for seam in self.seams:
             if seam.is_idle:
                 continue
-            said = f"native {seam.native:,}, by the driver {seam.fallback:,}"
-            said += f", learned from {seam.learned:,}" if seam.learned else ""
-            said = said if seam.is_counted else seam.why
-            lines.append(f"  {seam.name:{width}}  {seam.part:{parts}}  {said}")
+            summary = f"native {seam.native:,}, by the driver {seam.fallback:,}"
+            summary += f", learned from {seam.learned:,}" if seam.learned else ""
+            summary = summary if seam.is_counted else seam.why
+            lines.append(f"  {seam.name:{width}}  {seam.part:{part_width}}  {summary}")
             lines += [f"    by the driver {count:,}: {reason}" for reason, count in seam.reasons]
         if idle:
-            said = f"  not called so far: {', '.join(seam.name for seam in idle)}"
-            lines += _wrapped(said)
-        parts_there = sorted({seam.part for seam in self.seams if seam.part})
-        if parts_there:
-            lines += _wrapped(f"  parts, for accelerate(without=[...]): {', '.join(parts_there)}")
+            summary = f"  not called so far: {', '.join(seam.name for seam in idle)}"
+            lines += _wrapped(summary)
+        part_names = sorted({seam.part for seam in self.seams if seam.part})
+        if part_names:
+            lines += _wrapped(f"  parts, for accelerate(without=[...]): {', '.join(part_names)}")
         return "\n".join(lines)
 
 

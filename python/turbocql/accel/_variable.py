@@ -10,9 +10,9 @@ _OFF = ("", "0", "off", "false", "no")
 
 
 def parts_of(value: str) -> list[str] | None:
-    """The parts to leave out, by the variable's value. None if it is to do nothing.
+    """The parts to leave out, by the variable's value; None if nothing is accelerated.
 
-    Raises: ValueError, for a value that means nothing.
+    Raises: ValueError, for a value that is not understood.
     """
     if value.lower() in _ON:
         return []
