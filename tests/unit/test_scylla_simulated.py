@@ -12,7 +12,7 @@ from turbocql.testing.scylla.messages import paging_of, unwrap, wrap
 from turbocql.testing.scylla.murmur3 import routing_key, token_of
 from turbocql.testing.scylla.results import TEXT, Column, Prepared, Rows, metadata_id, rows_of
 from turbocql.testing.scylla.statements import analyse
-from turbocql.testing.scylla.tablets import TabletMap, place
+from turbocql.testing.scylla.tablets import TabletMap, place_tablets
 
 A, B = Column("ks", "t", "a", TEXT), Column("ks", "t", "b", TEXT)
 NODES = [(UUID(int=1), 4), (UUID(int=2), 2)]
@@ -106,7 +106,7 @@ def test_tablets_of_a_keyspace_are_taken_out() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 8, 64])
 def test_every_token_has_one_tablet(count: int) -> None:
-    tablets = TabletMap(place(count, 2, NODES))
+    tablets = TabletMap(place_tablets(count, 2, NODES))
     for change in (tablets.split, lambda: tablets.move(None, NODES), tablets.merge):
         change()
         lasts = [tablet.last_token for tablet in tablets.tablets]
@@ -120,7 +120,7 @@ def test_every_token_has_one_tablet(count: int) -> None:
 
 
 def test_a_version_of_a_tablet_is_compared_by_four_bits() -> None:
-    (tablet,) = place(1, 2, NODES)
+    (tablet,) = place_tablets(1, 2, NODES)
     for block in range(16):
         value = tablet.version >> 4 * block & 0x0F
         assert tablet.matches(block << 4 | value)

@@ -23,12 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("url", nargs="?", help="host:port, or cql://user:password@host/keyspace")
     where.add_argument("--env", action="store_true", help="connect by the variables TURBOCQL_*")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if asked.env:
+        if options.env:
             session = connect(config=Config.from_env())
-        elif asked.url is not None:
-            session = connect(asked.url)
+        elif options.url is not None:
+            session = connect(options.url)
         else:
             diagnose()
             return 0

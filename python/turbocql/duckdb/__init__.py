@@ -31,16 +31,14 @@ def scan(
 ) -> duckdb.DuckDBPyRelation:
     """A table as a relation of duckdb. Each query that uses it reads the table anew.
 
-    A query reads the columns that it needs, and no others; `columns` are those that the relation
-    has. `where` is a condition in CQL, with `values` for its bind markers, which the server
-    evaluates. Conditions of the SQL are evaluated
-    here, by Arrow, on rows that the whole scan has brought. The other options are those of
-    [`Session.scan`][turbocql.session.Session.scan]. The session must stay open while the relation
-    is used.
+    A query reads only the columns that it needs. `columns` limits the columns of the relation.
+    `where` is a condition in CQL that the server evaluates, with `values` for its bind markers.
+    Arrow evaluates the conditions of the SQL on this machine, on all rows of the scan. The other
+    options are those of [`Session.scan`][turbocql.session.Session.scan]. The session must stay open
+    while the relation is used.
 
-    Raises: `ConfigError` when there is no such table or column; `RequestError` when it cannot be
-        looked up. What fails during a query, duckdb raises as an error of its own, with the
-        message.
+    Raises: `ConfigError` when there is no such table or column; `RequestError` when the schema
+        cannot be read. An error during a query is raised by duckdb as its own, with the message.
     """
     needed("duckdb", "duckdb", "pyarrow.dataset")
     from ._dataset import TableDataset

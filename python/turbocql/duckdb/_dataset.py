@@ -1,4 +1,4 @@
-"""A table as a data set of pyarrow, of which duckdb asks columns and filters."""
+"""A table as a data set of pyarrow, which duckdb scans by columns and filters."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["TableDataset"]
 
 _BATCH_ROWS = 2048
-"""Those of duckdb's own."""
-_FORMS = ("rows", "row", "split")
+"""The number of rows in a vector of duckdb."""
+_ROW_OPTIONS = ("rows", "row", "split")
 
 
 class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """A table as a data set of pyarrow: what has `schema` and `scanner`, for consumers that ask for
-    columns and filters, such as duckdb.
+    """A table as a data set of pyarrow. It implements `schema` and `scanner`, which consumers such
+    as duckdb call with columns and a filter.
 
     The options are those of `scan`.
     """
@@ -44,18 +44,19 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         types: ColumnTypes | None = None,
         **options: Unpack[ScanOptions],
     ) -> None:
-        # The class of pyarrow has no constructor. Whoever derives from it overrides what would read
-        # its C++ object, which is not there.
+        # pyarrow's class has no constructor, so there is no C++ object behind this one. A subclass
+        # overrides the methods that would read that object.
         if not isinstance(session, Session):
             raise TypeError(f"session must be a Session, got {shown(session)}")
-        for name in _FORMS:
+        for name in _ROW_OPTIONS:
             if name in options:
                 raise TypeError(f"a relation has no option {name!r}")
         check_columns(options.get("columns"))
-        place = Scan(table, session.keyspace, options).place
-        self._session, self._place, self._types = session, place, types or ColumnTypes()
+        qualified_name = Scan(table, session.keyspace, options).place
+        self._session, self._qualified_name = session, qualified_name
+        self._types = types or ColumnTypes()
         self._options: dict[str, Any] = {**options}
-        self._own_schema = schema_of(session, place, options, self._types)
+        self._own_schema = schema_of(session, qualified_name, options, self._types)
 
     @property
     def schema(self) -> pa.Schema:
@@ -70,29 +71,37 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     ) -> pyarrow.dataset.Scanner:
         """A scan of these columns, with the rows that pass a filter of pyarrow."""
         names = self._own_schema.names
-        wanted = names if columns is None else list(columns)
-        for name in wanted:
+        result_columns = names if columns is None else list(columns)
+        for name in result_columns:
             if name not in names:
                 raise ConfigError(f"there is no column {name!r}; there are {', '.join(names)}")
-        read = [name for name in names if name in wanted] or names[:1]
+        read = [name for name in names if name in result_columns] or names[:1]
         if filter is not None:
-            # An expression does not tell its columns, but its text has their names, plain ones as
-            # they are.
-            said = str(filter)
-            read = [it for it in names if it in read or it in said or not _is_plain(it)]
-        rows = self._session.scan(qualified(*self._place), **{**self._options, "columns": read})
+            # An expression does not list its columns. Its text contains plain names unquoted; a
+            # column with another name is always read.
+            filter_text = str(filter)
+            read = [
+                name for name in names if name in read or name in filter_text or not _is_plain(name)
+            ]
+        rows = self._session.scan(
+            qualified(*self._qualified_name), **{**self._options, "columns": read}
+        )
         batches = rows.batches(rows_per_batch=_BATCH_ROWS, types=self._types)
         reader = pa.RecordBatchReader.from_stream(batches)
-        known = {name: value for name, value in options.items() if name in _SCANNER_OPTIONS}
-        # A query with a limit would read so many batches in vain.
-        known.setdefault("batch_readahead", 1)
-        return pyarrow.dataset.Scanner.from_batches(reader, columns=wanted, filter=filter, **known)
+        scanner_options = {
+            name: value for name, value in options.items() if name in _SCANNER_OPTIONS
+        }
+        # A query with a limit would read the batches of a longer readahead in vain.
+        scanner_options.setdefault("batch_readahead", 1)
+        return pyarrow.dataset.Scanner.from_batches(
+            reader, columns=result_columns, filter=filter, **scanner_options
+        )
 
     def __reduce__(self) -> Any:
         raise TypeError("a TableDataset has an open session: it cannot be pickled")
 
     def __repr__(self) -> str:
-        return f"<TableDataset {'.'.join(self._place)}>"
+        return f"<TableDataset {'.'.join(self._qualified_name)}>"
 
 
 def _is_plain(name: str) -> bool:

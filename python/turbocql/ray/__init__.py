@@ -1,4 +1,4 @@
-"""Tables as data sets of Ray Data: `read` makes a `Dataset`, `sink` is what one is written to.
+"""Tables as data sets of Ray Data: `read` makes a `Dataset`, `sink` a target to write one to.
 
 Needs Ray and pyarrow: `pip install 'turbocql[ray]'`.
 """
@@ -61,14 +61,18 @@ def read(
 
     from ._table import TableDatasource
 
-    # Ray itself takes any name.
+    # Ray itself accepts any name.
     parameters = inspect.signature(ray.data.read_datasource).parameters.values()
-    known = {it.name for it in parameters if it.kind is it.KEYWORD_ONLY} - {"parallelism"}
+    option_names = {
+        parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
+    } - {"parallelism"}
     for name in resources:
-        if name not in known:
-            raise TypeError(f"read has no option {name!r}; of Ray's, it has {', '.join(known)}")
+        if name not in option_names:
+            raise TypeError(
+                f"read has no option {name!r}; of Ray's, it has {', '.join(option_names)}"
+            )
 
-    made = TableDatasource(
+    datasource = TableDatasource(
         table,
         config=config,
         columns=columns,
@@ -80,7 +84,7 @@ def read(
     )
     if parallelism is not None:
         resources["override_num_blocks"] = parallelism
-    return ray.data.read_datasource(made, **resources)
+    return ray.data.read_datasource(datasource, **resources)
 
 
 def sink(
@@ -90,7 +94,7 @@ def sink(
     rows_per_task: int | None = None,
     **options: Unpack[LoadOptions],
 ) -> Any:
-    """What `Dataset.write_datasink` writes the rows of a data set to.
+    """A target for `Dataset.write_datasink`, which writes the rows of a data set to a table.
 
     `config` says where the workers connect: see [`workers`][turbocql.workers.session]. The options
     are those of [`Session.load`][turbocql.session.Session.load], such as `rename`, `columns`,
@@ -99,13 +103,12 @@ def sink(
 
     All rows have one write time, that of the beginning of the job, unless `timestamp` says
     otherwise. So a task that Ray runs again, on another worker, changes nothing. The time is the
-    later one of this machine's and the server's. Rows with one primary key in the data set have
-    one time too: of each of their cells the greater value stays. Where a list is written that is
-    not frozen, each run of a task has later times of its own, and replaces what the run before it
-    has written.
+    later of this machine's clock and the server's. Rows of the data set with equal primary keys
+    have the same time too, so the greater value of each cell stays. If a row has a list that is not
+    frozen, each run of a task has its own, later times, and replaces the rows of the run before.
 
-    A sink is for one job at a time. The attribute `rows` of what is returned is the number of rows
-    that the last job has written.
+    A sink is for one job at a time. Its attribute `rows` is the number of rows that the last job
+    wrote.
 
     Raises: `ConfigError` or `TypeError` for invalid options, and when `config` holds a password and
         may not be pickled.

@@ -1,7 +1,7 @@
-"""Numbers of Ray's rows in the widths that a table has, where nothing is lost.
+"""Converts numbers of Ray's rows to the widths of the table's columns, without loss.
 
-A row of Ray is a dict of Python's objects, so that each integer comes back with 64 bits, and each
-float as a double. `Session.load` takes no column that is wider than the table's.
+A row of Ray is a dict of Python objects, so each integer comes back with 64 bits, and each float
+as a double. `Session.load` refuses a column that is wider than the table's.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _DURATION = {"months": pa.int32(), "days": pa.int32(), "nanoseconds": pa.int64()
 def fitted(table: pa.Table, types: Mapping[str, str | None]) -> pa.Table:
     """A table whose numbers have the widths of the CQL types.
 
-    Raises: `EncodeError` for a number that has no such form.
+    Raises: `EncodeError` for a number that does not fit its width.
     """
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         try:
             cql_type = CqlType(types.get(field.name) or "blob")
         except ValueError:
@@ -37,12 +37,12 @@ def fitted(table: pa.Table, types: Mapping[str, str | None]) -> pa.Table:
         if target == field.type:
             continue
         try:
-            column = _cast(table.column(place), target)
+            column = _cast(table.column(index), target)
         except pa.ArrowInvalid as error:
             reason = f'column "{field.name}": expected {cql_type}, got {field.type}: {error}'
             raise EncodeError(reason) from error
         table = table.set_column(
-            place, pa.field(field.name, target, metadata=field.metadata), column
+            index, pa.field(field.name, target, metadata=field.metadata), column
         )
     return table
 
@@ -57,7 +57,9 @@ def _narrow(kind: pa.DataType, cql_type: CqlType) -> pa.DataType:
         return pa.float32()
     names = [field.name for field in kind] if pa.types.is_struct(kind) else []
     if cql_type.kind == "duration" and names == list(_DURATION):
-        return pa.struct([pa.field(name, it, nullable=False) for name, it in _DURATION.items()])
+        return pa.struct(
+            [pa.field(name, arrow_type, nullable=False) for name, arrow_type in _DURATION.items()]
+        )
     if cql_type.kind in ("list", "set", "vector") and hasattr(kind, "value_type"):
         inner = _narrow(kind.value_type, cql_type.subtypes[0])
         if inner != kind.value_type:
@@ -72,10 +74,10 @@ def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
         # NumPy has no null integers: a column with one has floats, and NaN for the null.
         nan = pa.compute.is_nan(column)
         column = pa.compute.if_else(nan, pa.scalar(None, column.type), column)
-    made = column.cast(target)
-    if _has_floats(target) and not _same(made, column):
+    converted = column.cast(target)
+    if _has_floats(target) and not _is_equal(converted, column):
         raise pa.ArrowInvalid("a number has no such form in 32 bits")
-    return made
+    return converted
 
 
 def _struct(array: pa.StructArray, target: pa.StructType) -> pa.StructArray:
@@ -91,12 +93,12 @@ def _has_floats(kind: pa.DataType) -> bool:
     return bool(pa.types.is_float32(getattr(kind, "value_type", kind)))
 
 
-def _same(made: Any, column: Any) -> bool:
-    """Whether floats of 32 bits are the doubles that they were."""
-    if hasattr(made.type, "value_type"):
-        made, column = pa.compute.list_flatten(made), pa.compute.list_flatten(column)
+def _is_equal(converted: Any, column: Any) -> bool:
+    """Whether converted floats of 32 bits equal the doubles of the column."""
+    if hasattr(converted.type, "value_type"):
+        converted, column = pa.compute.list_flatten(converted), pa.compute.list_flatten(column)
     pc: Any = pa.compute
-    back = made.cast(column.type)
-    both_nan = pc.and_(pc.is_nan(back), pc.is_nan(column))
-    found: list[bool | None] = pc.or_(pc.equal(back, column), both_nan).unique().to_pylist()
-    return False not in found
+    widened = converted.cast(column.type)
+    both_nan = pc.and_(pc.is_nan(widened), pc.is_nan(column))
+    equalities: list[bool | None] = pc.or_(pc.equal(widened, column), both_nan).unique().to_pylist()
+    return False not in equalities

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["TableDatasink", "TableDatasource"]
 
 _BYTES_PER_TASK = 8 << 20
-"""Ray asks for 200 tasks or more, whatever the size of the data. A task is not worth less."""
+"""Ray asks for 200 tasks or more for data of any size. A task with fewer bytes is not worth it."""
 _LEAST_TASKS = 16
 _UNIT_BYTES, _MOST_UNIT, _LEAST_UNIT = 1 << 20, 1024, 16
 _OPTIONS = ("page_size", "consistency", "timeout_s", "retry_for_s", "profile")
-"""The options of a scan that a task may have. Several ranges at a time are not among them: Ray runs
-a task again whose worker has died, and passes over as many of its blocks as it has already."""
+"""The scan options of a task. `concurrency` is not among them, because the order of rows must not
+change: if a worker dies, Ray runs its task again and skips as many blocks as it already has."""
 
 
 class TableDatasource(Datasource):  # type: ignore[misc]
-    """What `ray.data.read_datasource` reads a table from. The options are those of `read`."""
+    """A table as a source of `ray.data.read_datasource`. The options are those of `read`."""
 
     def __init__(
         self,
@@ -73,14 +73,14 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         return f"Turbocql({self._reading.table})"
 
     def supports_projection_pushdown(self) -> bool:
-        """A read task asks for the columns that are needed, and no others."""
+        """Whether a read task reads only the columns that a plan needs: it does."""
         return True
 
     def estimate_inmemory_data_size(self) -> int | None:
         """The bytes of the table on disk by the nodes' estimates; `None` if they have none."""
         sizes = [split.size_bytes for split in self._parts(_LEAST_TASKS)]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if known else None
+        reported_sizes = [size for size in sizes if size is not None]
+        return sum(reported_sizes) if reported_sizes else None
 
     def get_read_tasks(
         self,
@@ -93,15 +93,15 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         if self._parallelism is None:
             parallelism = min(parallelism, max(_LEAST_TASKS, (size or 0) // _BYTES_PER_TASK))
         names = None if self._projection_map is None else list(self._projection_map)
-        wanted, schema = self._reading, self._schema
+        selected_reading, schema = self._reading, self._schema
         if names is not None:
             # A block without columns would have no rows.
             names = names or self._schema.names[:1]
             schema = pa.schema([schema.field(name) for name in names])
-            wanted = wanted.selecting(names)
+            selected_reading = selected_reading.selecting(names)
         return [
             ReadTask(
-                partial(_blocks, wanted, split, self._unit, per_task_row_limit, schema),
+                partial(_blocks, selected_reading, split, self._unit, per_task_row_limit, schema),
                 BlockMetadata(
                     num_rows=None, size_bytes=split.size_bytes, input_files=None, exec_stats=None
                 ),
@@ -122,7 +122,7 @@ def _blocks(
 ) -> Iterator[pa.Table]:
     """The rows of a part, on a worker."""
     is_empty = True
-    tensors = [it.name for it in schema if isinstance(it.type, pa.FixedShapeTensorType)]
+    tensors = [field.name for field in schema if isinstance(field.type, pa.FixedShapeTensorType)]
     for table in reading.in_order(split, unit, limit):
         for name in tensors:
             if table.column(name).null_count:
@@ -137,7 +137,7 @@ def _blocks(
 
 
 class TableDatasink(Datasink):  # type: ignore[misc]
-    """What a data set is written to: made by `sink`."""
+    """The target that a data set is written to; made by `sink`."""
 
     def __init__(
         self,
@@ -147,15 +147,15 @@ class TableDatasink(Datasink):  # type: ignore[misc]
         rows_per_task: int | None = None,
         **options: Unpack[LoadOptions],
     ) -> None:
-        self._given = writing(table, config, options)
+        self._unstarted = writing(table, config, options)
         self._writing: Writing | None = None
         self._rows_per_task = checked_count("rows_per_task", rows_per_task, 2**31 - 1)
         self.rows: int | None = None
-        """The rows that the last write has written; `None` before one has ended."""
+        """The number of rows of the last write; `None` before one has ended."""
 
     def get_name(self) -> str:
         """The name of the write tasks."""
-        return f"Turbocql({self._given.table})"
+        return f"Turbocql({self._unstarted.table})"
 
     @property
     def min_rows_per_write(self) -> int | None:
@@ -167,10 +167,10 @@ class TableDatasink(Datasink):  # type: ignore[misc]
 
         Raises: `ConfigError` when there is no such table.
         """
-        # The schema is of no use: where Ray fuses the write with what is before it, it is that of
-        # the first operation's input. Each task checks its columns before it sends a row.
+        # The schema is not used: if Ray fuses the write with earlier operations, this is the schema
+        # of the input of the first of them. Each task checks its columns before it sends a row.
         self.rows = None
-        self._writing = self._given.begun()
+        self._writing = self._unstarted.begun()
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> int:
         """Writes the blocks of a task; returns the number of rows."""
@@ -190,10 +190,10 @@ class TableDatasink(Datasink):  # type: ignore[misc]
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """The same with the storage of Ray's own tensors."""
-    for place, field in enumerate(table.schema):
+    """The table with Ray's own tensor columns replaced by their storage."""
+    for index, field in enumerate(table.schema):
         if type(field.type).__module__.startswith("ray."):
-            table = table.set_column(place, field.name, _storage(table.column(place)))
+            table = table.set_column(index, field.name, _storage(table.column(index)))
     return table
 
 
@@ -205,7 +205,7 @@ def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
         raise EncodeError(f"tensors of {dimensions} dimensions are no vectors: reshape them first")
     chunks = [chunk.storage for chunk in column.chunks]
     if pa.types.is_struct(kind) and [field.name for field in kind] == ["data", "shape"]:
-        # Tensors of several shapes. The numbers of those with one dimension are the vectors.
+        # Tensors of several shapes. The data of one-dimensional tensors are the vectors.
         kind = kind.field("data").type
         chunks = [chunk.field("data") for chunk in chunks]
     return pa.chunked_array(chunks, kind)

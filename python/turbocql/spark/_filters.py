@@ -16,7 +16,7 @@ from .._cql.names import quoted
 __all__ = ["Keys", "pushed"]
 
 _MOST_PARTITIONS = 256
-"""The keys that are worth a query each; more are found by a scan."""
+"""The most keys that are queried one by one; for more keys, the table is scanned."""
 _COMPARISONS = {
     spark.EqualTo: "=",
     spark.GreaterThan: ">",
@@ -27,59 +27,69 @@ _COMPARISONS = {
 
 
 class Keys(NamedTuple):
-    """What was taken of a query's filters."""
+    """The conditions in CQL that replace filters of a query."""
 
     where: str
-    """The condition on the clustering columns; with `whole`, on all of the key."""
+    """The condition on the clustering columns; with `partition_values`, on the whole key."""
     values: tuple[Any, ...]
-    whole: tuple[tuple[Any, ...], ...]
-    """The values of the condition for each partition that is asked for; empty for a scan."""
+    partition_values: tuple[tuple[Any, ...], ...]
+    """The values of the condition for each queried partition; empty for a scan."""
 
 
 def pushed(
-    filters: Sequence[Any], known: Sequence[tuple[str, str, str, int]]
+    filters: Sequence[Any], columns: Sequence[tuple[str, str, str, int]]
 ) -> tuple[Keys | None, list[Any]]:
-    """What the server can evaluate of these filters, and the filters that are left for Spark.
+    """The filters that the server can evaluate, as conditions, and the remaining filters for Spark.
 
-    `known` are the columns of the table. Spark evaluates what is left, so a doubtful filter is.
+    `columns` are those of the table: name, kind, CQL type and position. A filter that the server
+    might evaluate differently from Spark remains for Spark.
     """
-    types = {name: cql_type for name, _, cql_type, _ in known}
-    partition = _in_order(known, "partition_key")
-    clustering = _in_order(known, "clustering")
-    chosen: dict[str, tuple[Any, tuple[Any, ...]]] = {}
+    types = {name: cql_type for name, _, cql_type, _ in columns}
+    partition = _in_order(columns, "partition_key")
+    clustering = _in_order(columns, "clustering")
+    key_options: dict[str, tuple[Any, tuple[Any, ...]]] = {}
     bounds: dict[tuple[str, str], tuple[Any, Any]] = {}
     for filter_ in filters:
         column = _column(filter_)
-        if column in partition and column not in chosen:
+        if column in partition and column not in key_options:
             options = _options(filter_, types[column])
             if options:
-                chosen[column] = (filter_, options)
+                key_options[column] = (filter_, options)
         elif column in clustering and type(filter_) in _COMPARISONS:
             sign = _COMPARISONS[type(filter_)]
-            made = _value(filter_.value, types[column], is_equality=sign == "=")
-            # The server takes one relation of equality, or one for each end.
+            bound_value = _value(filter_.value, types[column], is_equality=sign == "=")
+            # The server accepts one equality per column, or one bound for each end.
             ends = {"=": "=<>", "<": "=<", ">": "=>"}[sign[0]]
             is_free = not any((column, end) in bounds for end in ends)
-            if made is not None and is_free:
-                bounds[column, sign[0]] = (filter_, (f"{quoted(column)} {sign} ?", made))
+            if bound_value is not None and is_free:
+                bounds[column, sign[0]] = (filter_, (f"{quoted(column)} {sign} ?", bound_value))
     conditions = [condition for _, (condition, _) in bounds.values()]
     values = tuple(value for _, (_, value) in bounds.values())
-    taken = [filter_ for filter_, _ in bounds.values()]
-    whole: tuple[tuple[Any, ...], ...] = ()
-    if len(chosen) == len(partition):
-        options_of = [chosen[name][1] for name in partition]
+    pushed_filters = [filter_ for filter_, _ in bounds.values()]
+    partition_values: tuple[tuple[Any, ...], ...] = ()
+    if len(key_options) == len(partition):
+        options_of = [key_options[name][1] for name in partition]
         if math.prod(map(len, options_of)) <= _MOST_PARTITIONS:
-            whole = tuple((*key, *values) for key in itertools.product(*options_of))
-            taken += [filter_ for filter_, _ in chosen.values()]
+            partition_values = tuple((*key, *values) for key in itertools.product(*options_of))
+            pushed_filters += [filter_ for filter_, _ in key_options.values()]
             conditions = [f"{quoted(name)} = ?" for name in partition] + conditions
     if not conditions:
         return None, list(filters)
-    left = [it for it in filters if not any(it is one for one in taken)]
-    return Keys(" AND ".join(conditions), values, whole), left
+    remaining_filters = [
+        filter_
+        for filter_ in filters
+        if not any(filter_ is pushed_filter for pushed_filter in pushed_filters)
+    ]
+    return Keys(" AND ".join(conditions), values, partition_values), remaining_filters
 
 
-def _in_order(known: Sequence[tuple[str, str, str, int]], wanted: str) -> list[str]:
-    return [name for _, name in sorted((at, name) for name, kind, _, at in known if kind == wanted)]
+def _in_order(columns: Sequence[tuple[str, str, str, int]], key_kind: str) -> list[str]:
+    return [
+        name
+        for _, name in sorted(
+            (position, name) for name, kind, _, position in columns if kind == key_kind
+        )
+    ]
 
 
 def _column(filter_: Any) -> str:
@@ -90,29 +100,32 @@ def _column(filter_: Any) -> str:
 def _options(filter_: Any, cql_type: str) -> tuple[Any, ...] | None:
     """The values that a filter allows, each once."""
     if type(filter_) is spark.EqualTo:
-        given: Sequence[Any] = [filter_.value]
+        allowed_values: Sequence[Any] = [filter_.value]
     elif type(filter_) is spark.In:
-        given = filter_.value
+        allowed_values = filter_.value
     else:
         return None
-    # SQL's null equals nothing.
-    made = [_value(value, cql_type, is_equality=True) for value in given if value is not None]
+    # In SQL, nothing equals null.
+    key_values = [
+        _value(value, cql_type, is_equality=True) for value in allowed_values if value is not None
+    ]
     if any(
-        isinstance(it, str) and not 0 < len(it.encode("utf-8", "replace")) < 2**16 for it in made
+        isinstance(key_value, str) and not 0 < len(key_value.encode("utf-8", "replace")) < 2**16
+        for key_value in key_values
     ):
         return None  # the server refuses such keys, and has no rows of them
-    return None if any(value is None for value in made) else tuple(dict.fromkeys(made))
+    return None if any(value is None for value in key_values) else tuple(dict.fromkeys(key_values))
 
 
 def _value(value: Any, cql_type: str, *, is_equality: bool) -> Any:
-    """A value as turbocql binds it; `None` if the server might compare it otherwise than Spark."""
+    """A value as turbocql binds it; `None` if the server might compare differently from Spark."""
     read = _READERS.get(cql_type)
     if read is None and is_equality:
         read = _EQUALITY.get(cql_type)
     return None if read is None else read(value)
 
 
-def _whole(bits: int) -> Callable[[Any], int | None]:
+def _integer(bits: int) -> Callable[[Any], int | None]:
     return lambda value: value if type(value) is int and -(2**bits) <= value < 2**bits else None
 
 
@@ -133,26 +146,26 @@ def _date(value: Any) -> date | None:
 
 
 def _time(value: Any) -> datetime | None:
-    # The server has milliseconds. A time between two of them equals none of them.
+    # Timestamps of the server have milliseconds, so a time with microseconds equals none.
     if type(value) is not datetime or value.tzinfo is None or value.microsecond % 1000:
         return None
     return value
 
 
 def _uuid(value: Any) -> UUID | None:
-    """A UUID, if the text is the one that Spark has for it."""
+    """A UUID, if the text is the form in which Spark has it."""
     try:
-        made = UUID(value)
+        parsed = UUID(value)
     except (AttributeError, TypeError, ValueError):
         return None
-    return made if str(made) == value else None
+    return parsed if str(parsed) == value else None
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "tinyint": _whole(7),
-    "smallint": _whole(15),
-    "int": _whole(31),
-    "bigint": _whole(63),
+    "tinyint": _integer(7),
+    "smallint": _integer(15),
+    "int": _integer(31),
+    "bigint": _integer(63),
     "text": _text,
     "ascii": _ascii,
     "boolean": _flag,
@@ -160,4 +173,4 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "timestamp": _time,
 }
 _EQUALITY: dict[str, Callable[[Any], Any]] = {"uuid": _uuid, "timeuuid": _uuid}
-"""Texts of UUIDs are in another order than UUIDs."""
+"""Types that can be compared for equality only: UUIDs as texts are in another order."""

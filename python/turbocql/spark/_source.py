@@ -49,12 +49,12 @@ class TableSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of the schema, which may be a part of the table's."""
-        made = self._reading(schema.fieldNames())
+        table_reading = self._reading(schema.fieldNames())
         count = _number("partitions", self.options.get("partitions"))
         is_filtering = _flag("push_filters", self.options.get("push_filters", "false"))
-        # Spark refuses a reader that takes filters where its own setting is off.
+        # Spark refuses a reader with `pushFilters` if its own setting is off.
         kind = _FilteringReader if is_filtering else _Reader
-        return kind(made, schema, checked_count("partitions", count, 100_000))
+        return kind(table_reading, schema, checked_count("partitions", count, 100_000))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Writes rows; the write time of all is that of this call, unless an option has one.
@@ -67,55 +67,55 @@ class TableSource(DataSource):  # type: ignore[misc]
                 "turbocql writes with mode('append') only: rows with equal keys are replaced, and"
                 " no others are deleted"
             )
-        settings, table, given = self._given()
+        settings, table, option_texts = self._split_options()
         for name in _READ_ONLY:
-            if given.pop(name, None) is not None:
+            if option_texts.pop(name, None) is not None:
                 raise ConfigError(f"the option {name!r} is for reading")
-        made = writing(table, settings, _typed(given))
-        none = pa.Table.from_batches([], to_arrow_schema(schema, timezone="UTC"))
+        table_writing = writing(table, settings, _typed(option_texts))
+        no_rows = pa.Table.from_batches([], to_arrow_schema(schema, timezone="UTC"))
         try:
-            return _Writer(made.begun(none))
+            return _Writer(table_writing.begun(no_rows))
         except EncodeError as error:
             raise EncodeError(f"{error}. In Spark: select, cast or withColumnRenamed") from error
 
     def _reading(self, columns: Sequence[str] | None) -> Reading:
-        settings, table, given = self._given()
+        settings, table, option_texts = self._split_options()
         for name in ("partitions", "push_filters"):
-            given.pop(name, None)
+            option_texts.pop(name, None)
         for name in _WRITE_ONLY:
-            if given.pop(name, None) is not None:
+            if option_texts.pop(name, None) is not None:
                 raise ConfigError(f"the option {name!r} is for writing")
-        types = _types(given.pop("decimal", None), given.pop("varint", None))
-        listed = given.pop("columns", None)
+        types = _types(option_texts.pop("decimal", None), option_texts.pop("varint", None))
+        listed = option_texts.pop("columns", None)
         if columns is None and listed is not None:
             columns = [name.strip() for name in listed.split(",")]
-        options: dict[str, Any] = {**_typed(given), "columns": columns}
+        options: dict[str, Any] = {**_typed(option_texts), "columns": columns}
         if "ranges" in options:
             options["concurrency"] = options.pop("ranges")
         return reading(table, settings, types, options)
 
-    def _given(self) -> tuple[Config | Environment | Profile, str, dict[str, str]]:
+    def _split_options(self) -> tuple[Config | Environment | Profile, str, dict[str, str]]:
         """Settings, table and the other options."""
-        given = {name.lower(): text for name, text in dict(self.options).items()}
-        if any(name.startswith("option.") for name in given):
+        option_texts = {name.lower(): text for name, text in dict(self.options).items()}
+        if any(name.startswith("option.") for name in option_texts):
             # PySpark 4.3 passes the options of such a table to the schema, and none to the reader.
             raise ConfigError(
                 "a table in Spark's catalog cannot be read, because Spark passes no options to its"
                 " reader: use CREATE TEMPORARY VIEW ... USING turbocql OPTIONS (...)"
             )
-        path = given.pop("path", None)
-        table = given.pop("table", path)
+        path = option_texts.pop("path", None)
+        table = option_texts.pop("table", path)
         if table is None:
             raise ConfigError("name the table: option('table', 'keyspace.table')")
-        settings = _settings(given)
-        unknown = given.keys() - _KNOWN
+        settings = _settings(option_texts)
+        unknown = option_texts.keys() - _ALL_OPTIONS
         if unknown:
-            known = ", ".join(sorted({*_KNOWN, *_PLACES, "table"}))
-            raise ConfigError(f"unknown option {sorted(unknown)[0]!r}; there are {known}")
-        return settings, table, given
+            option_names = ", ".join(sorted({*_ALL_OPTIONS, *_CONNECTION_OPTIONS, "table"}))
+            raise ConfigError(f"unknown option {sorted(unknown)[0]!r}; there are {option_names}")
+        return settings, table, option_texts
 
 
-_PLACES = ("url", "profile", "profile_file", "environment", "pickle_secrets")
+_CONNECTION_OPTIONS = ("url", "profile", "profile_file", "environment", "pickle_secrets")
 _READ_ONLY: tuple[str, ...] = (
     "columns",
     "where",
@@ -135,17 +135,17 @@ _WRITE_ONLY: tuple[str, ...] = (
     "rate_limit",
 )
 _WRITE_ONLY += ("max_errors", "batches", "batch_bytes")
-_KNOWN = {*_READ_ONLY, *_WRITE_ONLY, "consistency", "timeout_s", "retry_for_s"}
+_ALL_OPTIONS = {*_READ_ONLY, *_WRITE_ONLY, "consistency", "timeout_s", "retry_for_s"}
 _INTEGERS = ("ranges", "page_size", "concurrency", "batch_bytes")
 _NUMBERS = ("timeout_s", "retry_for_s")
 _FLAGS = ("truncate_time",)
 
 
-def _settings(given: dict[str, str]) -> Config | Environment | Profile:
-    """Takes where to connect out of the options."""
-    url, profile = given.pop("url", None), given.pop("profile", None)
-    file, prefix = given.pop("profile_file", None), given.pop("environment", None)
-    secrets = _flag("pickle_secrets", given.pop("pickle_secrets", "false"))
+def _settings(option_texts: dict[str, str]) -> Config | Environment | Profile:
+    """Removes the connection options from the options, and returns the settings."""
+    url, profile = option_texts.pop("url", None), option_texts.pop("profile", None)
+    file, prefix = option_texts.pop("profile_file", None), option_texts.pop("environment", None)
+    secrets = _flag("pickle_secrets", option_texts.pop("pickle_secrets", "false"))
     if [url is None, profile is None and file is None, prefix is None].count(False) != 1:
         raise ConfigError("set one of the options url, profile (or profile_file) and environment")
     if url is not None:
@@ -167,26 +167,28 @@ def _types(decimal: str | None, varint: str | None) -> ColumnTypes:
     return replace(ColumnTypes.spark(), decimal=digits, varint=numbers)
 
 
-def _typed(given: Mapping[str, str]) -> dict[str, Any]:
-    """Options as the methods of a session take them."""
-    made: dict[str, Any] = {}
-    for name, text in given.items():
+def _typed(option_texts: Mapping[str, str]) -> dict[str, Any]:
+    """The options as keyword arguments of a session's methods."""
+    typed_options: dict[str, Any] = {}
+    for name, text in option_texts.items():
         if name in _INTEGERS:
-            made[name] = _number(name, text)
+            typed_options[name] = _number(name, text)
         elif name in _NUMBERS:
-            made[name] = _number(name, text, float)
+            typed_options[name] = _number(name, text, float)
         elif name in _FLAGS:
-            made[name] = _flag(name, text)
+            typed_options[name] = _flag(name, text)
         elif name == "max_errors":
-            made[name] = int(text) if re.fullmatch("[0-9]+", text) else _number(name, text, float)
+            typed_options[name] = (
+                int(text) if re.fullmatch("[0-9]+", text) else _number(name, text, float)
+            )
         elif name == "batches":
-            made[name] = text if text == "auto" else _flag(name, text)
+            typed_options[name] = text if text == "auto" else _flag(name, text)
         elif name in ("ttl", "timestamp", "rate_limit"):
             # A number, or the name of a column, or a rate in bytes.
-            made[name] = int(text) if text.lstrip("-").isdigit() else text
+            typed_options[name] = int(text) if text.lstrip("-").isdigit() else text
         else:
-            made[name] = text
-    return made
+            typed_options[name] = text
+    return typed_options
 
 
 def _number(name: str, text: str | None, kind: Any = int) -> Any:
@@ -213,16 +215,16 @@ class _Part(InputPartition):  # type: ignore[misc]
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]
-    def __init__(self, made: Reading, schema: StructType, count: int | None) -> None:
-        self._reading = made
+    def __init__(self, table_reading: Reading, schema: StructType, count: int | None) -> None:
+        self._reading = table_reading
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._count = count
         self._keys: Keys | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         """The parts of the table."""
-        if self._keys is not None and self._keys.whole:
-            return [_Part(None, values) for values in self._keys.whole]
+        if self._keys is not None and self._keys.partition_values:
+            return [_Part(None, values) for values in self._keys.partition_values]
         count = self._count
         if count is None:
             sizes = [split.size_bytes or 0 for split in self._reading.splits(_LEAST_PARTITIONS)]
@@ -233,31 +235,32 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part as record batches of exactly Spark's types."""
         for batch in self._batches(partition):
-            columns = [_as(batch.column(field.name), field) for field in self._schema]
+            columns = [_cast_to_field(batch.column(field.name), field) for field in self._schema]
             yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _batches(self, part: Any) -> Iterator[pa.RecordBatch]:
-        made, keys = self._reading, self._keys
+        table_reading, keys = self._reading, self._keys
         if part.split is None and keys is not None:
-            return made.query(keys.where, part.values)
+            return table_reading.query(keys.where, part.values)
         if keys is not None and keys.where:
-            made = replace(
-                made, options={**made.options, "where": keys.where, "values": keys.values}
+            table_reading = replace(
+                table_reading,
+                options={**table_reading.options, "where": keys.where, "values": keys.values},
             )
-        return made.batches(part.split)
+        return table_reading.batches(part.split)
 
 
 class _FilteringReader(_Reader):
     def pushFilters(self, filters: list[Any]) -> list[Any]:
-        """Takes filters on key columns; the others are for Spark."""
+        """Uses filters on key columns, and returns the remaining ones for Spark."""
         if "where" in self._reading.options:
             return filters
-        self._keys, left = pushed(filters, self._reading.columns())
-        return left
+        self._keys, remaining_filters = pushed(filters, self._reading.columns())
+        return remaining_filters
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type that Spark has for a type of Arrow: without extensions, and lists of any length."""
+    """A type of Arrow in a form that Spark has: no extensions, lists of any length."""
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(kind.storage_type)
     if pa.types.is_timestamp(kind):
@@ -275,8 +278,8 @@ def _plain_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, _plain(field.type))
 
 
-def _as(array: pa.Array, field: pa.Field) -> pa.Array:
-    """An array in the type that Spark wants, if nothing is lost."""
+def _cast_to_field(array: pa.Array, field: pa.Field) -> pa.Array:
+    """An array cast to the type of Spark's field, without loss."""
     if array.null_count and not field.nullable:
         raise ConfigError(f"column {field.name!r} has nulls, and is NOT NULL in the schema")
     if array.type.equals(field.type):
@@ -291,45 +294,45 @@ def _as(array: pa.Array, field: pa.Field) -> pa.Array:
         ) from error
 
 
-def _check_types(found: pa.DataType, wanted: pa.DataType) -> None:
-    """Raises `ArrowInvalid` where a cast might lose something and say nothing. A cast of structs
-    takes fields by name, and makes nulls of those that it does not find.
+def _check_types(source: pa.DataType, target: pa.DataType) -> None:
+    """Raises `ArrowInvalid` if a cast might lose a part of a value silently. A cast of structs
+    matches fields by name, and makes missing fields null.
     """
     types = pa.types
-    if isinstance(found, pa.BaseExtensionType):
-        _check_types(found.storage_type, wanted)
-    elif types.is_struct(found) and types.is_struct(wanted):
-        names = [[field.name for field in kind] for kind in (found, wanted)]
+    if isinstance(source, pa.BaseExtensionType):
+        _check_types(source.storage_type, target)
+    elif types.is_struct(source) and types.is_struct(target):
+        names = [[field.name for field in kind] for kind in (source, target)]
         if names[0] != names[1]:
             raise pa.ArrowInvalid(f"the fields are {names[0]}, not {names[1]}")
-        for one, other in zip(found, wanted, strict=True):
-            _check_types(one.type, other.type)
-    elif types.is_map(found) and types.is_map(wanted):
-        _check_types(found.key_type, wanted.key_type)
-        _check_types(found.item_type, wanted.item_type)
-    elif hasattr(found, "value_type") and hasattr(wanted, "value_type"):
-        _check_types(found.value_type, wanted.value_type)
+        for source_field, target_field in zip(source, target, strict=True):
+            _check_types(source_field.type, target_field.type)
+    elif types.is_map(source) and types.is_map(target):
+        _check_types(source.key_type, target.key_type)
+        _check_types(source.item_type, target.item_type)
+    elif hasattr(source, "value_type") and hasattr(target, "value_type"):
+        _check_types(source.value_type, target.value_type)
     elif (
-        (types.is_float64(found) and types.is_float32(wanted))
-        or (types.is_boolean(wanted) and not types.is_boolean(found))
-        or (types.is_timestamp(found) and types.is_date(wanted))
+        (types.is_float64(source) and types.is_float32(target))
+        or (types.is_boolean(target) and not types.is_boolean(source))
+        or (types.is_timestamp(source) and types.is_date(target))
     ):
         raise pa.ArrowInvalid("this may lose a part of a value: read its own type, and cast that")
 
 
 @dataclass
-class _Written(WriterCommitMessage):  # type: ignore[misc]
+class _TaskRows(WriterCommitMessage):  # type: ignore[misc]
     rows: int
 
 
 class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
-    def __init__(self, made: Writing) -> None:
-        self._writing = made
+    def __init__(self, table_writing: Writing) -> None:
+        self._writing = table_writing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the batches of a task."""
         filled = (batch for batch in iterator if batch.num_rows)
         first = next(filled, None)
         if first is None:
-            return _Written(0)
-        return _Written(self._writing.load(itertools.chain([first], filled)).succeeded)
+            return _TaskRows(0)
+        return _TaskRows(self._writing.load(itertools.chain([first], filled)).succeeded)

@@ -19,14 +19,14 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     cluster = Cassandra(
-        asked.nodes,
-        tls=asked.tls,
-        require_client_certificate=asked.require_client_certificate,
-        authentication=asked.auth,
-        heap_mb=asked.heap_mb,
-        keep_logs=asked.keep_logs,
+        options.nodes,
+        tls=options.tls,
+        require_client_certificate=options.require_client_certificate,
+        authentication=options.auth,
+        heap_mb=options.heap_mb,
+        keep_logs=options.keep_logs,
     )
     # SIGTERM and a closed terminal (SIGHUP) end the program like Ctrl-C. SIGINT needs a handler
     # too, because shell scripts start background processes with SIGINT ignored.
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
         signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
-        print(f"starting Cassandra on {asked.nodes} node(s) ...", flush=True)
+        print(f"starting Cassandra on {options.nodes} node(s) ...", flush=True)
         with cluster:
             print(_how_to_connect(cluster), flush=True)
             while all(node.is_running for node in cluster.nodes):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Cassandra"]
 
 _MAX_NODES = 3
-_FRONT = 100
-"""What is added to the last number of a node's address for what stands in front of it."""
+_FRONT_ADDRESS_OFFSET = 100
+"""Added to the last number of a node's address for the address of the process in front of it."""
 _POLL_S = 0.1
 _MOST_ROUNDS = 20
 """The limit on checks of all nodes, until two consecutive checks find nothing missing."""
@@ -40,7 +40,7 @@ _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
 # first node within their delay.
 _RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
 # Read at consistency ALL. The coordinator refuses the read while it sees a replica as down.
-_SEEN_BY_ALL = (
+_READ_AT_ALL = (
     "SELECT session_id FROM system_traces.sessions "
     "WHERE session_id = 00000000-0000-1000-8000-000000000000"
 )
@@ -102,7 +102,7 @@ class Cassandra:
         if len(shards) != nodes:
             raise ValueError(f"scylla: expected settings of {nodes} nodes, got {len(shards)}")
         self.scylla: Scylla | None = None
-        """With `scylla=`, what stands in front of the nodes; otherwise `None`."""
+        """With `scylla=`, the simulator in front of the nodes; otherwise `None`."""
         self._shards = None if scylla is None else shards
         self.user = "cassandra" if authentication else None
         self.password = "cassandra" if authentication else None
@@ -265,8 +265,8 @@ class Cassandra:
             with node.probe(timeout_s=self._timeout_s) as connection:
                 (row,) = connection.query("SELECT host_id FROM system.local").rows
             block, _, last = node.upstream_address.rpartition(".")
-            # The block of addresses is this cluster's alone.
-            node.stand_behind(f"{block}.{int(last) + _FRONT}")
+            # No other cluster uses this block of addresses.
+            node.stand_behind(f"{block}.{int(last) + _FRONT_ADDRESS_OFFSET}")
             described.append(
                 {
                     "address": node.address,
@@ -280,10 +280,10 @@ class Cassandra:
 
     def _start_nodes(self) -> None:
         """Starts the first node alone, because it is the seed, and then the others together."""
-        for together in (self.nodes[:1], self.nodes[1:]):
-            for node in together:
+        for started_nodes in (self.nodes[:1], self.nodes[1:]):
+            for node in started_nodes:
                 node.launch()
-            for node in together:
+            for node in started_nodes:
                 node.wait_until_answering()
         self.wait_until_settled()
 
@@ -312,12 +312,12 @@ class Cassandra:
             the node has ended.
         """
         deadline, waited = time.monotonic() + self._timeout_s, False
-        while (lack := missing()) is not None:
+        while (condition := missing()) is not None:
             if not node.is_running:
                 raise node.failure("ended while the cluster was starting")
             if time.monotonic() > deadline:
                 raise node.failure(
-                    f"did not see the other nodes within {self._timeout_s:g} s ({lack})"
+                    f"did not see the other nodes within {self._timeout_s:g} s ({condition})"
                 )
             waited = True
             time.sleep(_POLL_S)
@@ -336,17 +336,17 @@ class Cassandra:
         A node that meets all conditions can coordinate requests to all other nodes.
         """
         try:
-            connection.query(_SEEN_BY_ALL, "ALL")
+            connection.query(_READ_AT_ALL, "ALL")
         except ProbeError as error:
             return str(error)
         # Drivers read the nodes' addresses from this table, and the server fills a row in steps.
         peers = connection.query(
             "SELECT schema_version, rpc_address, host_id, tokens FROM system.peers"
         )
-        known = sum(None not in row for row in peers.rows)
-        if known < self._count - 1:
-            return f"it knows {known} of the other nodes"
-        own = connection.query("SELECT schema_version FROM system.local")
-        if any(row[0] != own.rows[0][0] for row in peers.rows):
+        complete_peers = sum(None not in row for row in peers.rows)
+        if complete_peers < self._count - 1:
+            return f"it knows {complete_peers} of the other nodes"
+        local = connection.query("SELECT schema_version FROM system.local")
+        if any(row[0] != local.rows[0][0] for row in peers.rows):
             return "the nodes do not agree on a schema"
         return None

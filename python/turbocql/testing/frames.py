@@ -88,38 +88,38 @@ class FrameReader:
 
     def __init__(self, check: Callable[[int], None] | None = None) -> None:
         self._check = check
-        self._rest = bytearray()
-        self._missing = 0
+        self._incomplete = bytearray()
+        self._needed_bytes = 0
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` completes.
 
         Raises: `FrameError` for a body longer than `MAX_BODY_BYTES`; whatever `check` raises.
         """
-        if self._rest:
-            self._rest += data
-            if len(self._rest) < self._missing:
+        if self._incomplete:
+            self._incomplete += data
+            if len(self._incomplete) < self._needed_bytes:
                 return
-            data = bytes(self._rest)
-            self._rest.clear()
+            data = bytes(self._incomplete)
+            self._incomplete.clear()
         at, end = 0, len(data)
         while at < end:
             if self._check is not None:
                 self._check(data[at])
             if end - at < HEADER.size:
-                self._missing = HEADER.size
+                self._needed_bytes = HEADER.size
                 break
             version, flags, stream, opcode, length = HEADER.unpack_from(data, at)
             if length > MAX_BODY_BYTES:
                 raise FrameError(f"a body of {length} bytes is longer than {MAX_BODY_BYTES} bytes")
             stop = at + HEADER.size + length
             if stop > end:
-                self._missing = stop - at
+                self._needed_bytes = stop - at
                 break
             yield Frame(version, flags, stream, opcode, data[at + HEADER.size : stop])
             at = stop
         if at < end:
-            self._rest += data[at:]
+            self._incomplete += data[at:]
 
 
 class Reader:
@@ -143,8 +143,8 @@ class Reader:
         self.at = stop
         return self.body[start:stop]
 
-    def rest(self) -> bytes:
-        """All bytes that are left."""
+    def remaining(self) -> bytes:
+        """All remaining bytes."""
         return self.take(len(self.body) - self.at)
 
     def byte(self) -> int:
@@ -259,9 +259,9 @@ def string_multimap(options: Mapping[str, Sequence[str]]) -> bytes:
     return b"".join(parts)
 
 
-def error_body(code: int, message: str, rest: bytes = b"") -> bytes:
-    """The body of an ERROR. `rest` is what the code requires after the message."""
-    return _INT.pack(code) + string(message) + rest
+def error_body(code: int, message: str, details: bytes = b"") -> bytes:
+    """The body of an ERROR. `details` are the fields that the code requires after the message."""
+    return _INT.pack(code) + string(message) + details
 
 
 def split_response(flags: int, body: bytes) -> tuple[bytes, bytes]:
@@ -285,8 +285,8 @@ def with_payload(flags: int, body: bytes, key: str, data: bytes) -> tuple[int, b
     """The flags and the body of a response with one more entry in its custom payload."""
     entry = string(key) + value_bytes(data)
     if not flags & PAYLOAD:
-        prefix, rest = split_response(flags, body)
-        return flags | PAYLOAD, prefix + _SHORT.pack(1) + entry + rest
+        prefix, message = split_response(flags, body)
+        return flags | PAYLOAD, prefix + _SHORT.pack(1) + entry + message
     at = len(split_response(flags & ~PAYLOAD, body)[0])
     (count,) = _SHORT.unpack_from(body, at)
     return flags, body[:at] + _SHORT.pack(count + 1) + entry + body[at + 2 :]
@@ -299,8 +299,8 @@ def with_event_address(body: bytes, addresses: Mapping[bytes, bytes]) -> bytes:
         return body
     reader.string()  # UP, DOWN, NEW_NODE, ...
     start = reader.at + 1
-    shown = addresses.get(reader.take(reader.byte()))
-    return body if shown is None else body[:start] + shown + body[reader.at :]
+    shown_address = addresses.get(reader.take(reader.byte()))
+    return body if shown_address is None else body[:start] + shown_address + body[reader.at :]
 
 
 def packed_address(address: str) -> bytes:

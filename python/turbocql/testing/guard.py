@@ -32,24 +32,24 @@ _LOOK_FOR_STARTER_S = 0.5
 
 def main(order: dict[str, Any]) -> int:
     """Runs the command until it ends, and returns its exit status, negative for a signal."""
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    os.set_blocking(woken, False)
-    signal.set_wakeup_fd(wake)
+    wake_reader, wake_writer = os.pipe()
+    os.set_blocking(wake_writer, False)
+    os.set_blocking(wake_reader, False)
+    signal.set_wakeup_fd(wake_writer)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     node = _start(order["command"], order["folder"])
     try:
         os.write(1, b"%d\n" % node.pid)
         while node.poll() is None and os.getppid() == order["starter"]:
-            ready, _, _ = select.select([0, woken], [], [], _LOOK_FOR_STARTER_S)
-            if woken in ready:
-                os.read(woken, 512)
+            ready, _, _ = select.select([0, wake_reader], [], [], _LOOK_FOR_STARTER_S)
+            if wake_reader in ready:
+                os.read(wake_reader, 512)
             if 0 in ready:
-                asked = os.read(0, 512)
-                if not asked:
+                requested = os.read(0, 512)
+                if not requested:
                     break
-                for number in asked.split():
+                for number in requested.split():
                     if node.poll() is None:
                         os.killpg(node.pid, int(number))
         return node.returncode if node.returncode is not None else 1

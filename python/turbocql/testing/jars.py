@@ -42,9 +42,9 @@ _POM = f"""\
 
 def cache_dir() -> Path:
     """The folder `TURBOCQL_CACHE_DIR` if set, else `turbocql` in the user's XDG cache folder."""
-    own = os.environ.get("TURBOCQL_CACHE_DIR")
-    if own:
-        return Path(own).absolute()
+    configured = os.environ.get("TURBOCQL_CACHE_DIR")
+    if configured:
+        return Path(configured).absolute()
     xdg = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache"
     return base / "turbocql"
@@ -86,7 +86,7 @@ def _fetch(lib: Path) -> None:
     partial = Path(tempfile.mkdtemp(prefix=prefix, dir=lib.parent))
     try:
         (partial / "pom.xml").write_text(_POM)
-        done = subprocess.run(
+        completed = subprocess.run(
             [mvn, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"],
             cwd=partial,
             stdin=subprocess.DEVNULL,
@@ -95,10 +95,10 @@ def _fetch(lib: Path) -> None:
             text=True,
             errors="replace",
         )
-        if done.returncode or not (partial / "lib" / f"cassandra-all-{VERSION}.jar").is_file():
-            tail = "\n".join(done.stdout.splitlines()[-20:])
+        if completed.returncode or not (partial / "lib" / f"cassandra-all-{VERSION}.jar").is_file():
+            tail = "\n".join(completed.stdout.splitlines()[-20:])
             raise CassandraError(
-                f"Maven could not fetch Cassandra {VERSION} (exit status {done.returncode}):\n"
+                f"Maven could not fetch Cassandra {VERSION} (exit status {completed.returncode}):\n"
                 f"{tail}"
             )
         os.chmod(partial / "lib", 0o755)

@@ -65,27 +65,27 @@ def find_java() -> Java:
 
     Raises: `MissingPrerequisite` if there is none, or if Cassandra does not run on it.
     """
-    found = _on_java_home() or shutil.which("java")
-    if not found:
+    java_path = _on_java_home() or shutil.which("java")
+    if not java_path:
         raise MissingPrerequisite(f"Cassandra needs Java and none was found: {_INSTALL}.")
     # `java` on PATH may be a shim that starts another process, so Java is asked for its home.
-    shown = subprocess.run(
-        [found, "-XshowSettings:properties", "-version"],
+    settings = subprocess.run(
+        [java_path, "-XshowSettings:properties", "-version"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         errors="replace",
     )
-    properties = dict(re.findall(r"^\s+(java\.\S+) = (.*?)\s*$", shown.stderr, re.MULTILINE))
+    properties = dict(re.findall(r"^\s+(java\.\S+) = (.*?)\s*$", settings.stderr, re.MULTILINE))
     version = properties.get("java.specification.version", "")
     feature = int(version.removeprefix("1.")) if re.fullmatch(r"[\d.]*\d", version) else 0
     if feature not in SUPPORTED:
-        which = f"version {feature}" if feature else "not a working Java"
+        description = f"version {feature}" if feature else "not a working Java"
         raise MissingPrerequisite(
-            f"Cassandra 5.0 runs on Java 17 or 11, and {found} is {which}: {_INSTALL}."
+            f"Cassandra 5.0 runs on Java 17 or 11, and {java_path} is {description}: {_INSTALL}."
         )
     program = Path(properties.get("java.home", "")) / "bin" / "java"
-    return Java(program if program.is_file() else Path(found), feature)
+    return Java(program if program.is_file() else Path(java_path), feature)
 
 
 def _on_java_home() -> str | None:

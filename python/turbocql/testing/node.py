@@ -179,9 +179,9 @@ class Node:
 
     def failure(self, what: str) -> CassandraError:
         """Makes an error that describes a failure of this node and shows the end of its log."""
-        kept = f" (kept in {self.log})" if self._files.log_is_kept else ""
+        kept_log = f" (kept in {self.log})" if self._files.log_is_kept else ""
         return CassandraError(
-            f"node {self.address} {what}; the end of its log{kept}:\n{self.log_tail()}"
+            f"node {self.address} {what}; the end of its log{kept_log}:\n{self.log_tail()}"
         )
 
     def _answers(self) -> bool:

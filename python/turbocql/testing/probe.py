@@ -130,7 +130,7 @@ class Connection:
                 reader.string()
         if opcode == _ERROR:
             raise ProbeError(reader.int32(), reader.string())
-        return opcode, reader.rest()
+        return opcode, reader.remaining()
 
     def _read(self, size: int) -> bytes:
         parts = bytearray()

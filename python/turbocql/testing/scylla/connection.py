@@ -1,4 +1,4 @@
-"""What is done with each kind of request of a client."""
+"""Handles each kind of request of a client."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _ON_TABLES = ("select", "insert", "update", "delete", "begin")
 
 
 class Connection(Link):
-    """Changes what ScyllaDB has otherwise, by the extensions that are in force.
+    """Changes messages to those of ScyllaDB, by the extensions that are in force.
 
     A request sets a handler for its stream, through which the response goes. Requests that are
     answered here never reach the node.
@@ -105,7 +105,7 @@ class Connection(Link):
     def _planned(self, analysis: Analysis) -> Refusal | Virtual | Rewrite | None:
         if analysis.select is None:
             return None
-        return plan(analysis.select, analysis.text, self._keyspace, self.state.hidden)
+        return plan(analysis.select, analysis.text, self._keyspace, self.state.upstream_addresses)
 
     def _is_system(self, analysis: Analysis) -> bool:
         select = analysis.select
@@ -125,7 +125,7 @@ class Connection(Link):
 
     def _query(self, frame: Frame) -> None:
         reader = Reader(frame.body)
-        text, parameters = reader.long_string(), reader.rest()
+        text, parameters = reader.long_string(), reader.remaining()
         analysis = analyse(text)
         planned = self._planned(analysis)
         if isinstance(planned, Refusal):
@@ -145,11 +145,11 @@ class Connection(Link):
         self._log(frame, text, error=error)
         if error is not None:
             return
-        sent = planned.text if isinstance(planned, Rewrite) else analysis.text
+        sent_text = planned.text if isinstance(planned, Rewrite) else analysis.text
         empty = None
         if analysis.verb == "select" and not is_system:
             parameters, empty = self._paged(parameters)
-        body = long_string(sent) + parameters
+        body = long_string(sent_text) + parameters
 
         def result(answer: Frame) -> Frame:
             prefix, message = frames.split_response(answer.flags, answer.body)
@@ -158,7 +158,7 @@ class Connection(Link):
                 return answer
             rows = Rows.parse(message)
             if isinstance(planned, Rewrite):
-                rows = planned.rows(rows, self.state.shown)
+                rows = planned.rows(rows, self.state.client_addresses)
             if empty is not None:
                 rows = rows.without_rows(empty)
             return answer._replace(body=prefix + rows.encoded())
@@ -166,7 +166,7 @@ class Connection(Link):
         self._send(frame._replace(body=body), result)
 
     def _follow(self, analysis: Analysis, message: bytes) -> None:
-        """Follows what a statement has changed, by its result: nothing, if IF has prevented it."""
+        """Updates the keyspace in use and the state from the result of a statement."""
         if message.startswith(frames.int32(SET_KEYSPACE)):
             self._keyspace = Reader(message, 4).string()
         if not message.startswith(frames.int32(SCHEMA_CHANGE)):
@@ -185,16 +185,18 @@ class Connection(Link):
         if paging.size is None:
             return parameters, None
         wrapped = unwrap(paging.state)
-        left, inner = (self.state.faults.empty_pages, paging.state) if wrapped is None else wrapped
+        pages_left, inner = (
+            (self.state.faults.empty_pages, paging.state) if wrapped is None else wrapped
+        )
         if wrapped is None and paging.state is not None:
             return parameters, None
         if wrapped is not None:
             parameters = paging.with_state(parameters, inner)
-        return parameters, wrap(left - 1, inner) if left > 0 else None
+        return parameters, wrap(pages_left - 1, inner) if pages_left > 0 else None
 
     def _prepare(self, frame: Frame) -> None:
         reader = Reader(frame.body)
-        text, rest = reader.long_string(), reader.rest()
+        text, suffix = reader.long_string(), reader.remaining()
         analysis = analyse(text)
         planned = self._planned(analysis)
         has_id = METADATA_ID in self.extensions
@@ -214,10 +216,12 @@ class Connection(Link):
                 bind_count=len(bound),
                 bind_columns=described.columns,
             ).with_columns(planned.columns)
-            body = self._remember(prepared, Statement(text, analysis, planned), version, has_id)
+            body = self._store_prepared(
+                prepared, Statement(text, analysis, planned), version, has_id
+            )
             self._answer(frame, frames.RESULT, body)
             return
-        sent = planned.text if isinstance(planned, Rewrite) else analysis.text
+        sent_text = planned.text if isinstance(planned, Rewrite) else analysis.text
 
         def result(answer: Frame) -> Frame:
             prefix, message = frames.split_response(answer.flags, answer.body)
@@ -228,16 +232,18 @@ class Connection(Link):
                 prepared = prepared.with_columns(planned.columns(prepared.decoded_columns()))
             if LWT in self.extensions and analysis.is_conditional:
                 prepared = replace(prepared, bind_flags=prepared.bind_flags | LWT_MARK)
-            body = self._remember(prepared, Statement(text, analysis, planned), version, has_id)
+            body = self._store_prepared(
+                prepared, Statement(text, analysis, planned), version, has_id
+            )
             return answer._replace(body=prefix + body)
 
-        body = frame.body if sent == text else long_string(sent) + rest
+        body = frame.body if sent_text == text else long_string(sent_text) + suffix
         self._send(frame._replace(body=body), result)
 
-    def _remember(
+    def _store_prepared(
         self, prepared: Prepared, statement: Statement, version: int, has_id: bool
     ) -> bytes:
-        """Keeps a prepared statement, and returns the body that tells the client of it."""
+        """Stores a prepared statement, and returns the body of the response to the client."""
         columns = [*prepared.bound(), *prepared.decoded_columns()]
         if columns:
             statement.table = (columns[0].keyspace, columns[0].table)
@@ -304,7 +310,7 @@ class Connection(Link):
                 rows = Rows.parse(message, statement.latest)
                 statement.latest = replace(rows, paging_state=None, rows=b"")
                 if isinstance(statement.plan, Rewrite):
-                    rows = statement.plan.rows(rows, self.state.shown)
+                    rows = statement.plan.rows(rows, self.state.client_addresses)
                 if empty is not None:
                     rows = rows.without_rows(empty)
                 answer = answer._replace(body=prefix + self._described(rows, execute))
@@ -317,7 +323,7 @@ class Connection(Link):
         self._send(frame._replace(body=body), result)
 
     def _described(self, rows: Rows, execute: Execute) -> bytes:
-        """A result with as much of its metadata as the client needs."""
+        """A result, with metadata if the client does not have it."""
         if METADATA_ID not in self.extensions:
             return rows.encoded()
         current = metadata_id(rows.count, rows.columns, self.state.salt)

@@ -1,4 +1,4 @@
-"""The parent's side of the process that stands in front of the nodes."""
+"""The parent's side of the simulator's process."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Scylla:
             process = self._process
             if process.stdin is None or process.stdin.closed:
                 return
-            # A forked child may hold the pipe open, so its end alone would not be seen.
+            # A forked child may hold the pipe open, so closing it would not end the process.
             with suppress(OSError, ValueError):
                 process.stdin.write(json.dumps({"do": "end"}) + "\n")
                 process.stdin.flush()

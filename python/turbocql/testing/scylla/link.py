@@ -1,4 +1,4 @@
-"""A client's connection and the one to the node behind it: frames pass in both directions."""
+"""Passes frames between a client's connection and a connection to the node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Refused(Exception):
 
 
 class Link(ABC):
-    """Passes frames on in both directions, and changes what ScyllaDB has otherwise.
+    """Passes frames on in both directions, and changes them to those of ScyllaDB.
 
     A request sets a handler for its stream, through which the response goes. Requests that are
     answered here never reach the node.
@@ -45,19 +45,19 @@ class Link(ABC):
         self.state, self.node, self.shard, self.is_aware = state, node, shard, is_aware
         self.extensions: frozenset[str] = frozenset()
         self.driver: str | None = None
-        self._client, self._out = client
-        self._node, self._in = upstream
+        self._client_reader, self._client_writer = client
+        self._node_reader, self._node_writer = upstream
         self._keyspace: str | None = None
         self._handlers: dict[int, Handler] = {}
-        name = self._out.get_extra_info("peername") or ("", 0)
+        name = self._client_writer.get_extra_info("peername") or ("", 0)
         self.address, self.port = str(name[0]), int(name[1])
 
     async def run(self) -> None:
         """Passes frames on until one side ends."""
         tasks = [asyncio.ensure_future(self._requests()), asyncio.ensure_future(self._responses())]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            ended_tasks, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended_tasks:
                 task.result()
         except (OSError, _Refused):
             pass
@@ -71,23 +71,23 @@ class Link(ABC):
 
     def close(self) -> None:
         """Closes both sides."""
-        self._out.close()
-        self._in.close()
+        self._client_writer.close()
+        self._node_writer.close()
 
     async def _requests(self) -> None:
-        cut = FrameReader(self._check)
-        while data := await self._client.read(_CHUNK_BYTES):
-            for frame in cut.feed(data):
+        frame_reader = FrameReader(self._check)
+        while data := await self._client_reader.read(_CHUNK_BYTES):
+            for frame in frame_reader.feed(data):
                 self._request(frame)
-            await self._in.drain()
-            await self._out.drain()
+            await self._node_writer.drain()
+            await self._client_writer.drain()
 
     async def _responses(self) -> None:
-        cut = FrameReader()
-        while data := await self._node.read(_CHUNK_BYTES):
-            for frame in cut.feed(data):
+        frame_reader = FrameReader()
+        while data := await self._node_reader.read(_CHUNK_BYTES):
+            for frame in frame_reader.feed(data):
                 self._response(frame)
-            await self._out.drain()
+            await self._client_writer.drain()
 
     def _check(self, version: int) -> None:
         if version & 0x7F > _MAX_VERSION:
@@ -96,7 +96,9 @@ class Link(ABC):
                 f"supported versions range from 3 to {_MAX_VERSION}"
             )
             body = error_body(PROTOCOL_ERROR, refusal)
-            self._out.write(Frame(_RESPONSE | _MAX_VERSION, 0, 0, frames.ERROR, body).encoded())
+            self._client_writer.write(
+                Frame(_RESPONSE | _MAX_VERSION, 0, 0, frames.ERROR, body).encoded()
+            )
             raise _Refused
 
     def _send(self, frame: Frame, handler: Handler | None = None) -> None:
@@ -104,23 +106,25 @@ class Link(ABC):
             self._handlers.pop(frame.stream, None)
         else:
             self._handlers[frame.stream] = handler
-        self._in.write(frame.encoded())
+        self._node_writer.write(frame.encoded())
 
     def _answer(self, request: Frame, opcode: int, body: bytes) -> None:
         version = request.version | _RESPONSE
-        self._out.write(Frame(version, 0, request.stream, opcode, body).encoded())
+        self._client_writer.write(Frame(version, 0, request.stream, opcode, body).encoded())
 
-    def _fail(self, request: Frame, code: int, message: str, rest: bytes = b"") -> None:
-        self._answer(request, frames.ERROR, error_body(code, message, rest))
+    def _fail(self, request: Frame, code: int, message: str, details: bytes = b"") -> None:
+        self._answer(request, frames.ERROR, error_body(code, message, details))
 
     def _response(self, frame: Frame) -> None:
         if frame.opcode == frames.EVENT:
-            frame = frame._replace(body=frames.with_event_address(frame.body, self.state.shown))
+            frame = frame._replace(
+                body=frames.with_event_address(frame.body, self.state.client_addresses)
+            )
         else:
             handler = self._handlers.pop(frame.stream, None)
             if handler is not None and frame.opcode != frames.ERROR:
                 frame = handler(frame)
-        self._out.write(frame.encoded())
+        self._client_writer.write(frame.encoded())
 
     @abstractmethod
     def _request(self, frame: Frame) -> None:

@@ -1,4 +1,4 @@
-"""Bodies of EXECUTE, QUERY and BATCH, read as far as is needed."""
+"""Reads the fields of EXECUTE, QUERY and BATCH bodies that the simulator needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHORT_BYTES = 256
 
 
 class Execute(NamedTuple):
-    """An EXECUTE. `parameters` begin with the consistency, which two bytes and the flags follow."""
+    """An EXECUTE. `parameters` begin with two bytes of consistency and the byte of flags."""
 
     id: bytes
     metadata_id: bytes | None
@@ -29,7 +29,7 @@ class Execute(NamedTuple):
         reader = Reader(body)
         statement_id = reader.short_bytes()
         metadata_id = reader.short_bytes() if has_metadata_id else None
-        parameters = reader.rest()
+        parameters = reader.remaining()
         block = None
         if has_block:
             if not parameters:
@@ -58,7 +58,7 @@ class Execute(NamedTuple):
 
 
 class Paging(NamedTuple):
-    """The paging in the parameters of a statement, and where in them the state is."""
+    """The page size and paging state of a statement, and the offsets of the state."""
 
     size: int | None
     state: bytes | None
@@ -73,8 +73,8 @@ class Paging(NamedTuple):
         return b"%b%c%b%b%b" % (parameters[:2], flags, before, inserted, after)
 
 
-def read_values(parameters: bytes, most: int) -> tuple[list[bytes | None], list[str]]:
-    """The first `most` values of a statement, and their names if they have names.
+def read_values(parameters: bytes, limit: int) -> tuple[list[bytes | None], list[str]]:
+    """The first `limit` values of a statement, and their names if they have names.
 
     A value that is null or unset is `None`.
     """
@@ -82,7 +82,7 @@ def read_values(parameters: bytes, most: int) -> tuple[list[bytes | None], list[
     if not flags & VALUES:
         return [], []
     reader = Reader(parameters, 3)
-    count = min(reader.short(), most)
+    count = min(reader.short(), limit)
     if not flags & NAMES:
         return [reader.value() for _ in range(count)], []
     names: list[str] = []
@@ -114,7 +114,7 @@ def wrap(remaining: int, state: bytes | None) -> bytes:
 
 
 def unwrap(state: bytes | None) -> tuple[int, bytes | None] | None:
-    """What `wrap` was called with; `None` if the state is Cassandra's own."""
+    """The arguments of `wrap` for a state; `None` if the state is Cassandra's own."""
     if state is None or not state.startswith(_MAGIC):
         return None
     reader = Reader(state, len(_MAGIC))
@@ -151,4 +151,4 @@ def batch_with_texts(body: bytes, texts: dict[str, str]) -> bytes:
         for _ in range(reader.short()):
             reader.value()
         parts.append(body[start : reader.at])
-    return b"".join([*parts, reader.rest()])
+    return b"".join([*parts, reader.remaining()])

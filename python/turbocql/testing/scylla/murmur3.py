@@ -16,14 +16,14 @@ _PAIR = struct.Struct("<QQ")
 def token_of(key: bytes) -> int:
     """The token of a routing key, a signed number of 64 bits. See `routing_key`.
 
-    The hash is MurmurHash3 (x64, 128 bits, seed 0), of which the first half counts. Its last
-    incomplete block is read as signed bytes, which differs from the published algorithm for bytes
-    above 127. The least number is no token; the greatest stands for it.
+    The token is the first half of MurmurHash3 (x64, 128 bits, seed 0). The last, incomplete block
+    is read as signed bytes, which differs from the published algorithm for bytes above 127. The
+    least number is no token; the greatest replaces it.
     """
     size = len(key)
     h1 = h2 = 0
-    whole = size & ~15
-    for k1, k2 in _PAIR.iter_unpack(key[:whole]):
+    blocks_end = size & ~15
+    for k1, k2 in _PAIR.iter_unpack(key[:blocks_end]):
         k1 = k1 * _C1 & _MASK
         k1 = (k1 << 31 | k1 >> 33) * _C2 & _MASK
         h1 ^= k1
@@ -32,8 +32,8 @@ def token_of(key: bytes) -> int:
         k2 = (k2 << 33 | k2 >> 31) * _C1 & _MASK
         h2 ^= k2
         h2 = (((h2 << 31 | h2 >> 33) + h1) * 5 + 0x38495AB5) & _MASK
-    if whole < size:
-        h1, h2 = _with_tail(h1, h2, key[whole:])
+    if blocks_end < size:
+        h1, h2 = _with_tail(h1, h2, key[blocks_end:])
     h1 ^= size
     h2 ^= size
     h1 = h1 + h2 & _MASK

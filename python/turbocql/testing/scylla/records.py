@@ -1,4 +1,4 @@
-"""What tests read about a cluster: requests, connections and tablets."""
+"""Records of a cluster for tests: requests, connections and tablets."""
 
 from __future__ import annotations
 

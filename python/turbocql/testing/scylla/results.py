@@ -204,7 +204,7 @@ class Prepared:
             bind_columns,
             flags,
             count,
-            reader.rest(),
+            reader.remaining(),
         )
 
     def encoded(self, version: int, new_id: bytes | None = None) -> bytes:

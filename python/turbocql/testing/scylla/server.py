@@ -1,4 +1,4 @@
-"""The process that stands in front of the nodes: listeners, and commands of the parent."""
+"""The simulator's process in front of the nodes: listeners, and commands of the parent."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Server:
         if server is not None:
             server.close()
 
-    async def _listen_again(self, number: int) -> None:
+    async def _reopen_aware(self, number: int) -> None:
         """Listens on the shard-aware port of a node, if the node announces one now."""
         await self.close_aware(number)
         await self.open_aware(number)
@@ -112,7 +112,7 @@ class Server:
                 return {"result": None}
             result = self._commands[name](**arguments)
             if name == "shards":
-                await self._listen_again(arguments["node"])
+                await self._reopen_aware(arguments["node"])
             return {"result": result}
         except Exception as error:  # the parent raises it
             return {"error": f"{type(error).__name__}: {error}"}
@@ -176,7 +176,7 @@ def shards_from(settings: Mapping[str, Any] | None) -> Shards | None:
 
 
 def _as_json(value: Any) -> Any:
-    """What JSON has no form for: bytes as hexadecimal digits, sets as lists, UUIDs as text."""
+    """Converts values that JSON lacks: bytes to hex digits, sets to lists, UUIDs to text."""
     if isinstance(value, bytes):
         return value.hex()
     return sorted(value) if isinstance(value, frozenset) else str(value)
@@ -188,17 +188,17 @@ async def _serve() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     order = json.loads(await lines.readline())
     server = Server(order)
-    watching = asyncio.ensure_future(_watch(order["starter"]))
+    exit_task = asyncio.ensure_future(_exit_with_starter(order["starter"]))
     await server.listen()
     await _print({"result": "ready", "number": order["number"]})
-    # The end of the input is that of the parent, unless a forked child of it holds the pipe open.
+    # The input ends when the parent ends, unless a forked child of the parent holds the pipe open.
     while line := await lines.readline():
         command = json.loads(line)
         if command["do"] == "end":
             break
         answer = await server.command(command)
         await _print({**answer, "number": command["number"]})
-    watching.cancel()
+    exit_task.cancel()
 
 
 async def _print(answer: dict[str, Any]) -> None:
@@ -207,7 +207,7 @@ async def _print(answer: dict[str, Any]) -> None:
     await asyncio.get_running_loop().run_in_executor(None, partial(print, text, flush=True))
 
 
-async def _watch(starter: int) -> None:
+async def _exit_with_starter(starter: int) -> None:
     """Ends the process when its starter has ended."""
     while os.getppid() == starter:
         await asyncio.sleep(1.0)
@@ -218,5 +218,5 @@ def main() -> None:
     """Serves until the standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     asyncio.new_event_loop().run_until_complete(_serve())
-    # At once: nothing here is worth an orderly end of each connection.
+    # At once: connections need no orderly end.
     os._exit(0)

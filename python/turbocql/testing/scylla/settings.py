@@ -1,4 +1,4 @@
-"""What a node of ScyllaDB announces."""
+"""The shards and extensions that a node of ScyllaDB announces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all connections of one cluster share: nodes, keyspaces, statements, faults, and the log."""
+"""The state that all connections of a cluster share: nodes, keyspaces, statements, faults, log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .results import Rows
 from .settings import Shards
 from .statements import Analysis, KeyspaceChange
 from .system_tables import Rewrite, Virtual, packed_map
-from .tablets import DEFAULT_COUNT, TabletMap, place, power_of_two
+from .tablets import DEFAULT_COUNT, TabletMap, place_tablets, power_of_two
 
 __all__ = ["Faults", "Keyspace", "NodeState", "State", "Statement"]
 
@@ -77,7 +77,7 @@ class NodeState:
 
 @dataclass
 class Keyspace:
-    """What a keyspace has beyond Cassandra's: whether its tables have tablets, and how many."""
+    """The tablet options of a keyspace, which Cassandra lacks."""
 
     replication_factor: int = 1
     has_tablets: bool = False
@@ -109,12 +109,12 @@ class State:
     logged: int = 0
 
     def __post_init__(self) -> None:
-        self.shown: Mapping[bytes, bytes] = {
+        self.client_addresses: Mapping[bytes, bytes] = {
             packed_address(node.upstream_address): packed_address(node.address)
             for node in self.nodes
         }
         """The nodes' own addresses, and the addresses that clients see in place of them."""
-        self.hidden: Mapping[str, str] = {
+        self.upstream_addresses: Mapping[str, str] = {
             node.address: node.upstream_address for node in self.nodes
         }
         """The addresses that clients see, and the nodes' own."""
@@ -130,7 +130,7 @@ class State:
         self.salt = os.urandom(8)
 
     def change_keyspace(self, change: KeyspaceChange) -> None:
-        """Follows a change of a keyspace that Cassandra has made."""
+        """Applies a change of a keyspace in Cassandra to the state."""
         if change.action == "drop":
             self.keyspaces.pop(change.keyspace, None)
         elif change.action == "create":
@@ -155,7 +155,9 @@ class State:
             if keyspace is None or not keyspace.has_tablets:
                 return None
             count = power_of_two(keyspace.initial or DEFAULT_COUNT)
-            tablets = TabletMap(place(count, keyspace.replication_factor, self.replica_nodes()))
+            tablets = TabletMap(
+                place_tablets(count, keyspace.replication_factor, self.replica_nodes())
+            )
             self.maps[table] = tablets
         return tablets
 

@@ -1,4 +1,4 @@
-"""Statements in CQL: what ScyllaDB adds to them is taken out, and what they ask for is read."""
+"""Parses CQL statements, and removes the syntax that only ScyllaDB has."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Item:
     """One item of a select list. `column` is `None` for anything but a column's name."""
 
     column: str | None
-    shown: str | None
+    result_name: str | None
     start: int
     end: int
 
@@ -93,7 +93,7 @@ class Select:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What one statement is. `text` is the statement as Cassandra understands it."""
+    """The properties of a statement. `text` is the statement in Cassandra's syntax."""
 
     text: str
     verb: str
@@ -118,7 +118,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def analyse(text: str) -> Analysis:
-    """Reads a statement. What it does not understand, it leaves as it is."""
+    """Reads a statement. A part that it does not understand stays as it is."""
     return _analyse_once(text) if len(text) <= _LONGEST_CACHED else _analyse(text)
 
 
@@ -149,22 +149,24 @@ def _without_timeouts(text: str, tokens: Sequence[Token]) -> str:
     differ for the client get different ids. A timeout that is a bind marker stays, because the
     statement would need one value less.
     """
-    parts, done = [], 0
+    parts, copied_to = [], 0
     for index, token in enumerate(tokens):
         if not token.is_word("using"):
             continue
         clauses = list(_using_clauses(tokens, index + 1))
-        kept = [(first, last) for first, last in clauses if not first.is_word("timeout")]
-        cut = [last for first, last in clauses if first.is_word("timeout")]
-        if not cut or any(last.kind != "number" for last in cut):
+        kept_clauses = [(first, last) for first, last in clauses if not first.is_word("timeout")]
+        timeout_ends = [last for first, last in clauses if first.is_word("timeout")]
+        if not timeout_ends or any(last.kind != "number" for last in timeout_ends):
             continue
         end = clauses[-1][1].end
-        parts.append(text[done : token.start])
-        if kept:
-            parts.append("USING " + " AND ".join(text[a.start : b.end] for a, b in kept) + " ")
+        parts.append(text[copied_to : token.start])
+        if kept_clauses:
+            parts.append(
+                "USING " + " AND ".join(text[a.start : b.end] for a, b in kept_clauses) + " "
+            )
         parts.append("/* " + text[token.start : end].replace("*/", "") + " */")
-        done = end
-    return "".join([*parts, text[done:]])
+        copied_to = end
+    return "".join([*parts, text[copied_to:]])
 
 
 def _using_clauses(tokens: Sequence[Token], index: int) -> Iterator[tuple[Token, Token]]:
@@ -211,7 +213,7 @@ def _keyspace_change(text: str, tokens: Sequence[Token]) -> tuple[str, KeyspaceC
     action, keyspace = tokens[0].name, tokens[index].name
     properties = list(_properties(tokens, index + 1))
     factor, has_tablets, initial = None, None, None
-    kept = []
+    kept_options = []
     for name, first, last, values in properties:
         if name == "replication":
             factor = sum(int(v) for k, v in values.items() if k != "class" and v.isdigit())
@@ -219,10 +221,10 @@ def _keyspace_change(text: str, tokens: Sequence[Token]) -> tuple[str, KeyspaceC
             has_tablets = values.get("enabled", "true").lower() == "true"
             initial = int(values["initial"]) if values.get("initial", "").isdigit() else None
         else:
-            kept.append(text[first.start : last.end])
+            kept_options.append(text[first.start : last.end])
     if has_tablets is not None:
         # A WITH clause needs an option. This one is the default.
-        options = " AND ".join(kept or ["durable_writes = true"])
+        options = " AND ".join(kept_options or ["durable_writes = true"])
         text = text[: properties[0][1].start] + options + text[properties[-1][2].end :]
     return text, KeyspaceChange(action, keyspace, factor, has_tablets, initial)
 
@@ -266,23 +268,26 @@ def _select(tokens: Sequence[Token]) -> Select | None:
     if named is None:
         return None
     is_star = len(items) == 1 and tokens[1].text == "*"
-    rest = [token for token in tokens[index:] if token.text != ";"]
+    where_tokens = [token for token in tokens[index:] if token.text != ";"]
     condition = None
-    if len(rest) >= 4 and rest[0].is_word("where") and rest[2].text == "=":
-        condition = (rest[1].name, rest[3])
-        if rest[3].text == ":" and len(rest) > 4:
-            condition = (rest[1].name, Token("mark", "?", rest[3].start, rest[4].end))
-            rest = [*rest[:3], condition[1], *rest[5:]]
-    terms = tuple(token for token in rest if token.kind == "text")
-    is_simple = len(rest) == (4 if condition else 0)
+    if len(where_tokens) >= 4 and where_tokens[0].is_word("where") and where_tokens[2].text == "=":
+        condition = (where_tokens[1].name, where_tokens[3])
+        if where_tokens[3].text == ":" and len(where_tokens) > 4:
+            condition = (
+                where_tokens[1].name,
+                Token("mark", "?", where_tokens[3].start, where_tokens[4].end),
+            )
+            where_tokens = [*where_tokens[:3], condition[1], *where_tokens[5:]]
+    terms = tuple(token for token in where_tokens if token.kind == "text")
+    is_simple = len(where_tokens) == (4 if condition else 0)
     return Select(*named, () if is_star else tuple(items), condition, is_simple, terms)
 
 
 def _item(tokens: Sequence[Token]) -> Item:
     start, end = tokens[0].start, tokens[-1].end
-    shown = None
+    result_name = None
     if len(tokens) > 2 and tokens[-2].is_word("as"):
-        shown, tokens = tokens[-1].name, tokens[:-2]
+        result_name, tokens = tokens[-1].name, tokens[:-2]
     if len(tokens) == 1 and tokens[0].kind in ("word", "quoted"):
-        return Item(tokens[0].name, shown or tokens[0].name, start, end)
-    return Item(None, shown, start, end)
+        return Item(tokens[0].name, result_name or tokens[0].name, start, end)
+    return Item(None, result_name, start, end)

@@ -1,4 +1,4 @@
-"""System tables as ScyllaDB has them: some are answered here, some of Cassandra's are rewritten."""
+"""ScyllaDB's system tables: some are answered here, results of others are rewritten."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Virtual:
     columns: tuple[Column, ...]
     """The columns of the result, named as the statement names them."""
     sources: tuple[str, ...]
-    """The table's columns that they show."""
+    """The columns of the table whose cells the result's columns show."""
     key: str | None
     """The literal that the partition key must equal."""
     bound: tuple[Column, ...]
@@ -67,12 +67,12 @@ class Virtual:
     def rows(self, stored: Sequence[Mapping[str, bytes | None]], key: bytes | None) -> Rows:
         """The result for the rows of the table. `key` is the value of the bind marker."""
         name = next(iter(_VIRTUAL[self.keyspace, self.table]))
-        wanted = key if self.bound else None if self.key is None else self.key.encode()
+        key_value = key if self.bound else None if self.key is None else self.key.encode()
         is_restricted = bool(self.bound) or self.key is not None
         cells = [
             [row.get(source) for source in self.sources]
             for row in stored
-            if not is_restricted or row[name] == wanted
+            if not is_restricted or row[name] == key_value
         ]
         return rows_of(self.columns, cells)
 
@@ -112,13 +112,13 @@ class Rewrite:
         # Each column of the client: an index in Cassandra's result, or -1, and the column's name.
         order: list[tuple[int, Column, str | None]] = []
         if self.items:
-            taken = 0
+            source_index = 0
             for item in self.items:
                 if item.column == _FEATURES:
-                    order.append((-1, features._replace(name=item.shown or _FEATURES), None))
+                    order.append((-1, features._replace(name=item.result_name or _FEATURES), None))
                 else:
-                    order.append((taken, columns[taken], item.column))
-                    taken += 1
+                    order.append((source_index, columns[source_index], item.column))
+                    source_index += 1
         else:
             absent = _ABSENT_COLUMNS[self.table]
             for index, column in enumerate(columns):
@@ -127,61 +127,66 @@ class Rewrite:
                 if column.name not in absent:
                     order.append((index, column, column.name))
         changed = [
-            [_FEATURES_VALUE if index < 0 else _shown(name, row[index]) for index, _, name in order]
+            [
+                _FEATURES_VALUE if index < 0 else _scylla_value(name, row[index])
+                for index, _, name in order
+            ]
             for row in cells
         ]
         return [column for _, column, _ in order], changed
 
 
-def _shown(name: str | None, cell: bytes | None) -> bytes | None:
+def _scylla_value(name: str | None, cell: bytes | None) -> bytes | None:
     return cell if cell is None or name is None else _VALUES.get(name, cell)
 
 
 def plan(
     select: Select, text: str, keyspace: str | None, upstream: Mapping[str, str]
 ) -> Refusal | Virtual | Rewrite | None:
-    """What to do with a SELECT; `None` if Cassandra's own answer is right.
+    """How a SELECT is answered; `None` if Cassandra's own answer is right.
 
     `keyspace` is the connection's, for names without one. `upstream` maps the addresses that
     clients see to the nodes' own.
     """
-    where = (select.keyspace or keyspace or "", select.table)
-    if where[0] in _ABSENT_KEYSPACES:
-        return Refusal(f"Keyspace {where[0]} does not exist")
-    if where in _ABSENT_TABLES:
-        return Refusal(f"unconfigured table {where[1]}")
-    if where in _VIRTUAL:
-        return _virtual(select, where)
-    if where[0] == "system" and where[1] in _KEYS:
+    qualified_name = (select.keyspace or keyspace or "", select.table)
+    if qualified_name[0] in _ABSENT_KEYSPACES:
+        return Refusal(f"Keyspace {qualified_name[0]} does not exist")
+    if qualified_name in _ABSENT_TABLES:
+        return Refusal(f"unconfigured table {qualified_name[1]}")
+    if qualified_name in _VIRTUAL:
+        return _virtual(select, qualified_name)
+    if qualified_name[0] == "system" and qualified_name[1] in _KEYS:
         return _rewrite(select, text, upstream)
     return None
 
 
-def _virtual(select: Select, where: tuple[str, str]) -> Refusal | Virtual:
-    types = _VIRTUAL[where]
+def _virtual(select: Select, qualified_name: tuple[str, str]) -> Refusal | Virtual:
+    types = _VIRTUAL[qualified_name]
     key_name = next(iter(types))
-    names = [(item.column, item.shown) for item in select.items] or [(n, n) for n in types]
+    names = [(item.column, item.result_name) for item in select.items] or [(n, n) for n in types]
     columns = []
-    for name, shown in names:
+    for name, result_name in names:
         if name is None:
-            return Refusal(f"{'.'.join(where)}: only columns can be selected here")
+            return Refusal(f"{'.'.join(qualified_name)}: only columns can be selected here")
         if name not in types:
             return Refusal(f"Unrecognized name {name}")
-        columns.append(Column(*where, shown or name, types[name]))
+        columns.append(Column(*qualified_name, result_name or name, types[name]))
     key: str | None = None
     bound: tuple[Column, ...] = ()
     if select.condition is not None:
         name, term = select.condition
         if name != key_name:
-            return Refusal(f"{'.'.join(where)}: only {key_name} can be restricted here")
+            return Refusal(f"{'.'.join(qualified_name)}: only {key_name} can be restricted here")
         if term.text == "?":
-            bound = (Column(*where, key_name, types[key_name]),)
+            bound = (Column(*qualified_name, key_name, types[key_name]),)
         else:
             key = term.literal
     if not select.is_simple:
-        return Refusal(f"{'.'.join(where)}: only WHERE {key_name} = value is understood here")
+        return Refusal(
+            f"{'.'.join(qualified_name)}: only WHERE {key_name} = value is understood here"
+        )
     sources = tuple(name for name, _ in names if name is not None)
-    return Virtual(*where, tuple(columns), sources, key, bound)
+    return Virtual(*qualified_name, tuple(columns), sources, key, bound)
 
 
 def _rewrite(select: Select, text: str, upstream: Mapping[str, str]) -> Refusal | Rewrite:
@@ -190,17 +195,17 @@ def _rewrite(select: Select, text: str, upstream: Mapping[str, str]) -> Refusal 
             return Refusal(f"Unrecognized name {item.column}")
     # From the end to the beginning, so that the offsets stay right.
     for term in reversed(select.terms):
-        own = upstream.get(term.literal)
-        if own is not None:
-            text = f"{text[: term.start]}'{own}'{text[term.end :]}"
+        upstream_address = upstream.get(term.literal)
+        if upstream_address is not None:
+            text = f"{text[: term.start]}'{upstream_address}'{text[term.end :]}"
     if any(item.column == _FEATURES for item in select.items):
-        kept = [text[i.start : i.end] for i in select.items if i.column != _FEATURES]
+        selected_texts = [text[i.start : i.end] for i in select.items if i.column != _FEATURES]
         # The comment keeps the text unlike that of a statement without this column: Cassandra
         # derives the id of a prepared statement from the text.
-        shown = " ".join(text[select.items[0].start : select.items[-1].end].split())
-        listed = ", ".join(kept or [_KEYS[select.table]])
+        item_text = " ".join(text[select.items[0].start : select.items[-1].end].split())
+        selected = ", ".join(selected_texts or [_KEYS[select.table]])
         start, end = select.items[0].start, select.items[-1].end
-        text = f"{text[:start]}{listed} /* {shown.replace('*/', '')} */{text[end:]}"
+        text = f"{text[:start]}{selected} /* {item_text.replace('*/', '')} */{text[end:]}"
     return Rewrite(text, select.table, select.items)
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from ..frames import value_bytes
 from .murmur3 import MIN_TOKEN
 
-__all__ = ["Replica", "Tablet", "TabletMap", "place", "power_of_two"]
+__all__ = ["Replica", "Tablet", "TabletMap", "place_tablets", "power_of_two"]
 
 DEFAULT_COUNT = 8
 MAX_COUNT = 1 << 16
@@ -75,7 +75,7 @@ def power_of_two(count: int) -> int:
     return min(1 << max(count - 1, 0).bit_length(), MAX_COUNT)
 
 
-def place(count: int, factor: int, nodes: Sequence[tuple[UUID, int]]) -> list[Tablet]:
+def place_tablets(count: int, factor: int, nodes: Sequence[tuple[UUID, int]]) -> list[Tablet]:
     """Makes `count` tablets of equal size with `factor` replicas each.
 
     `nodes` are the host id and the number of shards of each node. Nodes take turns, and so do the
