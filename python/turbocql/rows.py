@@ -179,7 +179,7 @@ class _SyncResult(_Result[T]):
     def _read(self, types: ColumnTypes | None, consumer: Callable[[Any], Any]) -> Any:
         """What a library makes of all rows. turbocql replaces the library's errors by its own."""
         pages = SyncColumnPages(self)
-        return consumed(Batches(pages, self._gatherer(types), is_foreign=False), consumer)
+        return consume(Batches(pages, self._gatherer(types), is_foreign=False), consumer)
 
 
 class _AsyncResult(_Result[T]):
