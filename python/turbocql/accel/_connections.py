@@ -26,7 +26,7 @@ def _decompressed(data: bytes) -> bytes:
     return zlib.decompress(data[4:])
 
 
-_CALLED = {
+_CODEC_PARAMETERS = {
     "encode": ("self", "buffer", "msg"),
     "decode_header": ("self", "buffer"),
     "decode": ("self", "buffer", "header"),
@@ -39,8 +39,8 @@ class Segments(Group):
 
     part = "segments"
     needs = CONNECTION
-    names = tuple(f"segment.SegmentCodec.{name}" for name in _CALLED)
-    _INSIDE = ("_encode_segment", "encode_header", "compress", "decompress", "compression")
+    names = tuple(f"segment.SegmentCodec.{name}" for name in _CODEC_PARAMETERS)
+    _CODEC_HELPERS = ("_encode_segment", "encode_header", "compress", "decompress", "compression")
 
     def patches(self, driver: Driver) -> list[Patch]:
         segment = sys.modules.get("cassandra.segment")
@@ -52,7 +52,9 @@ class Segments(Group):
         for cls in result_classes.values():
             expect_own(segment, cls, "__init__")
         segment_patches, replacements = [], {}
-        for (name, parameters), function_name in zip(_CALLED.items(), self.names, strict=True):
+        for (name, parameters), function_name in zip(
+            _CODEC_PARAMETERS.items(), self.names, strict=True
+        ):
             original = expect_own(segment, owner, name)
             expect_parameters(original, parameters)
             stand_in = _core.SegmentStandIn(
@@ -73,7 +75,7 @@ class Segments(Group):
         return segment_patches
 
     def _expect_helpers(self, driver: Driver, segment: ModuleType, owner: Any) -> None:
-        for name in self._INSIDE:
+        for name in self._CODEC_HELPERS:
             try:
                 expect_own(segment, owner, name)
             except NotReplaced as not_replaced:

@@ -94,7 +94,7 @@ class _Functions:
         module, *path = name.split(".")
         return vars(self.modules[module])[path[0]] if len(path) == 2 else self.modules[module]
 
-    def are_usual(self, stand_in_ids: dict[str, int]) -> bool:
+    def are_unchanged(self, stand_in_ids: dict[str, int]) -> bool:
         """Whether each function is the driver's, or a stand-in with its id in `stand_in_ids`."""
         for name, attribute in self.originals.items():
             current = vars(self.owner(name)).get(name.rsplit(".", 1)[1])
@@ -129,7 +129,7 @@ _INLINED_ATTRIBUTES = (
 """Methods and attributes of models that native code does itself, without calling them."""
 
 
-def _is_looked_up_usually(cls: type[Any]) -> bool:
+def _has_default_lookup(cls: type[Any]) -> bool:
     """Whether attribute lookup on instances of the class is that of `object`."""
     getter = resolved(cls, "__getattribute__")
     return getter is not None and getter[0] is object and resolved(cls, "__getattr__") is None
@@ -185,9 +185,9 @@ class _Planner:
         key, and of the clustering key; whether the model's methods are the driver's.
         """
         columns = model._columns
-        if not isinstance(columns, dict) or not _is_looked_up_usually(model):
+        if not isinstance(columns, dict) or not _has_default_lookup(model):
             return None
-        is_usual = not hasattr(model, "__bool__") and all(
+        has_driver_methods = not hasattr(model, "__bool__") and all(
             _chain(model, name)[:1] == (attribute,)
             for name, attribute in self._driver_attributes.items()
         )
@@ -199,12 +199,12 @@ class _Planner:
             [names.index(name) for name in part]
             for part in (model._primary_keys, model._clustering_keys)
         ]
-        return columns, column_plans, *keys, is_usual
+        return columns, column_plans, *keys, has_driver_methods
 
     def _column(self, name: str, column: Any, model: Any | None) -> Any:
         """The plan of a column: name, column, conversions, plans of its elements, and flags."""
         cls, attributes = type(column), vars(column)
-        if not _is_looked_up_usually(cls):
+        if not _has_default_lookup(cls):
             return None
         conversions = tuple(self._conversion(cls, attributes, method) for method in _METHODS)
         element_plans = [
@@ -325,7 +325,7 @@ class ObjectMapper(Group):
                     modules["models"].ColumnDescriptor,
                     *_descriptors(modules["models"]),
                 ],
-                lambda: functions.are_usual(stand_in_ids),
+                lambda: functions.are_unchanged(stand_in_ids),
             ),
         )
         return list(self._make_patches(functions, mapper, stand_in_ids))

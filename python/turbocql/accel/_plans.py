@@ -19,7 +19,7 @@ __all__ = ["Plans"]
 _JAVA = "org.apache.cassandra.db.marshal."
 """The prefix that the driver removes from the names of Java classes."""
 
-_MOST_SECRETS, _MOST_SHAPES = 256, 4096
+_MAX_SECRETS, _MAX_SHAPES = 256, 4096
 
 Width = Callable[[Any, list[Entry]], "int | None"]
 
@@ -27,7 +27,7 @@ PLAN = "_turbocql_plan"
 """The attribute in which classes and prepared statements keep their plans."""
 
 _MAKES_BYTES = ("serialize", "serialize_safe", "to_binary")
-_UNKNOWN = {"CompositeType", *cassandra_types.OPAQUE}
+_UNSUPPORTED_CLASSES = {"CompositeType", *cassandra_types.OPAQUE}
 
 WATCHED = frozenset(
     {
@@ -55,11 +55,11 @@ def _shape(cls: Any) -> Any:
     if len(cls.__bases__) != 1:
         return None
     base, class_entries = cls.__bases__[0], vars(cls)
-    if class_entries.keys() - _PARAMETERS or any(class_entries.get("fieldnames") or ()):
+    if class_entries.keys() - _PARAMETER_ENTRIES or any(class_entries.get("fieldnames") or ()):
         return None
     if base.__name__ == "VectorType":
         return base, _part(class_entries.get("subtype")), class_entries.get("vector_size")
-    if base.__name__ not in _PLAIN or not class_entries.get("subtypes"):
+    if base.__name__ not in _SHAREABLE_CLASSES or not class_entries.get("subtypes"):
         return None
     parts = class_entries["subtypes"]
     shapes = tuple(_part(part) for part in parts)
@@ -83,8 +83,8 @@ def _part(cls: Any) -> Any:
     return cls if shape is None else shape
 
 
-_PLAIN = {"ListType", "SetType", "MapType", "TupleType"}
-_PARAMETERS = {
+_SHAREABLE_CLASSES = {"ListType", "SetType", "MapType", "TupleType"}
+_PARAMETER_ENTRIES = {
     *("subtypes", "cassname", "fieldnames", "subtype", "vector_size", "typename"),
     *("__module__", "__doc__", "__dict__", "__weakref__", PLAN),
 }
@@ -127,7 +127,7 @@ class Plans:
             plan = self._make_plan(cls)
             if shape is not None:
                 with self._lock:
-                    if len(self._plans_by_shape) >= _MOST_SHAPES:
+                    if len(self._plans_by_shape) >= _MAX_SHAPES:
                         self._plans_by_shape.clear()
                     self._plans_by_shape[shape] = plan
         return self._store(cls, plan)
@@ -159,7 +159,7 @@ class Plans:
     def _of_statement(self, prepared: Any) -> _core.BindPlan:
         metadata, version = prepared.column_metadata, prepared.protocol_version
         columns: list[tuple[str, Any, _core.TypePlan | None]] | None = None
-        if self._is_usual(prepared):
+        if self._is_supported(prepared):
             columns = [
                 (column.name, column.type, self._type_plan(column.type)) for column in metadata
             ]
@@ -218,24 +218,24 @@ class Plans:
         """
         if not policy:
             return [None] * len(metadata)
-        secrets: list[Any] = []
+        column_secrets: list[Any] = []
         for keyspace, table, name, _ in metadata:
             column = describe(keyspace, table, name)
             if not policy.contains_column(column):
-                secrets.append(None)
+                column_secrets.append(None)
                 continue
             cls = policy.column_type(column)
             plan = self._secret_plans.get(cls)
             if plan is None or not plan.is_current:
                 plan = self.of_result([("", "", "", cls)], deserializers)
                 with self._lock:
-                    if len(self._secret_plans) >= _MOST_SECRETS:
+                    if len(self._secret_plans) >= _MAX_SECRETS:
                         self._secret_plans.clear()
                     self._secret_plans[cls] = plan
             if plan.reader is None:
                 return None
-            secrets.append((column, policy.decrypt, plan.reader))
-        return secrets
+            column_secrets.append((column, policy.decrypt, plan.reader))
+        return column_secrets
 
     def forget(self) -> None:
         """Removes the plans from classes and statements, and clears the caches."""
@@ -253,7 +253,7 @@ class Plans:
                 else:
                     delattr(keeper, PLAN)
 
-    def _is_usual(self, prepared: Any) -> bool:
+    def _is_supported(self, prepared: Any) -> bool:
         metadata = prepared.column_metadata
         return (
             type(metadata) is list
@@ -281,7 +281,11 @@ class Plans:
         if not self.readers.is_watched(cls):
             return False
         stock = cassandra_types.stock_class(cls)
-        if stock is None or stock.__name__ in _UNKNOWN or not cassandra_types.is_stock(cls):
+        if (
+            stock is None
+            or stock.__name__ in _UNSUPPORTED_CLASSES
+            or not cassandra_types.is_stock(cls)
+        ):
             return False
         for name in _MAKES_BYTES:
             resolution = resolved(stock, name)
@@ -293,6 +297,6 @@ class Plans:
             )
             if not is_native and not is_own(self._cqltypes, owner, name):
                 return False
-        if stock.__name__ == "VectorType" and not self.readers.is_usual_vector(cls):
+        if stock.__name__ == "VectorType" and not self.readers.has_matching_width(cls):
             return False
         return all(self._is_serialized_by_driver(part) for part in cassandra_types.parts_of(cls))

@@ -85,7 +85,7 @@ class Readers:
         )
 
     @staticmethod
-    def is_usual_vector(cls: Any) -> bool:
+    def has_matching_width(cls: Any) -> bool:
         """Whether turbocql and the driver agree on the width of a vector's elements.
 
         Elements of fixed width are written without lengths.
@@ -167,7 +167,7 @@ class Readers:
         self, cls: Any, subtype: Any, entries: list[Entry], empty: Any
     ) -> _core.ValueReader | None:
         # Drivers differ in which elements are written without lengths.
-        if not self.is_usual_vector(cls):
+        if not self.has_matching_width(cls):
             return None
         cql_type = cassandra_types.cql_type(cls)
         stock = cassandra_types.stock_class(subtype)

@@ -25,14 +25,19 @@ _FUNCTIONS = tuple(
         *("map_collection", "list_collection", "set_collection"),
     )
 )
-_CALLED = ("cql_encode_all_types", "cql_encode_object", "cql_encode_float")
+_CALLED_METHODS = ("cql_encode_all_types", "cql_encode_object", "cql_encode_float")
 """Methods that the encoder's functions call."""
-_BEFORE = datetime.datetime(1969, 12, 31, 23, 59, 58, 1)
+_BEFORE_EPOCH = datetime.datetime(1969, 12, 31, 23, 59, 58, 1)
 _SAMPLES: list[Any] = [
     *(None, True, 0, -(10**40), 0.1, -0.0, 1e300, float("inf"), float("-inf"), float("nan")),
     *("", "it's", "''", "\u20ac\U0001f600", b"", b"\x00\xff", bytearray(b"a"), memoryview(b"b")),
     *(uuid.UUID(int=0), uuid.UUID(int=2**128 - 1), decimal.Decimal("1.50"), decimal.Decimal("NaN")),
-    *(datetime.date(2026, 11, 23), datetime.date(999, 1, 1), datetime.time(1, 2, 3, 4), _BEFORE),
+    *(
+        datetime.date(2026, 11, 23),
+        datetime.date(999, 1, 1),
+        datetime.time(1, 2, 3, 4),
+        _BEFORE_EPOCH,
+    ),
     *(datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)),
     datetime.datetime(2026, 11, 23, 1, 2, 3, 456_789, datetime.timezone.utc),
     *([], [1, "a", [None]], (1, (2.5,)), {1}, frozenset({"a"}), {}, {"a": [1], 2: {"b": b"c"}}),
@@ -62,23 +67,23 @@ class SimpleStatements(Group):
         expect_parameters(original, ("query", "params", "encoder"))
         module = sys.modules["cassandra.encoder"]
         owner = module.Encoder
-        for name in _CALLED:
+        for name in _CALLED_METHODS:
             expect_own(module, owner, name)
-        originals = {name: vars(owner)[name] for name in _CALLED}
+        originals = {name: vars(owner)[name] for name in _CALLED_METHODS}
         functions = {
             name: expect_own(module, owner, name) for name in _FUNCTIONS if name in vars(owner)
         }
 
-        def is_usual() -> bool:
+        def is_unchanged() -> bool:
             return all(vars(owner).get(name) is function for name, function in originals.items())
 
         stand_in = _core.LiteralsStandIn(
             original,
             owner,
-            is_usual,
+            is_unchanged,
             functions,
             (uuid.UUID, decimal.Decimal, types.MethodType),
-            owner().cql_encode_datetime(_BEFORE) == "-1999",
+            owner().cql_encode_datetime(_BEFORE_EPOCH) == "-1999",
         )
         replacement = stand_in.function(documented(original))
         for sample in _SAMPLES:

@@ -25,8 +25,8 @@ class Seam:
     learned: int = 0
     """Calls of the driver's own function from which the columns of a page were learned."""
     part: str = ""
-    """The part of the accelerator, as `accelerate(without=...)` names it. Empty for what is never
-    left out."""
+    """The part of the accelerator, as `accelerate(without=...)` names it. Empty for a function that
+    cannot be left out."""
     reasons: tuple[tuple[str, int], ...] = ()
     """Why calls fell back, and how many calls for each reason, the most frequent first. Only the
     bodies of requests have reasons."""

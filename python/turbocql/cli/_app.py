@@ -69,7 +69,7 @@ def root(ctx: click.Context, debug: bool) -> None:
     ctx.obj["debug"] = debug
 
 
-def _end_cleanly() -> None:
+def _unwind_on_signals() -> None:
     """Turns SIGTERM and SIGHUP into `SystemExit`, so that unfinished files are removed."""
 
     def end(number: int, _: Any) -> None:
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     state: dict[str, Any] = {"debug": False}
     argument_list = None if arguments is None else list(arguments)
-    _end_cleanly()
+    _unwind_on_signals()
     try:
         exit_status = root.main(argument_list, "turbocql", standalone_mode=False, obj=state)
     except click.exceptions.Exit as ended:

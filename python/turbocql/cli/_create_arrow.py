@@ -70,14 +70,14 @@ def type_of_fields(fields: Fields, name: str) -> str:
     return common_type
 
 
-def _common(left: str, right: str) -> str | None:
+def _common(first: str, second: str) -> str | None:
     """The narrowest type that holds the values of both types."""
-    if left == right:
-        return left
-    left_types, right_types = (
-        (type_name, *_WIDER_TYPES.get(type_name, ())) for type_name in (left, right)
+    if first == second:
+        return first
+    first_types, second_types = (
+        (type_name, *_WIDER_TYPES.get(type_name, ())) for type_name in (first, second)
     )
-    return next((type_name for type_name in left_types if type_name in right_types), None)
+    return next((type_name for type_name in first_types if type_name in second_types), None)
 
 
 def check_field(path: Path, field: Any, name: str) -> None:

@@ -24,7 +24,7 @@ def testing(nodes: int, tls: bool, auth: bool, heap_mb: int | None, keep_logs: b
     flags = {"--tls": tls, "--auth": auth, "--keep-logs": keep_logs}
     arguments += [flag for flag, is_set in flags.items() if is_set]
     arguments += [] if heap_mb is None else ["--heap-mb", str(heap_mb)]
-    _become("turbocql.testing", arguments)
+    _replace_process("turbocql.testing", arguments)
 
 
 @click.command(
@@ -33,10 +33,10 @@ def testing(nodes: int, tls: bool, auth: bool, heap_mb: int | None, keep_logs: b
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def accel(arguments: tuple[str, ...]) -> None:
     """Run a program of cassandra-driver accelerated: [--status] PROGRAM ARGS."""
-    _become("turbocql.accel", arguments)
+    _replace_process("turbocql.accel", arguments)
 
 
-def _become(module: str, arguments: Sequence[str]) -> None:
+def _replace_process(module: str, arguments: Sequence[str]) -> None:
     """Ends this program for a module's own, which has the terminal and its signals to itself."""
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])

@@ -104,7 +104,7 @@ def _history() -> Any:
     """A file that only the user can read, without statements that name passwords."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-    class Careful(FileHistory):
+    class PasswordFreeHistory(FileHistory):
         def store_string(self, string: str) -> None:
             if re.search(r"(?i)\bpassword\b", string) is None:
                 super().store_string(string)
@@ -116,7 +116,7 @@ def _history() -> Any:
     except OSError as error:
         print(f"there is no history: {error}", file=sys.stderr)
         return InMemoryHistory()
-    return Careful(str(path))
+    return PasswordFreeHistory(str(path))
 
 
 def _completer(interactive_shell: _Shell) -> Any:

@@ -20,29 +20,29 @@ _TOKEN = re.compile(
 )
 
 
-def _cut(text: str) -> Iterator[tuple[str, bool, int]]:
+def _split_statements(text: str) -> Iterator[tuple[str, bool, int]]:
     """Each statement without comments at its ends, whether it has its semicolon, and its end."""
     start = last = at = 0
     depth = 0
     first = ""
-    is_open, has_more = False, False
+    is_open, has_content = False, False
     for token in _TOKEN.finditer(text):
         kind, at = token.lastgroup, token.end()
         if kind == "open":
             # A quote or a comment has no end.
             is_open = True
-            has_more = True
+            has_content = True
             break
         if kind == "comment" or (kind == "other" and token[0].isspace()):
-            if not has_more:
+            if not has_content:
                 start = at
             continue
         if kind == "end" and not depth:
-            if has_more:
+            if has_content:
                 yield text[start:last], True, token.end()
-            start, has_more, first = at, False, ""
+            start, has_content, first = at, False, ""
             continue
-        has_more, last = True, at
+        has_content, last = True, at
         if kind == "word":
             word = token[0].upper()
             first = first or word
@@ -51,20 +51,20 @@ def _cut(text: str) -> Iterator[tuple[str, bool, int]]:
                 depth = 1
             elif word == "APPLY":
                 depth = 0
-    if has_more:
+    if has_content:
         yield (text[start:] if is_open else text[start:last]), False, len(text)
 
 
 def statements(text: str) -> list[str]:
     """The statements of a text, in their order. The last needs no semicolon."""
-    return [statement for statement, *_ in _cut(text)]
+    return [statement for statement, *_ in _split_statements(text)]
 
 
 def ends_with_semicolon(text: str) -> bool:
     """Whether all statements of a text end with a semicolon."""
-    return all(is_terminated for _, is_terminated, _ in _cut(text))
+    return all(is_terminated for _, is_terminated, _ in _split_statements(text))
 
 
 def after_first_statement(text: str) -> str:
     """The text after the first statement."""
-    return text[next((end for *_, end in _cut(text)), len(text)) :]
+    return text[next((end for *_, end in _split_statements(text)), len(text)) :]

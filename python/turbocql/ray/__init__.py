@@ -101,11 +101,11 @@ def sink(
     `nulls`, `ttl`, `concurrency`, `rate_limit` (each of a task, not of all) and `consistency`; not
     those about files and reports. Each task checks columns and types before it sends its first row.
 
-    All rows have one write time, that of the beginning of the job, unless `timestamp` says
-    otherwise. So a task that Ray runs again, on another worker, changes nothing. The time is the
-    later of this machine's clock and the server's. Rows of the data set with equal primary keys
-    have the same time too, so the greater value of each cell stays. If a row has a list that is not
-    frozen, each run of a task has its own, later times, and replaces the rows of the run before.
+    All rows have one write time, the beginning of the job, unless `timestamp` sets another. So a
+    task that Ray runs again, on another worker, changes nothing. The time is the later of this
+    machine's clock and the server's. Rows of the data set with equal primary keys have the same
+    time too, so the greater value of each cell stays. If a row has a list that is not frozen, each
+    run of a task has its own, later times, and replaces the rows of the run before.
 
     A sink is for one job at a time. Its attribute `rows` is the number of rows that the last job
     wrote.

@@ -27,8 +27,8 @@ __all__ = ["TableDatasink", "TableDatasource"]
 
 _BYTES_PER_TASK = 8 << 20
 """Ray asks for 200 tasks or more for data of any size. A task with fewer bytes is not worth it."""
-_LEAST_TASKS = 16
-_UNIT_BYTES, _MOST_UNIT, _LEAST_UNIT = 1 << 20, 1024, 16
+_MIN_TASKS = 16
+_UNIT_BYTES, _MAX_UNIT, _MIN_UNIT = 1 << 20, 1024, 16
 _OPTIONS = ("page_size", "consistency", "timeout_s", "retry_for_s", "profile")
 """The scan options of a task. `concurrency` is not among them, because the order of rows must not
 change: if a worker dies, Ray runs its task again and skips as many blocks as it already has."""
@@ -62,7 +62,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         self._reading = reading(table, config, types, options)
         self._schema = self._reading.schema()
         row_bytes = self._reading.row_bytes() or 1
-        self._unit = max(_LEAST_UNIT, min(_MOST_UNIT, _UNIT_BYTES // row_bytes))
+        self._unit = max(_MIN_UNIT, min(_MAX_UNIT, _UNIT_BYTES // row_bytes))
         self._parallelism = parallelism
         self._splits: list[Split] | None = None
         # Ray's own name for the columns that a plan needs.
@@ -78,7 +78,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
 
     def estimate_inmemory_data_size(self) -> int | None:
         """The bytes of the table on disk by the nodes' estimates; `None` if they have none."""
-        sizes = [split.size_bytes for split in self._parts(_LEAST_TASKS)]
+        sizes = [split.size_bytes for split in self._parts(_MIN_TASKS)]
         reported_sizes = [size for size in sizes if size is not None]
         return sum(reported_sizes) if reported_sizes else None
 
@@ -91,7 +91,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         """A task for each part of the table."""
         size = self.estimate_inmemory_data_size()
         if self._parallelism is None:
-            parallelism = min(parallelism, max(_LEAST_TASKS, (size or 0) // _BYTES_PER_TASK))
+            parallelism = min(parallelism, max(_MIN_TASKS, (size or 0) // _BYTES_PER_TASK))
         names = None if self._projection_map is None else list(self._projection_map)
         selected_reading, schema = self._reading, self._schema
         if names is not None:

@@ -15,7 +15,7 @@ from .._cql.names import quoted
 
 __all__ = ["Keys", "pushed"]
 
-_MOST_PARTITIONS = 256
+_MAX_QUERIED_PARTITIONS = 256
 """The most keys that are queried one by one; for more keys, the table is scanned."""
 _COMPARISONS = {
     spark.EqualTo: "=",
@@ -69,7 +69,7 @@ def pushed(
     partition_values: tuple[tuple[Any, ...], ...] = ()
     if len(key_options) == len(partition):
         options_of = [key_options[name][1] for name in partition]
-        if math.prod(map(len, options_of)) <= _MOST_PARTITIONS:
+        if math.prod(map(len, options_of)) <= _MAX_QUERIED_PARTITIONS:
             partition_values = tuple((*key, *values) for key in itertools.product(*options_of))
             pushed_filters += [filter_ for filter_, _ in key_options.values()]
             conditions = [f"{quoted(name)} = ?" for name in partition] + conditions

@@ -31,7 +31,7 @@ from ._filters import Keys, pushed
 __all__ = ["TableSource"]
 
 _BYTES_PER_PARTITION = 64 << 20
-_LEAST_PARTITIONS, _MOST_PARTITIONS = 16, 10_000
+_MIN_PARTITIONS, _MAX_PARTITIONS = 16, 10_000
 
 
 class TableSource(DataSource):  # type: ignore[misc]
@@ -57,7 +57,7 @@ class TableSource(DataSource):  # type: ignore[misc]
         return kind(table_reading, schema, checked_count("partitions", count, 100_000))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Writes rows; the write time of all is that of this call, unless an option has one.
+        """Writes rows. Their write time is the time of this call, unless an option sets another.
 
         Raises: `ConfigError` for the mode `overwrite`; `EncodeError` when a column or its type does
             not fit the table.
@@ -227,9 +227,9 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
             return [_Part(None, values) for values in self._keys.partition_values]
         count = self._count
         if count is None:
-            sizes = [split.size_bytes or 0 for split in self._reading.splits(_LEAST_PARTITIONS)]
+            sizes = [split.size_bytes or 0 for split in self._reading.splits(_MIN_PARTITIONS)]
             count = sum(sizes) // _BYTES_PER_PARTITION
-            count = max(_LEAST_PARTITIONS, min(_MOST_PARTITIONS, count))
+            count = max(_MIN_PARTITIONS, min(_MAX_PARTITIONS, count))
         return [_Part(split) for split in self._reading.splits(count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -26,7 +26,7 @@ __all__ = ["Cassandra", "CassandraError", "MissingPrerequisite", "Node", "Scylla
 
 # Where turbocql is installed, every run of pytest loads the plugin, and this package with it. So
 # nothing is imported before it is used.
-_HOMES = {
+_SUBMODULES = {
     "Cassandra": ".cluster",
     "CassandraError": ".errors",
     "MissingPrerequisite": ".errors",
@@ -37,8 +37,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name], __name__), name)
+    if name in _SUBMODULES:
+        return getattr(import_module(_SUBMODULES[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -36,15 +36,15 @@ class Claim:
         choose = random.SystemRandom()
         for _ in range(_ATTEMPTS):
             block = f"127.{choose.randrange(16, 240)}.{choose.randrange(256)}"
-            held = _bind(f"{block}.254", CQL_PORT)
-            if held is None:
+            claim_socket = _bind(f"{block}.254", CQL_PORT)
+            if claim_socket is None:
                 continue
             addresses = [f"{block}.{number}" for number in range(1, nodes + 1)]
             # A cluster whose starter was just killed may still be using these addresses.
             if all(_is_free(address) for address in addresses):
-                self._socket, self.addresses = held, addresses
+                self._socket, self.addresses = claim_socket, addresses
                 return
-            held.close()
+            claim_socket.close()
         raise CassandraError(
             f"no free block of loopback addresses: ports {CQL_PORT} and {STORAGE_PORT} are taken "
             "in every block tried; does a server listen on them on all addresses (0.0.0.0)?"

@@ -33,7 +33,7 @@ _MAX_NODES = 3
 _FRONT_ADDRESS_OFFSET = 100
 """Added to the last number of a node's address for the address of the process in front of it."""
 _POLL_S = 0.1
-_MOST_ROUNDS = 20
+_MAX_ROUNDS = 20
 """The limit on checks of all nodes, until two consecutive checks find nothing missing."""
 _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
 # The first node waits for no other node, so its delay is short. The other nodes must hear from the
@@ -168,7 +168,7 @@ class Cassandra:
             self._start_nodes()
             self._replicate_roles()
             if self._shards is not None:
-                self._stand_in_front(self._shards)
+                self._start_simulator(self._shards)
         except BaseException:
             self.stop()
             raise
@@ -196,15 +196,15 @@ class Cassandra:
             node.is_running and not node.is_paused for node in self.nodes
         ):
             return
-        in_a_row = 0
-        for _ in range(_MOST_ROUNDS):
-            waited = [
+        settled_rounds = 0
+        for _ in range(_MAX_ROUNDS):
+            has_waited = [
                 self._wait_for(node, partial(self._missing_from, node)) for node in self.nodes
             ]
             # After a node was killed and restarted, the others may still see it as up from before.
             # When they hear of its return, they see it as down for a moment.
-            in_a_row = 0 if any(waited) else in_a_row + 1
-            if in_a_row == 2:
+            settled_rounds = 0 if any(has_waited) else settled_rounds + 1
+            if settled_rounds == 2:
                 return
         raise self.nodes[0].failure("and the other nodes do not keep seeing one another as up")
 
@@ -259,7 +259,7 @@ class Cassandra:
             self._undo.callback(node.kill)
             self.nodes.append(node)
 
-    def _stand_in_front(self, shards: Sequence[Shards | None]) -> None:
+    def _start_simulator(self, shards: Sequence[Shards | None]) -> None:
         described = []
         for node, settings in zip(self.nodes, shards, strict=True):
             with node.probe(timeout_s=self._timeout_s) as connection:

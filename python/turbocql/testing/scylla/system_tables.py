@@ -200,7 +200,7 @@ def _rewrite(select: Select, text: str, upstream: Mapping[str, str]) -> Refusal 
             text = f"{text[: term.start]}'{upstream_address}'{text[term.end :]}"
     if any(item.column == _FEATURES for item in select.items):
         selected_texts = [text[i.start : i.end] for i in select.items if i.column != _FEATURES]
-        # The comment keeps the text unlike that of a statement without this column: Cassandra
+        # The comment makes the text differ from a statement without this column, because Cassandra
         # derives the id of a prepared statement from the text.
         item_text = " ".join(text[select.items[0].start : select.items[-1].end].split())
         selected = ", ".join(selected_texts or [_KEYS[select.table]])

@@ -152,7 +152,7 @@ class TabletMap:
         if len(self.tablets) < 2:
             raise ValueError("the table has one tablet, which has no neighbour")
         pairs = zip(self.tablets[::2], self.tablets[1::2], strict=True)
-        self._set([replace(left, last_token=right.last_token) for left, right in pairs])
+        self._set([replace(first, last_token=second.last_token) for first, second in pairs])
         return len(self.tablets)
 
     def fit(self, node: int, shards: int) -> None:
