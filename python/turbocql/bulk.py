@@ -43,9 +43,9 @@ class BulkReport:
         """Raises `BulkError` if a row failed. The first failure is its cause."""
         if self.failures:
             first = self.failures[0]
-            sent = "stopped early: " if self.stopped else ""
+            prefix = "stopped early: " if self.stopped else ""
             error = BulkError(
-                f"{sent}{len(self.failures)} of {self.rows} rows failed; the first, row "
+                f"{prefix}{len(self.failures)} of {self.rows} rows failed; the first, row "
                 f"{first.row}, with {type(first.error).__name__}: {first.error}"
             )
             error.report = self
@@ -54,7 +54,7 @@ class BulkReport:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a load has come."""
+    """The progress of a load."""
 
     rows: int
     """The rows that the server has acknowledged in this run."""
@@ -65,11 +65,11 @@ class Progress:
     """The mean of this run."""
     elapsed_s: float
     left_s: float | None
-    """The time that is left at this rate; `None` while it cannot be told."""
+    """The remaining seconds at this rate; `None` while they cannot be estimated."""
     share: float | None
-    """How much of the input is done, from 0 to 1: rows that the server has acknowledged, in this
-    run or an earlier one, and rows that have failed. `None` where the input's size is not known; of
-    text files the number of rows is estimated."""
+    """The share of the input that is done, from 0 to 1: rows that the server has acknowledged, in
+    this run or an earlier one, and rows that have failed. `None` if the size of the input is not
+    known. The number of rows of text files is estimated."""
     window: int
     """The number of requests that may be in flight now."""
     in_flight: int
@@ -80,11 +80,11 @@ class Progress:
     earlier_rows: int
     """The rows that earlier runs had loaded."""
     ended: bool
-    """Whether this is the last word."""
+    """Whether this is the last report of the load."""
     retrying: int = 0
     """The rows that have failed and are being tried again."""
     reason: str | None = None
-    """Why the last of these rows has failed."""
+    """The reason why the last of these rows failed."""
 
     def __str__(self) -> str:
         parts = [f"{self.rows:,} rows, {self.rows_per_s:,.0f}/s, {self.bytes / 1e6:,.1f} MB"]
@@ -100,7 +100,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Difference:
-    """A cell that differs from the data, or a row that is not there."""
+    """A cell that differs from the data, or a row that the table does not have."""
 
     row: int
     """The row's number in the data, from 0."""
@@ -112,7 +112,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What a comparison of a table with data has found."""
+    """The outcome of a comparison of a table with data."""
 
     rows: int
     """The number of rows of the data."""
@@ -121,11 +121,11 @@ class VerifyReport:
     missing: int
     """Rows whose key the table does not have."""
     different: int
-    """Rows of which at least one cell differs."""
+    """Rows with at least one cell that differs."""
     unfit: int
     """Rows that could not have been loaded."""
     duplicates: int
-    """Rows whose key an earlier row of the data has. Of such rows the table has one, so that the
+    """Rows whose key an earlier row of the data has. The table has only one of such rows, so the
     others may differ."""
     differences: list[Difference] = field(default_factory=list)
     """At most 1000 of the missing rows and cells that differ."""
@@ -134,13 +134,13 @@ class VerifyReport:
 
     @property
     def equal(self) -> bool:
-        """Whether the table has all that was looked up, as the data has it."""
+        """Whether the table has all rows that were looked up, with the cells of the data."""
         return not (self.missing or self.different or self.unfit)
 
 
 @dataclass(frozen=True)
 class UnloadReport:
-    """What an unload has written."""
+    """The outcome of an unload."""
 
     rows: int
     files: tuple[Path, ...]
@@ -158,21 +158,21 @@ def _report(
 ) -> BulkReport:
     """Called by the native core at the end of an `execute_many`."""
     failed = [BulkFailure(row, error) for row, error in failures]
-    every: list[Any] | None = None
+    results_by_row: list[Any] | None = None
     if results is not None:
-        every = [None] * rows
+        results_by_row = [None] * rows
         for row, result in results:
-            every[row] = result
-    report = BulkReport(rows, succeeded, failed, stopped or raised is not None, every)
+            results_by_row[row] = result
+    report = BulkReport(rows, succeeded, failed, stopped or raised is not None, results_by_row)
     if raised is None:
         return report
     if not isinstance(raised, Exception):
         raise raised
-    what = (
+    reason = (
         "the session was closed" if isinstance(raised, ClosedError) else "reading the rows failed"
     )
     error = BulkError(
-        f"{what} after {rows} rows, {succeeded} of which succeeded: "
+        f"{reason} after {rows} rows, {succeeded} of which succeeded: "
         f"{type(raised).__name__}: {raised}"
     )
     error.report = report

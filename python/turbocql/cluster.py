@@ -121,8 +121,8 @@ class Metrics:
 
 
 def _node(entry: tuple[Any, ...]) -> Node:
-    host_id, *rest = entry
-    return Node(UUID(bytes=host_id), *rest)
+    host_id, *node_fields = entry
+    return Node(UUID(bytes=host_id), *node_fields)
 
 
 def _metrics(entry: tuple[Any, ...]) -> Metrics:
@@ -150,5 +150,7 @@ def _trace(
 ) -> Trace:
     """Called by the native core."""
     started = None if started_at_ms is None else _EPOCH + timedelta(milliseconds=started_at_ms)
-    made = tuple(TraceEvent(UUID(bytes=event[0]), *event[1:]) for event in events)
-    return Trace(request, command, client, coordinator, started, duration_us, parameters, made)
+    trace_events = tuple(TraceEvent(UUID(bytes=event[0]), *event[1:]) for event in events)
+    return Trace(
+        request, command, client, coordinator, started, duration_us, parameters, trace_events
+    )

@@ -47,13 +47,13 @@ TypeLike: TypeAlias = str | CqlType | type[Any]
 """A CQL type: CQL text, a `CqlType`, or a class of `cassandra.cqltypes`."""
 
 
-_KEPT = 4096
+_MAX_CACHED_LENGTH = 4096
 """Types whose text has this many characters or more are not cached, to limit memory."""
 
 
-def _is_kept(cql_type: object) -> TypeGuard[str | CqlType]:
+def _is_cacheable(cql_type: object) -> TypeGuard[str | CqlType]:
     # Not a subclass of str, because it may define its own equality.
-    return type(cql_type) is str and len(cql_type) < _KEPT
+    return type(cql_type) is str and len(cql_type) < _MAX_CACHED_LENGTH
 
 
 @lru_cache(maxsize=1024)
@@ -69,8 +69,8 @@ def _deserializer(
 
 
 class GenericSerializer:
-    """The serializer of `cassandra.cqltypes.VectorType` without parameters, which names no type: it
-    calls the class's own `serialize`.
+    """The serializer of `cassandra.cqltypes.VectorType` without parameters, which names no element
+    type. It calls the class's own `serialize`.
     """
 
     def __init__(self, cqltype: type[Any]) -> None:
@@ -98,7 +98,7 @@ def find_serializer(cql_type: TypeLike) -> Serializer | GenericSerializer:
         >>> find_serializer("vector<float, 2>").serialize([1.0, -2.0]).hex(" ", 4)
         '3f800000 c0000000'
     """
-    if _is_kept(cql_type):
+    if _is_cacheable(cql_type):
         return _serializer(cql_type)
     if isinstance(cql_type, type) and cassandra_types.is_bare_vector(cql_type):
         return GenericSerializer(cql_type)
@@ -134,7 +134,7 @@ def find_deserializer(
         >>> find_deserializer("varint").deserialize(b"\x01\x00")
         256
     """
-    if _is_kept(cql_type):
+    if _is_cacheable(cql_type):
         return _deserializer(cql_type, naive_timestamps, numpy_vectors)
     return Deserializer(cql_type, naive_timestamps=naive_timestamps, numpy_vectors=numpy_vectors)
 

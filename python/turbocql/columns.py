@@ -50,10 +50,10 @@ class ColumnTypes:
             "text": ("text", "binary"),
         }
         for name, allowed in kinds.items():
-            given = getattr(self, name)
-            if not isinstance(given, str) or given not in allowed:
-                said = " or ".join(map(repr, allowed))
-                raise errors.ConfigError(f"{name} must be {said}, got {given!r}")
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in allowed:
+                choices = " or ".join(map(repr, allowed))
+                raise errors.ConfigError(f"{name} must be {choices}, got {value!r}")
         if type(self.tensors) is not bool:
             raise errors.ConfigError(f"tensors must be True or False, got {self.tensors!r}")
         if not isinstance(self.decimal, str) or self.decimal != "text":
@@ -65,7 +65,7 @@ class ColumnTypes:
         return cls(uuid="text", time="int64")
 
     def _profile(self) -> tuple[tuple[int, int] | None, list[bool]]:
-        others = [
+        flags = [
             self.varint == "int64",
             self.duration == "interval",
             self.uuid == "text",
@@ -73,15 +73,15 @@ class ColumnTypes:
             self.text == "binary",
             self.tensors,
         ]
-        return None if isinstance(self.decimal, str) else self.decimal, others
+        return None if isinstance(self.decimal, str) else self.decimal, flags
 
 
-def _check_decimal(given: Any) -> None:
-    is_pair = isinstance(given, tuple) and [type(one) for one in given] == [int, int]
-    if not is_pair or not 1 <= given[0] <= _DIGITS or not -_SCALES <= given[1] <= given[0]:
+def _check_decimal(decimal: Any) -> None:
+    is_pair = isinstance(decimal, tuple) and [type(part) for part in decimal] == [int, int]
+    if not is_pair or not 1 <= decimal[0] <= _DIGITS or not -_SCALES <= decimal[1] <= decimal[0]:
         raise errors.ConfigError(
             "decimal must be 'text' or a precision from 1 to 38 and a scale up to the precision,"
-            f" got {given!r}"
+            f" got {decimal!r}"
         )
 
 
@@ -89,7 +89,7 @@ class Batches:
     """The record batches of a result: an iterator of `Batch`, and a stream of the Arrow PyCapsule
     interface.
 
-    The rows are those of the `Rows` that has made it, and can be read once.
+    It contains the rows of one `Rows`, and can be read once.
     """
 
     def __init__(self, pages: Any, gatherer: _core.Gatherer, *, is_foreign: bool = True) -> None:
@@ -97,9 +97,9 @@ class Batches:
         self._ready: list[Batch] = []
         self._ended = False
         self._use = ""
-        """Whether they were given as a stream, or iterated over."""
+        """How the batches are read: "a stream", "an iterator", or empty before the first read."""
 
-    def _begin(self, use: str) -> None:
+    def _start_reading(self, use: str) -> None:
         if self._use not in ("", use) or (use == "a stream" and self._use):
             raise errors.Error(f"these batches are already read, as {self._use}")
         self._use = use
@@ -108,19 +108,19 @@ class Batches:
         return self._gatherer.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        self._begin("a stream")
+        self._start_reading("a stream")
         return self._gatherer.stream(self._pages, self._is_foreign)
 
     def __iter__(self) -> Iterator[Batch]:
         return self
 
     def __next__(self) -> Batch:
-        self._begin("an iterator")
+        self._start_reading("an iterator")
         while not self._ready:
             if self._ended:
                 raise StopIteration
             page = self._pages.next_page()
-            _take(self, page)
+            _append_page(self, page)
         return self._ready.pop(0)
 
 
@@ -140,17 +140,17 @@ class AsyncBatches:
             if self._ended:
                 raise StopAsyncIteration
             page = await self._pages.next_page()
-            _take(self, page)
+            _append_page(self, page)
         return self._ready.pop(0)
 
 
-def _take(batches: Any, page: list[_core.RawPage] | None) -> None:
-    """Gathers a page; after the last, what is left."""
+def _append_page(batches: Any, page: list[_core.RawPage] | None) -> None:
+    """Gathers a page; `None` after the last page gathers the remaining rows."""
     if page is None:
-        # Raises again what could not be read.
-        last = batches._gatherer.finish()
+        # Raises again the error of a page that could not be read.
+        last_batch = batches._gatherer.finish()
         batches._ended = True
-        batches._ready += [] if last is None else [last]
+        batches._ready += [] if last_batch is None else [last_batch]
         return
     for raw in page:
         batches._ready += batches._gatherer.append(raw)

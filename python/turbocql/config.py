@@ -38,18 +38,18 @@ from .security import (
     Secret,
     Tls,
     _check_tls,
-    _conceal,
     _copied,
     _copied_deep,
-    _holds_nothing,
+    _hide_repr,
+    _init_without_frames,
     _is_path,
+    _is_pickled_by_name,
     _native_tls,
     _restore,
-    _shown,
     _state,
-    _unseen,
-    _unseen_init,
-    _unshown,
+    _unwrap_authenticator,
+    _without_frames,
+    _wrap_secret,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ RowsAs = Literal["named", "tuple", "dict"]
 """The form of rows: named tuples, plain tuples, or dicts by column name."""
 
 
-@_unseen_init
+@_init_without_frames
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """The settings of a session.
@@ -177,7 +177,7 @@ class Config:
     false, settings with a secret cannot be pickled."""
 
     def __post_init__(self) -> None:
-        _conceal(self, "password")
+        _wrap_secret(self, "password")
         points = self.contact_points
         points = (points,) if isinstance(points, str) else points
         if not isinstance(points, Sequence) or not points:
@@ -197,7 +197,7 @@ class Config:
                 raise ConfigError("authenticator must be callable")
             if self.user is not None:
                 raise ConfigError("set an authenticator, or user and password, not both")
-            object.__setattr__(self, "authenticator", _unshown(self.authenticator))
+            object.__setattr__(self, "authenticator", _hide_repr(self.authenticator))
         _check_tls(self.tls)
         object.__setattr__(self, "consistency", _consistency("consistency", self.consistency))
         if self.consistency in _SERIAL:
@@ -282,10 +282,10 @@ class Config:
                 )
         if not isinstance(self.addresses, Mapping):
             raise ConfigError("addresses must be a mapping of addresses to addresses")
-        for told, reached in self.addresses.items():
-            if address("addresses", told)[1] is not None:
+        for announced, reached in self.addresses.items():
+            if address("addresses", announced)[1] is not None:
                 raise ConfigError(
-                    f"addresses: a key must be an address without a port, got {shown(told)}"
+                    f"addresses: a key must be an address without a port, got {shown(announced)}"
                 )
             address("addresses", reached)
         object.__setattr__(self, "addresses", ReadOnly(self.addresses))
@@ -295,7 +295,7 @@ class Config:
 
     def __dask_tokenize__(self) -> str:
         """Called by Dask, which names tasks by their arguments."""
-        import hashlib  # imported here, as only programs of Dask need them
+        import hashlib  # imported here, because only programs of Dask need these modules
         import pickle
 
         return hashlib.sha256(pickle.dumps(self)).hexdigest()
@@ -305,14 +305,14 @@ class Config:
         secrets = {
             "a password": self.password is not None,
             "a private key": tls is not None and not _is_path(tls.key),
-            "an authenticator": not _holds_nothing(self.authenticator),
+            "an authenticator": not _is_pickled_by_name(self.authenticator),
         }
-        held = [what for what, is_held in secrets.items() if is_held]
-        if held and not self.pickle_secrets:
+        secret_kinds = [kind for kind, is_held in secrets.items() if is_held]
+        if secret_kinds and not self.pickle_secrets:
             raise ConfigError(
-                f"a Config with {held[0]} is not pickled: the pickle would contain it in clear"
-                " text. Another process can read the settings itself, from a profile of a TOML file"
-                " (Config.from_toml) or the environment (Config.from_env); or set"
+                f"a Config with {secret_kinds[0]} is not pickled: the pickle would contain it in"
+                " clear text. Another process can read the settings itself, from a profile of a"
+                " TOML file (Config.from_toml) or the environment (Config.from_env); or set"
                 " pickle_secrets=True"
             )
         password = self.password
@@ -320,27 +320,27 @@ class Config:
             **_state(self),
             "password": password.reveal() if isinstance(password, Secret) else password,
             "tls": self.tls if tls is None else (type(tls), tls._pickled(secrets=True)),
-            "authenticator": _shown(self.authenticator),
+            "authenticator": _unwrap_authenticator(self.authenticator),
         }
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         password, tls = state.get("password"), state.get("tls")
         if isinstance(tls, tuple):
-            made: Tls = tls[0].__new__(tls[0])
-            made.__setstate__(tls[1])
-            tls = made
+            restored: Tls = tls[0].__new__(tls[0])
+            restored.__setstate__(tls[1])
+            tls = restored
         _restore(
             self,
             {
                 **state,
                 "password": Secret(password) if isinstance(password, str) else password,
                 "tls": tls,
-                "authenticator": _unshown(state.get("authenticator")),
+                "authenticator": _hide_repr(state.get("authenticator")),
             },
         )
 
     @classmethod
-    @_unseen
+    @_without_frames
     def from_url(cls, url: str, **overrides: Unpack[_Overrides]) -> Self:
         """Reads settings from a URL: `cql://user:password@host:9042,host/keyspace?setting=value`.
 
@@ -362,7 +362,7 @@ class Config:
         return cls(**sources.from_url(cls, url, overrides))
 
     @classmethod
-    @_unseen
+    @_without_frames
     def from_env(cls, prefix: str = "TURBOCQL_", **overrides: Unpack[_Overrides]) -> Self:
         """Reads settings from environment variables.
 
@@ -380,7 +380,7 @@ class Config:
         return cls(**sources.from_env(cls, prefix, overrides))
 
     @classmethod
-    @_unseen
+    @_without_frames
     def from_toml(
         cls,
         path: str | os.PathLike[str],
@@ -414,7 +414,7 @@ class Config:
             "keyspace": self.keyspace,
             "user": self.user,
             "password": self.password,
-            "authenticator": _shown(self.authenticator),
+            "authenticator": _unwrap_authenticator(self.authenticator),
             "tls": _native_tls(self.tls),
             "profile": _profile_native(base),
             "profiles": [
@@ -438,8 +438,8 @@ class Config:
             "values_in_errors": self.values_in_errors,
             "local_address": self.local_address and address("", self.local_address)[0],
             "addresses": [
-                (address("addresses", told), address("addresses", reached))
-                for told, reached in self.addresses.items()
+                (address("addresses", announced), address("addresses", reached))
+                for announced, reached in self.addresses.items()
             ],
             "client_timestamps": self.client_timestamps,
             "schema_agreement_timeout_s": min(self.schema_agreement_timeout_s, 1e9),
@@ -503,13 +503,13 @@ class _Overrides(Settings, total=False):
     contact_points: str | Sequence[str]
 
 
-def _text_fault(given: object) -> str | None:
+def _text_fault(setting: object) -> str | None:
     """Returns the fault of a text setting, or `None`.
 
     The caller raises the error. A traceback keeps frames alive, and the frame of this function has
     the secret in clear text; the frame of the caller does not.
     """
-    text = given.reveal() if isinstance(given, Secret) else given
+    text = setting.reveal() if isinstance(setting, Secret) else setting
     if text is None:
         return None
     if not isinstance(text, str) or not text:

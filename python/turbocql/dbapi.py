@@ -132,7 +132,7 @@ class NotSupportedError(DatabaseError):
     """An operation that CQL does not support, such as `rollback`."""
 
 
-_OURS: dict[type[errors.Error], type[Error]] = {
+_CLASS_BY_ERROR: dict[type[errors.Error], type[Error]] = {
     errors.Error: InterfaceError,
     errors.ConfigError: ProgrammingError,
     errors.CodecError: DataError,
@@ -183,55 +183,59 @@ when the iterable of rows raised an exception that is not one of `turbocql.error
 def _class_for(error: errors.Error) -> type[Error]:
     """The class of PEP 249 for an error."""
     if isinstance(error, Error):
-        made_of: tuple[type[Error], Any] | None = getattr(error, "_turbocql_made_of", None)
-        return made_of[0] if made_of else type(error)
+        base_classes: tuple[type[Error], Any] | None = getattr(
+            error, "_turbocql_base_classes", None
+        )
+        return base_classes[0] if base_classes else type(error)
     if isinstance(error, errors.BulkError) and isinstance(error.__cause__, errors.Error):
         return _class_for(error.__cause__)
-    return next(_OURS[cls] for cls in type(error).__mro__ if cls in _OURS)
+    return next(_CLASS_BY_ERROR[cls] for cls in type(error).__mro__ if cls in _CLASS_BY_ERROR)
 
 
-_BOTH: dict[tuple[type[Error], type[errors.Error]], type[Error]] = {}
+_COMBINED_CLASSES: dict[tuple[type[Error], type[errors.Error]], type[Error]] = {}
 
 
-def _both(ours: type[Error], theirs: type[errors.Error]) -> type[Error]:
-    """The class derived from both classes, so either `except` catches it. It is cached."""
-    if issubclass(ours, theirs):
-        return ours
-    if (made := _BOTH.get((ours, theirs))) is None:
+def _combined_class(dbapi_class: type[Error], error_class: type[errors.Error]) -> type[Error]:
+    """The class derived from both classes, so that `except` of either catches it. It is cached."""
+    if issubclass(dbapi_class, error_class):
+        return dbapi_class
+    if (combined := _COMBINED_CLASSES.get((dbapi_class, error_class))) is None:
         members = {
             "__module__": __name__,
-            "__qualname__": f"{ours.__name__}.{theirs.__name__}",
-            "__doc__": theirs.__doc__,
+            "__qualname__": f"{dbapi_class.__name__}.{error_class.__name__}",
+            "__doc__": error_class.__doc__,
             "__reduce__": _reduce,
-            "_turbocql_made_of": (ours, theirs),
+            "_turbocql_base_classes": (dbapi_class, error_class),
         }
         # Two threads may make the class at once; `setdefault` keeps the first one.
-        cls = cast("type[Error]", type(theirs.__name__, (ours, theirs), members))
-        made = _BOTH.setdefault((ours, theirs), cls)
-    return made
+        cls = cast("type[Error]", type(error_class.__name__, (dbapi_class, error_class), members))
+        combined = _COMBINED_CLASSES.setdefault((dbapi_class, error_class), cls)
+    return combined
 
 
 def _reduce(error: Any) -> tuple[Any, ...]:
-    """Pickles an error of a combined class by the two classes that it is made of."""
-    return _load, (*error._turbocql_made_of, error.args), vars(error) or None
+    """Pickles an error of a combined class by its two base classes."""
+    return _load, (*error._turbocql_base_classes, error.args), vars(error) or None
 
 
-def _load(ours: type[Error], theirs: type[errors.Error], args: tuple[Any, ...]) -> Error:
-    return _both(ours, theirs)(*args)
+def _load(
+    dbapi_class: type[Error], error_class: type[errors.Error], args: tuple[Any, ...]
+) -> Error:
+    return _combined_class(dbapi_class, error_class)(*args)
 
 
 def _reraise(error: errors.Error) -> NoReturn:
     """Raises the error as one of this module's classes too, with everything else unchanged."""
     if isinstance(error, Error):
         raise error
-    same = _both(_class_for(error), type(error))(*error.args)
-    vars(same).update(vars(error))
+    converted = _combined_class(_class_for(error), type(error))(*error.args)
+    vars(converted).update(vars(error))
     try:
-        raise same.with_traceback(error.__traceback__)
+        raise converted.with_traceback(error.__traceback__)
     finally:
         # The original error has no further information, so it is not shown as the cause.
-        same.__cause__, same.__context__ = error.__cause__, error.__context__
-        same.__suppress_context__ = error.__suppress_context__
+        converted.__cause__, converted.__context__ = error.__cause__, error.__context__
+        converted.__suppress_context__ = error.__suppress_context__
 
 
 # Types
@@ -409,7 +413,7 @@ class Cursor:
     A cursor must not be used by two threads at once. The end of its `with` block closes it.
     """
 
-    __slots__ = ("_closed", "_connection", "_given_back", "_pages", "_rows", "arraysize")
+    __slots__ = ("_closed", "_connection", "_pages", "_rows", "_unreturned_rows", "arraysize")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -421,7 +425,7 @@ class Cursor:
     def _forget(self) -> None:
         self._rows: Rows[Any] | None = None
         self._pages: Iterator[Any] | None = None
-        self._given_back: deque[Any] = deque()
+        self._unreturned_rows: deque[Any] = deque()
         """Rows of a fetch that failed at a later page. The next fetch returns them first."""
 
     @property
@@ -507,8 +511,8 @@ class Cursor:
             if not isinstance(seq_of_parameters, Iterable):
                 got = type(seq_of_parameters).__name__
                 raise ProgrammingError(f"seq_of_parameters must be an iterable, got {got}")
-            sent = operation if isinstance(operation, Query) else prepared
-            self._connection._session.execute_many(sent, _checked(prepared, seq_of_parameters))
+            statement = operation if isinstance(operation, Query) else prepared
+            self._connection._session.execute_many(statement, _checked(prepared, seq_of_parameters))
         except errors.Error as error:
             _reraise(error)
         return self
@@ -519,7 +523,9 @@ class Cursor:
         if not isinstance(operation, (str, Query, Prepared)):
             got = type(operation).__name__
             raise ProgrammingError(f"an operation is a str, Query or Prepared, got {got}")
-        if isinstance(operation, str) and any("\ud800" <= one <= "\udfff" for one in operation):
+        if isinstance(operation, str) and any(
+            "\ud800" <= character <= "\udfff" for character in operation
+        ):
             raise ProgrammingError("the operation has characters that UTF-8 does not know")
 
     def _prepared(self, operation: str | Query | Prepared) -> Prepared:
@@ -566,14 +572,14 @@ class Cursor:
             raise ProgrammingError(
                 "the statement has no result" if executed else "no statement was executed"
             )
-        waiting = self._given_back
-        count = len(waiting) if size is None else min(size, len(waiting))
-        rows = [waiting.popleft() for _ in range(count)]
+        unreturned_rows = self._unreturned_rows
+        count = len(unreturned_rows) if size is None else min(size, len(unreturned_rows))
+        rows = [unreturned_rows.popleft() for _ in range(count)]
         try:
             # When a page cannot be fetched, the rows before it stay in the list.
             rows.extend(islice(pages, None if size is None else size - len(rows)))
         except BaseException as error:
-            waiting.extendleft(reversed(rows))
+            unreturned_rows.extendleft(reversed(rows))
             if isinstance(error, errors.Error):
                 _reraise(error)
             raise
@@ -630,9 +636,11 @@ def _check_parameters(markers: list[str], parameters: object) -> None:
             missing = [name for name in markers if name not in parameters]
             unknown = [name for name in parameters if name not in markers]
             if missing or unknown:
-                trouble = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r} is none"
-                known = ", ".join(markers) or "none"
-                raise ProgrammingError(f"the statement's bind markers are {known}; {trouble}")
+                problem = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r} is none"
+                marker_names = ", ".join(markers) or "none"
+                raise ProgrammingError(
+                    f"the statement's bind markers are {marker_names}; {problem}"
+                )
             return
         if _has_fields(parameters):
             # The session refuses an object that lacks a field.
@@ -654,8 +662,10 @@ def _check_parameters(markers: list[str], parameters: object) -> None:
 
 def _names(parameters: object) -> Sequence[str]:
     """The field names of a named tuple; the column names if turbocql made its class."""
-    made_of = getattr(type(parameters), "_turbocql_made_of", None)
-    names: Sequence[str] = made_of[1] if made_of else getattr(type(parameters), "_fields", ())
+    name_and_columns = getattr(type(parameters), "_turbocql_made_of", None)
+    names: Sequence[str] = (
+        name_and_columns[1] if name_and_columns else getattr(type(parameters), "_fields", ())
+    )
     return names
 
 

@@ -91,9 +91,9 @@ class CodecError(Error, ValueError):
     """A value and its CQL type do not match."""
 
     path: str = ""
-    """The path to the faulty part: its column, then its place in the value; empty at the top."""
+    """The path to the faulty part: its column, then its position in the value; empty at the top."""
     cql_type: str = ""
-    """The CQL type at that place."""
+    """The CQL type at that position."""
 
 
 class EncodeError(CodecError, TypeError):
@@ -104,7 +104,7 @@ class RangeError(EncodeError, OverflowError):
     """A number, date, time or duration beyond the range of its CQL type. Nothing was sent.
 
     Examples are `2**31` for an `int`, `1e39` for a `float`, and a `decimal` whose exponent takes
-    more than 32 bits. The number may be at any place in a value. Also raised for a
+    more than 32 bits. The number may be at any position in a value. Also raised for a
     number that does not fit its field in a message of the protocol.
     """
 
@@ -135,7 +135,8 @@ class Attempt(NamedTuple):
     began_s: float
     """When the attempt began, in seconds since the beginning of the request."""
     ended_s: float | None
-    """When it ended, likewise; `None` if it had not ended."""
+    """When the attempt ended, in seconds since the beginning of the request; `None` if it had not
+    ended."""
 
 
 class RequestError(Error):
@@ -168,7 +169,7 @@ class ConnectionLost(RequestError, ConnectionError):
 class UnreadableAnswer(RequestError, DecodeError):
     """The server's answer could not be decoded.
 
-    The server has carried out the request, or refused it: the answer does not tell. So
+    The server has carried out the request, or refused it: the answer does not show which. So
     `may_have_applied` is true for a write.
     """
 
@@ -338,14 +339,14 @@ _BY_KIND: dict[str, type[Error]] = {
 
 
 _STATEMENT = "; statement: "
-"""What begins the last part of the engine's messages."""
+"""The beginning of the last part of the engine's messages."""
 _HINTS: dict[type[Error], str] = {
     Overloaded: "send fewer requests at a time",
     RateLimited: "send fewer requests to one partition",
     SessionFull: 'send fewer requests at a time, or set max_in_flight or when_full="wait"',
     Unprepared: "bind markers in place of literals make fewer statements to prepare",
 }
-"""What to try, for errors whose own words do not say it."""
+"""Advice for errors whose messages contain none."""
 _CONNECTING = "connecting"
 """The first word of the engine's messages while a session is being opened."""
 
@@ -374,12 +375,12 @@ def in_batch(error: BaseException, number: int) -> None:
 def _no_session(error: RequestError | DecodeError) -> ConnectError:
     """Makes the exception that `connect` raises from an error of one of its requests."""
     message = str(error)
-    said = message if message.startswith(_CONNECTING) else f"{_CONNECTING}: {message}"
-    return ConnectError(said)
+    text = message if message.startswith(_CONNECTING) else f"{_CONNECTING}: {message}"
+    return ConnectError(text)
 
 
 def _hints(cls: type[Error], message: str) -> list[str]:
-    """What to try after an error with this message: one hint, or none."""
+    """The advice for an error with this message: a list of one hint, or an empty list."""
     if cls is CqlSyntaxError and "'%" in message:
         return ["bind markers are ? or :name"]
     if cls is InvalidQuery and "Batch too large" in message:
@@ -391,7 +392,7 @@ def _hints(cls: type[Error], message: str) -> list[str]:
     return [_HINTS[cls]] if cls in _HINTS else []
 
 
-def _with(message: str, added: Sequence[str]) -> str:
+def _insert_before_statement(message: str, added: Sequence[str]) -> str:
     """A message of the engine with further parts, which come before the statement."""
     text, mark, statement = message.partition(_STATEMENT)
     return "; ".join([text, *added]) + mark + statement
@@ -427,7 +428,7 @@ def from_engine(
         if may_have_applied:
             added.append("it may have applied")
     added += _hints(cls, message)
-    error = cls(_with(message, added))
+    error = cls(_insert_before_statement(message, added))
     if isinstance(error, ServerError):
         error.code = -1 if code is None else code
     if isinstance(error, RequestError):

@@ -159,9 +159,9 @@ class Balancing:
     shuffle_replicas: bool = True
     """Whether replicas are tried in a random order, and not always in the same order."""
     avoid_silent: bool = True
-    """Whether a node that has fallen silent is tried last, until it answers again: a node that does
-    not answer the session's requests, nor a sign of life that the session asks for. At most half
-    of the nodes of a datacenter are left out so."""
+    """Whether a silent node is tried last, until it answers again. A node is silent if it answers
+    neither the session's requests nor its probe. At most half of the nodes of a datacenter are left
+    out in this way."""
     latency_awareness: LatencyAwareness | None = None
     """The limits beyond which a node is slow and is tried last; `None` for no limits."""
     allowed: Sequence[str] = ()
@@ -183,8 +183,8 @@ class Balancing:
             raise ConfigError("latency_awareness must be a LatencyAwareness or None")
         if isinstance(self.allowed, str) or not isinstance(self.allowed, Sequence):
             raise ConfigError("allowed must be a sequence of addresses")
-        for place in self.allowed:
-            address("allowed", place)
+        for node_address in self.allowed:
+            address("allowed", node_address)
         object.__setattr__(self, "allowed", tuple(self.allowed))
 
     def _native(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class Balancing:
             "shuffle_replicas": self.shuffle_replicas,
             "avoid_silent": self.avoid_silent,
             "latency": None if latency is None else latency._native(),
-            "allowed": [address("allowed", place) for place in self.allowed],
+            "allowed": [address("allowed", node_address) for node_address in self.allowed],
         }
 
 
@@ -258,8 +258,8 @@ def _consistency(name: str, value: object) -> Consistency:
     with suppress(ValueError):
         return Consistency(value.upper() if isinstance(value, str) else value)
     # Not raised in an `except` block, where the error's `__context__` would show the value.
-    known = ", ".join(level.value for level in Consistency)
-    raise ConfigError(f"{name} must be one of {known}, got {shown(value)}")
+    level_names = ", ".join(level.value for level in Consistency)
+    raise ConfigError(f"{name} must be one of {level_names}, got {shown(value)}")
 
 
 def _profile_native(
@@ -267,18 +267,18 @@ def _profile_native(
 ) -> dict[str, Any]:
     """Merges a profile over the session's own profile, for the native core."""
 
-    def of(name: str) -> Any:
-        own = getattr(profile, name, None)
-        return getattr(base, name) if own is None else own
+    def merged(name: str) -> Any:
+        profile_value = getattr(profile, name, None)
+        return getattr(base, name) if profile_value is None else profile_value
 
-    speculation, balancing = of("speculation"), of("balancing") or Balancing()
+    speculation, balancing = merged("speculation"), merged("balancing") or Balancing()
     constant = isinstance(speculation, ConstantSpeculation)
     percentile = isinstance(speculation, PercentileSpeculation)
     return {
-        "consistency": of("consistency"),
-        "serial_consistency": of("serial_consistency"),
-        "timeout_s": of("timeout_s"),
-        "retry": of("retry"),
+        "consistency": merged("consistency"),
+        "serial_consistency": merged("serial_consistency"),
+        "timeout_s": merged("timeout_s"),
+        "retry": merged("retry"),
         "constant_speculation": (
             (min(speculation.delay_s, 1e9), speculation.max_attempts) if constant else None
         ),

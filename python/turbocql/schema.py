@@ -39,44 +39,48 @@ class _Plain:
     """Makes the mappings of a dataclass read-only. Pickling and copying use plain `dict`s."""
 
     def __post_init__(self) -> None:
-        for each in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, each.name)
+        for dataclass_field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, dataclass_field.name)
             if isinstance(value, Mapping):
-                object.__setattr__(self, each.name, _read_only(value))
+                object.__setattr__(self, dataclass_field.name, _read_only(value))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = [each.name for each in dataclasses.fields(self)]  # type: ignore[arg-type]
-        return _made, (type(self), {one: _plain(getattr(self, one)) for one in names})
+        names = [dataclass_field.name for dataclass_field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return _from_fields, (type(self), {name: _plain(getattr(self, name)) for name in names})
 
 
-def _made(cls: type[Any], fields: dict[str, Any]) -> Any:
+def _from_fields(cls: type[Any], fields: dict[str, Any]) -> Any:
     return cls(**fields)
 
 
 def _read_only(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return MappingProxyType({key: _read_only(one) for key, one in value.items()})
+        return MappingProxyType({key: _read_only(nested) for key, nested in value.items()})
     return value
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(nested) for key, nested in value.items()}
     return value
 
 
-def _look_up(what: str, name: str, among: Mapping[str, T], where: str = "") -> T:
+def _look_up(kind: str, name: str, items_by_name: Mapping[str, T], location: str = "") -> T:
     """The item with that name, or a `KeyError` that lists similar names."""
     try:
-        return among[name]
+        return items_by_name[name]
     except KeyError:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, among)
+        similar_names = get_close_matches(name, items_by_name)
         # Wrong letter case is the most likely mistake.
-        near += [one for one in among if one.lower() == name.lower() and one not in near]
-        hint = f"; near: {', '.join(near)}" if near else ""
-        raise KeyError(f"no {what} {name!r}{where}{hint}") from None
+        similar_names += [
+            similar_name
+            for similar_name in items_by_name
+            if similar_name.lower() == name.lower() and similar_name not in similar_names
+        ]
+        hint = f"; near: {', '.join(similar_names)}" if similar_names else ""
+        raise KeyError(f"no {kind} {name!r}{location}{hint}") from None
 
 
 @dataclass(frozen=True)
@@ -217,8 +221,8 @@ class _Columns(_Plain):
         return _look_up("column", name, self.columns, f" in {self.keyspace}.{self.name}")
 
     def __repr__(self) -> str:
-        where = qualified(self.keyspace, self.name)
-        return f"<{type(self).__name__} {where} ({', '.join(map(quoted, self.columns))})>"
+        qualified_name = qualified(self.keyspace, self.name)
+        return f"<{type(self).__name__} {qualified_name} ({', '.join(map(quoted, self.columns))})>"
 
 
 @dataclass(frozen=True, repr=False)

@@ -21,15 +21,15 @@ C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-def _unseen(call: C) -> C:
+def _without_frames(call: C) -> C:
     """Wraps a function so that its exceptions come without its frames.
 
     Error trackers record the local variables of every frame of a traceback. Where settings are
-    read, those variables hold passwords in clear text, in places that cannot be predicted.
+    read, any of those variables may hold a password in clear text.
     """
 
     @functools.wraps(call)
-    def unseen(*args: Any, **kwargs: Any) -> Any:
+    def without_frames(*args: Any, **kwargs: Any) -> Any:
         try:
             return call(*args, **kwargs)
         except BaseException as error:
@@ -37,16 +37,16 @@ def _unseen(call: C) -> C:
         finally:
             del args, kwargs
 
-    return cast("C", unseen)
+    return cast("C", without_frames)
 
 
-def _unseen_init(cls: type[T]) -> type[T]:
-    """Applies `_unseen` to a dataclass's `__init__`, whose arguments are all fields."""
-    cls.__init__ = _unseen(cls.__init__)  # type: ignore[method-assign]
+def _init_without_frames(cls: type[T]) -> type[T]:
+    """Applies `_without_frames` to a dataclass's `__init__`, whose arguments are all fields."""
+    cls.__init__ = _without_frames(cls.__init__)  # type: ignore[method-assign]
     return cls
 
 
-def _conceal(settings: object, name: str) -> None:
+def _wrap_secret(settings: object, name: str) -> None:
     """Replaces a field that is text or bytes by a `Secret`."""
     if isinstance(getattr(settings, name), (str, bytes)):
         object.__setattr__(settings, name, Secret(getattr(settings, name)))
@@ -54,8 +54,11 @@ def _conceal(settings: object, name: str) -> None:
 
 def _state(settings: object) -> dict[str, Any]:
     """The fields of a dataclass and a subclass's further attributes, for copies and pickles."""
-    named = {one.name: getattr(settings, one.name) for one in fields(cast("Any", settings))}
-    return {**getattr(settings, "__dict__", {}), **named}
+    field_values = {
+        dataclass_field.name: getattr(settings, dataclass_field.name)
+        for dataclass_field in fields(cast("Any", settings))
+    }
+    return {**getattr(settings, "__dict__", {}), **field_values}
 
 
 def _restore(settings: T, state: Mapping[str, Any]) -> T:
@@ -72,12 +75,12 @@ def _copied(settings: T) -> T:
 
 def _copied_deep(settings: T, memo: dict[int, Any]) -> T:
     """Implements `copy.deepcopy`."""
-    made = type(settings).__new__(type(settings))
-    memo[id(settings)] = made
-    return _restore(made, copy.deepcopy(_state(settings), memo))
+    duplicate = type(settings).__new__(type(settings))
+    memo[id(settings)] = duplicate
+    return _restore(duplicate, copy.deepcopy(_state(settings), memo))
 
 
-@_unseen_init
+@_init_without_frames
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tls:
     """Encryption of connections. `Tls()` trusts the system's certificates and verifies everything.
@@ -114,7 +117,7 @@ class Tls:
     for."""
 
     def __post_init__(self) -> None:
-        _conceal(self, "key")
+        _wrap_secret(self, "key")
         for name in ("ca", "certificate"):
             if isinstance(getattr(self, name), bytes):
                 object.__setattr__(self, name, _certificates(getattr(self, name)))
@@ -141,13 +144,13 @@ class Tls:
         object.__setattr__(self, "names", tuple(self.names))
 
     def __repr__(self) -> str:
-        def said(source: str | os.PathLike[str] | bytes | None) -> str:
+        def shown_source(source: str | os.PathLike[str] | bytes | None) -> str:
             if isinstance(source, bytes):
                 return f"<{len(source)} bytes>"
             # A text that names no file may be the content of a file, such as a key.
             return repr(source) if source is None or _exists(source) else "<not shown>"
 
-        ca, certificate = said(self.ca), said(self.certificate)
+        ca, certificate = shown_source(self.ca), shown_source(self.certificate)
         return (
             f"Tls(ca={ca}, certificate={certificate}, verify={self.verify!r}, names={self.names!r})"
         )
@@ -184,44 +187,46 @@ class Tls:
 
 
 def _pem(tls: Tls, name: str) -> bytes | Secret[bytes] | None:
-    """Returns the content of a PEM source; that of a key as a `Secret`."""
-    found = _read_pem(name, getattr(tls, name))
-    if isinstance(found, str):
+    """Returns the content of a PEM source; the content of a key as a `Secret`."""
+    content = _read_pem(name, getattr(tls, name))
+    if isinstance(content, str):
         # Raised here and not in `_read_pem`, because a traceback keeps the frames that it passes:
         # this frame holds no key in clear text.
-        raise ConfigError(f"tls: {name}{found}")
-    return found
+        raise ConfigError(f"tls: {name}{content}")
+    return content
 
 
 def _read_pem(
     name: str, source: str | os.PathLike[str] | bytes | Secret[Any] | None
 ) -> bytes | Secret[bytes] | str | None:
     """Returns the content, or the fault as a `str`."""
-    given = source.reveal() if isinstance(source, Secret) else source
-    if given is None:
+    plain_source = source.reveal() if isinstance(source, Secret) else source
+    if plain_source is None:
         return None
-    if isinstance(given, bytes):
-        return Secret(given) if name == "key" else given
-    path = os.fsdecode(given)
+    if isinstance(plain_source, bytes):
+        return Secret(plain_source) if name == "key" else plain_source
+    path = os.fsdecode(plain_source)
     if "-----BEGIN" in path:
         # The text is not shown: it may be the key.
         return " is PEM itself where a path is expected: give it as bytes"
     try:
-        with open(given, "rb") as file:
+        with open(plain_source, "rb") as file:
             return Secret(file.read()) if name == "key" else _certificates(file.read())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be a path"
     # A path that does not exist is shown only if it is not for a key, has a dot, and has less than
     # 200 characters. The names of files have dots; the Base64 text of PEM has none.
-    known = _exists(path) or (name != "key" and "." in path and len(path) < 200)
-    return f": {path!r}: {reason}" if known and not holds_url(path) else f": <not shown>: {reason}"
+    is_shown = _exists(path) or (name != "key" and "." in path and len(path) < 200)
+    return (
+        f": {path!r}: {reason}" if is_shown and not holds_url(path) else f": <not shown>: {reason}"
+    )
 
 
 def _certificates(pem: bytes) -> bytes:
     """Drops the private key that certificate files often contain. The rest is not secret."""
     if b"PRIVATE KEY" not in pem:
         return pem
-    return b"".join(found.group() + b"\n" for found in _CERTIFICATE.finditer(pem))
+    return b"".join(certificate.group() + b"\n" for certificate in _CERTIFICATE.finditer(pem))
 
 
 _CERTIFICATE = re.compile(
@@ -232,8 +237,8 @@ _CERTIFICATE = re.compile(
 def _is_path(key: object) -> bool:
     """Whether a key setting holds no secret, because it is the name of a file, or `None`."""
     if isinstance(key, Secret):
-        given = key.reveal()
-        return isinstance(given, str) and _exists(given)
+        key_text = key.reveal()
+        return isinstance(key_text, str) and _exists(key_text)
     return True
 
 
@@ -263,7 +268,7 @@ class Authenticator(Protocol):
         """Called when the server accepts the client. Raise an exception to fail the connection."""
 
 
-class _Unshown:
+class _HiddenRepr:
     """A callable whose `repr` shows nothing. The `repr` of a partial would show its arguments."""
 
     __slots__ = ("call",)
@@ -278,37 +283,37 @@ class _Unshown:
         return "<authenticator>"
 
     def __eq__(self, other: object) -> bool:
-        return self.call == (other.call if isinstance(other, _Unshown) else other)
+        return self.call == (other.call if isinstance(other, _HiddenRepr) else other)
 
     def __hash__(self) -> int:
         return hash(self.call)
 
-    def __copy__(self) -> _Unshown:
+    def __copy__(self) -> _HiddenRepr:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Unshown:
-        return _Unshown(copy.deepcopy(self.call, memo))
+    def __deepcopy__(self, memo: dict[int, Any]) -> _HiddenRepr:
+        return _HiddenRepr(copy.deepcopy(self.call, memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise ConfigError("an authenticator that may hold a secret is not pickled")
 
 
-def _unshown(authenticator: Any) -> Any:
+def _hide_repr(authenticator: Any) -> Any:
     """Wraps an authenticator, unless it is a function or a class, whose `repr` shows names only."""
-    if authenticator is None or isinstance(authenticator, (FunctionType, type, _Unshown)):
+    if authenticator is None or isinstance(authenticator, (FunctionType, type, _HiddenRepr)):
         return authenticator
-    return _Unshown(authenticator)
+    return _HiddenRepr(authenticator)
 
 
-def _shown(authenticator: Any) -> Any:
-    """Returns the authenticator that `_unshown` may have wrapped."""
-    return authenticator.call if isinstance(authenticator, _Unshown) else authenticator
+def _unwrap_authenticator(authenticator: Any) -> Any:
+    """Returns the authenticator that `_hide_repr` may have wrapped."""
+    return authenticator.call if isinstance(authenticator, _HiddenRepr) else authenticator
 
 
-def _holds_nothing(authenticator: Any) -> bool:
+def _is_pickled_by_name(authenticator: Any) -> bool:
     """Whether an authenticator is pickled by name alone, without a closure or an object's state."""
-    named = isinstance(authenticator, (FunctionType, BuiltinFunctionType, type))
-    return authenticator is None or (named and "<" not in authenticator.__qualname__)
+    has_name = isinstance(authenticator, (FunctionType, BuiltinFunctionType, type))
+    return authenticator is None or (has_name and "<" not in authenticator.__qualname__)
 
 
 def _native_tls(tls: Tls | bool | None) -> dict[str, Any] | None:

@@ -67,12 +67,12 @@ class Batch:
         kind: BatchKind | str = "logged",
         **options: Unpack[BatchOptions],
     ) -> None:
-        known = kind.lower() if isinstance(kind, str) else kind
-        if known not in get_args(BatchKind):
+        batch_kind = kind.lower() if isinstance(kind, str) else kind
+        if batch_kind not in get_args(BatchKind):
             # Not its text: statements with their values may be passed by mistake.
             got = repr(kind) if isinstance(kind, str) else type(kind).__name__
             raise ConfigError(f"a batch is 'logged', 'unlogged' or 'counter', got {got}")
-        self._kind = cast(BatchKind, known)
+        self._kind = cast(BatchKind, batch_kind)
         # Checked now, and not only when the batch is sent.
         check_batch_options(options)
         self._options = options
@@ -126,19 +126,19 @@ class Batch:
         return f"<Batch {self._kind} of {len(self)}>"
 
 
-def _are_values(given: object) -> bool:
+def _are_values(candidate: object) -> bool:
     """Whether a session may accept an object as values. If not, it always refuses the object."""
-    if isinstance(given, (tuple, list, Mapping)) or _has_fields(given):
+    if isinstance(candidate, (tuple, list, Mapping)) or _has_fields(candidate):
         return True
-    if isinstance(given, (str, bytes, bytearray, memoryview)):
+    if isinstance(candidate, (str, bytes, bytearray, memoryview)):
         return False
-    return hasattr(given, "__getitem__") and hasattr(given, "__len__")
+    return hasattr(candidate, "__getitem__") and hasattr(candidate, "__len__")
 
 
-def _has_fields(given: object) -> bool:
+def _has_fields(candidate: object) -> bool:
     """Whether an object is an instance of a dataclass, or of a class of attrs, msgspec or pydantic.
 
     It is false for a named tuple, which is a sequence.
     """
     names = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "__pydantic_fields__")
-    return any(hasattr(type(given), name) for name in names)
+    return any(hasattr(type(candidate), name) for name in names)

@@ -18,4 +18,4 @@ class Split:
     size_bytes: int | None
     """The bytes of the part on disk, by the nodes' estimates; `None` if they have none."""
     replicas: tuple[str, ...]
-    """The nodes that have the most of it, as `address:port`: a hint for placing its reader."""
+    """The nodes that store most of the part, as `address:port`: a hint for placing its reader."""

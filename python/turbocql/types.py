@@ -43,7 +43,7 @@ def _iso_date(days: int) -> str:
     return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
-def _whole(name: str, value: object, bits: int) -> int:
+def _checked_int(name: str, value: object, bits: int) -> int:
     if not isinstance(value, int):
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
@@ -65,7 +65,7 @@ class Date:
     days: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "days", _whole("days", self.days, 32))
+        object.__setattr__(self, "days", _checked_int("days", self.days, 32))
 
     @classmethod
     def from_date(cls, date: datetime.date) -> Date:
@@ -124,7 +124,7 @@ class Time:
     nanoseconds: int
 
     def __init__(self, nanoseconds: int) -> None:
-        object.__setattr__(self, "nanoseconds", _whole("nanoseconds", nanoseconds, 64))
+        object.__setattr__(self, "nanoseconds", _checked_int("nanoseconds", nanoseconds, 64))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Time is immutable: cannot set {name}")
@@ -161,8 +161,8 @@ class Time:
         """
         if not self.within_day:
             raise ValueError(f"{self} is outside a day")
-        microseconds, rest = divmod(self.nanoseconds, 1000)
-        if rest:
+        microseconds, extra_nanoseconds = divmod(self.nanoseconds, 1000)
+        if extra_nanoseconds:
             raise ValueError(f"{self} has nanoseconds, which datetime.time has no place for")
         seconds, microsecond = divmod(microseconds, 1_000_000)
         minutes, second = divmod(seconds, 60)
@@ -193,7 +193,7 @@ class Time:
         """The nanosecond within the second, 0 to 999,999,999."""
         return self.nanoseconds % 1_000_000_000
 
-    def _reckon(self, other: object) -> int | None:
+    def _nanoseconds_of(self, other: object) -> int | None:
         if isinstance(other, Time):
             return other.nanoseconds
         if isinstance(other, datetime.time) and other.tzinfo is None:
@@ -201,11 +201,11 @@ class Time:
         return None
 
     def __eq__(self, other: object) -> bool:
-        nanoseconds = self._reckon(other)
+        nanoseconds = self._nanoseconds_of(other)
         return NotImplemented if nanoseconds is None else self.nanoseconds == nanoseconds
 
     def __lt__(self, other: object) -> bool:
-        nanoseconds = self._reckon(other)
+        nanoseconds = self._nanoseconds_of(other)
         return NotImplemented if nanoseconds is None else self.nanoseconds < nanoseconds
 
     def __hash__(self) -> int:
@@ -240,7 +240,9 @@ class Timestamp:
     milliseconds: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "milliseconds", _whole("milliseconds", self.milliseconds, 64))
+        object.__setattr__(
+            self, "milliseconds", _checked_int("milliseconds", self.milliseconds, 64)
+        )
 
     @classmethod
     def from_datetime(cls, instant: datetime.datetime) -> Timestamp:
@@ -250,8 +252,8 @@ class Timestamp:
         """
         if instant.utcoffset() is None:
             instant = instant.replace(tzinfo=datetime.timezone.utc)
-        since = instant - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-        return cls(since // datetime.timedelta(milliseconds=1))
+        since_epoch = instant - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        return cls(since_epoch // datetime.timedelta(milliseconds=1))
 
     def to_datetime(self) -> datetime.datetime:
         """The aware `datetime.datetime` of the same instant, in UTC.
@@ -265,8 +267,8 @@ class Timestamp:
             raise OverflowError(f"{self} is outside the years 1 to 9999") from None
 
     def __str__(self) -> str:
-        days, rest = divmod(self.milliseconds, _MILLISECONDS_PER_DAY)
-        seconds, millisecond = divmod(rest, 1000)
+        days, milliseconds_of_day = divmod(self.milliseconds, _MILLISECONDS_PER_DAY)
+        seconds, millisecond = divmod(milliseconds_of_day, 1000)
         clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
         return f"{_iso_date(days)}T{clock}.{millisecond:03d}Z"
 
@@ -297,17 +299,17 @@ class Duration:
     nanoseconds: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "months", _whole("months", self.months, 32))
-        object.__setattr__(self, "days", _whole("days", self.days, 32))
-        object.__setattr__(self, "nanoseconds", _whole("nanoseconds", self.nanoseconds, 64))
+        object.__setattr__(self, "months", _checked_int("months", self.months, 32))
+        object.__setattr__(self, "days", _checked_int("days", self.days, 32))
+        object.__setattr__(self, "nanoseconds", _checked_int("nanoseconds", self.nanoseconds, 64))
 
     @classmethod
     def from_timedelta(cls, delta: datetime.timedelta) -> Duration:
         """Splits `delta` into whole days and nanoseconds, both with the sign of `delta`."""
         total = delta // datetime.timedelta(microseconds=1)
         sign = -1 if total < 0 else 1
-        days, rest = divmod(abs(total), 86_400_000_000)
-        return cls(0, sign * days, sign * rest * 1000)
+        days, microseconds = divmod(abs(total), 86_400_000_000)
+        return cls(0, sign * days, sign * microseconds * 1000)
 
     def to_timedelta(self) -> datetime.timedelta:
         """Converts to a `timedelta`, with days of 24 hours.
@@ -324,9 +326,10 @@ class Duration:
     def __str__(self) -> str:
         sign = "-" if min(self.months, self.days, self.nanoseconds) < 0 else ""
         years, months = divmod(abs(self.months), 12)
-        parts, rest = [(years, "y"), (months, "mo"), (abs(self.days), "d")], abs(self.nanoseconds)
+        parts = [(years, "y"), (months, "mo"), (abs(self.days), "d")]
+        nanoseconds = abs(self.nanoseconds)
         for size, unit in _CLOCK:
-            number, rest = divmod(rest, size)
+            number, nanoseconds = divmod(nanoseconds, size)
             parts.append((number, unit))
         text = "".join(f"{number}{unit}" for number, unit in parts if number)
         return sign + (text or "0ns")

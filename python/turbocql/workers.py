@@ -1,5 +1,5 @@
-"""Sessions in the workers of Ray, Spark, Dask and others: where their settings come from, and one
-session for each process.
+"""Sessions in the workers of Ray, Spark, Dask and others: their settings, and one session for each
+process.
 
 A task that an engine sends to a worker names its settings. A `Config` travels in the task itself,
 so one with a password is refused unless its `pickle_secrets` is true. A
@@ -70,8 +70,8 @@ class Environment:
 
 
 @dataclass
-class _Open:
-    """The session of a process for some settings, and how many use it."""
+class _SharedSession:
+    """The session of a process for some settings, and the number of its users."""
 
     opening: Lock = field(default_factory=Lock)
     session: Session | None = None
@@ -79,23 +79,23 @@ class _Open:
     timer: Timer | None = None
 
 
-class _Table:
+class _SessionTable:
     """The sessions of this process, by their settings."""
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.by_settings: dict[Config | Environment | Profile, _Open] = {}
+        self.by_settings: dict[Config | Environment | Profile, _SharedSession] = {}
         self.inherited: list[Any] = []
-        """What a forked process has of its parent. It is kept, because nothing of it may end
-        here."""
+        """The sessions of the parent of a forked process. They are kept for ever, because the child
+        must not close or free them."""
 
     def forked(self) -> None:
-        """Begins anew in the child of a fork: no session of the parent works there."""
+        """Removes all sessions in the child of a fork: sessions of the parent do not work there."""
         self.inherited.append(self.by_settings)
         self.lock, self.by_settings = Lock(), {}
 
 
-_table = _Table()
+_table = _SessionTable()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_table.forked)
 
@@ -106,10 +106,10 @@ def session(
 ) -> Iterator[Session]:
     """The session of this process for these settings, opened if it is not open.
 
-    All who ask with equal settings share it, also at the same time. It is closed when nobody has
-    used it for `idle_s` seconds; `math.inf` keeps it. A forked process opens its own. `config` may
-    also be a URL; `None` takes `Environment()` if that names a host, else `Profile()` if the file
-    exists, else the default settings.
+    All callers with equal settings share the session, also at the same time. It is closed when it
+    was not used for `idle_s` seconds; with `math.inf`, never. A forked process opens its own.
+    `config` may also be a URL; `None` takes `Environment()` if that names a host, else `Profile()`
+    if the file exists, else the default settings.
 
     Raises: `ConfigError` for invalid settings; `ConnectError` when no node answers.
 
@@ -121,54 +121,59 @@ def session(
         check_seconds("idle_s", idle_s)
     table, settings = _table, _settings_of(config)
     with table.lock:
-        held = table.by_settings.setdefault(settings, _Open())
-        held.users += 1
-        if held.timer is not None:
-            held.timer.cancel()
-            held.timer = None
+        shared = table.by_settings.setdefault(settings, _SharedSession())
+        shared.users += 1
+        if shared.timer is not None:
+            shared.timer.cancel()
+            shared.timer = None
     try:
-        with held.opening:
-            if held.session is None or held.session.closed:
-                made = settings if isinstance(settings, Config) else settings.read()
-                held.session = connect(config=made)
-            opened = held.session
+        with shared.opening:
+            if shared.session is None or shared.session.closed:
+                resolved_config = settings if isinstance(settings, Config) else settings.read()
+                shared.session = connect(config=resolved_config)
+            opened = shared.session
         yield opened
     finally:
-        _leave(table, settings, held, idle_s)
+        _release(table, settings, shared, idle_s)
 
 
-def _leave(
-    table: _Table, settings: Config | Environment | Profile, held: _Open, idle_s: float
+def _release(
+    table: _SessionTable,
+    settings: Config | Environment | Profile,
+    shared: _SharedSession,
+    idle_s: float,
 ) -> None:
     with table.lock:
-        held.users -= 1
-        if held.users or table.by_settings.get(settings) is not held:
+        shared.users -= 1
+        if shared.users or table.by_settings.get(settings) is not shared:
             return
-        if idle_s > TIMEOUT_MAX and held.session is not None:
-            return  # it is kept as long as the process
-        if idle_s != 0 and held.session is not None:
-            held.timer = Timer(idle_s, _close, (table, settings, held))
-            held.timer.daemon = True
-            held.timer.start()
+        if idle_s > TIMEOUT_MAX and shared.session is not None:
+            return  # the session stays open as long as the process lives
+        if idle_s != 0 and shared.session is not None:
+            shared.timer = Timer(idle_s, _close, (table, settings, shared))
+            shared.timer.daemon = True
+            shared.timer.start()
             return
-    _close(table, settings, held)
+    _close(table, settings, shared)
 
 
-def _close(table: _Table, settings: Config | Environment | Profile, held: _Open) -> None:
-    """Closes a session that nobody uses."""
+def _close(
+    table: _SessionTable, settings: Config | Environment | Profile, shared: _SharedSession
+) -> None:
+    """Closes a session without users."""
     with table.lock:
-        # Someone may have come between the end of the time and this.
-        if held.users or table.by_settings.get(settings) is not held:
+        # A user may have come after the timer fired.
+        if shared.users or table.by_settings.get(settings) is not shared:
             return
         del table.by_settings[settings]
-    if held.session is not None:
-        held.session.close()
+    if shared.session is not None:
+        shared.session.close()
 
 
 def _settings_of(
     config: Config | Environment | Profile | str | None,
 ) -> Config | Environment | Profile:
-    """Which settings are meant."""
+    """The settings that `config` stands for."""
     if isinstance(config, str):
         return Config.from_url(config if "://" in config else f"cql://{config}")
     if isinstance(config, (Config, Environment, Profile)):
@@ -186,7 +191,7 @@ def _settings_of(
 def _sendable(
     config: Config | Environment | Profile | str | None,
 ) -> Config | Environment | Profile:
-    """Which settings are meant, for a task that is sent to a worker.
+    """The settings that `config` stands for, for a task that is sent to a worker.
 
     Raises: `ConfigError` for a secret, unless `pickle_secrets` is true.
     """

@@ -88,7 +88,7 @@ def test_the_tree_of_exceptions(name: str) -> None:
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_error_is_one_of_both(cls: type[errors.Error]) -> None:
     """A new class of errors needs a place in the table."""
-    ours = dbapi._OURS[cls]
+    ours = dbapi._CLASS_BY_ERROR[cls]
     error: Any = cls("what happened")
     added = {"path": "value[1]", "code": 7, "details": {"received": 1}, "may_have_applied": True}
     vars(error).update(added)
@@ -415,7 +415,7 @@ def test_the_guide_has_every_error_where_it_belongs() -> None:
         told |= dict.fromkeys(known, getattr(dbapi, ours[0]))
     # Bases that nothing is raised of, and what goes by its first failure.
     unsaid = {errors.Error, errors.CodecError, errors.BulkError}
-    assert told == {cls: ours for cls, ours in dbapi._OURS.items() if cls not in unsaid}
+    assert told == {cls: ours for cls, ours in dbapi._CLASS_BY_ERROR.items() if cls not in unsaid}
     assert {name for ours, _ in listed("Errors") for name in ours} == set(STANDARD) - {"Error"}
 
 
