@@ -32,7 +32,7 @@ impl fmt::Display for Malformed {
             Malformed::Trailing(n) => write!(f, "{n} bytes left over after the value"),
             Malformed::NegativeLength(n) => write!(f, "a length of {n}"),
             Malformed::Count(n, bytes) => write!(f, "a count of {n} elements in {bytes} bytes"),
-            Malformed::Invalid(what) | Malformed::Range(what) => f.write_str(what),
+            Malformed::Invalid(reason) | Malformed::Range(reason) => f.write_str(reason),
         }
     }
 }

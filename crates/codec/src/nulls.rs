@@ -9,7 +9,7 @@ use crate::path::Segment;
 use crate::types::{list, vector};
 use crate::wire::Reader;
 
-type Found = Option<Box<CodecError>>;
+type NullError = Option<Box<CodecError>>;
 
 /// Whether a value of the type can have a null that servers refuse. `takes_nulls`: the type is a
 /// list whose elements may be null.
@@ -48,7 +48,7 @@ pub fn can_have(cql_type: &CqlType, takes_nulls: bool) -> bool {
 
 /// The first null of an encoded value that servers refuse, as an error with its place. `None` also
 /// for bytes that are no value of the type.
-pub fn first(cql_type: &CqlType, bytes: &[u8], takes_nulls: bool) -> Found {
+pub fn first(cql_type: &CqlType, bytes: &[u8], takes_nulls: bool) -> NullError {
     match cql_type.thawed() {
         CqlType::List(element) => in_elements(element, bytes, takes_nulls, "an element of a list"),
         CqlType::Set(element) => in_elements(element, bytes, false, "an element of a set"),
@@ -96,51 +96,51 @@ pub fn first(cql_type: &CqlType, bytes: &[u8], takes_nulls: bool) -> Found {
     }
 }
 
-fn refused(cql_type: &CqlType, what: &str) -> Box<CodecError> {
+fn refused(cql_type: &CqlType, role: &str) -> Box<CodecError> {
     let reason = format!(
-        "expected {cql_type}, got a null, which {what} cannot be (a value of no bytes is read as \
+        "expected {cql_type}, got a null, which {role} cannot be (a value of no bytes is read as \
          null, too)"
     );
     CodecError::new(cql_type, reason)
 }
 
-fn in_elements(element: &CqlType, bytes: &[u8], takes_nulls: bool, what: &str) -> Found {
+fn in_elements(element: &CqlType, bytes: &[u8], takes_nulls: bool, role: &str) -> NullError {
     let (mut elements, nests) = (list::decode(bytes).ok()?, can_have(element, false));
     for number in 0..elements.count() {
-        let found = match elements.next_value().ok()? {
-            None if !takes_nulls => Some(refused(element, what)),
+        let error = match elements.next_value().ok()? {
+            None if !takes_nulls => Some(refused(element, role)),
             Some(part) if nests => first(element, part, false),
             None | Some(_) => None,
         };
-        if let Some(error) = found {
+        if let Some(error) = error {
             return Some(error.at(Segment::Index(number)));
         }
     }
     None
 }
 
-fn in_map(key: &CqlType, value: &CqlType, bytes: &[u8]) -> Found {
+fn in_map(key: &CqlType, value: &CqlType, bytes: &[u8]) -> NullError {
     let mut entries = list::Elements::new(bytes, 2).ok()?;
     for number in 0..entries.count() {
-        let (one, other) = (entries.next_value().ok()?, entries.next_value().ok()?);
-        let Some(one) = one else {
+        let (key_bytes, value_bytes) = (entries.next_value().ok()?, entries.next_value().ok()?);
+        let Some(key_bytes) = key_bytes else {
             return Some(refused(key, "a key of a map").at(Segment::MapKey(number)));
         };
-        if let Some(error) = first(key, one, false) {
+        if let Some(error) = first(key, key_bytes, false) {
             return Some(error.at(Segment::MapKey(number)));
         }
-        let found = match other {
+        let null_error = match value_bytes {
             None => Some(refused(value, "a value of a map")),
             Some(part) => first(value, part, false),
         };
-        if let Some(error) = found {
-            return Some(error.at(Segment::MapValue(shown(key, one))));
+        if let Some(error) = null_error {
+            return Some(error.at(Segment::MapValue(shown(key, key_bytes))));
         }
     }
     None
 }
 
-fn in_parts<'a>(parts: impl Iterator<Item = (Segment, &'a CqlType)>, bytes: &[u8]) -> Found {
+fn in_parts<'a>(parts: impl Iterator<Item = (Segment, &'a CqlType)>, bytes: &[u8]) -> NullError {
     let mut reader = Reader::new(bytes);
     for (segment, part) in parts {
         // Values of an earlier definition have fewer fields.

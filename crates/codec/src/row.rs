@@ -169,27 +169,27 @@ impl<'a> RowRef<'a> {
     }
 
     pub fn cells(&self) -> Cells<'a> {
-        Cells { rest: self.bytes }
+        Cells { unread: self.bytes }
     }
 }
 
 /// The cells of one row.
 #[derive(Clone, Debug)]
 pub struct Cells<'a> {
-    rest: &'a [u8],
+    unread: &'a [u8],
 }
 
 impl<'a> Iterator for Cells<'a> {
     type Item = Cell<'a>;
 
     fn next(&mut self) -> Option<Cell<'a>> {
-        let (head, rest) = self.rest.split_first_chunk::<4>()?;
+        let (head, unread) = self.unread.split_first_chunk::<4>()?;
         let length = i32::from_be_bytes(*head);
-        self.rest = rest;
+        self.unread = unread;
         match usize::try_from(length) {
             Ok(length) => {
-                let (value, rest) = rest.split_at(length.min(rest.len()));
-                self.rest = rest;
+                let (value, unread) = unread.split_at(length.min(unread.len()));
+                self.unread = unread;
                 Some(Cell::Value(value))
             }
             Err(_) if length == wire::UNSET => Some(Cell::Unset),

@@ -74,48 +74,48 @@ pub fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Malformed> {
 /// Reads from the front of a slice and never past its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
-    rest: &'a [u8],
+    unread: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { rest: bytes }
+        Reader { unread: bytes }
     }
 
     #[inline]
     pub fn remaining(&self) -> usize {
-        self.rest.len()
+        self.unread.len()
     }
 
     /// The bytes that are not read yet.
     #[inline]
-    pub fn rest(&self) -> &'a [u8] {
-        self.rest
+    pub fn unread(&self) -> &'a [u8] {
+        self.unread
     }
 
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.rest.is_empty()
+        self.unread.is_empty()
     }
 
     /// The next `n` bytes.
     #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
-        if n > self.rest.len() {
-            return Err(Malformed::Short(n, self.rest.len()));
+        if n > self.unread.len() {
+            return Err(Malformed::Short(n, self.unread.len()));
         }
-        let (head, rest) = self.rest.split_at(n);
-        self.rest = rest;
+        let (head, unread) = self.unread.split_at(n);
+        self.unread = unread;
         Ok(head)
     }
 
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let Some((head, rest)) = self.rest.split_first_chunk::<N>() else {
-            return Err(Malformed::Short(N, self.rest.len()));
+        let Some((head, unread)) = self.unread.split_first_chunk::<N>() else {
+            return Err(Malformed::Short(N, self.unread.len()));
         };
-        self.rest = rest;
+        self.unread = unread;
         Ok(*head)
     }
 
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
     /// Fails if bytes are left.
     #[inline]
     pub fn finish(self) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Malformed::Trailing(self.rest.len())) }
+        if self.unread.is_empty() { Ok(()) } else { Err(Malformed::Trailing(self.unread.len())) }
     }
 }
 

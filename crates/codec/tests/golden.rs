@@ -48,7 +48,7 @@ const STEMS: [(&str, usize); 27] = [
 ];
 
 struct Line {
-    place: String,
+    source: String,
     cql_type: CqlType,
     literal: String,
     /// `None` for a cell that the server has as null.
@@ -95,17 +95,17 @@ fn user_types() -> BTreeMap<String, String> {
 /// The type's text with the fields of each user-defined type behind its name.
 fn with_fields(text: &str, types: &BTreeMap<String, String>) -> String {
     let mut out = String::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
+    let mut unread = text;
+    while let Some(first) = unread.chars().next() {
         let length = if first == '"' {
-            rest[1..].find('"').unwrap() + 2
+            unread[1..].find('"').unwrap() + 2
         } else if first.is_alphabetic() {
-            rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len())
+            unread.find(|c: char| !c.is_alphanumeric()).unwrap_or(unread.len())
         } else {
             first.len_utf8()
         };
-        out.push_str(&rest[..length]);
-        if let Some(fields) = types.get(&rest[..length]) {
+        out.push_str(&unread[..length]);
+        if let Some(fields) = types.get(&unread[..length]) {
             // Field names stand before types: only the types may be user-defined.
             let fields = fields.split(", ").map(|field| {
                 let (name, field_type) = field.rsplit_once(' ').unwrap();
@@ -113,7 +113,7 @@ fn with_fields(text: &str, types: &BTreeMap<String, String>) -> String {
             });
             out.push_str(&format!("{{{}}}", fields.collect::<Vec<_>>().join(", ")));
         }
-        rest = &rest[length..];
+        unread = &unread[length..];
     }
     out
 }
@@ -123,7 +123,7 @@ fn lines(stem: &str) -> Vec<Line> {
     let parse_line = |(i, object): (usize, Json)| {
         let text = with_fields(object["type"].as_str().unwrap(), &types);
         Line {
-            place: format!("{stem}.jsonl:{}", i + 1),
+            source: format!("{stem}.jsonl:{}", i + 1),
             cql_type: cql::parse(&text).unwrap(),
             literal: object["literal"].as_str().unwrap().to_owned(),
             bytes: object["hex"].as_str().map(unhex),
@@ -135,14 +135,14 @@ fn lines(stem: &str) -> Vec<Line> {
 
 #[test]
 fn every_file_is_known_and_has_its_lines() {
-    let mut found: Vec<String> = fs::read_dir(folder())
+    let mut stems: Vec<String> = fs::read_dir(folder())
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
         .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
         .collect();
-    found.sort();
-    assert_eq!(found, STEMS.map(|(stem, _)| stem));
+    stems.sort();
+    assert_eq!(stems, STEMS.map(|(stem, _)| stem));
     for (stem, least) in STEMS {
         assert!(lines(stem).len() >= least, "{stem} has only {} lines", lines(stem).len());
     }
@@ -154,12 +154,12 @@ fn cells_decode_to_what_the_server_shows() {
         let Some(json) = &line.json else { continue };
         let decoded = line.bytes.as_deref().map(|bytes| {
             decode(&plan(&line.cql_type), bytes)
-                .unwrap_or_else(|malformed| panic!("{}: {malformed}", line.place))
+                .unwrap_or_else(|malformed| panic!("{}: {malformed}", line.source))
         });
         assert!(
             matches(&line.cql_type, decoded.as_ref(), json),
             "{}: {} {} is {decoded:?}, not {json}",
-            line.place,
+            line.source,
             line.cql_type,
             line.literal,
         );
@@ -172,15 +172,15 @@ fn values_encode_to_the_same_bytes() {
     for line in STEMS.iter().filter(|(stem, _)| *stem != "empty").flat_map(|(s, _)| lines(s)) {
         let Some(bytes) = &line.bytes else { continue };
         let plan = plan(&line.cql_type);
-        let again = encoded(&plan, &decode(&plan, bytes).unwrap());
+        let encoded_bytes = encoded(&plan, &decode(&plan, bytes).unwrap());
         if line.short() {
             // What is missing at the end is null when written again.
             short += 1;
-            assert!(again.len() > bytes.len(), "{}", line.place);
-            let nulls = "ffffffff".repeat((again.len() - bytes.len()) / 4);
-            assert_eq!(hex(&again), hex(bytes) + &nulls, "{}", line.place);
+            assert!(encoded_bytes.len() > bytes.len(), "{}", line.source);
+            let nulls = "ffffffff".repeat((encoded_bytes.len() - bytes.len()) / 4);
+            assert_eq!(hex(&encoded_bytes), hex(bytes) + &nulls, "{}", line.source);
         } else {
-            assert_eq!(hex(&again), hex(bytes), "{}: {}", line.place, line.literal);
+            assert_eq!(hex(&encoded_bytes), hex(bytes), "{}: {}", line.source, line.literal);
         }
     }
     assert_eq!(short, 6, "short tuples and user-defined types");
@@ -189,7 +189,7 @@ fn values_encode_to_the_same_bytes() {
 #[test]
 fn zero_bytes_are_no_value_of_these_types() {
     for line in lines("empty") {
-        assert_eq!(line.bytes.as_deref(), Some(&[][..]), "{}", line.place);
-        assert!(decode(&plan(&line.cql_type), &[]).is_err(), "{}", line.place);
+        assert_eq!(line.bytes.as_deref(), Some(&[][..]), "{}", line.source);
+        assert!(decode(&plan(&line.cql_type), &[]).is_err(), "{}", line.source);
     }
 }

@@ -12,17 +12,17 @@ use turbocql_codec::parse::{cql, marshal};
 use turbocql_codec::{CqlType, UdtType};
 
 /// The user-defined types in a type, in the order in which a reader meets them.
-fn user_types(cql_type: &CqlType, found: &mut Vec<CqlType>) {
+fn user_types(cql_type: &CqlType, udts: &mut Vec<CqlType>) {
     match cql_type {
-        CqlType::Udt(_) => found.push(cql_type.clone()),
+        CqlType::Udt(_) => udts.push(cql_type.clone()),
         CqlType::List(t) | CqlType::Set(t) | CqlType::Frozen(t) | CqlType::Vector(t, _) => {
-            user_types(t, found);
+            user_types(t, udts);
         }
         CqlType::Map(k, v) => {
-            user_types(k, found);
-            user_types(v, found);
+            user_types(k, udts);
+            user_types(v, udts);
         }
-        CqlType::Tuple(types) => types.iter().for_each(|t| user_types(t, found)),
+        CqlType::Tuple(types) => types.iter().for_each(|t| user_types(t, udts)),
         // A composite brings them in its class name.
         _ => {}
     }
@@ -53,11 +53,11 @@ proptest! {
 
     #[test]
     fn names_alone_read_back_by_looking_up(cql_type in cql_type(9)) {
-        let mut found = Vec::new();
-        user_types(&cql_type, &mut found);
-        let mut found = found.into_iter();
+        let mut udts = Vec::new();
+        user_types(&cql_type, &mut udts);
+        let mut udts = udts.into_iter();
         let parsed = cql::parse_with(&cql_type.to_string(), &mut |keyspace, name| {
-            let next = found.next()?;
+            let next = udts.next()?;
             let CqlType::Udt(udt) = &next else { return None };
             (udt.keyspace == keyspace && udt.name == name).then_some(next)
         });

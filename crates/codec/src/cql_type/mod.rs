@@ -93,8 +93,8 @@ impl CqlType {
     }
 
     /// Stops at [`MAX_PARTS`], because the same type can occur exponentially often in the tree.
-    fn check_parts(&self, seen: &mut usize, left: usize) -> Result<(), String> {
-        let Some(left) = left.checked_sub(1) else {
+    fn check_parts(&self, seen: &mut usize, depth_left: usize) -> Result<(), String> {
+        let Some(depth_left) = depth_left.checked_sub(1) else {
             return Err(format!("the type nests deeper than {MAX_DEPTH} levels"));
         };
         *seen += 1;
@@ -102,23 +102,25 @@ impl CqlType {
             return Err(format!("the type has more than {MAX_PARTS} parts"));
         }
         match self {
-            CqlType::List(t) | CqlType::Set(t) | CqlType::Frozen(t) => t.check_parts(seen, left),
+            CqlType::List(t) | CqlType::Set(t) | CqlType::Frozen(t) => {
+                t.check_parts(seen, depth_left)
+            }
             CqlType::Vector(t, _) => {
-                t.check_parts(seen, left)?;
+                t.check_parts(seen, depth_left)?;
                 if element_width(t) == Some(0) {
                     return Err("the elements of a vector cannot be 0 bytes wide".to_owned());
                 }
                 Ok(())
             }
             CqlType::Map(k, v) => {
-                k.check_parts(seen, left)?;
-                v.check_parts(seen, left)
+                k.check_parts(seen, depth_left)?;
+                v.check_parts(seen, depth_left)
             }
             CqlType::Tuple(types) | CqlType::Composite(types) => {
-                types.iter().try_for_each(|t| t.check_parts(seen, left))
+                types.iter().try_for_each(|t| t.check_parts(seen, depth_left))
             }
             CqlType::Udt(udt) => {
-                udt.fields.iter().try_for_each(|(_, t)| t.check_parts(seen, left))?;
+                udt.fields.iter().try_for_each(|(_, t)| t.check_parts(seen, depth_left))?;
                 // A Java class name has no syntax to quote these characters.
                 let marks = |c: char| matches!(c, '(' | ')' | ',' | ':') || c.is_whitespace();
                 if udt.keyspace.contains(marks) {

@@ -202,8 +202,8 @@ mod tests {
             batch(BatchKind::Logged, &many).encode(Version::V4).unwrap_err().to_string(),
             "65536 statements: at most 65535 can be sent"
         );
-        let most = batch(BatchKind::Logged, &many[1..]).encode(Version::V4).unwrap();
-        assert_eq!(most.len(), 3 + 65_535 * 7 + 3);
-        assert_eq!(most[1..3], [0xff, 0xff]);
+        let longest_batch = batch(BatchKind::Logged, &many[1..]).encode(Version::V4).unwrap();
+        assert_eq!(longest_batch.len(), 3 + 65_535 * 7 + 3);
+        assert_eq!(longest_batch[1..3], [0xff, 0xff]);
     }
 }

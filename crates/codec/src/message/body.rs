@@ -1,6 +1,6 @@
 //! Writes the notations of section 3 of the protocol's specification, and computes their sizes.
 
-use super::{MessageError, Place, Reason, Version, since};
+use super::{MessageError, Reason, ValueKey, Version, since};
 use crate::row::{AsCell, Cell};
 use crate::wire::{NULL, UNSET};
 
@@ -10,28 +10,33 @@ pub const MOST: usize = u16::MAX as usize;
 pub const LONGEST: usize = i32::MAX as usize;
 
 /// The size of `[short bytes]` or a `[string]`, with its length field.
-pub fn short_size(what: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
-    sized(what, 2, bytes, MOST)
+pub fn short_size(part: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
+    sized(part, 2, bytes, MOST)
 }
 
 /// The size of `[bytes]` or a `[long string]`, with its length field.
-pub fn long_size(what: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
-    sized(what, 4, bytes, LONGEST)
+pub fn long_size(part: &'static str, bytes: &[u8]) -> Result<u64, MessageError> {
+    sized(part, 4, bytes, LONGEST)
 }
 
 #[inline]
-fn sized(what: &'static str, prefix: u64, bytes: &[u8], most: usize) -> Result<u64, MessageError> {
+fn sized(
+    part: &'static str,
+    prefix: u64,
+    bytes: &[u8],
+    maximum: usize,
+) -> Result<u64, MessageError> {
     let got = bytes.len() as u64;
-    if bytes.len() > most {
-        return Err(Reason::Length { what, most, got }.into());
+    if bytes.len() > maximum {
+        return Err(Reason::Length { part, maximum, got }.into());
     }
     Ok(prefix + got)
 }
 
 /// Refuses more items than a `[short]` can count.
 #[inline]
-pub fn check_count(what: &'static str, got: usize) -> Result<(), MessageError> {
-    if got > MOST { Err(Reason::Count { what, most: MOST, got }.into()) } else { Ok(()) }
+pub fn check_count(part: &'static str, got: usize) -> Result<(), MessageError> {
+    if got > MOST { Err(Reason::Count { part, maximum: MOST, got }.into()) } else { Ok(()) }
 }
 
 /// The size of a `[value]`.
@@ -39,15 +44,15 @@ pub fn check_count(what: &'static str, got: usize) -> Result<(), MessageError> {
 pub fn cell_size(
     cell: Cell<'_>,
     version: Version,
-    place: impl FnOnce() -> Place,
+    key: impl FnOnce() -> ValueKey,
 ) -> Result<u64, MessageError> {
     match cell {
         Cell::Value(bytes) if bytes.len() <= LONGEST => Ok(4 + bytes.len() as u64),
         Cell::Null => Ok(4),
         Cell::Unset if version >= Version::V4 => Ok(4),
-        Cell::Value(bytes) => long_size("a value", bytes).map_err(|error| error.at(place())),
+        Cell::Value(bytes) => long_size("a value", bytes).map_err(|error| error.at(key())),
         Cell::Unset => {
-            since("UNSET", Version::V4, version).map_err(|error| error.at(place()))?;
+            since("UNSET", Version::V4, version).map_err(|error| error.at(key()))?;
             Ok(4)
         }
     }
@@ -58,7 +63,7 @@ pub fn cells_size(cells: &[impl AsCell], version: Version) -> Result<u64, Messag
     check_count("values", cells.len())?;
     let mut size = 2;
     for (index, cell) in cells.iter().enumerate() {
-        size += cell_size(cell.as_cell(), version, || Place::Index(index))?;
+        size += cell_size(cell.as_cell(), version, || ValueKey::Index(index))?;
     }
     Ok(size)
 }
@@ -67,7 +72,7 @@ pub fn cells_size(cells: &[impl AsCell], version: Version) -> Result<u64, Messag
 pub fn body_size(size: u64) -> Result<usize, MessageError> {
     match usize::try_from(size) {
         Ok(size) if size <= LONGEST => Ok(size),
-        _ => Err(Reason::Length { what: "a body", most: LONGEST, got: size }.into()),
+        _ => Err(Reason::Length { part: "a body", maximum: LONGEST, got: size }.into()),
     }
 }
 

@@ -28,17 +28,17 @@ pub struct Extensions {
 
 impl Message for Execute<'_> {
     fn size(&self, version: Version) -> Result<usize, MessageError> {
-        let what = "result_metadata_id";
+        let part = "result_metadata_id";
         let mut size = short_size("query_id", self.query_id)?;
         match (self.result_metadata_id, version) {
             (Some(id), _) => {
                 if !self.extensions.metadata_ids {
-                    since(what, Version::V5, version)?;
+                    since(part, Version::V5, version)?;
                 }
-                size += short_size(what, id)?;
+                size += short_size(part, id)?;
             }
             (None, Version::V3 | Version::V4) if !self.extensions.metadata_ids => {}
-            (None, _) => return Err(Reason::Missing { what, got: version }.into()),
+            (None, _) => return Err(Reason::Missing { part, got: version }.into()),
         }
         size += u64::from(self.extensions.tablet_version.is_some());
         body_size(size + self.parameters.size(version)?)
@@ -84,7 +84,7 @@ mod tests {
             );
             assert_eq!(
                 Execute { extensions, ..execute(b"id", None) }.encode(version).unwrap_err().reason,
-                Reason::Missing { what: "result_metadata_id", got: version }
+                Reason::Missing { part: "result_metadata_id", got: version }
             );
         }
     }

@@ -66,13 +66,13 @@ pub struct MessageError {
     /// The statement of a batch, counted from 0.
     pub statement: Option<usize>,
     /// The value that is wrong; `None` if another part is wrong.
-    pub value: Option<Place>,
+    pub value: Option<ValueKey>,
     pub reason: Reason,
 }
 
 /// A value of a statement, by position or name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ValueKey {
     Index(usize),
     Name(String),
 }
@@ -81,15 +81,15 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A part that exists only in later versions.
-    Since { what: &'static str, first: Version, got: Version },
+    Since { part: &'static str, first: Version, got: Version },
     /// A part that this version requires.
-    Missing { what: &'static str, got: Version },
+    Missing { part: &'static str, got: Version },
     /// More bytes than the length field of the part can express.
-    Length { what: &'static str, most: usize, got: u64 },
+    Length { part: &'static str, maximum: usize, got: u64 },
     /// More items than their count field can express.
-    Count { what: &'static str, most: usize, got: usize },
+    Count { part: &'static str, maximum: usize, got: usize },
     /// A number out of the allowed range.
-    Range { what: &'static str, least: i64, most: i64, got: i64 },
+    Range { part: &'static str, minimum: i64, maximum: i64, got: i64 },
 }
 
 impl From<Reason> for MessageError {
@@ -105,23 +105,23 @@ impl MessageError {
     }
 
     /// The same error, about a value.
-    fn at(self, place: Place) -> MessageError {
-        MessageError { value: Some(place), ..self }
+    fn at(self, key: ValueKey) -> MessageError {
+        MessageError { value: Some(key), ..self }
     }
 
     /// The place of the error, as `statement [3], value [1]`; empty for the message itself.
     pub fn path(&self) -> String {
         let statement = self.statement.map(|index| format!("statement [{index}]"));
-        let value = self.value.as_ref().map(|place| format!("value {place}"));
+        let value = self.value.as_ref().map(|key| format!("value {key}"));
         [statement, value].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ValueKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Index(index) => write!(f, "[{index}]"),
-            Place::Name(name) => write!(f, "[{name:?}]"),
+            ValueKey::Index(index) => write!(f, "[{index}]"),
+            ValueKey::Name(name) => write!(f, "[{name:?}]"),
         }
     }
 }
@@ -129,18 +129,18 @@ impl fmt::Display for Place {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Since { what, first, got } => {
-                write!(f, "{what} needs protocol version {first}, got {got}")
+            Reason::Since { part, first, got } => {
+                write!(f, "{part} needs protocol version {first}, got {got}")
             }
-            Reason::Missing { what, got } => write!(f, "protocol version {got} needs {what}"),
-            Reason::Length { what, most, got } => {
-                write!(f, "{what} of {got} bytes: at most {most} can be sent")
+            Reason::Missing { part, got } => write!(f, "protocol version {got} needs {part}"),
+            Reason::Length { part, maximum, got } => {
+                write!(f, "{part} of {got} bytes: at most {maximum} can be sent")
             }
-            Reason::Count { what, most, got } => {
-                write!(f, "{got} {what}: at most {most} can be sent")
+            Reason::Count { part, maximum, got } => {
+                write!(f, "{got} {part}: at most {maximum} can be sent")
             }
-            Reason::Range { what, least, most, got } => {
-                write!(f, "{what} must be from {least} to {most}, got {got}")
+            Reason::Range { part, minimum, maximum, got } => {
+                write!(f, "{part} must be from {minimum} to {maximum}, got {got}")
             }
         }
     }
@@ -156,8 +156,8 @@ impl fmt::Display for MessageError {
 impl std::error::Error for MessageError {}
 
 /// Refuses a part that exists only in later versions.
-fn since(what: &'static str, first: Version, got: Version) -> Result<(), MessageError> {
-    if got < first { Err(Reason::Since { what, first, got }.into()) } else { Ok(()) }
+fn since(part: &'static str, first: Version, got: Version) -> Result<(), MessageError> {
+    if got < first { Err(Reason::Since { part, first, got }.into()) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -174,18 +174,18 @@ mod tests {
     #[test]
     fn errors_say_where_and_what() {
         let error = MessageError::from(Reason::Since {
-            what: "UNSET",
+            part: "UNSET",
             first: Version::V4,
             got: Version::V3,
         });
         assert_eq!(error.to_string(), "UNSET needs protocol version 4, got 3");
-        let error = error.at(Place::Index(1)).in_statement(3);
+        let error = error.at(ValueKey::Index(1)).in_statement(3);
         assert_eq!(
             error.to_string(),
             "statement [3], value [1]: UNSET needs protocol version 4, got 3"
         );
-        let missing = Reason::Missing { what: "result_metadata_id", got: Version::V5 };
-        let named = MessageError::from(missing).at(Place::Name("a".into()));
+        let missing = Reason::Missing { part: "result_metadata_id", got: Version::V5 };
+        let named = MessageError::from(missing).at(ValueKey::Name("a".into()));
         assert_eq!(named.to_string(), "value [\"a\"]: protocol version 5 needs result_metadata_id");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::body::{Body, body_size, cell_size, cells_size, check_count, long_size, short_size};
 use super::settings::Settings;
-use super::{Message, MessageError, Place, Reason, Version};
+use super::{Message, MessageError, Reason, ValueKey, Version};
 use crate::row::Cell;
 
 /// The values of a request.
@@ -65,9 +65,9 @@ impl<'a> Parameters<'a> {
                 check_count("values", named.len())?;
                 let mut all = 2;
                 for &(name, cell) in named {
-                    let place = || Place::Name(name.to_owned());
+                    let key = || ValueKey::Name(name.to_owned());
                     all += short_size("a name", name.as_bytes())?;
-                    all += cell_size(cell, version, place)?;
+                    all += cell_size(cell, version, key)?;
                 }
                 all
             }
@@ -75,8 +75,8 @@ impl<'a> Parameters<'a> {
         if let Some(rows) = self.page_size {
             size += 4;
             if rows < 1 {
-                let (least, most, got) = (1, i64::from(i32::MAX), i64::from(rows));
-                return Err(Reason::Range { what: "page_size", least, most, got }.into());
+                let (minimum, maximum, got) = (1, i64::from(i32::MAX), i64::from(rows));
+                return Err(Reason::Range { part: "page_size", minimum, maximum, got }.into());
             }
         }
         if let Some(state) = self.paging_state {
@@ -239,8 +239,8 @@ mod tests {
             fails(&query(Values::Positional(&many))),
             "65536 values: at most 65535 can be sent"
         );
-        let most = query(Values::Positional(&many[1..]));
-        assert_eq!(most.encode(Version::V5).unwrap().len(), 11 + 2 + 65_535 * 4);
+        let longest_query = query(Values::Positional(&many[1..]));
+        assert_eq!(longest_query.encode(Version::V5).unwrap().len(), 11 + 2 + 65_535 * 4);
         let many = vec![("", Cell::Null); 65_536];
         assert_eq!(fails(&query(Values::Named(&many))), "65536 values: at most 65535 can be sent");
         let long = "n".repeat(65_536);

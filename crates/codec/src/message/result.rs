@@ -53,7 +53,7 @@ pub struct Head<'a> {
     paging_state: Option<&'a [u8]>,
     metadata_id: Option<&'a [u8]>,
     /// The bytes after the head: the description of the columns, if there is one, and the rows.
-    rest: Reader<'a>,
+    after_head: Reader<'a>,
 }
 
 /// Why a body cannot be read as a result with rows.
@@ -70,7 +70,7 @@ pub enum ResultError {
     /// with another number of columns.
     Columns {
         got: usize,
-        known: Option<usize>,
+        described: Option<usize>,
     },
 }
 
@@ -90,11 +90,11 @@ impl fmt::Display for ResultError {
             ),
             ResultError::Class(error) => error.fmt(f),
             ResultError::Type(column, reason) => write!(f, "column \"{column}\": {reason}"),
-            ResultError::Columns { got, known: None } => {
+            ResultError::Columns { got, described: None } => {
                 write!(f, "{got} columns without a description")
             }
-            ResultError::Columns { got, known: Some(known) } => {
-                write!(f, "{got} columns without a description, where {known} are known")
+            ResultError::Columns { got, described: Some(described) } => {
+                write!(f, "{got} columns without a description, where {described} are known")
             }
         }
     }
@@ -124,7 +124,7 @@ impl<'a> Head<'a> {
         let paging_state = if flags & HAS_MORE_PAGES != 0 { reader.value()? } else { None };
         let changed = flags & METADATA_CHANGED != 0;
         let metadata_id = if changed { Some(short_bytes(&mut reader)?) } else { None };
-        Ok(Head { flags, count, paging_state, metadata_id, rest: reader })
+        Ok(Head { flags, count, paging_state, metadata_id, after_head: reader })
     }
 
     /// Whether the result describes its columns. The server may leave out a description that the
@@ -143,24 +143,25 @@ impl<'a> Head<'a> {
         self.is_described()
             && self.count == description.columns.len()
             && (self.flags & GLOBAL_TABLE != 0) == description.global
-            && self.rest.rest().starts_with(&description.bytes)
+            && self.after_head.unread().starts_with(&description.bytes)
     }
 
     /// A hash of the bytes that describe the columns. Equal descriptions have equal hashes. `None`
     /// if the end of the description cannot be found.
     pub fn fingerprint(&self) -> Option<u64> {
-        let mut rest = self.rest;
+        let mut reader = self.after_head;
         let global = self.flags & GLOBAL_TABLE != 0;
         for _ in 0..if global { 2 } else { 0 } {
-            short_bytes(&mut rest).ok()?;
+            short_bytes(&mut reader).ok()?;
         }
         for _ in 0..self.count {
             for _ in 0..if global { 1 } else { 3 } {
-                short_bytes(&mut rest).ok()?;
+                short_bytes(&mut reader).ok()?;
             }
-            pass_type(&mut rest, MAX_DEPTH)?;
+            pass_type(&mut reader, MAX_DEPTH)?;
         }
-        let described = &self.rest.rest()[..self.rest.remaining() - rest.remaining()];
+        let described =
+            &self.after_head.unread()[..self.after_head.remaining() - reader.remaining()];
         let (eights, end) = described.as_chunks::<8>();
         let mut last = [0; 8];
         last[..end.len()].copy_from_slice(end);
@@ -172,32 +173,35 @@ impl<'a> Head<'a> {
 
     /// Parses the description of the columns.
     pub fn describe(&self) -> Result<Description, ResultError> {
-        let (mut rest, global) = (self.rest, self.flags & GLOBAL_TABLE != 0);
-        let columns = columns(&mut rest, self.count, global)?;
-        let length = self.rest.remaining() - rest.remaining();
-        let bytes = self.rest.rest()[..length].into();
+        let (mut reader, global) = (self.after_head, self.flags & GLOBAL_TABLE != 0);
+        let columns = columns(&mut reader, self.count, global)?;
+        let length = self.after_head.remaining() - reader.remaining();
+        let bytes = self.after_head.unread()[..length].into();
         Ok(Description { columns, global, bytes })
     }
 
-    /// The rows. The columns are those of `description`, or `known` if the body describes none.
+    /// The rows. The columns are those of `description`, or `known_columns` if the body describes
+    /// none.
     pub fn rows(
         &self,
         description: Option<&Description>,
-        known: Option<&Arc<[Column]>>,
+        known_columns: Option<&Arc<[Column]>>,
     ) -> Result<Rows<'a>, ResultError> {
-        let mut rest = self.rest;
-        let columns = match (description, known) {
+        let mut reader = self.after_head;
+        let columns = match (description, known_columns) {
             (Some(description), _) => {
-                rest.take(description.bytes.len())?;
+                reader.take(description.bytes.len())?;
                 description.columns.clone()
             }
-            (None, Some(known)) if known.len() == self.count => known.clone(),
-            (None, known) => {
-                let known = known.map(|known| known.len());
-                return Err(ResultError::Columns { got: self.count, known });
+            (None, Some(known_columns)) if known_columns.len() == self.count => {
+                known_columns.clone()
+            }
+            (None, known_columns) => {
+                let described = known_columns.map(|columns| columns.len());
+                return Err(ResultError::Columns { got: self.count, described });
             }
         };
-        let (row_count, rows) = self.counted(rest)?;
+        let (row_count, rows) = self.counted(reader)?;
         let (paging_state, metadata_id) = (self.paging_state, self.metadata_id);
         Ok(Rows { columns, rows, row_count, paging_state, metadata_id })
     }
@@ -208,17 +212,17 @@ impl<'a> Head<'a> {
         &self,
         description: Option<&Description>,
     ) -> Result<(usize, &'a [u8]), ResultError> {
-        let mut rest = self.rest;
-        rest.take(description.map_or(0, |description| description.bytes.len()))?;
-        self.counted(rest)
+        let mut reader = self.after_head;
+        reader.take(description.map_or(0, |description| description.bytes.len()))?;
+        self.counted(reader)
     }
 
-    fn counted(&self, mut rest: Reader<'a>) -> Result<(usize, &'a [u8]), ResultError> {
-        let row_count = count(&mut rest, self.count * 4)?;
+    fn counted(&self, mut reader: Reader<'a>) -> Result<(usize, &'a [u8]), ResultError> {
+        let row_count = count(&mut reader, self.count * 4)?;
         if self.count == 0 && row_count > 0 {
             return Err(Malformed::Invalid("rows without columns").into());
         }
-        Ok((row_count, rest.rest()))
+        Ok((row_count, reader.unread()))
     }
 
     /// The number of columns.
@@ -238,12 +242,15 @@ impl<'a> Head<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Parses the body of a RESULT. `known` has the columns that are used if the server left out
-    /// their description.
-    pub fn parse(body: &'a [u8], known: Option<&Arc<[Column]>>) -> Result<Rows<'a>, ResultError> {
+    /// Parses the body of a RESULT. `known_columns` has the columns that are used if the server
+    /// left out their description.
+    pub fn parse(
+        body: &'a [u8],
+        known_columns: Option<&Arc<[Column]>>,
+    ) -> Result<Rows<'a>, ResultError> {
         let head = Head::parse(body)?;
         let description = if head.is_described() { Some(head.describe()?) } else { None };
-        head.rows(description.as_ref(), known)
+        head.rows(description.as_ref(), known_columns)
     }
 }
 
@@ -336,8 +343,9 @@ fn columns(
     (0..count).map(column).collect()
 }
 
-fn cql_type(reader: &mut Reader<'_>, left: usize) -> Result<CqlType, ResultError> {
-    let left = left.checked_sub(1).ok_or(Malformed::Invalid("types that nest too deep"))?;
+fn cql_type(reader: &mut Reader<'_>, depth_left: usize) -> Result<CqlType, ResultError> {
+    let depth_left =
+        depth_left.checked_sub(1).ok_or(Malformed::Invalid("types that nest too deep"))?;
     let number = reader.array().map(u16::from_be_bytes)?;
     Ok(match number {
         0x0000 => marshal::parse(string(reader)?).map_err(ResultError::Class)?,
@@ -361,22 +369,22 @@ fn cql_type(reader: &mut Reader<'_>, left: usize) -> Result<CqlType, ResultError
         0x0013 => CqlType::SmallInt,
         0x0014 => CqlType::TinyInt,
         0x0015 => CqlType::Duration,
-        0x0020 => CqlType::List(Box::new(cql_type(reader, left)?)),
+        0x0020 => CqlType::List(Box::new(cql_type(reader, depth_left)?)),
         0x0021 => {
-            let key = cql_type(reader, left)?;
-            CqlType::Map(Box::new(key), Box::new(cql_type(reader, left)?))
+            let key = cql_type(reader, depth_left)?;
+            CqlType::Map(Box::new(key), Box::new(cql_type(reader, depth_left)?))
         }
-        0x0022 => CqlType::Set(Box::new(cql_type(reader, left)?)),
+        0x0022 => CqlType::Set(Box::new(cql_type(reader, depth_left)?)),
         0x0030 => {
             let (keyspace, name) = (string(reader)?.to_owned(), string(reader)?.to_owned());
             let count = short_count(reader, 4)?;
-            let field = |_| Ok((string(reader)?.to_owned(), cql_type(reader, left)?));
+            let field = |_| Ok((string(reader)?.to_owned(), cql_type(reader, depth_left)?));
             let fields = (0..count).map(field).collect::<Result<_, ResultError>>()?;
             CqlType::Udt(Arc::new(UdtType { keyspace, name, fields }))
         }
         0x0031 => {
             let count = short_count(reader, 2)?;
-            let components = (0..count).map(|_| cql_type(reader, left));
+            let components = (0..count).map(|_| cql_type(reader, depth_left));
             CqlType::Tuple(components.collect::<Result<_, ResultError>>()?)
         }
         _ => return Err(Malformed::Invalid("an unknown type number").into()),

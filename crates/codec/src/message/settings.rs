@@ -134,9 +134,9 @@ impl Settings<'_> {
             size += 8;
             if timestamp == i64::MIN {
                 return Err(Reason::Range {
-                    what: "timestamp",
-                    least: i64::MIN + 1,
-                    most: i64::MAX,
+                    part: "timestamp",
+                    minimum: i64::MIN + 1,
+                    maximum: i64::MAX,
                     got: timestamp,
                 }
                 .into());

@@ -46,22 +46,22 @@ impl<'a> Parser<'a, '_> {
         ParseError::new("a CQL type", self.text, self.position, reason)
     }
 
-    fn rest(&self) -> &'a str {
+    fn unparsed(&self) -> &'a str {
         &self.text[self.position..]
     }
 
     fn skip_space(&mut self) {
-        let rest = self.rest();
-        self.position += rest.len() - rest.trim_start().len();
+        let unparsed = self.unparsed();
+        self.position += unparsed.len() - unparsed.trim_start().len();
     }
 
     fn accept(&mut self, mark: char) -> bool {
         self.skip_space();
-        let found = self.rest().starts_with(mark);
-        if found {
+        let accepted = self.unparsed().starts_with(mark);
+        if accepted {
             self.position += mark.len_utf8();
         }
-        found
+        accepted
     }
 
     fn expect(&mut self, mark: char) -> Result<(), ParseError> {
@@ -72,7 +72,7 @@ impl<'a> Parser<'a, '_> {
     fn quoted(&mut self, quote: char) -> Result<String, ParseError> {
         let start = self.position;
         let mut name = String::new();
-        let mut chars = self.rest()[1..].char_indices().peekable();
+        let mut chars = self.unparsed()[1..].char_indices().peekable();
         while let Some((i, c)) = chars.next() {
             if c != quote {
                 name.push(c);
@@ -90,17 +90,18 @@ impl<'a> Parser<'a, '_> {
     /// Reads a name, and whether it was quoted. Unquoted names become lower case.
     fn name(&mut self) -> Result<(String, bool), ParseError> {
         self.skip_space();
-        if self.rest().starts_with('"') {
+        if self.unparsed().starts_with('"') {
             return Ok((self.quoted('"')?, true));
         }
-        let rest = self.rest();
-        let end =
-            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        let unparsed = self.unparsed();
+        let end = unparsed
+            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .unwrap_or(unparsed.len());
         if end == 0 {
             return Err(self.error("expected a type name"));
         }
         self.position += end;
-        Ok((rest[..end].to_ascii_lowercase(), false))
+        Ok((unparsed[..end].to_ascii_lowercase(), false))
     }
 
     fn cql_type(&mut self, depth: usize) -> Result<CqlType, ParseError> {
@@ -108,7 +109,7 @@ impl<'a> Parser<'a, '_> {
             return Err(self.error(format!("types nest deeper than {MAX_DEPTH} levels")));
         }
         self.skip_space();
-        if self.rest().starts_with('\'') {
+        if self.unparsed().starts_with('\'') {
             let start = self.position + 1;
             let class_name = self.quoted('\'')?;
             return marshal::parse_within(&class_name, depth).map_err(|error| {
@@ -155,9 +156,9 @@ impl<'a> Parser<'a, '_> {
 
     fn dimension(&mut self) -> Result<u32, ParseError> {
         self.skip_space();
-        let rest = self.rest();
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let dimension = dimension(&rest[..end]).ok_or_else(|| self.error(DIMENSION))?;
+        let unparsed = self.unparsed();
+        let end = unparsed.find(|c: char| !c.is_ascii_digit()).unwrap_or(unparsed.len());
+        let dimension = dimension(&unparsed[..end]).ok_or_else(|| self.error(DIMENSION))?;
         self.position += end;
         Ok(dimension)
     }
@@ -166,18 +167,18 @@ impl<'a> Parser<'a, '_> {
         let (keyspace, name) =
             if self.accept('.') { (first, self.name()?.0) } else { (String::new(), first) };
         if !self.accept('{') {
-            let found = (self.resolve)(&keyspace, &name).ok_or_else(|| {
+            let definition = (self.resolve)(&keyspace, &name).ok_or_else(|| {
                 let shown: String = name.chars().take(SHOWN).collect();
                 self.error(format!(
                     "unknown type {shown:?} (a user-defined type needs its fields in braces after \
                      its name, or a definition; a Java class name needs single quotes)"
                 ))
             })?;
-            self.parts += found.parts();
+            self.parts += definition.parts();
             if self.parts > MAX_PARTS {
                 return Err(self.error(format!("the type has more than {MAX_PARTS} parts")));
             }
-            return Ok(found);
+            return Ok(definition);
         }
         let mut fields = Vec::new();
         while !self.accept('}') {

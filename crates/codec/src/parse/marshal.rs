@@ -40,26 +40,26 @@ impl<'a> Parser<'a> {
         ParseError::new("a Java class name of a type", self.text, self.position, reason)
     }
 
-    fn rest(&self) -> &'a str {
+    fn unparsed(&self) -> &'a str {
         &self.text[self.position..]
     }
 
     fn skip_space(&mut self) {
-        let rest = self.rest();
-        self.position += rest.len() - rest.trim_start().len();
+        let unparsed = self.unparsed();
+        self.position += unparsed.len() - unparsed.trim_start().len();
     }
 
     fn at(&mut self, mark: char) -> bool {
         self.skip_space();
-        self.rest().starts_with(mark)
+        self.unparsed().starts_with(mark)
     }
 
     fn accept(&mut self, mark: char) -> bool {
-        let found = self.at(mark);
-        if found {
+        let accepted = self.at(mark);
+        if accepted {
             self.position += mark.len_utf8();
         }
-        found
+        accepted
     }
 
     fn expect(&mut self, mark: char) -> Result<(), ParseError> {
@@ -70,12 +70,12 @@ impl<'a> Parser<'a> {
     /// empty.
     fn word(&mut self) -> &'a str {
         self.skip_space();
-        let rest = self.rest();
-        let end = rest
+        let unparsed = self.unparsed();
+        let end = unparsed
             .find(|c: char| matches!(c, '(' | ')' | ',' | ':') || c.is_whitespace())
-            .unwrap_or(rest.len());
+            .unwrap_or(unparsed.len());
         self.position += end;
-        &rest[..end]
+        &unparsed[..end]
     }
 
     fn class(&mut self, depth: usize) -> Result<CqlType, ParseError> {
@@ -88,14 +88,14 @@ impl<'a> Parser<'a> {
         if name.is_empty() {
             return Err(self.error("expected a class name"));
         }
-        let known = match name.strip_prefix(PACKAGE) {
-            Some(known) => known,
+        let class_name = match name.strip_prefix(PACKAGE) {
+            Some(class_name) => class_name,
             None if name.contains('.') => "",
             None => name,
         };
         let boxed = |parser: &mut Self| parser.class(depth + 1).map(Box::new);
         let parameters = matches!(
-            known,
+            class_name,
             "ListType"
                 | "SetType"
                 | "MapType"
@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
                 | "CompositeType"
         );
         if !parameters {
-            if let Some(scalar) = scalar(known)
+            if let Some(scalar) = scalar(class_name)
                 && !self.at('(')
             {
                 return Ok(scalar);
@@ -117,7 +117,7 @@ impl<'a> Parser<'a> {
             return Ok(CqlType::Custom(self.text[start..self.position].trim_end().to_owned()));
         }
         self.expect('(')?;
-        let cql_type = match known {
+        let cql_type = match class_name {
             "ListType" => CqlType::List(boxed(self)?),
             "SetType" => CqlType::Set(boxed(self)?),
             "FrozenType" => CqlType::Frozen(boxed(self)?),
@@ -145,7 +145,11 @@ impl<'a> Parser<'a> {
                     }
                     types.push(self.class(depth + 1)?);
                 }
-                if known == "TupleType" { CqlType::Tuple(types) } else { CqlType::Composite(types) }
+                if class_name == "TupleType" {
+                    CqlType::Tuple(types)
+                } else {
+                    CqlType::Composite(types)
+                }
             }
         };
         self.expect(')')?;
@@ -155,7 +159,7 @@ impl<'a> Parser<'a> {
     /// Skips parentheses and their content, if there are any at this position.
     fn skip_parameters(&mut self) -> Result<(), ParseError> {
         let mut open = 0usize;
-        for (i, c) in self.rest().char_indices() {
+        for (i, c) in self.unparsed().char_indices() {
             match c {
                 '(' => open += 1,
                 ')' if open == 0 => return Ok(()),

@@ -34,8 +34,8 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ParseError { expected, text, position, reason } = self;
         let shown: String = text.chars().take(SHOWN).collect();
-        let more = if shown.len() < text.len() { "..." } else { "" };
-        write!(f, "not {expected}: {shown:?}{more}: at position {position}: {reason}")
+        let ellipsis = if shown.len() < text.len() { "..." } else { "" };
+        write!(f, "not {expected}: {shown:?}{ellipsis}: at position {position}: {reason}")
     }
 }
 

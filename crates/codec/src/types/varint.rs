@@ -25,16 +25,16 @@ pub fn encode(value: &BigInt, out: &mut Vec<u8>) {
 
 /// The bytes without those leading bytes that only repeat the sign.
 pub fn trim(bytes: &[u8]) -> &[u8] {
-    let mut rest = bytes;
-    while let [first, second, ..] = rest {
+    let mut trimmed = bytes;
+    while let [first, second, ..] = trimmed {
         let repeats_sign =
             (*first == 0 && second & 0x80 == 0) || (*first == 0xff && second & 0x80 != 0);
         if !repeats_sign {
             break;
         }
-        rest = &rest[1..];
+        trimmed = &trimmed[1..];
     }
-    rest
+    trimmed
 }
 
 /// The value, if it fits 128 bits. If it does not, returns `None`, and the caller must use

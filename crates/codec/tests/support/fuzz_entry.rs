@@ -29,12 +29,12 @@ pub fn value(data: &[u8]) {
     if encode(&plan, &value, &mut written).is_err() {
         return;
     }
-    let again = decode(&plan, &written);
-    assert_eq!(again.as_ref(), Ok(&value), "{cql_type}");
+    let decoded = decode(&plan, &written);
+    assert_eq!(decoded.as_ref(), Ok(&value), "{cql_type}");
     assert_eq!(encoded(&plan, &value), written, "{cql_type}");
     // The plan tells its type, and that has the same plan.
     let same = self::plan(&plan.cql_type());
-    assert_eq!(decode(&same, &written), again, "{cql_type}");
+    assert_eq!(decode(&same, &written), decoded, "{cql_type}");
 }
 
 /// Columns, a count of rows, and bytes: every cell is found, and decodes or is refused.
@@ -72,8 +72,8 @@ pub fn page(data: &[u8]) {
         }
     }
     assert_eq!(rows.len(), page.rows.len());
-    let again = Page { columns: page.columns.clone(), rows: rows.into(), row_count };
-    assert_eq!(self::cells(&again), Some(cells));
+    let rewritten = Page { columns: page.columns.clone(), rows: rows.into(), row_count };
+    assert_eq!(self::cells(&rewritten), Some(cells));
 }
 
 /// The body of a RESULT: it is read, once with its description and once with what was read of it, or
@@ -87,29 +87,29 @@ pub fn result(data: &[u8]) {
             name: "c".to_owned(),
             cql_type: CqlType::Int,
         };
-        let known: Arc<[Column]> = [column].into();
-        let _ = head.rows(None, Some(&known));
+        let known_columns: Arc<[Column]> = [column].into();
+        let _ = head.rows(None, Some(&known_columns));
         assert!(head.rows(None, None).is_err());
         return;
     }
-    let whole = Rows::parse(data, None);
+    let parsed = Rows::parse(data, None);
     let Ok(description) = head.describe() else {
-        assert!(whole.is_err());
+        assert!(parsed.is_err());
         return;
     };
     assert!(head.is(&description));
-    let rows = match (head.rows(Some(&description), None), whole) {
-        (Ok(rows), Ok(whole)) => {
-            assert_eq!((rows.rows, rows.row_count), (whole.rows, whole.row_count));
-            assert_eq!(rows.paging_state, whole.paging_state);
-            assert_eq!(rows.metadata_id, whole.metadata_id);
+    let rows = match (head.rows(Some(&description), None), parsed) {
+        (Ok(rows), Ok(parsed)) => {
+            assert_eq!((rows.rows, rows.row_count), (parsed.rows, parsed.row_count));
+            assert_eq!(rows.paging_state, parsed.paging_state);
+            assert_eq!(rows.metadata_id, parsed.metadata_id);
             rows
         }
-        (Err(one), Err(other)) => {
-            assert_eq!(one, other);
+        (Err(head_error), Err(error)) => {
+            assert_eq!(head_error, error);
             return;
         }
-        (one, other) => panic!("{one:?} and {other:?}"),
+        (head_error, error) => panic!("{head_error:?} and {error:?}"),
     };
     let plans: Vec<Plan<()>> = rows.columns.iter().map(|column| plan(&column.cql_type)).collect();
     let Ok(mut cells) = page::cells(plans.len(), rows.row_count, rows.rows) else { return };
@@ -194,8 +194,8 @@ struct Input<'a>(&'a [u8]);
 impl Input<'_> {
     fn byte(&mut self) -> u8 {
         match self.0 {
-            [first, rest @ ..] => {
-                self.0 = rest;
+            [first, unread @ ..] => {
+                self.0 = unread;
                 *first
             }
             [] => 0,
@@ -211,12 +211,12 @@ impl Input<'_> {
     }
 
     /// A byte says which type, then come its parameters.
-    fn part(&mut self, seen: &mut usize, left: usize) -> CqlType {
+    fn part(&mut self, seen: &mut usize, depth_left: usize) -> CqlType {
         *seen += 1;
-        if *seen >= PARTS || left == 0 {
+        if *seen >= PARTS || depth_left == 0 {
             return CqlType::Int;
         }
-        let left = left - 1;
+        let depth_left = depth_left - 1;
         match self.byte() % 29 {
             0 => CqlType::Ascii,
             1 => CqlType::Text,
@@ -239,15 +239,15 @@ impl Input<'_> {
             18 => CqlType::Timestamp,
             19 => CqlType::Duration,
             20 => CqlType::Custom("a.B".to_owned()),
-            21 => CqlType::List(Box::new(self.part(seen, left))),
-            22 => CqlType::Set(Box::new(self.part(seen, left))),
+            21 => CqlType::List(Box::new(self.part(seen, depth_left))),
+            22 => CqlType::Set(Box::new(self.part(seen, depth_left))),
             23 => {
-                let key = Box::new(self.part(seen, left));
-                CqlType::Map(key, Box::new(self.part(seen, left)))
+                let key = Box::new(self.part(seen, depth_left));
+                CqlType::Map(key, Box::new(self.part(seen, depth_left)))
             }
-            24 => CqlType::Tuple(self.parts(seen, left)),
+            24 => CqlType::Tuple(self.parts(seen, depth_left)),
             25 => {
-                let fields = self.parts(seen, left).into_iter().enumerate();
+                let fields = self.parts(seen, depth_left).into_iter().enumerate();
                 CqlType::Udt(Arc::new(UdtType {
                     keyspace: "ks".to_owned(),
                     name: "u".to_owned(),
@@ -255,19 +255,19 @@ impl Input<'_> {
                 }))
             }
             26 => {
-                let element = Box::new(self.part(seen, left));
+                let element = Box::new(self.part(seen, depth_left));
                 let dimension = match self.byte() {
                     few @ ..250 => few.into(),
                     _ => self.number() as u32 & i32::MAX as u32,
                 };
                 CqlType::Vector(element, dimension)
             }
-            27 => CqlType::Composite(self.parts(seen, left)),
-            _ => CqlType::Frozen(Box::new(self.part(seen, left))),
+            27 => CqlType::Composite(self.parts(seen, depth_left)),
+            _ => CqlType::Frozen(Box::new(self.part(seen, depth_left))),
         }
     }
 
-    fn parts(&mut self, seen: &mut usize, left: usize) -> Vec<CqlType> {
-        (0..self.byte() % 6).map(|_| self.part(seen, left)).collect()
+    fn parts(&mut self, seen: &mut usize, depth_left: usize) -> Vec<CqlType> {
+        (0..self.byte() % 6).map(|_| self.part(seen, depth_left)).collect()
     }
 }

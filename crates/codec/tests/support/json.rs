@@ -66,13 +66,13 @@ fn value_matches(cql_type: &CqlType, value: &Value, json: &Json) -> bool {
         }
         (CqlType::Map(key_type, value_type), Value::Map(entries)) => {
             let object = json.as_object().unwrap();
-            let found = |(key, value): &(Option<Value>, Option<Value>)| {
+            let in_object = |(key, value): &(Option<Value>, Option<Value>)| {
                 object.iter().any(|(name, json)| {
                     matches(key_type, key.as_ref(), &key_json(key_type, name))
                         && matches(value_type, value.as_ref(), json)
                 })
             };
-            entries.len() == object.len() && entries.iter().all(found)
+            entries.len() == object.len() && entries.iter().all(in_object)
         }
         (CqlType::Udt(udt), Value::Tuple(parts)) => {
             fields_match(udt, parts, json.as_object().unwrap())
@@ -128,10 +128,11 @@ pub fn unhex(text: &str) -> Vec<u8> {
 
 /// What Java's `BigDecimal.toString` wrote, from which the scale can be told.
 fn decimal(text: &str) -> Parts {
-    let (negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
-    let (mantissa, exponent) = rest.split_once(['E', 'e']).unwrap_or((rest, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
+    let (negative, unsigned) =
+        text.strip_prefix('-').map_or((false, text), |unsigned| (true, unsigned));
+    let (mantissa, exponent) = unsigned.split_once(['E', 'e']).unwrap_or((unsigned, "0"));
+    let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{integer}{fraction}");
     let digits = digits.trim_start_matches('0');
     let scale = fraction.len() as i64 - exponent.parse::<i64>().unwrap();
     Parts {
@@ -143,12 +144,12 @@ fn decimal(text: &str) -> Parts {
 
 /// Days since 1970-01-01, counted year by year and month by month.
 fn date(text: &str) -> i64 {
-    let (sign, rest) = match text.as_bytes()[0] {
+    let (sign, unsigned) = match text.as_bytes()[0] {
         b'-' => (-1, &text[1..]),
         b'+' => (1, &text[1..]),
         _ => (1, text),
     };
-    let mut parts = rest.split('-').map(|part| part.parse::<i64>().unwrap());
+    let mut parts = unsigned.split('-').map(|part| part.parse::<i64>().unwrap());
     let mut next = || parts.next().unwrap();
     let (year, month, day) = (sign * next(), next(), next());
     let before = year - 1;
@@ -180,14 +181,14 @@ fn timestamp_matches(ms: i64, text: &str) -> bool {
 }
 
 fn parse_duration(text: &str) -> Duration {
-    let (sign, mut rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    let (sign, mut unread) = text.strip_prefix('-').map_or((1, text), |unread| (-1, unread));
     let (mut months, mut days, mut nanoseconds) = (0, 0, 0);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap();
-        let count = rest[..digits].parse::<i64>().unwrap();
-        rest = &rest[digits..];
-        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        match &rest[..unit] {
+    while !unread.is_empty() {
+        let digits = unread.find(|c: char| !c.is_ascii_digit()).unwrap();
+        let count = unread[..digits].parse::<i64>().unwrap();
+        unread = &unread[digits..];
+        let unit = unread.find(|c: char| c.is_ascii_digit()).unwrap_or(unread.len());
+        match &unread[..unit] {
             "y" => months += count * 12,
             "mo" => months += count,
             "d" => days += count,
@@ -199,7 +200,7 @@ fn parse_duration(text: &str) -> Duration {
             "ns" => nanoseconds += count,
             unit => panic!("unknown unit {unit}"),
         }
-        rest = &rest[unit..];
+        unread = &unread[unit..];
     }
     Duration {
         months: (sign * months).try_into().unwrap(),

@@ -6,7 +6,7 @@ fn parse(body: &[u8]) -> Result<Rows<'_>, ResultError> {
     Rows::parse(body, None)
 }
 
-fn said(body: &[u8]) -> String {
+fn parse_error(body: &[u8]) -> String {
     parse(body).unwrap_err().to_string()
 }
 
@@ -45,22 +45,22 @@ fn columns_of_several_tables_and_a_new_metadata_id() {
         \0\x01a\0\x01b\0\x01c\0\x02\0\x01d\0\x01e\0\x01f\0\x04\0\0\0\0";
     let rows = parse(body).unwrap();
     assert_eq!(rows.metadata_id, Some(&b"id"[..]));
-    let places: Vec<_> = rows
+    let descriptions: Vec<_> = rows
         .columns
         .iter()
         .map(|c| format!("{}.{}.{} {}", c.keyspace, c.table, c.name, c.cql_type))
         .collect();
-    assert_eq!(places, ["a.b.c bigint", "d.e.f boolean"]);
+    assert_eq!(descriptions, ["a.b.c bigint", "d.e.f boolean"]);
 }
 
 #[test]
 fn columns_that_the_client_knows() {
-    let known = parse(&column(b"\0\x09")).unwrap().columns;
+    let known_columns = parse(&column(b"\0\x09")).unwrap().columns;
     let body = b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\x01\0\0\0\x01x";
-    let rows = Rows::parse(body, Some(&known)).unwrap();
-    assert!(Arc::ptr_eq(&rows.columns, &known));
+    let rows = Rows::parse(body, Some(&known_columns)).unwrap();
+    assert!(Arc::ptr_eq(&rows.columns, &known_columns));
     assert_eq!(rows.rows, b"\0\0\0\x01x");
-    assert_eq!(said(body), "1 columns without a description");
+    assert_eq!(parse_error(body), "1 columns without a description");
     let none: Arc<[Column]> = Arc::from([]);
     assert_eq!(
         Rows::parse(body, Some(&none)).unwrap_err().to_string(),
@@ -70,20 +70,20 @@ fn columns_that_the_client_knows() {
 
 #[test]
 fn a_description_that_comes_again() {
-    let (body, other) = (column(b"\0\x09"), column(b"\0\x0d"));
+    let (body, other_type) = (column(b"\0\x09"), column(b"\0\x0d"));
     let head = Head::parse(&body).unwrap();
     let description = head.describe().unwrap();
     assert!(head.is(&description));
     let rows = head.rows(Some(&description), None).unwrap();
     assert!(Arc::ptr_eq(&rows.columns, &description.columns));
     assert_eq!((rows.row_count, rows.rows), (0, &b""[..]));
-    assert!(!Head::parse(&other).unwrap().is(&description));
+    assert!(!Head::parse(&other_type).unwrap().is(&description));
     let without = b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\0";
     assert!(!Head::parse(without).unwrap().is(&description));
     // The same bytes, but with a table for each column.
-    let mut each = body.clone();
-    each[7] = 0;
-    assert!(!Head::parse(&each).unwrap().is(&description));
+    let mut with_table_per_column = body.clone();
+    with_table_per_column[7] = 0;
+    assert!(!Head::parse(&with_table_per_column).unwrap().is(&description));
 }
 
 #[test]
@@ -126,27 +126,27 @@ fn types() {
 
 #[test]
 fn what_is_no_result_with_rows() {
-    assert_eq!(said(b"\0\0\0\x01"), "a result of kind 1, which has no rows");
-    assert_eq!(said(b"\0\0\0\x02\0\0\x01\0\0\0\0\0"), "unknown flags in the metadata");
-    assert_eq!(said(&column(b"\0\x0a")), "an unknown type number");
+    assert_eq!(parse_error(b"\0\0\0\x01"), "a result of kind 1, which has no rows");
+    assert_eq!(parse_error(b"\0\0\0\x02\0\0\x01\0\0\0\0\0"), "unknown flags in the metadata");
+    assert_eq!(parse_error(&column(b"\0\x0a")), "an unknown type number");
     assert!(parse(&column(b"\0\0\0\x02a(")).is_err());
     assert!(parse(b"").is_err());
 }
 
 #[test]
 fn counts_are_bounded_by_the_bytes() {
-    assert_eq!(said(b"\0\0\0\x02\0\0\0\x04\xff\xff\xff\xff"), "a length of -1");
+    assert_eq!(parse_error(b"\0\0\0\x02\0\0\0\x04\xff\xff\xff\xff"), "a length of -1");
     assert_eq!(
-        said(b"\0\0\0\x02\0\0\0\0\x7f\xff\xff\xff"),
+        parse_error(b"\0\0\0\x02\0\0\0\0\x7f\xff\xff\xff"),
         "a count of 2147483647 elements in 0 bytes"
     );
     let mut many = column(b"\0\x09");
     let end = many.len() - 4;
     many[end..].copy_from_slice(&i32::MAX.to_be_bytes());
-    assert_eq!(said(&many), "a count of 2147483647 elements in 0 bytes");
-    assert_eq!(said(b"\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\x01"), "rows without columns");
+    assert_eq!(parse_error(&many), "a count of 2147483647 elements in 0 bytes");
+    assert_eq!(parse_error(b"\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\x01"), "rows without columns");
     for option in [b"\0\x31\xff\xff".as_slice(), b"\0\x30\0\0\0\0\xff\xff"] {
-        assert_eq!(said(&column(option)), "a count of 65535 elements in 4 bytes");
+        assert_eq!(parse_error(&column(option)), "a count of 65535 elements in 4 bytes");
     }
 }
 
@@ -164,16 +164,16 @@ fn no_more_columns_than_a_statement_can_name() {
         let head = [b"\0\0\0\x02\0\0\0\x01".as_slice(), &count.to_be_bytes(), b"\0\0\0\0"].concat();
         [head, b"\0\0\0\x09".repeat(count as usize), b"\0\0\0\0".to_vec()].concat()
     };
-    assert_eq!(said(&of(65_536)), "more columns than a result can have");
+    assert_eq!(parse_error(&of(65_536)), "more columns than a result can have");
     assert_eq!(parse(&of(65_535)).unwrap().columns.len(), 65_535);
 }
 
 #[test]
 fn types_do_not_nest_without_end() {
     let deep = b"\0\x20".repeat(100_000);
-    assert_eq!(said(&column(&deep)), "types that nest too deep");
-    let most = [b"\0\x20".repeat(MAX_DEPTH - 1), b"\0\x09".to_vec()].concat();
-    assert!(parse(&column(&most)).is_ok());
+    assert_eq!(parse_error(&column(&deep)), "types that nest too deep");
+    let deepest = [b"\0\x20".repeat(MAX_DEPTH - 1), b"\0\x09".to_vec()].concat();
+    assert!(parse(&column(&deepest)).is_ok());
 }
 
 proptest! {
