@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use turbocql_codec::types::{decimal, duration, varint, vector};
 use turbocql_codec::{Column, CqlType, Page, UdtType, wire};
 
-use crate::batch::{Batches, Read};
+use crate::batch::{Batches, PageProgress};
 use crate::column::Outcome;
 use crate::schema::Profile;
 
@@ -35,7 +35,7 @@ pub fn page(types: &[CqlType], rows: &[Vec<Option<Vec<u8>>>]) -> Page {
 
 pub fn gathered(page: &Page, profile: Profile) -> Outcome<RecordBatch> {
     let mut batches = Batches::new(&page.columns, profile);
-    assert!(batches.append(page, &mut Read::default(), usize::MAX)?);
+    assert!(batches.append(page, &mut PageProgress::default(), usize::MAX)?);
     batches.finish()
 }
 
@@ -66,19 +66,20 @@ pub fn types() -> impl Strategy<Value = CqlType> {
     ]);
     scalars.prop_recursive(3, 12, 3, |inner| {
         let udt = |fields: Vec<CqlType>| {
-            let named = fields.into_iter().enumerate().map(|(n, it)| (format!("f{n}"), it));
+            let named =
+                fields.into_iter().enumerate().map(|(n, field_type)| (format!("f{n}"), field_type));
             let (keyspace, name) = ("ks".to_owned(), "u".to_owned());
             CqlType::Udt(Arc::new(UdtType { keyspace, name, fields: named.collect() }))
         };
         prop_oneof![
-            inner.clone().prop_map(|it| CqlType::List(Box::new(it))),
-            inner.clone().prop_map(|it| CqlType::Set(Box::new(it))),
-            inner.clone().prop_map(|it| CqlType::Frozen(Box::new(it))),
+            inner.clone().prop_map(|inner_type| CqlType::List(Box::new(inner_type))),
+            inner.clone().prop_map(|inner_type| CqlType::Set(Box::new(inner_type))),
+            inner.clone().prop_map(|inner_type| CqlType::Frozen(Box::new(inner_type))),
             (inner.clone(), inner.clone())
                 .prop_map(|(k, v)| CqlType::Map(Box::new(k), Box::new(v))),
             prop::collection::vec(inner.clone(), 0..3).prop_map(CqlType::Tuple),
             prop::collection::vec(inner.clone(), 0..3).prop_map(udt),
-            (inner, 0..4u32).prop_map(|(it, n)| CqlType::Vector(Box::new(it), n)),
+            (inner, 0..4u32).prop_map(|(inner_type, n)| CqlType::Vector(Box::new(inner_type), n)),
         ]
     })
 }
@@ -189,6 +190,6 @@ pub fn cell(cql_type: &CqlType) -> BoxedStrategy<Vec<u8>> {
 }
 
 fn parts<'a>(types: impl Iterator<Item = &'a CqlType>) -> BoxedStrategy<Vec<u8>> {
-    let each: Vec<_> = types.map(|part| sized(part, true)).collect();
-    each.prop_map(|parts| parts.concat()).boxed()
+    let strategies: Vec<_> = types.map(|part| sized(part, true)).collect();
+    strategies.prop_map(|parts| parts.concat()).boxed()
 }

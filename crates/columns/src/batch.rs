@@ -27,12 +27,12 @@ pub struct Batches {
     before: usize,
     /// The rows of the batch before.
     last: usize,
-    places: Vec<(u32, i32)>,
+    spans: Vec<(u32, i32)>,
 }
 
 /// How much of a page went into the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Read {
+pub struct PageProgress {
     /// Rows of the page that are read.
     pub rows: usize,
     /// Bytes of the page that are read.
@@ -44,12 +44,12 @@ impl Batches {
         Batches {
             schema: Arc::new(schema::schema(columns, profile)),
             names: Arc::clone(columns),
-            columns: columns.iter().map(|it| Filling::new(&it.cql_type, profile)).collect(),
+            columns: columns.iter().map(|column| Filling::new(&column.cql_type, profile)).collect(),
             rows: 0,
             bytes: 0,
             before: 0,
             last: 0,
-            places: Vec::new(),
+            spans: Vec::new(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Batches {
     ///
     /// # Errors
     /// If the page cannot be read. The batch is of no use then.
-    pub fn append(&mut self, page: &Page, read: &mut Read, limit: usize) -> Outcome<bool> {
+    pub fn append(&mut self, page: &Page, read: &mut PageProgress, limit: usize) -> Outcome<bool> {
         let width = self.columns.len();
         check(page, &self.names)?;
         if read.rows == 0 {
@@ -88,10 +88,10 @@ impl Batches {
                 return Ok(false);
             }
             let block = &page.rows[read.bytes..];
-            let bytes = find(&mut self.places, block, room, width)?;
+            let bytes = find(&mut self.spans, block, room, width)?;
             for (number, column) in self.columns.iter_mut().enumerate() {
-                let places = &self.places[number * room..(number + 1) * room];
-                column.extend(&Cells { block, places }).map_err(|(row, error)| {
+                let spans = &self.spans[number * room..(number + 1) * room];
+                column.extend(&Cells { block, spans }).map_err(|(row, error)| {
                     let column = Segment::Column(self.names[number].name.clone());
                     error.at(column).at(Segment::Row(self.before + read.rows + row))
                 })?;
@@ -118,7 +118,7 @@ impl Batches {
         self.bytes = 0;
         let mut arrays = Vec::with_capacity(self.columns.len());
         for (column, name) in self.columns.iter_mut().zip(self.names.iter()) {
-            let named = |it: Box<CodecError>| it.at(Segment::Column(name.name.clone()));
+            let named = |error: Box<CodecError>| error.at(Segment::Column(name.name.clone()));
             arrays.push(column.finish().map_err(named)?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -129,31 +129,31 @@ impl Batches {
 
 /// Notes where the cells of so many rows are, column by column. Returns the bytes that they take.
 pub fn find(
-    places: &mut Vec<(u32, i32)>,
+    spans: &mut Vec<(u32, i32)>,
     block: &[u8],
     rows: usize,
     width: usize,
 ) -> Outcome<usize> {
-    places.resize(rows * width, (0, -1));
+    spans.resize(rows * width, (0, -1));
     // Places have 32 bits. No page is as long.
     let block = &block[..block.len().min(u32::MAX as usize)];
-    let mut rest = block;
+    let mut unread = block;
     for row in 0..rows {
         // The cells of a row are so many rows apart.
-        for place in places.get_mut(row..).unwrap_or_default().iter_mut().step_by(rows) {
-            let Some((length, cells)) = rest.split_first_chunk() else {
-                return Err(broken(Malformed::Short(4, rest.len())));
+        for span in spans.get_mut(row..).unwrap_or_default().iter_mut().step_by(rows) {
+            let Some((length, cells)) = unread.split_first_chunk() else {
+                return Err(broken(Malformed::Short(4, unread.len())));
             };
             let length = i32::from_be_bytes(*length);
-            *place = ((block.len() - cells.len()) as u32, length);
+            *span = ((block.len() - cells.len()) as u32, length);
             let size = length.max(0) as usize;
             let Some(after) = cells.get(size..) else {
                 return Err(broken(Malformed::Short(size, cells.len())));
             };
-            rest = after;
+            unread = after;
         }
     }
-    Ok(block.len() - rest.len())
+    Ok(block.len() - unread.len())
 }
 
 /// Checks that a page has these columns, and bytes for its rows.
@@ -204,12 +204,12 @@ mod tests {
         let rows: Vec<_> = (0..1300i32).map(|n| vec![Some(n.to_be_bytes().to_vec())]).collect();
         let page = page(&[CqlType::Int], &rows);
         let mut batches = Batches::new(&page.columns, Profile::LOSSLESS);
-        let (mut read, mut found) = (Read::default(), Vec::new());
+        let (mut read, mut row_counts) = (PageProgress::default(), Vec::new());
         while !batches.append(&page, &mut read, 700).unwrap() {
-            found.push(batches.finish().unwrap().num_rows());
+            row_counts.push(batches.finish().unwrap().num_rows());
         }
-        found.push(batches.finish().unwrap().num_rows());
-        assert_eq!(found, [700, 600]);
+        row_counts.push(batches.finish().unwrap().num_rows());
+        assert_eq!(row_counts, [700, 600]);
     }
 
     #[test]
@@ -241,8 +241,8 @@ mod tests {
         let first = page(&[CqlType::Int], &[vec![None]]);
         let mut batches = Batches::new(&first.columns, Profile::LOSSLESS);
         let (same, other) = (page(&[CqlType::Int], &[vec![None]]), page(&[CqlType::Text], &[]));
-        assert!(batches.append(&same, &mut Read::default(), 10).unwrap());
-        assert!(batches.append(&other, &mut Read::default(), 10).is_err());
+        assert!(batches.append(&same, &mut PageProgress::default(), 10).unwrap());
+        assert!(batches.append(&other, &mut PageProgress::default(), 10).is_err());
     }
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
 
     fn gathered_or_not(page: &Page) -> Outcome<()> {
         let mut batches = Batches::new(&page.columns, Profile::LOSSLESS);
-        batches.append(page, &mut Read::default(), usize::MAX)?;
+        batches.append(page, &mut PageProgress::default(), usize::MAX)?;
         batches.finish().map(|_| ())
     }
 }

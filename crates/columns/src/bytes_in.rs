@@ -58,7 +58,7 @@ impl Slices {
 }
 
 /// Where the elements of each list begin and end.
-pub enum Places {
+pub enum ListOffsets {
     Small(OffsetBuffer<i32>),
     Large(OffsetBuffer<i64>),
     SmallViews(ScalarBuffer<i32>, ScalarBuffer<i32>),
@@ -66,41 +66,41 @@ pub enum Places {
     Fixed(usize),
 }
 
-impl Places {
+impl ListOffsets {
     /// Of lists of any kind, with their elements.
-    pub fn of(array: &dyn Array) -> Option<(Places, ArrayRef)> {
+    pub fn of(array: &dyn Array) -> Option<(ListOffsets, ArrayRef)> {
         if let Some(array) = array.as_list_opt::<i32>() {
-            return Some((Places::Small(array.offsets().clone()), array.values().clone()));
+            return Some((ListOffsets::Small(array.offsets().clone()), array.values().clone()));
         }
         if let Some(array) = array.as_list_opt::<i64>() {
-            return Some((Places::Large(array.offsets().clone()), array.values().clone()));
+            return Some((ListOffsets::Large(array.offsets().clone()), array.values().clone()));
         }
         if let Some(array) = array.as_fixed_size_list_opt() {
             let size = usize::try_from(array.value_length()).unwrap_or(0);
-            return Some((Places::Fixed(size), array.values().clone()));
+            return Some((ListOffsets::Fixed(size), array.values().clone()));
         }
         if let Some(array) = array.as_list_view_opt::<i32>() {
-            let places = Places::SmallViews(array.offsets().clone(), array.sizes().clone());
-            return Some((places, array.values().clone()));
+            let offsets = ListOffsets::SmallViews(array.offsets().clone(), array.sizes().clone());
+            return Some((offsets, array.values().clone()));
         }
         let array = array.as_list_view_opt::<i64>()?;
-        let places = Places::LargeViews(array.offsets().clone(), array.sizes().clone());
-        Some((places, array.values().clone()))
+        let offsets = ListOffsets::LargeViews(array.offsets().clone(), array.sizes().clone());
+        Some((offsets, array.values().clone()))
     }
 
     /// The first element, and the number of elements. Arrays are validated, so none is negative.
     #[inline]
     pub fn get(&self, row: usize) -> (usize, usize) {
         match self {
-            Places::Small(offsets) => {
+            ListOffsets::Small(offsets) => {
                 (offsets[row] as usize, (offsets[row + 1] - offsets[row]) as usize)
             }
-            Places::Large(offsets) => {
+            ListOffsets::Large(offsets) => {
                 (offsets[row] as usize, (offsets[row + 1] - offsets[row]) as usize)
             }
-            Places::SmallViews(offsets, sizes) => (offsets[row] as usize, sizes[row] as usize),
-            Places::LargeViews(offsets, sizes) => (offsets[row] as usize, sizes[row] as usize),
-            Places::Fixed(size) => (row * size, *size),
+            ListOffsets::SmallViews(offsets, sizes) => (offsets[row] as usize, sizes[row] as usize),
+            ListOffsets::LargeViews(offsets, sizes) => (offsets[row] as usize, sizes[row] as usize),
+            ListOffsets::Fixed(size) => (row * size, *size),
         }
     }
 }

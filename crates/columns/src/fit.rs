@@ -17,7 +17,7 @@ use arrow_schema::{DataType, Field};
 use turbocql_codec::types::vector;
 use turbocql_codec::{CodecError, CqlType};
 
-use crate::bytes_in::{Indexed, Places, Slices};
+use crate::bytes_in::{Indexed, ListOffsets, Slices};
 use crate::column::Outcome;
 use crate::numbers_in::{Decimals, Floats, Integers};
 use crate::schema::{CQL_TYPE, Profile, data_type};
@@ -54,15 +54,15 @@ pub fn source(
     dropped: Dropped,
 ) -> Outcome<Source> {
     let fitting = Fitting { dropped };
-    let made = match purpose {
+    let source = match purpose {
         Purpose::Column => fitting.source(cql_type, field, array),
         Purpose::Life => fitting.life(cql_type, field, array),
         Purpose::WriteTime => fitting.write_time(cql_type, field, array),
     };
-    made.map_err(|unfit| {
+    source.map_err(|unfit| {
         let mut reason = format!("expected {cql_type}, got {}", cut(field.data_type()));
-        if let Some(said) = field.metadata().get(CQL_TYPE) {
-            reason = format!("{reason} from {said}");
+        if let Some(cql_type_name) = field.metadata().get(CQL_TYPE) {
+            reason = format!("{reason} from {cql_type_name}");
         }
         if unfit.got.starts_with("the extension") || unfit.cql_type != *cql_type.thawed() {
             reason = format!("{reason}: {} does not take {}", unfit.cql_type, unfit.got);
@@ -95,11 +95,11 @@ impl Fitting {
             got: cut(field.data_type()),
             is_number: field.data_type().is_numeric(),
         };
-        let said = field.metadata().get(CQL_TYPE);
-        if let Some(said) = said
-            && !goes_into(kind_of(said), cql_type.kind(), field.data_type())
+        let cql_type_name = field.metadata().get(CQL_TYPE);
+        if let Some(cql_type_name) = cql_type_name
+            && !goes_into(kind_of(cql_type_name), cql_type.kind(), field.data_type())
         {
-            let (cql_type, got) = (cql_type.clone(), format!("values of {said}"));
+            let (cql_type, got) = (cql_type.clone(), format!("values of {cql_type_name}"));
             return Err(Unfit { cql_type, got, is_number: false });
         }
         let extension = field.metadata().get(EXTENSION_TYPE_NAME_KEY);
@@ -115,7 +115,7 @@ impl Fitting {
         }
         // Texts that were read as bytes: the server checks them.
         let is_text = matches!(cql_type, CqlType::Text | CqlType::Ascii);
-        if let Some(bytes) = Slices::bytes(array).filter(|_| is_text && said.is_some()) {
+        if let Some(bytes) = Slices::bytes(array).filter(|_| is_text && cql_type_name.is_some()) {
             let (cql_type, nulls) = (cql_type.clone(), array.nulls().cloned());
             return Ok(Source { cql_type, nulls, kind: Kind::Blob(bytes) });
         }
@@ -171,7 +171,7 @@ impl Fitting {
             CqlType::Time => {
                 let times = times(array).or_else(|| elapsed(array));
                 let times = times.or_else(|| match Integers::of(array)? {
-                    whole @ Integers::Int64(_) => Some((whole, 1)),
+                    integers @ Integers::Int64(_) => Some((integers, 1)),
                     Integers::Int8(_)
                     | Integers::Int16(_)
                     | Integers::Int32(_)
@@ -193,12 +193,12 @@ impl Fitting {
             }
             CqlType::Duration => return self.durations(array),
             CqlType::List(element) | CqlType::Set(element) => {
-                let Some((places, elements)) = Places::of(array) else { return Ok(None) };
+                let Some((offsets, elements)) = ListOffsets::of(array) else { return Ok(None) };
                 let elements = self.source(element, &element_of(array), &elements)?;
-                Some(Kind::List(places, Box::new(elements)))
+                Some(Kind::List(offsets, Box::new(elements)))
             }
             CqlType::Map(key, value) => {
-                let Some((places, entries)) = entries_of(array) else { return Ok(None) };
+                let Some((offsets, entries)) = entries_of(array) else { return Ok(None) };
                 if entries.num_columns() != 2 {
                     return Ok(None);
                 }
@@ -209,7 +209,7 @@ impl Fitting {
                 let key = self.source(key, &entries.fields()[of_key], entries.column(of_key))?;
                 let field = &entries.fields()[of_value];
                 let value = self.source(value, field, entries.column(of_value))?;
-                Some(Kind::Map(places, Box::new((key, value))))
+                Some(Kind::Map(offsets, Box::new((key, value))))
             }
             CqlType::Tuple(types) => {
                 let Some(array) = array.as_struct_opt() else { return Ok(None) };
@@ -223,30 +223,32 @@ impl Fitting {
             CqlType::Udt(udt) => {
                 let Some(array) = array.as_struct_opt() else { return Ok(None) };
                 let names: Vec<&str> = udt.fields.iter().map(|(name, _)| name.as_str()).collect();
-                let own: Vec<&str> = array.fields().iter().map(|it| it.name().as_str()).collect();
+                let field_names: Vec<&str> =
+                    array.fields().iter().map(|field| field.name().as_str()).collect();
                 let is_known = |name: &&str| {
-                    names.contains(name) && own.iter().filter(|it| it == &name).count() == 1
+                    names.contains(name)
+                        && field_names.iter().filter(|field_name| field_name == &name).count() == 1
                 };
-                if own.is_empty() != names.is_empty() || !own.iter().all(is_known) {
+                if field_names.is_empty() != names.is_empty() || !field_names.iter().all(is_known) {
                     return Ok(None);
                 }
                 let fields = udt.fields.iter().map(|(name, part)| {
-                    let place = own.iter().position(|it| it == name);
-                    place
-                        .map(|at| self.source(part, &array.fields()[at], array.column(at)))
+                    let index = field_names.iter().position(|field_name| field_name == name);
+                    index
+                        .map(|index| self.source(part, &array.fields()[index], array.column(index)))
                         .transpose()
                 });
                 Some(Kind::Udt(udt.clone(), fields.collect::<Result<_, _>>()?))
             }
             CqlType::Vector(element, dimension) => {
-                let Some((places, elements)) = Places::of(array) else { return Ok(None) };
+                let Some((offsets, elements)) = ListOffsets::of(array) else { return Ok(None) };
                 let dimension = *dimension as usize;
-                if matches!(places, Places::Fixed(size) if size != dimension) {
+                if matches!(offsets, ListOffsets::Fixed(size) if size != dimension) {
                     return Ok(None);
                 }
                 let width = vector::element_width(element);
                 let elements = self.source(element, &element_of(array), &elements)?;
-                Some(Kind::Vector { places, elements: Box::new(elements), dimension, width })
+                Some(Kind::Vector { offsets, elements: Box::new(elements), dimension, width })
             }
             CqlType::Frozen(inner) => return self.kind(inner, array),
         })
@@ -255,9 +257,9 @@ impl Fitting {
     fn durations(&self, array: &ArrayRef) -> Result<Option<Kind>, Unfit> {
         if let Some(array) = array.as_struct_opt() {
             let part = |name: &str, cql_type: &CqlType| {
-                let found = array.fields().iter().position(|field| field.name() == name);
-                let at = found.filter(|_| array.num_columns() == 3)?;
-                self.source(cql_type, &array.fields()[at], array.column(at)).ok()
+                let position = array.fields().iter().position(|field| field.name() == name);
+                let index = position.filter(|_| array.num_columns() == 3)?;
+                self.source(cql_type, &array.fields()[index], array.column(index)).ok()
             };
             let months = part("months", &CqlType::Int);
             let days = part("days", &CqlType::Int);
@@ -268,7 +270,7 @@ impl Fitting {
             let parts = Box::new([months, days, nanoseconds]);
             return Ok(Some(Kind::Duration(Durations::Parts(parts))));
         }
-        let made = if let Some(array) = array.as_primitive_opt::<IntervalMonthDayNanoType>() {
+        let durations = if let Some(array) = array.as_primitive_opt::<IntervalMonthDayNanoType>() {
             Some(Durations::MonthDayNano(array.clone()))
         } else if let Some(array) = array.as_primitive_opt::<IntervalDayTimeType>() {
             Some(Durations::DayTime(array.clone()))
@@ -277,7 +279,7 @@ impl Fitting {
         } else {
             elapsed(array).map(|(values, unit)| Durations::Elapsed(values, unit))
         };
-        Ok(made.map(Kind::Duration))
+        Ok(durations.map(Kind::Duration))
     }
 
     fn life(&self, cql_type: &CqlType, field: &Field, array: &ArrayRef) -> Result<Source, Unfit> {
@@ -362,13 +364,13 @@ fn elapsed(array: &ArrayRef) -> Option<(Integers, i64)> {
 }
 
 /// The entries of maps, and of lists of structs, which consumers without maps make of them.
-fn entries_of(array: &ArrayRef) -> Option<(Places, StructArray)> {
+fn entries_of(array: &ArrayRef) -> Option<(ListOffsets, StructArray)> {
     if let Some(array) = array.as_map_opt() {
-        return Some((Places::Small(array.offsets().clone()), array.entries().clone()));
+        return Some((ListOffsets::Small(array.offsets().clone()), array.entries().clone()));
     }
-    let (places, elements) = Places::of(array)?;
+    let (offsets, elements) = ListOffsets::of(array)?;
     let entries = elements.as_struct_opt().filter(|entries| entries.null_count() == 0)?;
-    Some((places, entries.clone()))
+    Some((offsets, entries.clone()))
 }
 
 /// The field of a list's elements.
@@ -406,12 +408,12 @@ const KINDS: [&str; 16] = [
 ];
 
 /// The kind of a type that a field's metadata names.
-fn kind_of(said: &str) -> &str {
-    let mut rest = said.trim();
-    while let Some(inner) = rest.strip_prefix("frozen<") {
-        rest = inner;
+fn kind_of(cql_type_name: &str) -> &str {
+    let mut unwrapped = cql_type_name.trim();
+    while let Some(inner) = unwrapped.strip_prefix("frozen<") {
+        unwrapped = inner;
     }
-    let word = rest.split(['<', '>']).next().unwrap_or(rest);
+    let word = unwrapped.split(['<', '>']).next().unwrap_or(unwrapped);
     if word == "varchar" {
         return "text";
     }

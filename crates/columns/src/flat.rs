@@ -24,7 +24,7 @@ pub enum Sink<'a> {
 pub struct Reader {
     names: Arc<[Column]>,
     layouts: Vec<Option<Layout>>,
-    places: Vec<(u32, i32)>,
+    spans: Vec<(u32, i32)>,
     /// The rows that were read.
     rows: usize,
 }
@@ -34,7 +34,7 @@ impl Reader {
         Reader {
             names: Arc::clone(columns),
             layouts: columns.iter().map(|column| Layout::of(&column.cql_type)).collect(),
-            places: Vec::new(),
+            spans: Vec::new(),
             rows: 0,
         }
     }
@@ -64,10 +64,10 @@ impl Reader {
         while row < page.row_count {
             let rows = (page.row_count - row).min(BLOCK);
             let block = &page.rows[at..];
-            let bytes = find(&mut self.places, block, rows, width)?;
+            let bytes = find(&mut self.spans, block, rows, width)?;
             for (number, sink) in sinks.iter_mut().enumerate() {
-                let cells = Cells { block, places: &self.places[number * rows..][..rows] };
-                let done = match (sink, &self.layouts[number]) {
+                let cells = Cells { block, spans: &self.spans[number * rows..][..rows] };
+                let appended = match (sink, &self.layouts[number]) {
                     (Sink::Numbers(out, nulls), Some(layout)) => {
                         let size = layout.width();
                         let out = out.get_mut(row * size..(row + rows) * size).unwrap_or_default();
@@ -77,11 +77,11 @@ impl Reader {
                     (Sink::Texts(take), _) => texts(&cells, take),
                     (Sink::Numbers(..) | Sink::Nowhere, _) => Ok(()),
                 };
-                done.map_err(|(wrong, malformed)| {
+                appended.map_err(|(failed_row, malformed)| {
                     let column = &self.names[number];
                     let error = refused(&column.cql_type, malformed);
                     let error = error.at(Segment::Column(column.name.clone()));
-                    error.at(Segment::Row(self.rows + row + wrong))
+                    error.at(Segment::Row(self.rows + row + failed_row))
                 })?;
             }
             row += rows;
@@ -271,14 +271,14 @@ mod tests {
         let page = page(&types, &rows);
         let mut reader = Reader::new(&page.columns);
         let widths: Vec<_> =
-            reader.layouts().iter().map(|it| it.as_ref().map(Layout::width)).collect();
+            reader.layouts().iter().map(|layout| layout.as_ref().map(Layout::width)).collect();
         assert_eq!(widths, [Some(4), Some(8), Some(4), None, Some(1)]);
         let (mut int, mut date, mut vector, mut flags) = ([9; 8], [9; 16], [9; 8], [9; 2]);
         let mut nulls = [vec![], vec![], vec![], vec![]];
-        let mut found = Vec::new();
+        let mut texts = Vec::new();
         {
             let [a, b, c, d] = &mut nulls;
-            let take = |text: Option<&str>| found.push(text.map(str::to_owned));
+            let take = |text: Option<&str>| texts.push(text.map(str::to_owned));
             let mut sinks = [
                 Sink::Numbers(&mut int, a),
                 Sink::Numbers(&mut date, b),
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(vector, [1, 0, 2, 0, 0, 0, 0, 0]);
         assert_eq!(flags, [1, 0]);
         assert_eq!(nulls, [vec![1], vec![1], vec![1], vec![]]);
-        assert_eq!(found, [Some("a".to_owned()), None]);
+        assert_eq!(texts, [Some("a".to_owned()), None]);
     }
 
     #[test]

@@ -110,10 +110,10 @@ impl Bound {
     pub fn missing(&self, rows: usize) -> Option<(usize, Box<CodecError>)> {
         let markers = self.markers.markers.iter().zip(&self.sources);
         let nulls = markers.filter(|(marker, _)| marker.nulls == Nulls::Refused);
-        let found = nulls.filter_map(|(marker, source)| {
+        let null_rows = nulls.filter_map(|(marker, source)| {
             source.first_null(rows).map(|row| (row, missing(marker)))
         });
-        found.min_by_key(|(row, _)| *row)
+        null_rows.min_by_key(|(row, _)| *row)
     }
 
     /// Appends a row. If that fails, the buffer is as it was.
@@ -122,7 +122,7 @@ impl Bound {
     /// If a value does not fit its column; names the column.
     pub fn encode(&self, row: usize, rows: &mut RowBuffer) -> Outcome<()> {
         for (marker, source) in self.markers.markers.iter().zip(&self.sources) {
-            let done = if source.is_unset(row) && marker.nulls != Nulls::Refused {
+            let encoded = if source.is_unset(row) && marker.nulls != Nulls::Refused {
                 rows.push_unset();
                 continue;
             } else if source.is_null(row) || source.is_unset(row) {
@@ -139,11 +139,11 @@ impl Bound {
                 rows.push_with(|out| {
                     let start = out.len();
                     source.put_cell(row, out).map_err(|error| (error, false))?;
-                    let found = marker.refused(&out[start + 4..]);
-                    found.map_or(Ok(()), |error| Err((error, true)))
+                    let null_error = marker.refused(&out[start + 4..]);
+                    null_error.map_or(Ok(()), |error| Err((error, true)))
                 })
             };
-            if let Err((error, is_of_null)) = done {
+            if let Err((error, is_of_null)) = encoded {
                 rows.abandon_row();
                 // Cells that were encoded elsewhere have it in their error.
                 let is_named = matches!(source.kind, Kind::Encoded(_)) && !is_of_null;
@@ -229,8 +229,8 @@ mod tests {
     /// The same type in another layout: large, as a view, as a dictionary.
     fn varied(data_type: &DataType, choice: u64) -> DataType {
         let inner = |field: &FieldRef| -> FieldRef {
-            let made = varied(field.data_type(), choice / 5);
-            Arc::new(field.as_ref().clone().with_data_type(made))
+            let inner_type = varied(field.data_type(), choice / 5);
+            Arc::new(field.as_ref().clone().with_data_type(inner_type))
         };
         if *data_type == DataType::Utf8 {
             let key = Box::new(DataType::Int16);
@@ -274,13 +274,13 @@ mod tests {
         #[test]
         fn what_was_read_is_written_the_same(
             (cql_type, cells) in types()
-                .prop_filter("a type of the server", |it| it.check().is_ok())
-                .prop_flat_map(|it| {
-                    let cells = prop::collection::vec(prop::option::weighted(0.9, cell(&it)), 1..8);
-                    (Just(it), cells)
+                .prop_filter("a type of the server", |cql_type| cql_type.check().is_ok())
+                .prop_flat_map(|cql_type| {
+                    let cell = prop::option::weighted(0.9, cell(&cql_type));
+                    (Just(cql_type), prop::collection::vec(cell, 1..8))
                 }),
             choice: u64,
-            (skipped, kept) in (0..8usize, 0..8usize),
+            (skipped, length) in (0..8usize, 0..8usize),
         ) {
             let rows: Vec<_> = cells.iter().map(|cell| vec![cell.clone()]).collect();
             let page = page(std::slice::from_ref(&cql_type), &rows);
@@ -289,14 +289,14 @@ mod tests {
             let types = [cql_type];
             prop_assert_eq!(of_batch(&batch, &types).unwrap(), cells.clone());
             let first = skipped.min(cells.len());
-            let count = kept.min(cells.len() - first);
+            let count = length.min(cells.len() - first);
             let part = of_batch(&batch.slice(first, count), &types).unwrap();
             prop_assert_eq!(part, &cells[first..first + count]);
-            let made = varied(batch.column(0).data_type(), choice);
-            let Ok(other) = arrow_cast::cast(batch.column(0), &made) else { return Ok(()) };
-            let field = batch.schema().field(0).clone().with_data_type(made);
+            let varied_type = varied(batch.column(0).data_type(), choice);
+            let Ok(array) = arrow_cast::cast(batch.column(0), &varied_type) else { return Ok(()) };
+            let field = batch.schema().field(0).clone().with_data_type(varied_type);
             let target = target(&types, Nulls::Null, Dropped::No);
-            let part = vec![(Arc::new(field), other.slice(first, count))];
+            let part = vec![(Arc::new(field), array.slice(first, count))];
             prop_assert_eq!(put(&target, part).unwrap(), &cells[first..first + count]);
         }
     }
@@ -307,16 +307,16 @@ mod tests {
 
     #[test]
     fn only_what_loses_nothing_is_taken() {
-        let whole: ArrayRef = Arc::new(Int64Array::from(vec![1, i64::MAX]));
-        let error = refused(&CqlType::Int, whole.clone());
+        let integers: ArrayRef = Arc::new(Int64Array::from(vec![1, i64::MAX]));
+        let error = refused(&CqlType::Int, integers.clone());
         assert_eq!(
             error,
             "column \"c0\": expected int, got Arrow's Int64; cast it to Int32 first, if its values fit"
         );
-        assert!(written(&CqlType::BigInt, whole.clone()).is_ok());
-        assert!(written(&CqlType::VarInt, whole.clone()).is_ok());
-        assert!(written(&CqlType::Decimal, whole.clone()).is_ok());
-        assert!(written(&CqlType::Double, whole).is_err());
+        assert!(written(&CqlType::BigInt, integers.clone()).is_ok());
+        assert!(written(&CqlType::VarInt, integers.clone()).is_ok());
+        assert!(written(&CqlType::Decimal, integers.clone()).is_ok());
+        assert!(written(&CqlType::Double, integers).is_err());
         let small: ArrayRef = Arc::new(Int32Array::from(vec![Some(-5), None]));
         let cells = written(&CqlType::BigInt, small.clone()).unwrap();
         assert_eq!(cells, [Some((-5i64).to_be_bytes().to_vec()), None]);
@@ -333,19 +333,21 @@ mod tests {
 
     #[test]
     fn metadata_keeps_types_apart() {
-        let said = |cql_type: &str, column: CqlType| {
+        let put_text = |cql_type: &str, column: CqlType| {
             let array: ArrayRef = Arc::new(StringArray::from(vec!["1"]));
             let metadata = [("cql_type".to_owned(), cql_type.to_owned())];
             let field = Field::new("c0", DataType::Utf8, true).with_metadata(metadata);
             put(&target(&[column], Nulls::Null, Dropped::No), vec![(Arc::new(field), array)])
         };
-        assert!(said("decimal", CqlType::Decimal).is_ok());
-        assert!(said("text", CqlType::Text).is_ok() && said("ascii", CqlType::Text).is_ok());
-        let error = said("decimal", CqlType::Text).unwrap_err().to_string();
+        assert!(put_text("decimal", CqlType::Decimal).is_ok());
+        assert!(
+            put_text("text", CqlType::Text).is_ok() && put_text("ascii", CqlType::Text).is_ok()
+        );
+        let error = put_text("decimal", CqlType::Text).unwrap_err().to_string();
         assert_eq!(error, "column \"c0\": expected text, got Arrow's Utf8 from decimal");
-        assert!(said("text", CqlType::Decimal).is_err());
-        assert!(said("decimal", CqlType::VarInt).is_err());
-        assert!(said("nonsense(", CqlType::Text).is_err());
+        assert!(put_text("text", CqlType::Decimal).is_err());
+        assert!(put_text("decimal", CqlType::VarInt).is_err());
+        assert!(put_text("nonsense(", CqlType::Text).is_err());
     }
 
     #[test]
@@ -393,7 +395,8 @@ mod tests {
         ]));
         let array = FixedSizeListArray::new(item, 2, halves, None);
         let cells = written(&vector, Arc::new(array.slice(0, 1))).unwrap();
-        let expected: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|it| it.to_be_bytes()).collect();
+        let expected: Vec<u8> =
+            [1.5f32, -2.0].iter().flat_map(|element| element.to_be_bytes()).collect();
         assert_eq!(cells, [Some(expected)]);
         let error = refused(&vector, Arc::new(array.slice(1, 1)));
         assert!(error.starts_with("column \"c0\"[0]: expected float, got a null"), "{error}");

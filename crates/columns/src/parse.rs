@@ -10,9 +10,9 @@ const NO_NUMBER: Malformed = Malformed::Invalid("a text that is no finite number
 /// A sign, and what follows it.
 fn signed(text: &[u8]) -> (bool, &[u8]) {
     match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        rest => (false, rest),
+        [b'-', unsigned @ ..] => (true, unsigned),
+        [b'+', unsigned @ ..] => (false, unsigned),
+        unsigned => (false, unsigned),
     }
 }
 
@@ -37,9 +37,9 @@ pub fn put_digits(negative: bool, digits: &[u8], out: &mut Vec<u8>) -> Result<()
 
 /// An integer as digits.
 pub fn varint(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-    let (negative, rest) = signed(text);
-    let mut digits = Vec::with_capacity(rest.len());
-    digits_of(rest, &mut digits)?;
+    let (negative, unsigned) = signed(text);
+    let mut digits = Vec::with_capacity(unsigned.len());
+    digits_of(unsigned, &mut digits)?;
     if digits.is_empty() {
         return Err(NO_NUMBER);
     }
@@ -49,19 +49,19 @@ pub fn varint(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
 /// A number as Python's `Decimal` writes it: digits, a point, an exponent.
 pub fn decimal(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     const BEYOND: Malformed = Malformed::Range("an exponent beyond 32 bits");
-    let (negative, rest) = signed(text);
-    let exponent_at = rest.iter().position(|byte| matches!(byte, b'e' | b'E'));
+    let (negative, unsigned) = signed(text);
+    let exponent_at = unsigned.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (mantissa, exponent) = match exponent_at {
-        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
-        None => (rest, None),
+        Some(at) => (&unsigned[..at], Some(&unsigned[at + 1..])),
+        None => (unsigned, None),
     };
     let mut digits = Vec::with_capacity(mantissa.len());
-    let mut places = 0;
+    let mut decimals = 0;
     match mantissa.iter().position(|&byte| byte == b'.') {
         Some(point) => {
             digits_of(&mantissa[..point], &mut digits)?;
             digits_of(&mantissa[point + 1..], &mut digits)?;
-            places = mantissa.len() - point - 1;
+            decimals = mantissa.len() - point - 1;
         }
         None => digits_of(mantissa, &mut digits)?,
     }
@@ -76,7 +76,7 @@ pub fn decimal(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
         Some(Ok(text)) if !text.is_empty() => return Err(BEYOND),
         Some(_) => return Err(NO_NUMBER),
     };
-    let scale = i32::try_from(places as i64 - exponent).map_err(|_| BEYOND)?;
+    let scale = i32::try_from(decimals as i64 - exponent).map_err(|_| BEYOND)?;
     let leading = digits.iter().take_while(|&&digit| digit == 0).count().min(digits.len() - 1);
     of_decimal::encode(negative, &digits[leading..], scale, out)
 }
@@ -132,10 +132,10 @@ mod tests {
             "1E+2147483648",
             "-123456789012345678901234567890123456789012.5",
         ] {
-            let (mut bytes, mut again) = (Vec::new(), Vec::new());
+            let (mut bytes, mut formatted) = (Vec::new(), Vec::new());
             decimal(written.as_bytes(), &mut bytes).unwrap();
-            text::decimal(&bytes, &mut again).unwrap();
-            assert_eq!(String::from_utf8(again).unwrap(), written);
+            text::decimal(&bytes, &mut formatted).unwrap();
+            assert_eq!(String::from_utf8(formatted).unwrap(), written);
         }
         for wrong in [
             "",
@@ -169,10 +169,10 @@ mod tests {
             "-129",
             "1606938044258990275541962092341162602522202993782792835301376",
         ] {
-            let (mut bytes, mut again) = (Vec::new(), Vec::new());
+            let (mut bytes, mut formatted) = (Vec::new(), Vec::new());
             varint(written.as_bytes(), &mut bytes).unwrap();
-            text::varint(&bytes, &mut again).unwrap();
-            assert_eq!(String::from_utf8(again).unwrap(), written);
+            text::varint(&bytes, &mut formatted).unwrap();
+            assert_eq!(String::from_utf8(formatted).unwrap(), written);
         }
         for wrong in ["", "-", "1.0", "1e3", "0x10", "1_000"] {
             assert!(varint(wrong.as_bytes(), &mut Vec::new()).is_err(), "{wrong:?}");
@@ -181,10 +181,10 @@ mod tests {
 
     #[test]
     fn uuids_and_addresses() {
-        let mut again = Vec::new();
+        let mut formatted = Vec::new();
         let bytes = uuid(b"D2177dd0-eaa2-11de-a572-001b779c76e3").unwrap();
-        text::uuid(&bytes, &mut again).unwrap();
-        assert_eq!(again, b"d2177dd0-eaa2-11de-a572-001b779c76e3");
+        text::uuid(&bytes, &mut formatted).unwrap();
+        assert_eq!(formatted, b"d2177dd0-eaa2-11de-a572-001b779c76e3");
         for wrong in
             ["", "d2177dd0eaa211dea572001b779c76e3", "d2177dd0-eaa2-11de-a572-001b779c76eg"]
         {

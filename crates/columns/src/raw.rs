@@ -35,17 +35,17 @@ pub fn array(
     if nulls.as_ref().is_some_and(|nulls| nulls.len() != rows) {
         return Err("a mask of another length than the array".to_owned());
     }
-    let (own, outer) = if shape.is_empty() { (nulls, None) } else { (None, nulls) };
-    let mut made = elements(kind, &data, (first, count), own)?;
+    let (element_nulls, list_nulls) = if shape.is_empty() { (nulls, None) } else { (None, nulls) };
+    let mut array = elements(kind, &data, (first, count), element_nulls)?;
     for (depth, &size) in shape.iter().enumerate().rev() {
-        let field = Arc::new(Field::new("item", made.data_type().clone(), true));
+        let field = Arc::new(Field::new("item", array.data_type().clone(), true));
         let size = i32::try_from(size).map_err(|_| "a dimension of more than 31 bits")?;
         let length = shape[..depth].iter().product::<usize>() * rows;
-        let nulls = if depth == 0 { outer.clone() } else { None };
-        let list = FixedSizeListArray::try_new_with_length(field, size, made, nulls, length);
-        made = Arc::new(list.map_err(|error| error.to_string())?);
+        let nulls = if depth == 0 { list_nulls.clone() } else { None };
+        let list = FixedSizeListArray::try_new_with_length(field, size, array, nulls, length);
+        array = Arc::new(list.map_err(|error| error.to_string())?);
     }
-    Ok(made)
+    Ok(array)
 }
 
 fn elements(
@@ -162,8 +162,9 @@ fn texts(
             continue;
         }
         text.clear();
-        let characters =
-            item.chunks_exact(4).map(|it| u32::from_ne_bytes([it[0], it[1], it[2], it[3]]));
+        let characters = item.chunks_exact(4).map(|code_unit| {
+            u32::from_ne_bytes([code_unit[0], code_unit[1], code_unit[2], code_unit[3]])
+        });
         let length = width - characters.clone().rev().take_while(|&code| code == 0).count();
         for code in characters.take(length) {
             let reason =

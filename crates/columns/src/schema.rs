@@ -97,8 +97,8 @@ pub fn schema(columns: &[Column], profile: Profile) -> Schema {
 /// A nullable field, which carries its CQL type as metadata.
 pub fn field(name: &str, cql_type: &CqlType, profile: Profile) -> Field {
     let field = Field::new(name, data_type(cql_type, profile), true);
-    let said = HashMap::from([(CQL_TYPE.to_owned(), cql_type.to_string())]);
-    let mut field = field.with_metadata(said);
+    let metadata = HashMap::from([(CQL_TYPE.to_owned(), cql_type.to_string())]);
+    let mut field = field.with_metadata(metadata);
     let cql_type = cql_type.thawed();
     if matches!(cql_type, CqlType::Uuid | CqlType::TimeUuid) && profile.uuid == Uuids::Uuid {
         field.try_with_extension_type(Uuid).expect("16 bytes are a UUID");

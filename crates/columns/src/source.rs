@@ -10,7 +10,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use turbocql_codec::types::{boolean, date, duration, list, time, timeuuid, uuid, vector};
 use turbocql_codec::{Cell, CodecError, CqlType, Malformed, RowBuffer, Segment, UdtType, wire};
 
-use crate::bytes_in::{Places, Slices};
+use crate::bytes_in::{ListOffsets, Slices};
 use crate::column::Outcome;
 use crate::numbers_in::{Decimals, Floats, Integers};
 use crate::parse;
@@ -77,13 +77,13 @@ pub enum Kind {
     /// A timestamp, or the write time of a row.
     Instant(Integers, Scale),
     Duration(Durations),
-    List(Places, Box<Source>),
-    Map(Places, Box<(Source, Source)>),
+    List(ListOffsets, Box<Source>),
+    Map(ListOffsets, Box<(Source, Source)>),
     Tuple(Vec<Source>),
     /// The fields that the array lacks are null.
     Udt(Arc<UdtType>, Vec<Option<Source>>),
     Vector {
-        places: Places,
+        offsets: ListOffsets,
         elements: Box<Source>,
         dimension: usize,
         width: Option<usize>,
@@ -122,31 +122,32 @@ impl Scale {
 
 impl Durations {
     fn get(&self, row: usize) -> Result<duration::Duration, Malformed> {
-        let whole = |months, days, nanoseconds| duration::Duration { months, days, nanoseconds };
+        let duration_of =
+            |months, days, nanoseconds| duration::Duration { months, days, nanoseconds };
         Ok(match self {
             Durations::Parts(parts) => {
-                let mut found = [0; 3];
-                for (part, found) in parts.iter().zip(&mut found) {
+                let mut numbers = [0; 3];
+                for (part, number) in parts.iter().zip(&mut numbers) {
                     if part.is_null(row) {
                         return Err(Malformed::Invalid("a duration with a null part"));
                     }
-                    *found = part.integer(row).ok_or(Malformed::Invalid("a part of no number"))?;
+                    *number = part.integer(row).ok_or(Malformed::Invalid("a part of no number"))?;
                 }
                 let beyond = |_| Malformed::Range("months or days beyond 32 bits");
-                let [months, days] = [found[0].try_into(), found[1].try_into()];
-                whole(months.map_err(beyond)?, days.map_err(beyond)?, found[2])
+                let [months, days] = [numbers[0].try_into(), numbers[1].try_into()];
+                duration_of(months.map_err(beyond)?, days.map_err(beyond)?, numbers[2])
             }
             Durations::MonthDayNano(array) => {
                 let value = array.value(row);
-                whole(value.months, value.days, value.nanoseconds)
+                duration_of(value.months, value.days, value.nanoseconds)
             }
             Durations::DayTime(array) => {
                 let value = array.value(row);
-                whole(0, value.days, i64::from(value.milliseconds) * 1_000_000)
+                duration_of(0, value.days, i64::from(value.milliseconds) * 1_000_000)
             }
-            Durations::Months(values) => whole(values[row], 0, 0),
+            Durations::Months(values) => duration_of(values[row], 0, 0),
             Durations::Elapsed(values, unit) => {
-                whole(0, 0, values.get(row).checked_mul(*unit).ok_or(BEYOND)?)
+                duration_of(0, 0, values.get(row).checked_mul(*unit).ok_or(BEYOND)?)
             }
         })
     }
@@ -285,8 +286,8 @@ impl Source {
                 out.extend_from_slice(&scale.apply(values.get(row))?.to_be_bytes());
             }
             Kind::Duration(durations) => duration::encode(durations.get(row)?, out)?,
-            Kind::List(places, elements) => {
-                let (first, count) = places.get(row);
+            Kind::List(offsets, elements) => {
+                let (first, count) = offsets.get(row);
                 let start = list::begin(out);
                 for number in 0..count {
                     let at = |error: Box<CodecError>| error.at(Segment::Index(number));
@@ -294,8 +295,8 @@ impl Source {
                 }
                 list::end(out, start, count)?;
             }
-            Kind::Map(places, parts) => {
-                let (first, count) = places.get(row);
+            Kind::Map(offsets, parts) => {
+                let (first, count) = offsets.get(row);
                 let start = list::begin(out);
                 for number in 0..count {
                     let at = |error: Box<CodecError>| error.at(Segment::MapKey(number));
@@ -324,8 +325,8 @@ impl Source {
                     field.put_cell(row, out).map_err(at)?;
                 }
             }
-            Kind::Vector { places, elements, dimension, width } => {
-                let (first, count) = places.get(row);
+            Kind::Vector { offsets, elements, dimension, width } => {
+                let (first, count) = offsets.get(row);
                 if count != *dimension {
                     let cql_type = &self.cql_type;
                     let reason = format!("expected {cql_type}, got a vector of {count} elements");

@@ -34,18 +34,18 @@ pub fn decimal(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
             out.extend(std::iter::repeat_n(b'0', (-point) as usize));
             out.extend_from_slice(digits);
         } else {
-            let (whole, fraction) = digits.split_at(point as usize);
-            out.extend_from_slice(whole);
+            let (integer, fraction) = digits.split_at(point as usize);
+            out.extend_from_slice(integer);
             out.push(b'.');
             out.extend_from_slice(fraction);
         }
         return Ok(());
     }
-    let (first, rest) = digits.split_at(1);
+    let (first, fraction) = digits.split_at(1);
     out.extend_from_slice(first.as_bytes());
-    if !rest.is_empty() {
+    if !fraction.is_empty() {
         out.push(b'.');
-        out.extend_from_slice(rest.as_bytes());
+        out.extend_from_slice(fraction.as_bytes());
     }
     out.extend_from_slice(format!("E{:+}", point - 1).as_bytes());
     Ok(())
@@ -70,20 +70,20 @@ pub fn uuid(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
 /// The unscaled value of a `decimal` at another scale.
 pub fn rescaled(bytes: &[u8], precision: u8, scale: i8) -> Result<i128, Malformed> {
     const BEYOND: Malformed = Malformed::Range("more digits than the precision of decimal128");
-    let decimal::Parts { negative, digits, scale: own } = decimal::decode(bytes)?;
+    let decimal::Parts { negative, digits, scale: value_scale } = decimal::decode(bytes)?;
     let mut digits = digits.trim_start_matches('0');
     if digits.is_empty() {
         return Ok(0);
     }
-    let (mut own, scale) = (i64::from(own), i64::from(scale));
-    while own > scale {
-        let Some(rest) = digits.strip_suffix('0') else {
+    let (mut value_scale, scale) = (i64::from(value_scale), i64::from(scale));
+    while value_scale > scale {
+        let Some(shortened) = digits.strip_suffix('0') else {
             let reason = "more digits after the point than the scale of decimal128";
             return Err(Malformed::Range(reason));
         };
-        (digits, own) = (rest, own - 1);
+        (digits, value_scale) = (shortened, value_scale - 1);
     }
-    let zeros = scale - own;
+    let zeros = scale - value_scale;
     if digits.len() as i64 + zeros > i64::from(precision) {
         return Err(BEYOND);
     }

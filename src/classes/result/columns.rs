@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList, PyString, PyTuple};
 use turbocql_codec::{CodecError, Column, Page};
-use turbocql_columns::batch::{Read, broken};
+use turbocql_columns::batch::{PageProgress, broken};
 use turbocql_columns::schema::{Decimal, Duration, Texts, Time, Uuids, Varint};
 use turbocql_columns::{Batches, Profile};
 use turbocql_values::ending::{Foreign, Inside};
@@ -200,7 +200,7 @@ impl Filled {
 
     /// The batches that a page completes, also those before an error.
     fn take(&mut self, page: &Page, rows_per_batch: Option<usize>) -> Vec<RecordBatch> {
-        let (mut read, mut ready) = (Read::default(), Vec::new());
+        let (mut read, mut ready) = (PageProgress::default(), Vec::new());
         let limit = rows_per_batch.unwrap_or(usize::MAX);
         let filling = &mut self.batches;
         let mut fill = || -> Result<(), Box<CodecError>> {

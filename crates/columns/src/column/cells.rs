@@ -35,20 +35,20 @@ impl Nulls {
 pub struct Cells<'a> {
     pub block: &'a [u8],
     /// Start and length; a negative length is a null.
-    pub places: &'a [(u32, i32)],
+    pub spans: &'a [(u32, i32)],
 }
 
 impl<'a> Cells<'a> {
     /// Whether all cells have so many bytes, so that none is null.
     #[inline]
     pub fn have_length(&self, bytes: usize) -> bool {
-        self.places.iter().all(|&(_, length)| length as usize == bytes)
+        self.spans.iter().all(|&(_, length)| length as usize == bytes)
     }
 
     /// The bytes of all cells together; `None` if one is null.
     pub fn total(&self) -> Option<usize> {
         // Without an end at the first null, so that it takes one instruction for several cells.
-        let (bytes, all) = self.places.iter().fold((0u64, 0), |(bytes, all), &(_, length)| {
+        let (bytes, all) = self.spans.iter().fold((0u64, 0), |(bytes, all), &(_, length)| {
             (bytes + u64::from(length as u32), all | length)
         });
         if all < 0 { None } else { usize::try_from(bytes).ok() }
@@ -58,7 +58,7 @@ impl<'a> Cells<'a> {
     #[inline]
     pub fn fixed<const N: usize>(&self) -> impl ExactSizeIterator<Item = [u8; N]> {
         let block = self.block;
-        self.places.iter().map(move |&(start, _)| {
+        self.spans.iter().map(move |&(start, _)| {
             let cell = block.get(start as usize..).and_then(<[u8]>::first_chunk);
             // The places were found in the block, so there are as many bytes.
             cell.copied().unwrap_or([0; N])
@@ -68,7 +68,7 @@ impl<'a> Cells<'a> {
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
         let block = self.block;
-        self.places.iter().map(move |&(start, length)| {
+        self.spans.iter().map(move |&(start, length)| {
             let length = usize::try_from(length).ok()?;
             block.get(start as usize..start as usize + length)
         })
@@ -108,10 +108,10 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     ) -> Result<(), (usize, Malformed)> {
         if cells.have_length(N) {
             self.values.extend(cells.fixed().map(swap));
-            self.nulls.push_valid(cells.places.len());
+            self.nulls.push_valid(cells.spans.len());
             return Ok(());
         }
-        self.values.reserve(cells.places.len());
+        self.values.reserve(cells.spans.len());
         for (number, cell) in cells.iter().enumerate() {
             match cell {
                 Some(bytes) => match <[u8; N]>::try_from(bytes) {
@@ -185,7 +185,7 @@ impl Bytes {
     /// # Errors
     /// The number of the cell that cannot be read, and why.
     pub fn extend(&mut self, cells: &Cells<'_>) -> Result<(), (usize, Malformed)> {
-        self.offsets.reserve(cells.places.len());
+        self.offsets.reserve(cells.spans.len());
         if let Some(bytes) = cells.total().filter(|_| self.empty_is_value && self.write.is_none()) {
             let end = self.data.len() + bytes;
             if i32::try_from(end).is_ok() {
@@ -193,8 +193,8 @@ impl Bytes {
                 return Ok(());
             }
         }
-        let mut each = cells.iter().enumerate();
-        each.try_for_each(|(row, cell)| self.push(cell).map_err(|error| (row, error)))
+        let mut numbered = cells.iter().enumerate();
+        numbered.try_for_each(|(row, cell)| self.push(cell).map_err(|error| (row, error)))
     }
 
     /// Copies cells, none of which is null; `end` is where the last one will end.
@@ -205,7 +205,7 @@ impl Bytes {
 
         let mut at = self.data.len();
         self.data.resize(end + SHORT, 0);
-        for &(start, length) in cells.places {
+        for &(start, length) in cells.spans {
             let (from, length) = (&cells.block[start as usize..], length as usize);
             match from.first_chunk::<SHORT>() {
                 Some(chunk) if length <= SHORT => {
@@ -217,7 +217,7 @@ impl Bytes {
             self.offsets.push(at as i32);
         }
         self.data.truncate(end);
-        self.nulls.push_valid(cells.places.len());
+        self.nulls.push_valid(cells.spans.len());
     }
 
     pub fn take(&mut self) -> (OffsetBuffer<i32>, Vec<u8>, Option<NullBuffer>) {

@@ -27,8 +27,8 @@ pub type Outcome<T> = Result<T, Box<CodecError>>;
 /// Adds what the error is about.
 pub fn refused(cql_type: &CqlType, malformed: Malformed) -> Box<CodecError> {
     // Values are in the range of their CQL type: it is the program that asked for a narrower one.
-    if let Malformed::Range(what) = malformed {
-        let reason = format!("{cql_type} does not fit the type of its ColumnTypes: {what}");
+    if let Malformed::Range(reason) = malformed {
+        let reason = format!("{cql_type} does not fit the type of its ColumnTypes: {reason}");
         return CodecError::new(cql_type, reason).beyond_range();
     }
     CodecError::new(cql_type, format!("malformed {cql_type}: {malformed}"))
@@ -164,7 +164,7 @@ impl Filling {
     /// # Errors
     /// The number of the cell that cannot be read, and why.
     pub fn extend(&mut self, cells: &Cells<'_>) -> Result<(), (usize, Box<CodecError>)> {
-        let done = match &mut self.builder {
+        let extended = match &mut self.builder {
             Builder::Int16(numbers) => numbers.extend(cells, i16::from_be_bytes),
             Builder::Int32(numbers) => numbers.extend(cells, i32::from_be_bytes),
             Builder::Int64(numbers) if !matches!(self.cql_type, CqlType::VarInt) => {
@@ -175,7 +175,7 @@ impl Filling {
             Builder::Timestamp(numbers) => numbers.extend(cells, i64::from_be_bytes),
             Builder::Boolean { values, nulls } if cells.have_length(1) => {
                 cells.fixed().for_each(|[byte]| values.append(byte != 0));
-                nulls.push_valid(cells.places.len());
+                nulls.push_valid(cells.spans.len());
                 Ok(())
             }
             Builder::Text(texts) | Builder::Binary(texts) => texts.extend(cells),
@@ -198,7 +198,7 @@ impl Filling {
                 Ok(())
             }
         };
-        done.map_err(|(row, error)| (row, refused(&self.cql_type, error)))
+        extended.map_err(|(row, error)| (row, refused(&self.cql_type, error)))
     }
 
     /// Appends a cell.
@@ -216,7 +216,9 @@ impl Filling {
             Builder::Interval(numbers) => numbers.push(cell),
             Builder::Decimal128 { numbers, precision, scale } => {
                 let cell = cell.filter(|bytes| !bytes.is_empty());
-                let value = cell.map_or(Ok(0), |it| text::rescaled(it, *precision, *scale));
+                let value = cell.map_or(Ok(0), |decimal_bytes| {
+                    text::rescaled(decimal_bytes, *precision, *scale)
+                });
                 value.map(|value| {
                     numbers.values.push(value);
                     numbers.nulls.push(cell.is_some());

@@ -14,8 +14,8 @@ use crate::schema::Profile;
 
 /// The most elements of one column of a batch.
 fn offset(count: usize, cql_type: &CqlType) -> Outcome<i32> {
-    let more = Malformed::Invalid("more than 2,147,483,647 elements in one batch");
-    i32::try_from(count).map_err(|_| refused(cql_type, more))
+    let too_many = Malformed::Invalid("more than 2,147,483,647 elements in one batch");
+    i32::try_from(count).map_err(|_| refused(cql_type, too_many))
 }
 
 /// Lists and sets.
@@ -39,7 +39,7 @@ impl Lists {
             let mut elements = list::decode(bytes).map_err(malformed)?;
             for number in 0..elements.count() {
                 let element = elements.next_value().map_err(malformed)?;
-                self.element.push(element).map_err(|it| it.at(Segment::Index(number)))?;
+                self.element.push(element).map_err(|error| error.at(Segment::Index(number)))?;
             }
             self.count += elements.count();
             elements.finish().map_err(malformed)?;
@@ -80,7 +80,7 @@ impl Maps {
             let mut parts = map::decode(bytes).map_err(malformed)?;
             for number in 0..parts.count() {
                 let key = parts.next_value().map_err(malformed)?;
-                let at = |it: Box<CodecError>| it.at(Segment::MapKey(number));
+                let at = |error: Box<CodecError>| error.at(Segment::MapKey(number));
                 // Arrow's maps have no null keys, and the server stores none.
                 let null = || at(refused(cql_type, Malformed::Invalid("the key is null")));
                 self.key.push(Some(key.ok_or_else(null)?)).map_err(at)?;
@@ -191,8 +191,8 @@ impl Vectors {
     /// Makes room for so many vectors, which take at most so many bytes.
     pub fn reserve(&mut self, cells: usize, bytes: usize) {
         if let Some(width) = self.width {
-            let most = bytes / width.max(1);
-            self.element.reserve(cells.saturating_mul(self.dimension).min(most), bytes);
+            let fitting = bytes / width.max(1);
+            self.element.reserve(cells.saturating_mul(self.dimension).min(fitting), bytes);
         }
     }
 
@@ -206,7 +206,7 @@ impl Vectors {
                 if self.width.is_none() || !self.element.extend_bare(bytes) {
                     for number in 0..self.dimension {
                         let element = elements.next_value().map_err(malformed)?;
-                        let at = |it: Box<CodecError>| it.at(Segment::Index(number));
+                        let at = |error: Box<CodecError>| error.at(Segment::Index(number));
                         self.element.push(Some(element)).map_err(at)?;
                     }
                     elements.finish().map_err(malformed)?;
@@ -234,9 +234,9 @@ impl Vectors {
         let elements = self.element.finish()?;
         let count = std::mem::take(&mut self.count);
         let nulls = self.nulls.finish();
-        let made =
+        let array =
             FixedSizeListArray::try_new_with_length(field.clone(), *size, elements, nulls, count);
-        made.map(|array| Arc::new(array) as ArrayRef).map_err(|error| {
+        array.map(|array| Arc::new(array) as ArrayRef).map_err(|error| {
             CodecError::new(data_type, format!("the vectors do not fit an Arrow array: {error}"))
         })
     }
