@@ -50,7 +50,7 @@ fn try_ready(py: Python<'_>) -> PyResult<Option<String>> {
     }
     // Handles compare by identity, so their class and GC tracking are compared, not the handles.
     let found = (good, held, made.get_type().is(class), tracked(&made), tracked(&expected));
-    let wrong = probe::read(QuickPath::Handles, "a handle", found, (true, true, true, true, true));
+    let wrong = probe::check_value(QuickPath::Handles, "a handle", found, (true, true, true, true, true));
     Ok(wrong)
 }
 

@@ -40,7 +40,7 @@ pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
         let Some(methods) = (*class).tp_as_async.as_mut() else { return wrong("tp_as_async") };
         let awaits = methods.am_await.map_or(0, |function| function as usize);
         let expected = slot(ffi::Py_am_await);
-        let read = probe::read(QuickPath::Coroutines, "a class", awaits, expected);
+        let read = probe::check_value(QuickPath::Coroutines, "a class", awaits, expected);
         if read.is_some() || expected == 0 {
             return Ok(read.or(wrong("am_await")?));
         }

@@ -16,7 +16,7 @@ use turbocql_values::ffi::make;
 use turbocql_values::ffi::quick_path::QuickPath;
 use turbocql_values::plan::{Choices, HostPlan, Record};
 use turbocql_values::traits::{Numeric, traits};
-use turbocql_values::value::made;
+use turbocql_values::value::decode_numbers;
 
 use crate::ffi::address;
 
@@ -94,7 +94,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
             Plan::Inet => self.address(bytes),
             Plan::VarInt => {
                 let small = types::varint::decode_i128(bytes).ok()?;
-                made::varint(self.py, small, bytes).ok()
+                decode_numbers::varint(self.py, small, bytes).ok()
             }
             Plan::Decimal => self.decimal(bytes),
             Plan::Duration => self.duration(bytes),
@@ -150,7 +150,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
             return None;
         }
         let parts = types::decimal::decode(bytes).ok().filter(|it| it.scale != i32::MIN)?;
-        made::decimal(self.py, &parts).ok()
+        decode_numbers::decimal(self.py, &parts).ok()
     }
 
     fn duration(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
@@ -176,7 +176,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
         if whole != Some(bytes.len()) || signalling {
             return None;
         }
-        made::numbers(self.py, vector, bytes).ok().flatten().map(Bound::into_any)
+        decode_numbers::numbers(self.py, vector, bytes).ok().flatten().map(Bound::into_any)
     }
 }
 

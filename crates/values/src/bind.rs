@@ -78,11 +78,11 @@ impl Marker {
         value: &Bound<'py, PyAny>,
     ) -> Outcome<Bound<'py, PyBytes>> {
         let py = value.py();
-        let checked = |made: PyResult<Bound<'py, PyAny>>, what: &str| {
-            let made = made.map_err(|cause| {
+        let checked = |result: PyResult<Bound<'py, PyAny>>, function: &str| {
+            let result = result.map_err(|cause| {
                 let cql_type = &column.cql_type;
                 let mut reason =
-                    format!("expected {cql_type}, got {}: {what} failed", describe(value));
+                    format!("expected {cql_type}, got {}: {function} failed", describe(value));
                 // The text of a codec error names the place inside the value.
                 let ours =
                     python::encode_error(py).and_then(|class| cause.value(py).is_instance(class));
@@ -91,9 +91,9 @@ impl Marker {
                 }
                 Failure::caused(py, cql_type, reason, cause).beyond_range_if_overflowed(py)
             })?;
-            made.cast_into::<PyBytes>().map_err(|other| {
-                let got = describe(&other.into_inner());
-                let reason = format!("{what} of the column must return bytes, got {got}");
+            result.cast_into::<PyBytes>().map_err(|refused_object| {
+                let got = describe(&refused_object.into_inner());
+                let reason = format!("{function} of the column must return bytes, got {got}");
                 Failure::refused(&column.cql_type, reason)
             })
         };
@@ -334,8 +334,8 @@ impl RowPlan {
         // The names need no check if every entry of the mapping belongs to a marker. The counts
         // show this in two cases. Either every marker has a value, and there is one entry per
         // distinct name. Or all names are distinct, and there is one entry per marker with a value.
-        let found = self.columns.len() - missing;
-        let alone = self.distinct == self.columns.len() && found == count;
+        let present = self.columns.len() - missing;
+        let alone = self.distinct == self.columns.len() && present == count;
         if (missing == 0 && count == self.distinct) || alone {
             return Ok(());
         }

@@ -142,9 +142,9 @@ pub fn forked() {
 pub fn ending(py: Python<'_>) {
     IS_ENDING.set(true);
     ENDING.store(true, Ordering::SeqCst);
-    let own = usize::from(DEPTH.get() > 0);
+    let own_calls = usize::from(DEPTH.get() > 0);
     let must_wait = |waited: Duration| {
-        (INSIDE.load(Ordering::SeqCst) > own && waited < PATIENCE)
+        (INSIDE.load(Ordering::SeqCst) > own_calls && waited < PATIENCE)
             || (FOREIGN.load(Ordering::SeqCst) > 0 && waited < FOREIGN_PATIENCE)
     };
     if !must_wait(Duration::ZERO) {

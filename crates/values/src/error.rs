@@ -19,9 +19,10 @@ pub enum Direction {
 /// this function turns that panic into a `MemoryError`.
 pub fn guarded<T>(call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
-        let said = payload.downcast_ref::<&str>().copied();
-        let said = said.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        if said.is_some_and(|said| OUT_OF_MEMORY.iter().any(|words| said.contains(words))) {
+        let message = payload.downcast_ref::<&str>().copied();
+        let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        if message.is_some_and(|message| OUT_OF_MEMORY.iter().any(|words| message.contains(words)))
+        {
             return Err(PyMemoryError::new_err(()));
         }
         std::panic::resume_unwind(payload)
@@ -50,14 +51,14 @@ pub fn raise_about(py: Python<'_>, failure: Failure, direction: Direction, about
     };
     let arguments =
         (kind, format!("{error}{about}"), error.path.to_string(), error.cql_type.as_str());
-    let made = python::error_from_codec(py).and_then(|make| make.call1(arguments));
-    let raised = made.map_or_else(|error| error, PyErr::from_value);
+    let instance = python::error_from_codec(py).and_then(|make| make.call1(arguments));
+    let raised = instance.map_or_else(|error| error, PyErr::from_value);
     raised.set_cause(py, cause);
     raised
 }
 
 /// A `ConfigError`, for an option or a setting that is not valid.
 pub fn config_error(py: Python<'_>, reason: &str) -> PyErr {
-    let made = python::config_error(py).and_then(|class| class.call1((reason,)));
-    made.map_or_else(|error| error, PyErr::from_value)
+    let instance = python::config_error(py).and_then(|class| class.call1((reason,)));
+    instance.map_or_else(|error| error, PyErr::from_value)
 }

@@ -84,12 +84,12 @@ impl Failure {
         {
             error.path.hide_keys();
             let cql_type = &error.cql_type;
-            let what = if error.out_of_range {
+            let expectation = if error.out_of_range {
                 format!("the value is out of the range of {cql_type}")
             } else {
                 format!("expected a value of {cql_type}, got one that it does not take")
             };
-            error.reason = format!("{what} (values_in_errors is off)");
+            error.reason = format!("{expectation} (values_in_errors is off)");
             *cause = None;
         }
         self
@@ -128,7 +128,7 @@ pub fn not_the_end(py: Python<'_>, error: PyErr) -> PyErr {
     }
     let name = error.get_type(py).name().map(|name| name.to_string()).unwrap_or_default();
     let reason = format!("the class or factory that makes rows or values raised {name}");
-    let other = PyRuntimeError::new_err(reason);
-    other.set_cause(py, Some(error));
-    other
+    let runtime_error = PyRuntimeError::new_err(reason);
+    runtime_error.set_cause(py, Some(error));
+    runtime_error
 }

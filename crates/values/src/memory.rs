@@ -101,9 +101,9 @@ pub fn with_scratch<T>(call: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     }
     let mut out = SCRATCH.take();
     out.clear();
-    let done = call(&mut out);
+    let result = call(&mut out);
     if out.capacity() <= SCRATCH_KEPT {
         SCRATCH.set(out);
     }
-    done
+    result
 }

@@ -64,9 +64,9 @@ impl Record {
         let class = record_class(py, &udt.name, &names)?;
         let make = match classes.get(udt) {
             None => None,
-            Some(made) => {
+            Some(class) => {
                 let names = PyTuple::new(py, &names)?;
-                Some(python::row_maker(py)?.call1((made, names))?.unbind())
+                Some(python::row_maker(py)?.call1((class, names))?.unbind())
             }
         };
         Ok(Record { class, names, make })

@@ -67,18 +67,21 @@ impl RowKind {
 pub struct RowsAs {
     pub kind: RowKind,
     /// The user's class or factory, which is called with the values by name.
-    pub made: Option<Py<PyAny>>,
+    pub factory: Option<Py<PyAny>>,
 }
 
 impl RowsAs {
     pub fn clone_ref(&self, py: Python<'_>) -> RowsAs {
-        RowsAs { kind: self.kind, made: self.made.as_ref().map(|made| made.clone_ref(py)) }
+        RowsAs {
+            kind: self.kind,
+            factory: self.factory.as_ref().map(|factory| factory.clone_ref(py)),
+        }
     }
 }
 
 impl From<RowKind> for RowsAs {
     fn from(kind: RowKind) -> RowsAs {
-        RowsAs { kind, made: None }
+        RowsAs { kind, factory: None }
     }
 }
 
@@ -143,12 +146,12 @@ impl Shape {
         rows_as: &RowsAs,
         choices: Choices,
     ) -> PyResult<Bound<'py, PyList>> {
-        let Some(made) = &rows_as.made else {
+        let Some(factory) = &rows_as.factory else {
             return self.decode_as(py, block, limit, rows_as.kind, choices);
         };
         let rows = self.decode_as(py, block, limit, RowKind::Tuple, choices)?;
         let names = PyTuple::new(py, &self.names)?;
-        let make = python::row_maker(py)?.call1((made, names))?;
+        let make = python::row_maker(py)?.call1((factory, names))?;
         for (i, row) in rows.iter().enumerate() {
             // No other code has a reference to this list yet, so it can be changed in place.
             rows.set_item(i, make.call1((row,)).map_err(|error| not_the_end(py, error))?)?;
@@ -183,8 +186,8 @@ impl Shape {
         };
         let count = block.row_count.min(limit);
         let values = Decoded { decoder: Decoder::new(py, choices), plans: &self.plans };
-        let made = rows::rows(py, &values, &mut cells, count, &kind, self.atomic);
-        let list = made.map_err(|stopped| match stopped {
+        let list = rows::rows(py, &values, &mut cells, count, &kind, self.atomic);
+        let list = list.map_err(|stopped| match stopped {
             Stopped::Malformed(m) => malformed(m),
             Stopped::Raised(error) => error,
             Stopped::Cell(column, failure) => {
@@ -228,7 +231,7 @@ impl<'py> Values<'py> for Decoded<'_, 'py> {
 /// A cache of shapes by columns, so that row classes and plans outlive single results.
 #[derive(Default)]
 pub struct Shapes {
-    kept: std::sync::Mutex<HashMap<usize, Arc<Shape>>>,
+    cached: std::sync::Mutex<HashMap<usize, Arc<Shape>>>,
     /// The user's classes for user-defined types.
     classes: std::sync::Mutex<Arc<Classes>>,
 }
@@ -267,25 +270,25 @@ impl Shapes {
     /// Registers the class for values of a user-defined type. `None` removes the class; the values
     /// are then decoded to records.
     pub fn register(&self, py: Python<'_>, keyspace: &str, name: &str, class: Option<Py<PyAny>>) {
-        let mut known = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut classes = known.clone_ref(py);
-        classes.set(keyspace, name, class);
-        let before = std::mem::replace(&mut *known, Arc::new(classes));
-        drop(known);
+        let mut classes = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut updated = classes.clone_ref(py);
+        updated.set(keyspace, name, class);
+        let before = std::mem::replace(&mut *classes, Arc::new(updated));
+        drop(classes);
         let dropped = std::mem::take(&mut *self.lock());
         drop((before, dropped));
     }
 
     /// Removes all registered classes and all cached shapes.
     pub fn clear(&self) {
-        let mut known = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let before = std::mem::take(&mut *known);
-        drop(known);
+        let mut classes = self.classes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let before = std::mem::take(&mut *classes);
+        drop(classes);
         let dropped = std::mem::take(&mut *self.lock());
         drop((before, dropped));
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<usize, Arc<Shape>>> {
-        self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.cached.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

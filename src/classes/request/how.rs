@@ -42,7 +42,7 @@ pub fn rows_as(
         let reason = format!("row must be a class or another callable, got {got}");
         return Err(PyTypeError::new_err(reason));
     }
-    Ok(RowsAs { kind: RowKind::Tuple, made: Some(row.unbind()) })
+    Ok(RowsAs { kind: RowKind::Tuple, factory: Some(row.unbind()) })
 }
 
 /// How a prepared statement is executed.

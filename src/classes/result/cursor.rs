@@ -221,13 +221,13 @@ impl Cursor {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         // If the lock is held, the value is in use and not garbage, so the GC may skip it.
         match self.0.try_lock() {
-            Ok(current) => visit.call(current.as_ref().and_then(|it| it.rows.made.as_ref())),
+            Ok(current) => visit.call(current.as_ref().and_then(|it| it.rows.factory.as_ref())),
             Err(_) => Ok(()),
         }
     }
 
     fn __clear__(&self) {
-        let made = self.lock().as_mut().and_then(|current| current.rows.made.take());
+        let made = self.lock().as_mut().and_then(|current| current.rows.factory.take());
         drop(made);
     }
 

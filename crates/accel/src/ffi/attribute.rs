@@ -108,7 +108,7 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
             good = good && place_of_dict(without.as_ptr()).is_null();
         }
     }
-    Ok(probe::read(QuickPath::Lookups, "an attribute", good, true))
+    Ok(probe::check_value(QuickPath::Lookups, "an attribute", good, true))
 }
 
 /// Whether the object has no attributes in its dict, so that none shadows an attribute of its

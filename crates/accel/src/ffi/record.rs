@@ -30,7 +30,7 @@ pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = LOOKUP.look_up() {
         return Ok(Some(missing));
     }
-    let wrong = |found: bool| Ok(probe::read(QuickPath::Attributes, "an object", found, true));
+    let wrong = |found: bool| Ok(probe::check_value(QuickPath::Attributes, "an object", found, true));
     let sample = c"type('Sample', (), {'__slots__': ('slot', '__dict__'), 'common': ['common'],\
         'computed': property(lambda self: ['computed'])})()";
     let sample = py.eval(sample, None, None)?;

@@ -38,7 +38,7 @@ pub fn probe_versions(py: Python<'_>) -> PyResult<Option<String>> {
         }
         known.push(before);
         changed.setattr("one", known.len())?;
-        let wrong = probe::read(QuickPath::Versions, "a class", number(&class) != before, true);
+        let wrong = probe::check_value(QuickPath::Versions, "a class", number(&class) != before, true);
         if wrong.is_some() {
             return Ok(wrong);
         }

@@ -34,20 +34,20 @@ pub fn check_version(version: i64) -> PyResult<u8> {
     Err(PyValueError::new_err(reason))
 }
 
-/// Calls `call` with the bytes of a bytes-like object; `what` names the object in the error.
+/// Calls `call` with the bytes of a bytes-like object; `role` names the object in the error.
 pub fn with_bytes<T>(
-    given: &Bound<'_, PyAny>,
-    what: &str,
+    object: &Bound<'_, PyAny>,
+    role: &str,
     call: impl FnOnce(&[u8]) -> PyResult<T>,
 ) -> PyResult<T> {
-    if let Ok(bytes) = given.cast::<PyBytes>() {
+    if let Ok(bytes) = object.cast::<PyBytes>() {
         return call(bytes.as_bytes());
     }
     // Copied, because the buffer's owner may change it while `call` runs Python code.
-    let buffer = bytes_of(given)?.ok_or_else(|| {
-        PyTypeError::new_err(format!("{what} must be bytes-like, got {}", describe(given)))
+    let buffer = bytes_of(object)?.ok_or_else(|| {
+        PyTypeError::new_err(format!("{role} must be bytes-like, got {}", describe(object)))
     })?;
-    call(&copied(given.py(), &buffer)?)
+    call(&copied(object.py(), &buffer)?)
 }
 
 /// Serializes Python values of one CQL type to bytes.
@@ -94,7 +94,7 @@ impl Serializer {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let py = value.py();
         check_version(protocol_version)?;
-        if let Some(bytes) = ffi::encode::whole::<Protocol>(&self.plan, value)? {
+        if let Some(bytes) = ffi::encode::bytes_unbuffered::<Protocol>(&self.plan, value)? {
             return Ok(bytes);
         }
         with_scratch(|out| {

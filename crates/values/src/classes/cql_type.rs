@@ -76,33 +76,33 @@ pub fn compiled(py: Python<'_>, cql_type: &CqlType) -> PyResult<Arc<HostPlan>> {
 }
 
 /// The type that a `CqlType`, CQL text or a class of `cassandra.cqltypes` stands for.
-pub fn object_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, CqlType_>> {
-    if let Ok(known) = given.cast::<CqlType_>() {
-        return Ok(known.clone());
+pub fn object_of<'py>(definition: &Bound<'py, PyAny>) -> PyResult<Bound<'py, CqlType_>> {
+    if let Ok(cql_type) = definition.cast::<CqlType_>() {
+        return Ok(cql_type.clone());
     }
-    let py = given.py();
-    if let Ok(text) = given.cast::<PyString>() {
+    let py = definition.py();
+    if let Ok(text) = definition.cast::<PyString>() {
         return Bound::new(py, parse(text, None)?);
     }
-    if given.is_instance_of::<PyType>() {
-        let made = python::from_cassandra(py)?.call1((given,))?;
-        return Ok(made.cast_into::<CqlType_>()?);
+    if definition.is_instance_of::<PyType>() {
+        let cql_type = python::from_cassandra(py)?.call1((definition,))?;
+        return Ok(cql_type.cast_into::<CqlType_>()?);
     }
     let reason = format!(
         "a CQL type is CQL text, a CqlType or a class of cassandra.cqltypes, got {}",
-        describe(given)
+        describe(definition)
     );
     Err(PyTypeError::new_err(reason))
 }
 
-fn type_of(given: &Bound<'_, PyAny>) -> PyResult<CqlType> {
-    Ok(object_of(given)?.get().cql_type.clone())
+fn type_of(definition: &Bound<'_, PyAny>) -> PyResult<CqlType> {
+    Ok(object_of(definition)?.get().cql_type.clone())
 }
 
-fn all_of(given: &Bound<'_, PyTuple>) -> PyResult<Vec<CqlType>> {
+fn all_of(definitions: &Bound<'_, PyTuple>) -> PyResult<Vec<CqlType>> {
     let mut types = Vec::new();
     let mut parts = 0;
-    for cql_type in given {
+    for cql_type in definitions {
         let cql_type = type_of(&cql_type)?;
         count(&mut parts, &cql_type)?;
         types.push(cql_type);
@@ -124,28 +124,28 @@ fn parse(text: &Bound<'_, PyString>, udts: Option<&Bound<'_, PyAny>>) -> PyResul
     let mut raised = None;
     let mut resolve = |keyspace: &str, name: &str| {
         let udts = udts?;
-        let whole;
+        let qualified_name;
         let key = if keyspace.is_empty() {
             name
         } else {
-            whole = format!("{keyspace}.{name}");
-            &whole
+            qualified_name = format!("{keyspace}.{name}");
+            &qualified_name
         };
-        let found = udts.get_item(key).and_then(|found| match found.cast::<PyString>() {
+        let resolved = udts.get_item(key).and_then(|resolved| match resolved.cast::<PyString>() {
             // The user-defined types that this text names are looked up in `udts` too.
             Ok(text) => Ok(Inside::nested(udts.py()).and_then(|_inside| parse(text, Some(udts)))?),
-            Err(_) => CqlType_::new_of(&type_of(&found)?),
+            Err(_) => CqlType_::new_of(&type_of(&resolved)?),
         });
-        let found = found.and_then(|found| {
-            let other = found.cql_type.thawed();
-            if let CqlType::Udt(_) = other {
-                Ok(found.cql_type.clone())
+        let resolved = resolved.and_then(|resolved| {
+            let resolved_type = resolved.cql_type.thawed();
+            if let CqlType::Udt(_) = resolved_type {
+                Ok(resolved.cql_type.clone())
             } else {
-                let reason = format!("udts[{key:?}] is {other}, not a user-defined type");
+                let reason = format!("udts[{key:?}] is {resolved_type}, not a user-defined type");
                 Err(PyValueError::new_err(reason))
             }
         });
-        found
+        resolved
             .map_err(|error| {
                 if !error.is_instance_of::<PyKeyError>(text.py()) {
                     raised = Some(error);

@@ -15,12 +15,12 @@ use turbocql_codec::{Column, CqlType};
 
 /// Reads an element of `columns`: the column, and the marker that encodes its values.
 pub fn marker(
-    given: &Bound<'_, PyAny>,
+    description: &Bound<'_, PyAny>,
     policy: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Column, Marker)> {
-    let py = given.py();
-    let (keyspace, table, name, cql_type) = column_parts(given)?;
-    let description = (&keyspace, &table, &name);
+    let py = description.py();
+    let ColumnParts { keyspace, table, name, cql_type } = column_parts(description)?;
+    let key = (&keyspace, &table, &name);
     if let Some(policy) = policy {
         // Without keyspace and table the policy would not recognize the column, and its values
         // would be sent unencrypted.
@@ -31,7 +31,7 @@ pub fn marker(
             );
             return Err(PyValueError::new_err(reason));
         }
-        let column = python::column_description(py)?.call1(description)?;
+        let column = python::column_description(py)?.call1(key)?;
         if policy.call_method1("contains_column", (&column,))?.is_truthy()? {
             let (cql_type, inner) =
                 marker_of(&policy.call_method1("column_type", (&column,))?, &name)?;
@@ -48,41 +48,54 @@ pub fn marker(
     Ok((Column { keyspace: keyspace.into(), table: table.into(), name, cql_type }, marker))
 }
 
-type ColumnParts<'py> = (String, String, String, Bound<'py, PyAny>);
+/// A column as Python code describes it. The keyspace and the table may be empty.
+struct ColumnParts<'py> {
+    keyspace: String,
+    table: String,
+    name: String,
+    cql_type: Bound<'py, PyAny>,
+}
 
-fn column_parts<'py>(given: &Bound<'py, PyAny>) -> PyResult<ColumnParts<'py>> {
-    if let Ok(parts) = given.cast::<PyTuple>() {
+fn column_parts<'py>(description: &Bound<'py, PyAny>) -> PyResult<ColumnParts<'py>> {
+    if let Ok(parts) = description.cast::<PyTuple>() {
         if let Ok((name, cql_type)) = parts.extract::<(String, Bound<'py, PyAny>)>() {
-            return Ok((String::new(), String::new(), name, cql_type));
+            let (keyspace, table) = (String::new(), String::new());
+            return Ok(ColumnParts { keyspace, table, name, cql_type });
         }
-        if let Ok(parts) = parts.extract::<ColumnParts<'py>>() {
-            return Ok(parts);
+        type Parts<'py> = (String, String, String, Bound<'py, PyAny>);
+        if let Ok((keyspace, table, name, cql_type)) = parts.extract::<Parts<'py>>() {
+            return Ok(ColumnParts { keyspace, table, name, cql_type });
         }
     } else {
         let read = || -> PyResult<ColumnParts<'py>> {
-            let text = |name: &str| given.getattr(name)?.extract::<String>();
-            Ok((text("keyspace")?, text("table")?, text("name")?, given.getattr("cql_type")?))
+            let text = |name: &str| description.getattr(name)?.extract::<String>();
+            Ok(ColumnParts {
+                keyspace: text("keyspace")?,
+                table: text("table")?,
+                name: text("name")?,
+                cql_type: description.getattr("cql_type")?,
+            })
         };
         match read() {
             Ok(parts) => return Ok(parts),
-            Err(error) => unless_serious::<()>(given.py(), error)?,
+            Err(error) => unless_serious::<()>(description.py(), error)?,
         };
     }
     let reason = format!(
         "a column is (name, type), (keyspace, table, name, type) or a Column, got {}",
-        describe(given)
+        describe(description)
     );
     Err(PyTypeError::new_err(reason))
 }
 
 /// Reads columns whose types the codec knows. Objects with `serialize` are refused as types.
-pub fn known_columns(given: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
+pub fn known_columns(descriptions: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
     let mut columns = Vec::new();
-    for given in given.try_iter()? {
+    for description in descriptions.try_iter()? {
         if columns.len() == MOST_COLUMNS {
             return Err(PyValueError::new_err("a row has at most 65535 columns"));
         }
-        let (keyspace, table, name, cql_type) = column_parts(&given?)?;
+        let ColumnParts { keyspace, table, name, cql_type } = column_parts(&description?)?;
         let cql_type = object_of(&cql_type)?.get().cql_type.clone();
         columns.push(Column { keyspace: keyspace.into(), table: table.into(), name, cql_type });
     }
@@ -102,54 +115,54 @@ pub fn check_policy(policy: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// The type that `given` stands for, and its marker: `Native` for a type that the codec knows,
-/// otherwise `Python` with the object's own `serialize`.
-fn marker_of(given: &Bound<'_, PyAny>, name: &str) -> PyResult<(CqlType, Marker)> {
-    let py = given.py();
-    if let Ok(serializer) = given.cast::<Serializer>() {
+/// The type that `type_object` stands for, and its marker: `Native` for a type that the codec
+/// knows, otherwise `Python` with the object's own `serialize`.
+fn marker_of(type_object: &Bound<'_, PyAny>, name: &str) -> PyResult<(CqlType, Marker)> {
+    let py = type_object.py();
+    if let Ok(serializer) = type_object.cast::<Serializer>() {
         return marker_of(serializer.get().cql_type(py).bind(py), name);
     }
-    let ours = given.is_instance_of::<PyString>() || given.is_instance_of::<CqlType_>();
+    let ours = type_object.is_instance_of::<PyString>() || type_object.is_instance_of::<CqlType_>();
     let native = ours
-        || (given.is_instance_of::<PyType>()
-            && python::is_stock(py)?.call1((given,))?.is_truthy()?);
+        || (type_object.is_instance_of::<PyType>()
+            && python::is_stock(py)?.call1((type_object,))?.is_truthy()?);
     if native {
-        let cql_type = object_of(given)?;
+        let cql_type = object_of(type_object)?;
         let plan = compiled(py, &cql_type.get().cql_type)?;
         let plan = Arc::into_inner(plan).ok_or_else(|| PyValueError::new_err("a shared plan"))?;
         return Ok((cql_type.get().cql_type.clone(), Marker::Native(plan)));
     }
-    let serialize = given.getattr_opt(pyo3::intern!(py, "serialize"))?;
+    let serialize = type_object.getattr_opt(pyo3::intern!(py, "serialize"))?;
     let Some(serialize) = serialize.filter(|serialize| serialize.is_callable()) else {
         let reason = format!(
             "column \"{name}\": a type is CQL text, a CqlType, a class of cassandra.cqltypes or an \
              object with serialize(value, protocol_version), got {}",
-            describe(given)
+            describe(type_object)
         );
         return Err(PyTypeError::new_err(reason));
     };
-    let class = match given.cast::<PyType>() {
+    let class = match type_object.cast::<PyType>() {
         Ok(class) => class.fully_qualified_name()?.to_string(),
-        Err(_) => type_name(given),
+        Err(_) => type_name(type_object),
     };
     Ok((CqlType::Custom(class), Marker::Python(serialize.unbind())))
 }
 
-pub fn key_positions(given: &Bound<'_, PyAny>, columns: &[Column]) -> PyResult<Vec<usize>> {
-    if given.is_instance_of::<PyString>() {
+pub fn key_positions(key_columns: &Bound<'_, PyAny>, columns: &[Column]) -> PyResult<Vec<usize>> {
+    if key_columns.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err("key_columns must be a sequence of names, got a str"));
     }
     let mut positions = Vec::new();
-    for key in given.try_iter()? {
+    for key in key_columns.try_iter()? {
         let key = key?;
-        let found = match key.cast::<PyString>() {
+        let position = match key.cast::<PyString>() {
             Ok(name) => columns.iter().position(|column| *name == column.name.as_str()),
             Err(_) => match key.extract::<usize>() {
                 Ok(position) => Some(position).filter(|&i| i < columns.len()),
                 Err(error) => unless_serious(key.py(), error)?,
             },
         };
-        let position = found.ok_or_else(|| {
+        let position = position.ok_or_else(|| {
             PyValueError::new_err(format!("key_columns: there is no column {}", describe(&key)))
         })?;
         if positions.contains(&position) {

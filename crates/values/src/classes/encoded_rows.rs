@@ -128,8 +128,8 @@ impl RowIterator {
     fn __next__(&self) -> Option<EncodedRow> {
         let rows = self.rows.get();
         let index = self.next.fetch_add(1, Ordering::Relaxed);
-        let there = index < rows.rows.len();
-        there.then(|| EncodedRow { plan: rows.plan.clone(), rows: rows.rows.clone(), index })
+        let exists = index < rows.rows.len();
+        exists.then(|| EncodedRow { plan: rows.plan.clone(), rows: rows.rows.clone(), index })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Bodies of QUERY, EXECUTE and BATCH requests, for programs that send their own frames.
 
+mod arguments;
 pub mod batch_message;
 mod common;
-mod given;
 mod values;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,8 +14,8 @@ use turbocql_codec::message::{Execute, Extensions, Query, Values as CodecValues}
 
 use crate::ending::Inside;
 use crate::value::describe::describe;
+use arguments::{At, body, version};
 use common::{Common, Ending, Level, SerialLevel};
-use given::{At, body, version};
 use values::Values;
 
 /// The body of a QUERY request: a statement's text and its values.
@@ -80,7 +80,7 @@ impl QueryMessage {
         let common =
             Common::take(consistency, serial_consistency, timestamp, keyspace, now_in_seconds)?;
         Ok(QueryMessage {
-            query: given::text(query, At::argument("query"), given::LONGEST)?,
+            query: arguments::text(query, At::argument("query"), arguments::LONGEST)?,
             ending: Ending::take(values, skip_metadata, page_size, paging_state, common)?,
         })
     }
@@ -235,9 +235,9 @@ impl ExecuteMessage {
         let common =
             Common::take(consistency, serial_consistency, timestamp, keyspace, now_in_seconds)?;
         Ok(ExecuteMessage {
-            query_id: given::id(query_id, At::argument("query_id"))?,
+            query_id: arguments::id(query_id, At::argument("query_id"))?,
             result_metadata_id: result_metadata_id
-                .map(|given| given::id(given, At::argument("result_metadata_id")))
+                .map(|id| arguments::id(id, At::argument("result_metadata_id")))
                 .transpose()?,
             ending: Ending::take(values, skip_metadata, page_size, paging_state, common)?,
         })

@@ -59,21 +59,21 @@ impl RowEncoder {
         if let Some(policy) = encryption_policy {
             check_policy(policy)?;
         }
-        let mut known = Vec::new();
+        let mut described = Vec::new();
         let mut markers = Vec::new();
-        for given in columns.try_iter()? {
-            if known.len() == MOST_COLUMNS {
+        for description in columns.try_iter()? {
+            if described.len() == MOST_COLUMNS {
                 return Err(PyValueError::new_err("a row has at most 65535 columns"));
             }
-            let (column, marker) = marker(&given?, encryption_policy)?;
-            known.push(column);
+            let (column, marker) = marker(&description?, encryption_policy)?;
+            described.push(column);
             markers.push(marker);
         }
         let key = match key_columns {
-            Some(key_columns) => key_positions(key_columns, &known)?,
+            Some(key_columns) => key_positions(key_columns, &described)?,
             None => Vec::new(),
         };
-        let plan = RowPlan::with_markers(py, known.into(), markers, &key, version);
+        let plan = RowPlan::with_markers(py, described.into(), markers, &key, version);
         Ok(RowEncoder { plan: Arc::new(plan) })
     }
 
@@ -170,8 +170,8 @@ impl RowEncoder {
     ) -> PyResult<()> {
         for (number, row) in rows.try_iter()?.enumerate() {
             let row = row?;
-            let done = self.plan.encode(Some(&row), encoded);
-            done.and_then(|()| bounded(encoded)).map_err(|failure| {
+            let encoded_row = self.plan.encode(Some(&row), encoded);
+            encoded_row.and_then(|()| bounded(encoded)).map_err(|failure| {
                 error::raise(py, *failure.at(|| Segment::Row(number)), Direction::Encode)
             })?;
             py.check_signals()?;
@@ -179,12 +179,12 @@ impl RowEncoder {
         Ok(())
     }
 
-    fn encode_columns(&self, given: &Bound<'_, PyAny>) -> Outcome<RowBuffer> {
-        let py = given.py();
-        let known = self.plan.columns();
-        let given = ColumnValues::of(given, known)?;
+    fn encode_columns(&self, table: &Bound<'_, PyAny>) -> Outcome<RowBuffer> {
+        let py = table.py();
+        let columns = self.plan.columns();
+        let table = ColumnValues::of(table, columns)?;
         let mut count = None;
-        for (values, column) in given.iter().zip(known) {
+        for (values, column) in table.iter().zip(columns) {
             let Some(values) = values else { continue };
             let at = || Segment::Column(column.name.clone());
             let length = values.len()?;
@@ -201,12 +201,12 @@ impl RowEncoder {
         let unset = python::unset(py)?;
         let mut rows = RowBuffer::new();
         // Columns are iterated, not indexed: an index into a pandas Series looks for a label.
-        let mut given = given
+        let mut iterators = table
             .iter()
             .map(|values| values.as_ref().map(|values| values.try_iter()).transpose())
             .collect::<PyResult<Vec<_>>>()?;
         for number in 0..count.unwrap_or(0) {
-            let values = given.iter_mut().zip(known).map(|(values, column)| {
+            let values = iterators.iter_mut().zip(columns).map(|(values, column)| {
                 let Some(values) = values else { return Ok(unset.clone()) };
                 let at = || Segment::Column(column.name.clone());
                 match values.next() {
@@ -227,7 +227,7 @@ impl RowEncoder {
                 .map_err(|failure| failure.at(|| Segment::Row(number)))?;
             py.check_signals()?;
         }
-        for (values, column) in given.iter_mut().zip(known) {
+        for (values, column) in iterators.iter_mut().zip(columns) {
             if values.as_mut().is_some_and(|values| values.next().is_some()) {
                 let reason = "the column has more values than its len()";
                 let failure = Failure::refused(&column.cql_type, reason);
@@ -252,38 +252,38 @@ struct ColumnValues;
 
 impl ColumnValues {
     fn of<'py>(
-        given: &Bound<'py, PyAny>,
-        known: &[Column],
+        table: &Bound<'py, PyAny>,
+        described: &[Column],
     ) -> Outcome<Vec<Option<Bound<'py, PyAny>>>> {
-        let py = given.py();
-        let mut columns = Vec::with_capacity(known.len());
-        if given.is_instance(python::mapping(py)?)? {
-            let mut found = 0;
-            for column in known {
-                let present = given.contains(&column.name)?;
-                found += usize::from(present);
-                columns.push(present.then(|| given.get_item(&column.name)).transpose()?);
+        let py = table.py();
+        let mut value_columns = Vec::with_capacity(described.len());
+        if table.is_instance(python::mapping(py)?)? {
+            let mut present_count = 0;
+            for column in described {
+                let present = table.contains(&column.name)?;
+                present_count += usize::from(present);
+                value_columns.push(present.then(|| table.get_item(&column.name)).transpose()?);
             }
             let distinct: std::collections::HashSet<&str> =
-                known.iter().map(|column| column.name.as_str()).collect();
-            if found < known.len() || given.len()? != distinct.len() {
-                check_names(given, known)?;
+                described.iter().map(|column| column.name.as_str()).collect();
+            if present_count < described.len() || table.len()? != distinct.len() {
+                check_names(table, described)?;
             }
         } else {
-            columns.extend(
-                given
+            value_columns.extend(
+                table
                     .try_iter()?
-                    .take(known.len() + 1)
+                    .take(described.len() + 1)
                     .map(|c| c.map(Some))
                     .collect::<PyResult<Vec<_>>>()?,
             );
-            if columns.len() > known.len() {
-                let reason = format!("there are {} columns, got more", known.len());
+            if value_columns.len() > described.len() {
+                let reason = format!("there are {} columns, got more", described.len());
                 return Err(Failure::refused("row", reason));
             }
-            columns.resize(known.len(), None);
+            value_columns.resize(described.len(), None);
         }
-        for (values, column) in columns.iter().zip(known) {
+        for (values, column) in value_columns.iter().zip(described) {
             let Some(values) = values else { continue };
             let unordered = values.is_instance_of::<PyString>()
                 || values.is_instance_of::<PyBytes>()
@@ -300,13 +300,13 @@ impl ColumnValues {
                 return Err(failure.at(|| Segment::Column(column.name.clone())));
             }
         }
-        Ok(columns)
+        Ok(value_columns)
     }
 }
 
-fn check_names(given: &Bound<'_, PyAny>, known: &[Column]) -> Outcome<()> {
-    let names: Vec<&str> = known.iter().map(|column| column.name.as_str()).collect();
-    let Some(key) = first_unknown(given, &names)? else { return Ok(()) };
+fn check_names(mapping: &Bound<'_, PyAny>, columns: &[Column]) -> Outcome<()> {
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let Some(key) = first_unknown(mapping, &names)? else { return Ok(()) };
     let (got, names) = (describe_key(&key), cut(&names.join(", "), 1000));
     let reason = format!("there is no column {got}; the columns are: {names}");
     Err(Failure::refused("row", reason))

@@ -45,7 +45,7 @@ const KEPT: usize = 64;
 pub struct RowsDecoder {
     kind: RowKind,
     choices: Choices,
-    known: Option<Arc<Shape>>,
+    fallback_shape: Option<Arc<Shape>>,
     described: Mutex<Vec<(Description, Arc<Shape>)>>,
 }
 
@@ -63,14 +63,14 @@ impl RowsDecoder {
         let _inside = Inside::nested(py)?;
         let kind = RowKind::parse(py, rows)?;
         let choices = Choices { naive_timestamps, numpy_vectors };
-        let known = match columns {
+        let fallback_shape = match columns {
             Some(columns) => {
                 let columns: Arc<[Column]> = known_columns(columns)?.into();
                 Some(error::guarded(|| shape(py, columns))?)
             }
             None => None,
         };
-        Ok(RowsDecoder { kind, choices, known, described: Mutex::default() })
+        Ok(RowsDecoder { kind, choices, fallback_shape, described: Mutex::default() })
     }
 
     /// Decodes the body of a RESULT frame: decompressed, without the frame's header.
@@ -83,7 +83,7 @@ impl RowsDecoder {
     }
 
     fn __repr__(&self) -> String {
-        let columns = match &self.known {
+        let columns = match &self.fallback_shape {
             Some(shape) => format!(" of {} columns", shape.columns.len()),
             None => String::new(),
         };
@@ -99,8 +99,8 @@ impl RowsDecoder {
         };
         let head = Head::parse(body).map_err(refused)?;
         let (rows, shape) = if !head.is_described() {
-            let columns = self.known.as_ref().map(|shape| &shape.columns);
-            (head.rows(None, columns), self.known.clone())
+            let columns = self.fallback_shape.as_ref().map(|shape| &shape.columns);
+            (head.rows(None, columns), self.fallback_shape.clone())
         } else if let Some((description, shape)) = self.find(&head) {
             (head.rows(Some(&description), None), Some(shape))
         } else {

@@ -17,8 +17,8 @@ fn grow(out: &mut Vec<u8>, count: usize) -> bool {
 /// Appends bytes. Returns false if there is no room.
 #[inline(always)]
 pub fn append(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
-    let made = room(out, bytes.len());
-    if made {
+    let has_room = room(out, bytes.len());
+    if has_room {
         // SAFETY: `room` has ensured a capacity of `length + bytes.len()`, and all bytes up to the
         // new length are written. The source is a borrowed slice, so it cannot overlap `out`.
         // Tests: property/test_both_ways.py, scripts/memcheck. Benchmark:
@@ -32,14 +32,14 @@ pub fn append(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
             out.set_len(length + bytes.len());
         }
     }
-    made
+    has_room
 }
 
 /// Appends a length and then the bytes. Returns false if there is no room.
 #[inline(always)]
 pub fn append_framed(out: &mut Vec<u8>, length: i32, bytes: &[u8]) -> bool {
-    let made = room(out, 4 + bytes.len());
-    if made {
+    let has_room = room(out, 4 + bytes.len());
+    if has_room {
         // SAFETY: `room` has ensured a capacity of `before + 4 + bytes.len()`, and all bytes up to
         // the new length are written; neither source overlaps `out`. Tests:
         // property/test_both_ways.py, scripts/memcheck. Benchmark: "value: set<text> of 100".
@@ -51,5 +51,5 @@ pub fn append_framed(out: &mut Vec<u8>, length: i32, bytes: &[u8]) -> bool {
             out.set_len(before + 4 + bytes.len());
         }
     }
-    made
+    has_room
 }

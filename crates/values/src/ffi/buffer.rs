@@ -57,10 +57,10 @@ pub unsafe fn put_array(
         // exporter of such a class runs Python code. Only C code makes immutable classes, so only
         // an immutable class is recognized by its name.
         let class = (*object).ob_type;
-        let known = class == &raw mut ffi::PyMemoryView_Type
+        let is_supported = class == &raw mut ffi::PyMemoryView_Type
             || ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_IMMUTABLETYPE) != 0
                 && [c"numpy.ndarray", c"array.array"].contains(&CStr::from_ptr((*class).tp_name));
-        if !known {
+        if !is_supported {
             return false;
         }
         let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
@@ -72,11 +72,11 @@ pub unsafe fn put_array(
         let format = view.assume_init_ref().format;
         // A memoryview of an object other than an array may have a byte order in its format. The
         // safe path reads such a format.
-        let done = (class != &raw mut ffi::PyMemoryView_Type
+        let is_written = (class != &raw mut ffi::PyMemoryView_Type
             || (!format.is_null() && CStr::from_ptr(format).count_bytes() == 1))
             && put_view(element, dimension, view.assume_init_ref(), target);
         ffi::PyBuffer_Release(view.as_mut_ptr());
-        done
+        is_written
     }
 }
 
@@ -266,15 +266,15 @@ impl Number<2> for Half {
     #[inline(always)]
     fn as_f64(self) -> f64 {
         let bits = u64::from(self.0);
-        let (sign, rest) = ((bits & 0x8000) << 48, bits & 0x7fff);
-        let magnitude = if rest >= 0x7c00 {
+        let (sign, magnitude_bits) = ((bits & 0x8000) << 48, bits & 0x7fff);
+        let magnitude = if magnitude_bits >= 0x7c00 {
             // Infinity, or a NaN, which keeps its payload.
-            0x7ff0_0000_0000_0000 | rest << 42
+            0x7ff0_0000_0000_0000 | magnitude_bits << 42
         } else {
             // The exponent bias is 15 in binary16 and 1023 in binary64. So the shifted bits are a
             // number that is 2^1008 times too small. The multiplication is exact for subnormal
             // numbers too.
-            (f64::from_bits(rest << 42) * f64::from_bits((1008 + 1023) << 52)).to_bits()
+            (f64::from_bits(magnitude_bits << 42) * f64::from_bits((1008 + 1023) << 52)).to_bits()
         };
         f64::from_bits(magnitude | sign)
     }
@@ -298,20 +298,20 @@ impl Strided {
         element: &HostPlan,
         target: &mut [MaybeUninit<u8>],
     ) -> bool {
-        // SAFETY: `each` demands what the `# Safety` section does. Tests:
+        // SAFETY: `convert_all` demands what the `# Safety` section does. Tests:
         // property/test_both_ways_arrays.py.
         unsafe {
             match traits(element).numeric {
-                Some(Numeric::Float) => self.each::<T, N, 4>(target, T::as_single),
+                Some(Numeric::Float) => self.convert_all::<T, N, 4>(target, T::as_single),
                 Some(Numeric::Double) => {
-                    self.each::<T, N, 8>(target, |n| (n.as_f64().to_be_bytes(), true))
+                    self.convert_all::<T, N, 8>(target, |n| (n.as_f64().to_be_bytes(), true))
                 }
-                Some(Numeric::Int) => self.each::<T, N, 4>(target, |n| {
+                Some(Numeric::Int) => self.convert_all::<T, N, 4>(target, |n| {
                     let wide = n.as_i64();
                     let number = wide.unwrap_or(0) as i32;
                     (number.to_be_bytes(), wide == Some(number.into()))
                 }),
-                Some(Numeric::BigInt) => self.each::<T, N, 8>(target, |n| {
+                Some(Numeric::BigInt) => self.convert_all::<T, N, 8>(target, |n| {
                     let wide = n.as_i64();
                     (wide.unwrap_or(0).to_be_bytes(), wide.is_some())
                 }),
@@ -327,7 +327,7 @@ impl Strided {
     /// The caller must ensure that `count` numbers of `N` bytes can be read, `stride` bytes apart
     /// from `start` on.
     #[inline(always)]
-    unsafe fn each<T: Number<N>, const N: usize, const M: usize>(
+    unsafe fn convert_all<T: Number<N>, const N: usize, const M: usize>(
         &self,
         target: &mut [MaybeUninit<u8>],
         convert: impl Fn(T) -> ([u8; M], bool),
@@ -345,9 +345,9 @@ impl Strided {
                 run_widest::<T, N, M, false>(source, target, convert)
             };
         }
-        let places = target.chunks_exact_mut(M);
+        let slots = target.chunks_exact_mut(M);
         let mut good = true;
-        for (i, place) in places.enumerate() {
+        for (i, slot) in slots.enumerate() {
             // SAFETY: `i` is below `count`, so number `i` can be read, by the `# Safety` section. A
             // `[u8; N]` has an alignment of 1. Tests: property/test_both_ways_arrays.py
             // (test_arrays), whose arrays are strided and reversed too.
@@ -358,7 +358,7 @@ impl Strided {
             }
             let (bytes, fits) = convert(T::of(number));
             good &= fits;
-            place.copy_from_slice(&bytes.map(MaybeUninit::new));
+            slot.copy_from_slice(&bytes.map(MaybeUninit::new));
         }
         good
     }
@@ -372,14 +372,14 @@ fn run<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>(
     convert: impl Fn(T) -> ([u8; M], bool),
 ) -> bool {
     let mut good = true;
-    for (number, place) in source.as_chunks::<N>().0.iter().zip(target.as_chunks_mut::<M>().0) {
+    for (number, slot) in source.as_chunks::<N>().0.iter().zip(target.as_chunks_mut::<M>().0) {
         let mut number = *number;
         if SWAPPED {
             number.reverse();
         }
         let (bytes, fits) = convert(T::of(number));
         good &= fits;
-        *place = bytes.map(MaybeUninit::new);
+        *slot = bytes.map(MaybeUninit::new);
     }
     good
 }
@@ -415,10 +415,10 @@ fn run_widest<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>
 /// Reverses the bytes of each number.
 #[inline(always)]
 fn swap<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
-    for (number, place) in numbers.as_chunks::<N>().0.iter().zip(target.as_chunks_mut::<N>().0) {
+    for (number, slot) in numbers.as_chunks::<N>().0.iter().zip(target.as_chunks_mut::<N>().0) {
         let mut number = *number;
         number.reverse();
-        *place = number.map(MaybeUninit::new);
+        *slot = number.map(MaybeUninit::new);
     }
 }
 
@@ -431,8 +431,8 @@ fn swap_wide<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
 /// Converts big-endian numbers to the machine's byte order.
 fn to_native<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
     if cfg!(target_endian = "big") {
-        for (byte, place) in numbers.iter().zip(target) {
-            place.write(*byte);
+        for (byte, slot) in numbers.iter().zip(target) {
+            slot.write(*byte);
         }
         return;
     }

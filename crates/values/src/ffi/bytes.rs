@@ -71,7 +71,7 @@ pub struct Filled<'a> {
 
 impl Filled<'_> {
     /// The memory that is not filled yet. After filling all of it, call [`Filled::set_full`].
-    pub fn rest(&mut self) -> &mut [MaybeUninit<u8>] {
+    pub fn unwritten(&mut self) -> &mut [MaybeUninit<u8>] {
         &mut self.memory[self.written..]
     }
 
@@ -95,9 +95,9 @@ impl Filled<'_> {
         let Some(room) = self.memory.get_mut(self.written..self.written + count * N) else {
             return false;
         };
-        for (i, place) in room.chunks_exact_mut(N).enumerate() {
+        for (i, slot) in room.chunks_exact_mut(N).enumerate() {
             let Some(item) = next(i) else { return false };
-            place.copy_from_slice(&item.map(MaybeUninit::new));
+            slot.copy_from_slice(&item.map(MaybeUninit::new));
         }
         self.written += count * N;
         true

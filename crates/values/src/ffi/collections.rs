@@ -174,17 +174,18 @@ unsafe fn entries(object: Object) -> Vec<Py<PyAny>> {
     // references runs no Python code, so the dict does not change during the iteration, as
     // `PyDict_Next` demands. Tests: accel/compare.py (serialize_tasks).
     unsafe {
-        let mut found = Vec::with_capacity(2 * ffi::PyDict_Size(object).max(0) as usize);
+        let mut entries = Vec::with_capacity(2 * ffi::PyDict_Size(object).max(0) as usize);
         let (mut at, mut k, mut v) = (0, ptr::null_mut(), ptr::null_mut());
         while ffi::PyDict_Next(object, &raw mut at, &raw mut k, &raw mut v) != 0 {
-            found.extend(held(&[k, v]));
+            entries.extend(held(&[k, v]));
         }
-        found
+        entries
     }
 }
 
-fn are_same(some: &[Py<PyAny>], others: &[Py<PyAny>]) -> bool {
-    some.len() == others.len() && some.iter().zip(others).all(|(one, other)| one.is(other))
+fn are_same(parts: &[Py<PyAny>], other_parts: &[Py<PyAny>]) -> bool {
+    parts.len() == other_parts.len()
+        && parts.iter().zip(other_parts).all(|(part, other_part)| part.is(other_part))
 }
 
 /// Iterates over a set. Sets `key` to a borrowed reference; returns 0 at the end. Private to
@@ -219,11 +220,11 @@ pub fn probe_sets(py: Python<'_>) -> PyResult<Option<String>> {
     for set in sets {
         // SAFETY: `set` is an exact `set` or `frozenset` that its `Bound` keeps alive, and `py`
         // shows that the GIL is held. Tests: unit/test_quick_paths.py (sets).
-        let found: Vec<_> =
+        let read_elements: Vec<_> =
             unsafe { elements(set.as_ptr()) }.iter().map(|part| part.as_ptr()).collect();
         let expected: Vec<_> = set.try_iter()?.collect::<PyResult<_>>()?;
         let expected = expected.iter().map(Bound::as_ptr).collect();
-        let wrong = probe::read(QuickPath::Sets, "a set", found, expected);
+        let wrong = probe::check_value(QuickPath::Sets, "a set", read_elements, expected);
         if wrong.is_some() {
             return Ok(wrong);
         }
@@ -285,13 +286,13 @@ unsafe fn elements(object: Object) -> Vec<Py<PyAny>> {
     // references runs no Python code, so the set does not change during the iteration. Tests:
     // unit/test_quick_paths.py (sets), accel/compare.py (serialize_tasks).
     unsafe {
-        let mut found = Vec::with_capacity(ffi::PySet_Size(object).max(0) as usize);
+        let mut elements = Vec::with_capacity(ffi::PySet_Size(object).max(0) as usize);
         let (mut at, mut key, mut hash) = (0, ptr::null_mut(), 0);
-        let Some(next_entry) = NEXT_ENTRY.get() else { return found };
+        let Some(next_entry) = NEXT_ENTRY.get() else { return elements };
         while next_entry(object, &raw mut at, &raw mut key, &raw mut hash) != 0 {
-            found.extend(held(&[key]));
+            elements.extend(held(&[key]));
         }
-        found
+        elements
     }
 }
 
@@ -303,12 +304,12 @@ fn put_run<D: Dialect, const N: usize>(
     out: &mut Vec<u8>,
     read: impl Fn(Object) -> Option<[u8; N]>,
 ) -> bool {
-    let most = parts.len().saturating_mul(4 + N);
-    if !room(out, most) {
+    let capacity = parts.len().saturating_mul(4 + N);
+    if !room(out, capacity) {
         return false;
     }
     let start = out.len();
-    let spare = &mut out.spare_capacity_mut()[..most];
+    let spare = &mut out.spare_capacity_mut()[..capacity];
     let mut at = 0;
     for &part in parts {
         // SAFETY: `is_none` compares the address only. The object is alive and the GIL is held in
@@ -320,15 +321,15 @@ fn put_run<D: Dialect, const N: usize>(
             continue;
         }
         let Some(bytes) = read(part) else { return false };
-        let place = &mut spare[at..at + 4 + N];
-        place[..4].copy_from_slice(&(N as i32).to_be_bytes().map(MaybeUninit::new));
-        place[4..].copy_from_slice(&bytes.map(MaybeUninit::new));
+        let slot = &mut spare[at..at + 4 + N];
+        slot[..4].copy_from_slice(&(N as i32).to_be_bytes().map(MaybeUninit::new));
+        slot[4..].copy_from_slice(&bytes.map(MaybeUninit::new));
         at += 4 + N;
     }
-    // SAFETY: `room` has ensured a capacity of `start + most`, and `at` is at most `most`. All `at`
-    // bytes after `start` are written: each turn of the loop writes as many bytes as it adds to
-    // `at`. Tests: property/test_both_ways.py, scripts/memcheck. Benchmark:
-    // "value: list<int> of 100".
+    // SAFETY: `room` has ensured a capacity of `start + capacity`, and `at` is at most `capacity`.
+    // All `at` bytes after `start` are written: each turn of the loop writes as many bytes as it
+    // adds to `at`. Tests: property/test_both_ways.py, scripts/memcheck. Benchmark: "value:
+    // list<int> of 100".
     unsafe { out.set_len(start + at) };
     true
 }

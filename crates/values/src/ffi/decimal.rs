@@ -43,14 +43,15 @@ pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
         ("100000000000000000000000000000000000000", None),
         ("-Infinity", None),
     ];
-    for (text, parts) in expected {
+    for (text, expected_parts) in expected {
         let value = class.call1((text,))?;
         // SAFETY: `value` keeps the object alive and `py` shows that the GIL is held. Instances of
         // its class are as large as the struct `Decimal`, so all fields read are within the object.
         // The layout itself is probed here; `data` is followed only if the number of words is 1 or
         // 2. Tests: unit/test_quick_paths.py (decimals).
-        let found = unsafe { read(value.as_ptr()) };
-        let wrong = probe::read(QuickPath::Decimals, "a Decimal", found, parts);
+        let parts_read = unsafe { read(value.as_ptr()) };
+        let wrong =
+            probe::check_value(QuickPath::Decimals, "a Decimal", parts_read, expected_parts);
         if wrong.is_some() {
             return Ok(wrong);
         }

@@ -48,9 +48,9 @@ impl Maker {
         // module cannot be imported, and otherwise a struct that is never freed. Tests:
         // unit/test_quick_paths.py (decode).
         let datetime = unsafe { ffi::PyDateTimeAPI() };
-        let known = !datetime.is_null();
+        let is_imported = !datetime.is_null();
         let naive_timestamps = choices.naive_timestamps;
-        known.then_some(Maker { naive_timestamps, datetime, safe_uuid_unknown })
+        is_imported.then_some(Maker { naive_timestamps, datetime, safe_uuid_unknown })
     }
 
     /// Makes a value; `None` if the safe path must make it.
@@ -168,9 +168,9 @@ impl Maker {
         if !PYTHON_DAYS.contains(&days) {
             return ptr::null_mut();
         }
-        let rest = milliseconds.rem_euclid(MILLISECONDS_PER_DAY) as u32;
+        let time_of_day = milliseconds.rem_euclid(MILLISECONDS_PER_DAY) as u32;
         let (year, month, day) = civil_from_days(days);
-        let (seconds, microseconds) = (rest / 1000, rest % 1000 * 1000);
+        let (seconds, microseconds) = (time_of_day / 1000, time_of_day % 1000 * 1000);
         let (year, micro) = ((year as u16).to_be_bytes(), microseconds.to_be_bytes());
         let aware = !self.naive_timestamps;
         // SAFETY: the GIL is held, by the `# Safety` section. `datetime` points to CPython's C API
@@ -186,10 +186,10 @@ impl Maker {
             if object.is_null() {
                 return object;
             }
-            let made = object.cast::<ffi::PyDateTime_DateTime>();
-            (*made).hashcode = -1;
-            (*made).hastzinfo = aware.into();
-            (*made).data = [
+            let datetime = object.cast::<ffi::PyDateTime_DateTime>();
+            (*datetime).hashcode = -1;
+            (*datetime).hastzinfo = aware.into();
+            (*datetime).data = [
                 year[0],
                 year[1],
                 month,
@@ -201,9 +201,9 @@ impl Maker {
                 micro[2],
                 micro[3],
             ];
-            (*made).fold = 0;
+            (*datetime).fold = 0;
             if aware {
-                (*made).tzinfo = new((*self.datetime).TimeZone_UTC);
+                (*datetime).tzinfo = new((*self.datetime).TimeZone_UTC);
             }
             object
         }
@@ -313,15 +313,16 @@ pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
         names.set_item("date", py.get_type::<PyDate>())?;
         names.set_item("zone", &zone)?;
         for (plan, bytes, expression) in samples {
-            let (what, expected) =
+            let (cql_type, expected) =
                 (plan.cql_type().to_string(), py.eval(expression, Some(&names), None)?);
             // SAFETY: `py` shows that the GIL is held. `value` returns an owned reference, or null.
             // Tests: unit/test_quick_paths.py (decode).
-            let made = unsafe { Bound::from_owned_ptr_or_opt(py, maker.value(plan, bytes)) };
-            let Some(made) = made else { return Ok(Some(format!("no {what} was made"))) };
+            let value = unsafe { Bound::from_owned_ptr_or_opt(py, maker.value(plan, bytes)) };
+            let Some(value) = value else { return Ok(Some(format!("no {cql_type} was made"))) };
             let tracked = matches!(plan, Plan::List(_));
-            let mut wrong = probe::made(QuickPath::Decode, &what, &made, &expected, tracked)?;
-            if matches!(plan, Plan::Timestamp) && !made.getattr("tzinfo")?.is(&zone) {
+            let mut wrong =
+                probe::check_object(QuickPath::Decode, &cql_type, &value, &expected, tracked)?;
+            if matches!(plan, Plan::Timestamp) && !value.getattr("tzinfo")?.is(&zone) {
                 wrong = Some("a datetime was made with another time zone".to_owned());
             }
             if wrong.is_some() {
@@ -389,12 +390,12 @@ unsafe fn text(bytes: &[u8]) -> Object {
 /// function call.
 #[inline(always)]
 fn is_ascii(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<8>();
+    let (words, tail) = bytes.as_chunks::<8>();
     if words.len() > 8 {
         return bytes.is_ascii();
     }
     let high = words.iter().fold(0, |all, word| all | u64::from_ne_bytes(*word));
-    high & 0x8080_8080_8080_8080 == 0 && rest.iter().all(u8::is_ascii)
+    high & 0x8080_8080_8080_8080 == 0 && tail.iter().all(u8::is_ascii)
 }
 
 /// Whether [`Maker::value`] makes values of this type, and the type is not a list. Only lists of

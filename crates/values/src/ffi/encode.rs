@@ -31,69 +31,73 @@ use crate::python;
 /// Appends the bytes of a value without a length. Returns false and appends nothing if the value is
 /// not taken.
 #[inline]
-pub fn value<D: Dialect>(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+pub fn value<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if !QuickPath::Encode.is_on() {
         return false;
     }
     if let Plan::Vector(_) = plan {
-        numpy::learn(given);
+        numpy::learn(object);
     }
     let start = out.len();
-    // SAFETY: `given` owns a reference to the object, or borrows one that outlives it, and shows
+    // SAFETY: `object` owns a reference to the object, or borrows one that outlives it, and shows
     // that the GIL is held. Tests: property/test_both_ways.py.
-    let done = unsafe { put::<D>(plan, given.as_ptr(), out) };
-    if !done {
+    let is_encoded = unsafe { put::<D>(plan, object.as_ptr(), out) };
+    if !is_encoded {
         out.truncate(start);
     }
-    done
+    is_encoded
 }
 
-/// Appends the bytes of a value that [`whole`] does not take, without a length. If it returns
-/// false, `out` may end with an incomplete value.
+/// Appends the bytes of a value that [`bytes_unbuffered`] does not take, without a length. If it
+/// returns false, `out` may end with an incomplete value.
 #[inline(always)]
-fn rest<D: Dialect>(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+fn append_buffered<D: Dialect>(
+    plan: &HostPlan,
+    object: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> bool {
     if !QuickPath::Encode.is_on() {
         return false;
     }
-    // SAFETY: `given` keeps the object alive by a reference, and shows that the GIL is held. Tests:
-    // property/test_both_ways.py, accel/compare.py (serialize_tasks). Benchmark:
-    // "value: list<int> of 100".
-    unsafe { put_rest::<D>(plan, given.as_ptr(), out) }
+    // SAFETY: `object` keeps the object alive by a reference, and shows that the GIL is held.
+    // Tests: property/test_both_ways.py, accel/compare.py (serialize_tasks). Benchmark: "value:
+    // list<int> of 100".
+    unsafe { put_non_scalar::<D>(plan, object.as_ptr(), out) }
 }
 
 /// Appends a length and the bytes of a value; for `None`, only the length of null. Returns false
 /// and appends nothing if the value is not taken.
 #[inline]
-pub fn cell(plan: &HostPlan, given: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
+pub fn cell(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bool {
     if !QuickPath::Encode.is_on() {
         return false;
     }
     if let Plan::Vector(_) = plan {
-        numpy::learn(given);
+        numpy::learn(object);
     }
     let start = out.len();
-    // SAFETY: `given` keeps the object alive by a reference, and shows that the GIL is held. Tests:
-    // property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
-    let done = unsafe { put_cell::<Protocol>(plan, given.as_ptr(), out) };
-    if !done {
+    // SAFETY: `object` keeps the object alive by a reference, and shows that the GIL is held.
+    // Tests: property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
+    let is_encoded = unsafe { put_cell::<Protocol>(plan, object.as_ptr(), out) };
+    if !is_encoded {
         out.truncate(start);
     }
-    done
+    is_encoded
 }
 
 /// Makes the `bytes` of a value that needs no buffer: one of fixed width, text, `bytes`, or a
 /// vector of numbers in a list, tuple or array. Returns `None` for any other value.
 #[inline(always)]
-pub fn whole<'py, D: Dialect>(
+pub fn bytes_unbuffered<'py, D: Dialect>(
     plan: &HostPlan,
-    given: &Bound<'py, PyAny>,
+    object: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     if !QuickPath::Encode.is_on() {
         return Ok(None);
     }
-    // SAFETY: `given` keeps the object alive by a reference, and shows that the GIL is held. Tests:
-    // property/test_both_ways.py. Benchmark: "value: int".
-    unsafe { put_scalar::<D, _>(plan, given.as_ptr(), Whole(given)) }
+    // SAFETY: `object` keeps the object alive by a reference, and shows that the GIL is held.
+    // Tests: property/test_both_ways.py. Benchmark: "value: int".
+    unsafe { put_scalar::<D, _>(plan, object.as_ptr(), Unbuffered(object)) }
 }
 
 /// Makes the `bytes` of a value that the quick path takes. Returns `None` without an exception for
@@ -101,16 +105,16 @@ pub fn whole<'py, D: Dialect>(
 #[inline(always)]
 pub fn bytes_of<'py, D: Dialect>(
     plan: &HostPlan,
-    given: &Bound<'py, PyAny>,
+    object: &Bound<'py, PyAny>,
 ) -> Option<Bound<'py, PyBytes>> {
-    let py = given.py();
-    match whole::<D>(plan, given) {
-        Ok(Some(made)) => Some(made),
+    let py = object.py();
+    match bytes_unbuffered::<D>(plan, object) {
+        Ok(Some(bytes)) => Some(bytes),
         // No memory: the safe path or the original raises the error.
         Err(_) => None,
-        Ok(None) => {
-            with_scratch(|out| rest::<D>(plan, given, out).then(|| copy(py, out).ok()).flatten())
-        }
+        Ok(None) => with_scratch(|out| {
+            append_buffered::<D>(plan, object, out).then(|| copy(py, out).ok()).flatten()
+        }),
     }
 }
 
@@ -122,15 +126,15 @@ fn can_be_sent(bytes: &[u8]) -> bool {
 
 /// The destination of the bytes of a scalar.
 trait Sink: Sized {
-    type Done;
+    type Output;
 
-    fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> Self::Done;
+    fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> Self::Output;
 
-    fn slice(self, bytes: Option<&[u8]>) -> Self::Done;
+    fn slice(self, bytes: Option<&[u8]>) -> Self::Output;
 
     /// The bytes of a blob.
     #[inline(always)]
-    fn blob(self, bytes: Option<&[u8]>) -> Self::Done {
+    fn blob(self, bytes: Option<&[u8]>) -> Self::Output {
         self.slice(bytes)
     }
 
@@ -139,14 +143,14 @@ trait Sink: Sized {
     /// # Safety
     /// The caller must ensure that `object` is alive and that the GIL is held. If
     /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
-    unsafe fn other<D: Dialect>(self, plan: &HostPlan, object: Object) -> Self::Done;
+    unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> Self::Output;
 }
 
 /// Appends to a buffer, without a length.
 struct Bare<'a>(&'a mut Vec<u8>);
 
 impl Sink for Bare<'_> {
-    type Done = bool;
+    type Output = bool;
 
     #[inline(always)]
     fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> bool {
@@ -161,10 +165,10 @@ impl Sink for Bare<'_> {
     }
 
     #[inline(always)]
-    unsafe fn other<D: Dialect>(self, plan: &HostPlan, object: Object) -> bool {
-        // SAFETY: `put_rest` demands what the `# Safety` section of `Sink::other` does. Tests:
-        // property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
-        unsafe { put_rest::<D>(plan, object, self.0) }
+    unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> bool {
+        // SAFETY: `put_non_scalar` demands what the `# Safety` section of `Sink::non_scalar` does.
+        // Tests: property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
+        unsafe { put_non_scalar::<D>(plan, object, self.0) }
     }
 }
 
@@ -172,7 +176,7 @@ impl Sink for Bare<'_> {
 struct Framed<'a>(&'a mut Vec<u8>);
 
 impl Sink for Framed<'_> {
-    type Done = bool;
+    type Output = bool;
 
     #[inline(always)]
     fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> bool {
@@ -188,51 +192,51 @@ impl Sink for Framed<'_> {
     }
 
     #[inline(always)]
-    unsafe fn other<D: Dialect>(self, plan: &HostPlan, object: Object) -> bool {
+    unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> bool {
         let out = self.0;
         if !room(out, 4) {
             return false;
         }
         let start = wire::begin_value(out);
-        // SAFETY: `put` demands what the `# Safety` section of `Sink::other` does. Tests:
+        // SAFETY: `put` demands what the `# Safety` section of `Sink::non_scalar` does. Tests:
         // property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
         unsafe { put::<D>(plan, object, out) && wire::end_value(out, start).is_ok() }
     }
 }
 
 /// Makes new `bytes` of the value in the field.
-struct Whole<'a, 'py>(&'a Bound<'py, PyAny>);
+struct Unbuffered<'a, 'py>(&'a Bound<'py, PyAny>);
 
-impl<'py> Sink for Whole<'_, 'py> {
-    type Done = PyResult<Option<Bound<'py, PyBytes>>>;
+impl<'py> Sink for Unbuffered<'_, 'py> {
+    type Output = PyResult<Option<Bound<'py, PyBytes>>>;
 
     #[inline(always)]
-    fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> Self::Done {
+    fn fixed<const N: usize>(self, bytes: Option<[u8; N]>) -> Self::Output {
         bytes.map(|bytes| copy(self.0.py(), &bytes)).transpose()
     }
 
     #[inline(always)]
-    fn slice(self, bytes: Option<&[u8]>) -> Self::Done {
+    fn slice(self, bytes: Option<&[u8]>) -> Self::Output {
         bytes.filter(|bytes| can_be_sent(bytes)).map(|bytes| copy(self.0.py(), bytes)).transpose()
     }
 
     /// Returns the value itself: an exact `bytes` never changes.
     #[inline(always)]
-    fn blob(self, _: Option<&[u8]>) -> Self::Done {
+    fn blob(self, _: Option<&[u8]>) -> Self::Output {
         let bytes = self.0.cast_exact::<PyBytes>().ok();
         Ok(bytes.filter(|bytes| can_be_sent(bytes.as_bytes())).cloned())
     }
 
     #[inline(always)]
-    unsafe fn other<D: Dialect>(self, plan: &HostPlan, object: Object) -> Self::Done {
+    unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> Self::Output {
         let Plan::Vector(vector) = plan else { return Ok(None) };
         numpy::learn(self.0);
-        // SAFETY: `items` demands what the `# Safety` section of `Sink::other` does; the items are
-        // not used. Tests: property/test_both_ways.py, accel/overrides.py
+        // SAFETY: `items` demands what the `# Safety` section of `Sink::non_scalar` does; the items
+        // are not used. Tests: property/test_both_ways.py, accel/overrides.py
         // (signalling_numbers_become_quiet). Benchmark: "value: vector<float, 1536>, list".
         let of_objects = unsafe { items(object) }.is_some();
-        let made = sized(plan, self.0)?;
-        Ok(made.filter(|made| D::accepts_vector(vector, made.as_bytes(), of_objects)))
+        let bytes = sized(plan, self.0)?;
+        Ok(bytes.filter(|bytes| D::accepts_vector(vector, bytes.as_bytes(), of_objects)))
     }
 }
 
@@ -243,7 +247,7 @@ impl<'py> Sink for Whole<'_, 'py> {
 /// The caller must ensure that `object` is alive and that the GIL is held. If
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
-unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink: S) -> S::Done {
+unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink: S) -> S::Output {
     // SAFETY: all functions called here demand what the `# Safety` section does, or less. The
     // slices that `text` and `bytes` return are copied before Python code could run. Tests:
     // property/test_both_ways.py. Benchmarks: "value: int", "value: text" and the other scalars.
@@ -275,7 +279,7 @@ unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink:
             | Plan::Udt(_)
             | Plan::Vector(_)
             | Plan::Composite(_)
-            | Plan::Custom(_) => sink.other::<D>(plan, object),
+            | Plan::Custom(_) => sink.non_scalar::<D>(plan, object),
         }
     }
 }
@@ -336,7 +340,7 @@ pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>
 /// The caller must ensure that `object` is alive and that the GIL is held. If
 /// [`Dialect::may_run_python`] is true for `plan`, the caller must own a reference to `object`.
 #[inline(always)]
-unsafe fn put_rest<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
+unsafe fn put_non_scalar<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: all functions called here demand what the `# Safety` section does, or more, as
     // follows. The `owner` of items is `object`, and its items are passed on at once.
     // `decimal::parts` demands the class `Decimal`, which is compared first. `borrowed` demands
@@ -391,9 +395,9 @@ unsafe fn put_rest<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8
                 _ => false,
             },
             Plan::Decimal => {
-                let given = borrowed(object);
-                let exact = python::decimal(given.py());
-                if !exact.is_ok_and(|class| given.get_type().is(class)) {
+                let number = borrowed(object);
+                let exact = python::decimal(number.py());
+                if !exact.is_ok_and(|class| number.get_type().is(class)) {
                     return false;
                 }
                 let Some((unscaled, exponent)) = decimal::parts(object) else { return false };

@@ -127,28 +127,28 @@ impl PartialEq for Value {
 }
 
 /// Appends the values of an exact list or tuple. Returns false and appends nothing if an item is
-/// not an exact `bytes`, None or `unset`, if there are more than `most` items, if a value is too
+/// not an exact `bytes`, None or `unset`, if there are more than `maximum` items, if a value is too
 /// long for a message, or if there is no memory.
 #[inline]
 pub fn append_values(
-    given: &Bound<'_, PyAny>,
+    sequence: &Bound<'_, PyAny>,
     unset: &Bound<'_, PyAny>,
     values: &mut Vec<Value>,
-    most: usize,
+    maximum: usize,
 ) -> bool {
     if !QuickPath::Encode.is_on() {
         return false;
     }
     let start = values.len();
-    // SAFETY: `given` keeps the list or tuple alive and shows that the GIL is held, as `items` and
-    // `contents` demand; the probe has passed, as checked above. No Python code runs here, so the
-    // borrowed items stay alive and in place: dropping values when an item is refused frees no
+    // SAFETY: `sequence` keeps the list or tuple alive and shows that the GIL is held, as `items`
+    // and `contents` demand; the probe has passed, as checked above. No Python code runs here, so
+    // the borrowed items stay alive and in place: dropping values when an item is refused frees no
     // `bytes`, since the list or tuple refers to them too. Each `Held` gets a new reference of its
-    // own. Tests: unit/test_protocol.py, property/test_hostile_messages.py. Benchmark:
-    // "execute body: 12 mixed".
+    // own. Tests: unit/test_protocol.py, property/test_hostile_messages.py. Benchmark: "execute
+    // body: 12 mixed".
     unsafe {
-        let Some(items) = items(given.as_ptr()) else { return false };
-        if items.len() > most || values.try_reserve(items.len()).is_err() {
+        let Some(items) = items(sequence.as_ptr()) else { return false };
+        if items.len() > maximum || values.try_reserve(items.len()).is_err() {
             return false;
         }
         for &item in items {

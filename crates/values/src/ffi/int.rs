@@ -240,10 +240,15 @@ pub fn probe_digits(py: Python<'_>) -> PyResult<Option<String>> {
         };
         let mut bytes = Vec::new();
         // SAFETY: as for `as_u128`. Tests: unit/test_quick_paths.py (encode).
-        let done = unsafe { put_varint(object.as_ptr(), &mut bytes) };
-        let found = varint::decode_i128(&bytes).ok().flatten();
+        let is_written = unsafe { put_varint(object.as_ptr(), &mut bytes) };
+        let decoded = varint::decode_i128(&bytes).ok().flatten();
         let expected = (u128::try_from(number).ok(), true, Some(number));
-        let wrong = probe::read(QuickPath::Encode, "an int", (positive, done, found), expected);
+        let wrong = probe::check_value(
+            QuickPath::Encode,
+            "an int",
+            (positive, is_written, decoded),
+            expected,
+        );
         if wrong.is_some() {
             return Ok(wrong);
         }
@@ -251,7 +256,7 @@ pub fn probe_digits(py: Python<'_>) -> PyResult<Option<String>> {
     // SAFETY: True is never freed, and `py` shows that the GIL is held. Tests:
     // unit/test_quick_paths.py (encode).
     let truth = unsafe { small(pyo3::types::PyBool::new(py, true).as_ptr()) };
-    Ok(probe::read(QuickPath::Encode, "a bool, which is not an exact int,", truth, None))
+    Ok(probe::check_value(QuickPath::Encode, "a bool, which is not an exact int,", truth, None))
 }
 
 /// Probes how large ints are made.
@@ -277,8 +282,8 @@ fn try_large(py: Python<'_>) -> PyResult<Option<String>> {
         // SAFETY: `py` shows that the GIL is held, and all the numbers have more than 63 bits.
         // `from_large` returns an owned reference, or null. Tests: unit/test_quick_paths.py (big
         // ints).
-        let made = unsafe { Bound::from_owned_ptr_or_err(py, from_large(number))? };
-        let wrong = probe::made(QuickPath::BigInts, "an int", &made, &expected, false)?;
+        let int = unsafe { Bound::from_owned_ptr_or_err(py, from_large(number))? };
+        let wrong = probe::check_object(QuickPath::BigInts, "an int", &int, &expected, false)?;
         if wrong.is_some() {
             return Ok(wrong);
         }

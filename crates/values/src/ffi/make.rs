@@ -98,19 +98,19 @@ pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
     let sample = c"__import__('collections').namedtuple('Sample', ['one', 'other'])";
     let class = py.eval(sample, None, None)?.cast_into::<PyType>()?;
     let parts = PyTuple::new(py, ["a", "b"])?;
-    let (made, expected) = (filled(&class, &mut parts.iter().collect())?, class.call1(&parts)?);
+    let (record, expected) = (filled(&class, &mut parts.iter().collect())?, class.call1(&parts)?);
     #[cfg(Py_3_14)]
     if probe::is_corrupted(QuickPath::Records, probe::Fault::Hash) {
-        // SAFETY: `made` has the only reference to the tuple, and a tuple of CPython 3.14 has this
-        // field. Tests: unit/test_quick_paths.py (test_each_probe_notices_what_is_wrong).
-        unsafe { (*made.as_ptr().cast::<ffi::PyTupleObject>()).ob_hash = 0 };
+        // SAFETY: `record` has the only reference to the tuple, and a tuple of CPython 3.14 has
+        // this field. Tests: unit/test_quick_paths.py (test_each_probe_notices_what_is_wrong).
+        unsafe { (*record.as_ptr().cast::<ffi::PyTupleObject>()).ob_hash = 0 };
     }
-    let wrong = probe::made(QuickPath::Records, "a named tuple", &made, &expected, true)?;
+    let wrong = probe::check_object(QuickPath::Records, "a named tuple", &record, &expected, true)?;
     if wrong.is_some() {
         return Ok(wrong);
     }
     // A set finds a record by an equal tuple only if both have the same hash.
-    if made.hash()? != parts.hash()? {
+    if record.hash()? != parts.hash()? {
         return Ok(Some("a named tuple was made with another hash than a tuple".to_owned()));
     }
     let class = py.eval(c"type('Sample', (), {'__slots__': ('own',)})", None, None)?;
@@ -118,15 +118,15 @@ pub fn probe_records(py: Python<'_>) -> PyResult<Option<String>> {
     if !has_own_allocation(class.cast::<PyType>()?) || has_own_allocation(&builtin) {
         return Ok(Some("classes made by Python code are not recognized".to_owned()));
     }
-    let made = bare(class.cast::<PyType>()?)?;
+    let instance = bare(class.cast::<PyType>()?)?;
     let expected = class.call0()?;
-    set(&made, &PyString::new(py, "own"), parts.as_any())?;
+    set(&instance, &PyString::new(py, "own"), parts.as_any())?;
     expected.setattr("own", &parts)?;
-    let good = made.getattr("own")?.is(&parts) && made.get_type().is(&class) && {
+    let good = instance.getattr("own")?.is(&parts) && instance.get_type().is(&class) && {
         let size = pyo3::intern!(py, "__sizeof__");
-        made.call_method0(size)?.eq(expected.call_method0(size)?)?
+        instance.call_method0(size)?.eq(expected.call_method0(size)?)?
     };
-    Ok(probe::read(QuickPath::Records, "an instance", good, true))
+    Ok(probe::check_value(QuickPath::Records, "an instance", good, true))
 }
 
 /// Makes an instance of a class without calling its `__init__`, as `object.__new__(class)` does.
@@ -185,9 +185,9 @@ pub fn set<'py>(
 ) -> PyResult<()> {
     // SAFETY: the function needs three live objects and the GIL, which the three `Bound`s ensure.
     // Tests: unit/test_quick_paths.py (records), property/test_both_ways_decode.py (time).
-    let done =
+    let status =
         unsafe { ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), value.as_ptr()) };
-    if done == 0 { Ok(()) } else { Err(PyErr::fetch(object.py())) }
+    if status == 0 { Ok(()) } else { Err(PyErr::fetch(object.py())) }
 }
 
 unsafe extern "C" {
@@ -206,8 +206,8 @@ pub fn method<'py>(
     // returns a new reference, or null with an exception. Tests: accel/compare.py,
     // accel/overrides.py (functions_may_be_taken_from_their_classes_and_put_back).
     unsafe {
-        let made = PyMethod_New(function.as_ptr(), object.as_ptr());
-        Bound::from_owned_ptr_or_err(function.py(), made)
+        let method = PyMethod_New(function.as_ptr(), object.as_ptr());
+        Bound::from_owned_ptr_or_err(function.py(), method)
     }
 }
 

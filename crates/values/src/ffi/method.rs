@@ -25,7 +25,7 @@ pub trait Serializes: PyClass<Frozen = True> + Sync {
 }
 
 /// The method that pyo3 made. It handles every kind of call.
-static WHOLE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(ptr::null_mut());
+static SAFE_METHOD: AtomicPtr<ffi::PyObject> = AtomicPtr::new(ptr::null_mut());
 
 /// Replaces the method by the C function, if the probe of that function passes. Otherwise returns
 /// the reason.
@@ -34,10 +34,10 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
         return Ok(Some("it needs the quick path \"encode\"".to_owned()));
     }
     let class = py.get_type::<T>();
-    let whole = class.getattr("serialize")?;
-    let said = |name: &str| whole.getattr(name)?.extract::<String>();
+    let safe_method = class.getattr("serialize")?;
+    let text_of = |name: &str| safe_method.getattr(name)?.extract::<String>();
     // CPython splits text of this form into `__text_signature__` and `__doc__`.
-    let doc = format!("serialize{}\n--\n\n{}", said("__text_signature__")?, said("__doc__")?);
+    let doc = format!("serialize{}\n--\n\n{}", text_of("__text_signature__")?, text_of("__doc__")?);
     let doc = CString::new(doc).map_err(|_| pyo3::exceptions::PyValueError::new_err("a doc"))?;
     let function = ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: serialize::<T> };
     let definition = ffi::PyMethodDef {
@@ -48,7 +48,7 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
     };
     // The definition is leaked, because the method refers to it and lives as long as the class.
     let definition = Box::into_raw(Box::new(definition));
-    WHOLE.store(whole.into_ptr(), Ordering::Release);
+    SAFE_METHOD.store(safe_method.into_ptr(), Ordering::Release);
     // SAFETY: `PyDescr_NewMethod` needs the GIL, which `py` shows is held, a class, and a
     // definition that outlives the method, which `Box::into_raw` ensures. The flags fit the
     // signature of `serialize`. It returns a new reference, or null with an exception. Tests:
@@ -58,9 +58,10 @@ pub fn install<T: Serializes>(py: Python<'_>) -> PyResult<Option<String>> {
         Bound::from_owned_ptr_or_err(py, method)?
     };
     let sample = class.call1(("int",))?;
-    let (made, expected) =
+    let (quick_bytes, expected) =
         (method.call1((&sample, 70_000))?, PyBytes::new(py, &[0, 1, 0x11, 0x70]));
-    let wrong = probe::made(QuickPath::Serialize, "a value", &made, &expected, false)?;
+    let wrong =
+        probe::check_object(QuickPath::Serialize, "a value", &quick_bytes, &expected, false)?;
     if wrong.is_none() {
         class.cast::<PyType>()?.setattr("serialize", method)?;
     }
@@ -89,27 +90,27 @@ unsafe extern "C" fn serialize<T: Serializes>(
         // it would free a dropped `Py` only later. No `Py` is dropped if the value is taken. Tests:
         // property/test_both_ways.py, unit/test_programme_serializers.py. Benchmark: "value: int".
         unsafe {
-            let known = match (count, names.is_null()) {
+            let is_quick = match (count, names.is_null()) {
                 _ if !QuickPath::Encode.is_on() => false,
                 (1, true) => true,
                 (2, true) => matches!(small(*arguments.add(1)), Some(3..=5)),
                 _ => false,
             };
-            if !known {
+            if !is_quick {
                 return ptr::null_mut();
             }
             let py = Python::assume_attached();
-            let given = Borrowed::from_ptr(py, *arguments);
+            let value = Borrowed::from_ptr(py, *arguments);
             let serializer = Borrowed::from_ptr(py, this).cast_unchecked::<T>();
-            let bytes = encode::bytes_of::<Protocol>(serializer.get().plan(), &given);
+            let bytes = encode::bytes_of::<Protocol>(serializer.get().plan(), &value);
             bytes.map_or(ptr::null_mut(), Bound::into_ptr)
         }
     }));
     match quick {
         Ok(bytes) if !bytes.is_null() => bytes,
-        // SAFETY: `call_whole` demands what this function does, and the arguments are passed on as
-        // they came. Tests: property/test_both_ways.py (test_values_that_are_refused).
-        _ => unsafe { call_whole(this, arguments, count, names) },
+        // SAFETY: `call_safe_method` demands what this function does, and the arguments are passed
+        // on as they came. Tests: property/test_both_ways.py (test_values_that_are_refused).
+        _ => unsafe { call_safe_method(this, arguments, count, names) },
     }
 }
 
@@ -119,7 +120,7 @@ unsafe extern "C" fn serialize<T: Serializes>(
 /// The caller must ensure what [`serialize`] demands.
 #[cold]
 #[inline(never)]
-unsafe fn call_whole(
+unsafe fn call_safe_method(
     this: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
@@ -133,9 +134,9 @@ unsafe fn call_whole(
     // scripts/memcheck.
     unsafe {
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };
-        let given = std::slice::from_raw_parts(arguments, (count + named) as usize);
-        let all: Vec<_> = std::iter::once(this).chain(given.iter().copied()).collect();
-        let whole = WHOLE.load(Ordering::Acquire);
-        ffi::PyObject_Vectorcall(whole, all.as_ptr(), (count + 1) as usize, names)
+        let passed = std::slice::from_raw_parts(arguments, (count + named) as usize);
+        let all: Vec<_> = std::iter::once(this).chain(passed.iter().copied()).collect();
+        let safe_method = SAFE_METHOD.load(Ordering::Acquire);
+        ffi::PyObject_Vectorcall(safe_method, all.as_ptr(), (count + 1) as usize, names)
     }
 }

@@ -4,7 +4,7 @@
 //! Each quick path here has a safe path in [`value`](crate::value). The safe path runs for values
 //! that the quick path does not take, on interpreters that [`quick_path`] does not know, and while
 //! [`quick_path::force_safe`] is on. The tests run both.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the only module of this crate that may have it")]
 
 pub mod append;
 pub mod buffer;

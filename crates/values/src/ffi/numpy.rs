@@ -74,32 +74,32 @@ pub struct Row {
 
 /// Probes the layout of arrays when the first vector is encoded after NumPy was imported. Calls
 /// NumPy, which runs Python code. So the caller must not use borrowed objects across the call.
-/// `given` keeps its object alive by a reference.
+/// `value` keeps its object alive by a reference.
 #[inline]
-pub fn learn(given: &Bound<'_, PyAny>) {
+pub fn learn(value: &Bound<'_, PyAny>) {
     if !TRIED.load(Ordering::Relaxed) {
-        try_to_learn(given);
+        try_to_learn(value);
     }
 }
 
 #[cold]
-fn try_to_learn(given: &Bound<'_, PyAny>) {
-    let py = given.py();
+fn try_to_learn(value: &Bound<'_, PyAny>) {
+    let py = value.py();
     let loaded = || -> PyResult<Option<Bound<'_, PyAny>>> {
         let modules = py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?;
         modules.get_item("numpy")
     };
     let Ok(Some(numpy)) = loaded() else { return };
     // Another thread may still be importing NumPy.
-    let whole = ["ndarray", "dtype", "zeros", "__version__"];
-    if !whole.iter().all(|name| numpy.hasattr(*name).unwrap_or(false)) {
+    let attributes = ["ndarray", "dtype", "zeros", "__version__"];
+    if !attributes.iter().all(|name| numpy.hasattr(*name).unwrap_or(false)) {
         return;
     }
     // If the probe fails for any reason, arrays are read through the buffer protocol.
     let decided = QuickPath::Arrays.decide(py, |_| {
         Ok(match try_layout(&numpy)? {
-            Ok(known) => {
-                KNOWN.store(Box::into_raw(Box::new(known)), Ordering::Release);
+            Ok(numpy_objects) => {
+                KNOWN.store(Box::into_raw(Box::new(numpy_objects)), Ordering::Release);
                 None
             }
             Err(reason) => Some(reason),
@@ -131,7 +131,7 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
         return wrong();
     }
     let mut dtypes = [ptr::null_mut(); KINDS.len()];
-    for ((_, name), place) in KINDS.iter().zip(&mut dtypes) {
+    for ((_, name), slot) in KINDS.iter().zip(&mut dtypes) {
         let dtype = numpy.getattr("dtype")?.call1((*name,))?;
         let width: isize = dtype.getattr("itemsize")?.extract()?;
         // A program may have replaced NumPy's `dtype` by another object.
@@ -140,9 +140,9 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
         {
             return wrong();
         }
-        let whole = numpy.call_method1("zeros", (5, &dtype))?;
+        let zeros = numpy.call_method1("zeros", (5, &dtype))?;
         let every_other =
-            whole.get_item(pyo3::types::PySlice::new(whole.py(), 1, isize::MAX, 2))?;
+            zeros.get_item(pyo3::types::PySlice::new(zeros.py(), 1, isize::MAX, 2))?;
         let start: usize =
             every_other.getattr("__array_interface__")?.get_item("data")?.get_item(0)?.extract()?;
         if !every_other.get_type().is(&class) {
@@ -160,10 +160,10 @@ fn try_layout(numpy: &Bound<'_, PyAny>) -> PyResult<Result<Known, String>> {
                 && *(*array).lengths == 2
                 && *(*array).strides == 2 * width
         };
-        if probe::read(QuickPath::Arrays, "an array", as_expected, true).is_some() {
+        if probe::check_value(QuickPath::Arrays, "an array", as_expected, true).is_some() {
             return wrong();
         }
-        *place = dtype.into_ptr();
+        *slot = dtype.into_ptr();
     }
     Ok(Ok(Known { class: class.into_ptr().cast(), dtypes }))
 }
@@ -183,15 +183,15 @@ pub unsafe fn row(object: *mut ffi::PyObject) -> Option<Row> {
     // (test_arrays_that_are_no_row_of_numbers). Benchmark:
     // "value: vector<float, 1536>, float32 ndarray".
     unsafe {
-        let known = KNOWN.load(Ordering::Acquire).as_ref()?;
-        if (*object).ob_type != known.class {
+        let numpy_objects = KNOWN.load(Ordering::Acquire).as_ref()?;
+        if (*object).ob_type != numpy_objects.class {
             return None;
         }
         let array = object.cast::<Array>();
         if (*array).dimensions != 1 {
             return None;
         }
-        let at = known.dtypes.iter().position(|&dtype| dtype == (*array).dtype)?;
+        let at = numpy_objects.dtypes.iter().position(|&dtype| dtype == (*array).dtype)?;
         let count = usize::try_from(*(*array).lengths).ok()?;
         let (start, stride) = ((*array).data, *(*array).strides);
         Some(Row { kind: KINDS[at].0, start, count, stride })

@@ -112,21 +112,22 @@ pub fn probe_objects(py: Python<'_>) -> PyResult<Option<String>> {
     // SAFETY, for all blocks of this function: the `Bound`s keep the objects alive, `py` shows that
     // the GIL is held, and no Python code runs between a read and the last use of what it returned.
     // Tests: unit/test_quick_paths.py (encode).
-    let wrong = |what: &str, good: bool| Ok(probe::read(QuickPath::Encode, what, good, true));
+    let wrong =
+        |subject: &str, good: bool| Ok(probe::check_value(QuickPath::Encode, subject, good, true));
     for number in
         [0.0, -0.0, 1.5, f64::MIN_POSITIVE, f64::INFINITY, f64::from_bits(0x7ff8_0000_0000_1234)]
     {
         // SAFETY: as at the beginning of this function.
-        let found = unsafe { float(PyFloat::new(py, number).as_ptr()) };
-        if found.map(f64::to_bits) != Some(number.to_bits()) {
+        let float_read = unsafe { float(PyFloat::new(py, number).as_ptr()) };
+        if float_read.map(f64::to_bits) != Some(number.to_bits()) {
             return wrong("a float", false);
         }
     }
     for sample in ["", "a", "text", "\u{e9}", "\u{20ac}uro", "\u{1f600} \0 end"] {
         let (string, data) = (PyString::new(py, sample), PyBytes::new(py, sample.as_bytes()));
         // SAFETY: as at the beginning of this function.
-        let (found, raw) = unsafe { (text(string.as_ptr()), bytes(data.as_ptr())) };
-        if found != Some(sample.as_bytes()) || raw != Some(sample.as_bytes()) {
+        let (text_read, bytes_read) = unsafe { (text(string.as_ptr()), bytes(data.as_ptr())) };
+        if text_read != Some(sample.as_bytes()) || bytes_read != Some(sample.as_bytes()) {
             return wrong("text", false);
         }
     }
@@ -159,8 +160,8 @@ pub fn probe_objects(py: Python<'_>) -> PyResult<Option<String>> {
     for zone in [None, Some(&*utc)] {
         let late = PyDateTime::new(py, 9999, 12, 31, 23, 59, 59, 999_999, zone)?;
         let early = PyDateTime::new(py, 1, 1, 1, 0, 0, 0, 1000, zone)?;
-        let found = (exact_timestamp(&late), exact_timestamp(&early));
-        if found != (Some(253_402_300_799_999), Some(-62_135_596_799_999)) {
+        let timestamps = (exact_timestamp(&late), exact_timestamp(&early));
+        if timestamps != (Some(253_402_300_799_999), Some(-62_135_596_799_999)) {
             return wrong("a datetime", false);
         }
     }

@@ -35,65 +35,72 @@ impl Fault {
 /// Whether a test simulates this fault in the probe of a quick path.
 pub fn is_corrupted(path: QuickPath, fault: Fault) -> bool {
     static ASKED: OnceLock<Option<String>> = OnceLock::new();
-    let asked = ASKED.get_or_init(|| std::env::var(CORRUPTED).ok());
-    asked.as_deref().and_then(|asked| asked.split_once(':')) == Some((path.name(), fault.name()))
+    let requested = ASKED.get_or_init(|| std::env::var(CORRUPTED).ok());
+    requested.as_deref().and_then(|requested| requested.split_once(':'))
+        == Some((path.name(), fault.name()))
 }
 
 /// Compares a value that a quick path has read with the expected one. Returns the reason if they
 /// differ.
-pub fn read<T: PartialEq>(path: QuickPath, what: &str, found: T, expected: T) -> Option<String> {
-    let good = found == expected && !is_corrupted(path, Fault::Value);
-    (!good).then(|| format!("{what} was not read correctly"))
+pub fn check_value<T: PartialEq>(
+    path: QuickPath,
+    subject: &str,
+    actual: T,
+    expected: T,
+) -> Option<String> {
+    let good = actual == expected && !is_corrupted(path, Fault::Value);
+    (!good).then(|| format!("{subject} was not read correctly"))
 }
 
 /// Compares an object that a quick path has made with one that Python has made: class, value, hash
 /// and size, whether the GC tracks it, and reference count. Returns the reason if one of them
 /// differs.
 ///
-/// The only reference to the new object must be `made`, unless `made` and `expected` are one shared
-/// object, such as True.
-pub fn made(
+/// The only reference to the new object must be `object`, unless `object` and `expected` are one
+/// shared object, such as True.
+pub fn check_object(
     path: QuickPath,
-    what: &str,
-    made: &Bound<'_, PyAny>,
+    subject: &str,
+    object: &Bound<'_, PyAny>,
     expected: &Bound<'_, PyAny>,
     tracked: bool,
 ) -> PyResult<Option<String>> {
-    let py = made.py();
-    let wrong = |fact: &str| Ok(Some(format!("{what} was made with another {fact}")));
+    let py = object.py();
+    let wrong = |fact: &str| Ok(Some(format!("{subject} was made with another {fact}")));
     if is_corrupted(path, Fault::Tracking) {
-        flip_tracking(made);
+        flip_tracking(object);
     }
-    let extra = is_corrupted(path, Fault::References).then(|| made.clone());
-    if !made.get_type().is(expected.get_type()) {
+    let extra = is_corrupted(path, Fault::References).then(|| object.clone());
+    if !object.get_type().is(expected.get_type()) {
         return wrong("class");
     }
-    if !made.eq(expected)? || is_corrupted(path, Fault::Value) {
+    if !object.eq(expected)? || is_corrupted(path, Fault::Value) {
         return wrong("value");
     }
     if let Ok(hash) = expected.hash()
-        && (!made.hash().is_ok_and(|found| found == hash) || is_corrupted(path, Fault::Hash))
+        && (!object.hash().is_ok_and(|actual| actual == hash) || is_corrupted(path, Fault::Hash))
     {
         return wrong("hash");
     }
     let size = pyo3::intern!(py, "__sizeof__");
     // The size of a list depends on its capacity, which may be larger than needed.
-    if !made.is_instance_of::<PyList>()
-        && !made.call_method0(size)?.eq(expected.call_method0(size)?)?
+    if !object.is_instance_of::<PyList>()
+        && !object.call_method0(size)?.eq(expected.call_method0(size)?)?
     {
         return wrong("size");
     }
-    // SAFETY: both functions need a live object and the GIL; `made` has a reference to it and shows
-    // that the GIL is held. Tests: unit/test_quick_paths.py.
-    let (is_tracked, count) =
-        unsafe { (ffi::PyObject_GC_IsTracked(made.as_ptr()) != 0, ffi::Py_REFCNT(made.as_ptr())) };
+    // SAFETY: both functions need a live object and the GIL; `object` has a reference to it and
+    // shows that the GIL is held. Tests: unit/test_quick_paths.py.
+    let (is_tracked, count) = unsafe {
+        (ffi::PyObject_GC_IsTracked(object.as_ptr()) != 0, ffi::Py_REFCNT(object.as_ptr()))
+    };
     if is_tracked != tracked {
         if is_corrupted(path, Fault::Tracking) {
-            flip_tracking(made);
+            flip_tracking(object);
         }
         return wrong("state of GC tracking");
     }
-    if count != 1 && !made.is(expected) {
+    if count != 1 && !object.is(expected) {
         return wrong("reference count");
     }
     drop(extra);
@@ -137,12 +144,12 @@ pub fn classes(py: Python<'_>) -> PyResult<Option<String>> {
         // numbers are those of CPython's headers. The function pointers are compared, not called.
         // Tests: unit/test_quick_paths.py (records, rows, decode).
         let same = unsafe {
-            let told = |slot| ffi::PyType_GetSlot(class, slot) as usize;
+            let slot_function = |slot| ffi::PyType_GetSlot(class, slot) as usize;
             let allocate = (*class).tp_alloc.map_or(0, |function| function as usize);
             let new = (*class).tp_new.map_or(0, |function| function as usize);
             let flags = ffi::PyType_GetFlags(class);
-            allocate == told(ffi::Py_tp_alloc)
-                && new == told(ffi::Py_tp_new)
+            allocate == slot_function(ffi::Py_tp_alloc)
+                && new == slot_function(ffi::Py_tp_new)
                 && ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_HEAPTYPE)
                     == i32::from(flags & ffi::Py_TPFLAGS_HEAPTYPE != 0)
         };

@@ -113,7 +113,7 @@ impl QuickPath {
     ) -> PyResult<bool> {
         let tried = match unknown_interpreter(py) {
             Ok(None) => probe(py),
-            known => known,
+            state => state,
         };
         let reason = match tried {
             Ok(reason) => reason,
@@ -140,8 +140,8 @@ fn unknown_interpreter(py: Python<'_>) -> PyResult<Option<String>> {
     let version = sys.getattr("version_info")?;
     let (major, minor): (u8, u8) =
         (version.get_item(0)?.extract()?, version.get_item(1)?.extract()?);
-    let other = std::env::var(OTHER_VERSION).ok().filter(|version| !version.is_empty());
-    let version = other.unwrap_or_else(|| format!("{major}.{minor}"));
+    let simulated = std::env::var(OTHER_VERSION).ok().filter(|version| !version.is_empty());
+    let version = simulated.unwrap_or_else(|| format!("{major}.{minor}"));
     let tested = TESTED.map(|minor| format!("3.{minor}")).any(|tested| tested == version);
     if implementation != "cpython" || !tested {
         let (first, last) = (TESTED.start(), TESTED.end());

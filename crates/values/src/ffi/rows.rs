@@ -104,11 +104,11 @@ fn safe_rows<'py>(
             Kind::Tuple => PyTuple::new(py, row.drain(..))?.into_any(),
             Kind::Named(class) => record(class.as_any(), &mut row)?,
             Kind::Dict(template, names) => {
-                let made = template.copy()?;
+                let dict = template.copy()?;
                 for (name, value) in names.iter().zip(row.drain(..)) {
-                    made.set_item(name, value)?;
+                    dict.set_item(name, value)?;
                 }
-                made.into_any()
+                dict.into_any()
             }
         };
         list.append(row)?;
@@ -215,9 +215,9 @@ impl Rows for Dicts<'_> {
         // (test_rows_as_dicts), property/test_standing_still.py. Benchmark:
         // "page: 5000x10 to dicts".
         unsafe {
-            let done = ffi::PyDict_SetItem(row, self.names[column].as_ptr(), value) == 0;
+            let is_set = ffi::PyDict_SetItem(row, self.names[column].as_ptr(), value) == 0;
             ffi::Py_DECREF(value);
-            done
+            is_set
         }
     }
 
@@ -323,15 +323,22 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
             let Ok(list) = fill(py, &Parts(&parts), &mut cells, 2, &kind) else {
                 return Ok(Some("rows could not be made".to_owned()));
             };
-            let made = PyList::new(py, [expected, expected])?;
-            // A row is compared only after the list is freed: `probe::made` expects one reference.
-            let wrong = probe::made(QuickPath::Rows, "a list of rows", &list, &made, true)?;
+            let expected_rows = PyList::new(py, [expected, expected])?;
+            // A row is compared only after the list is freed: `probe::check_object` expects one
+            // reference.
+            let wrong = probe::check_object(
+                QuickPath::Rows,
+                "a list of rows",
+                &list,
+                &expected_rows,
+                true,
+            )?;
             if wrong.is_some() {
                 return Ok(wrong);
             }
             let last = list.get_item(1)?;
             drop(list);
-            let wrong = probe::made(QuickPath::Rows, "a row", &last, expected, tracked)?;
+            let wrong = probe::check_object(QuickPath::Rows, "a row", &last, expected, tracked)?;
             if wrong.is_some() {
                 return Ok(wrong);
             }
@@ -355,7 +362,7 @@ pub fn probe_rows(py: Python<'_>) -> PyResult<Option<String>> {
     for part in &parts {
         expected.set_item(part, part)?;
     }
-    Ok(probe::read(
+    Ok(probe::check_value(
         QuickPath::Rows,
         "a dict",
         list.eq(PyList::new(py, [&expected, &expected])?)?,

@@ -102,8 +102,8 @@ pub unsafe fn as_date(object: Object) -> Option<[u8; 4]> {
     // SAFETY: `object` is alive and the GIL is held, by the `# Safety` section. `given` is used
     // only to compare the class and to read the fields of a `date`, which runs no Python code.
     // Tests: property/test_both_ways.py (date).
-    let given = unsafe { borrowed(object) };
-    given.cast_exact::<PyDate>().ok().map(|date| types::date::to_bytes(days_of(&*date)))
+    let object = unsafe { borrowed(object) };
+    object.cast_exact::<PyDate>().ok().map(|date| types::date::to_bytes(days_of(&*date)))
 }
 
 /// Whether an object is `None`.
@@ -148,8 +148,8 @@ pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
     // no Python code, because the time zone is compared by address. Tests:
     // property/test_both_ways.py (timestamp), accel/compare.py. Benchmark:
     // "value: timestamp, datetime".
-    let given = unsafe { borrowed(object) };
-    let exact = given.cast_exact::<PyDateTime>().ok()?;
+    let object = unsafe { borrowed(object) };
+    let exact = object.cast_exact::<PyDateTime>().ok()?;
     D::milliseconds(&exact).map(i64::to_be_bytes)
 }
 

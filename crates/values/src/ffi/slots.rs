@@ -91,30 +91,30 @@ impl Slotted {
         // SAFETY: `make` takes over references, and `clone` makes new ones for it; `py` shows that
         // the GIL is held. `make` returns an owned reference or null. Tests:
         // unit/test_quick_paths.py (uuids, addresses, times).
-        let made = unsafe {
+        let instance = unsafe {
             Bound::from_owned_ptr_or_opt(
                 py,
-                self.make(values.each_ref().map(|it| it.clone().into_ptr())),
+                self.make(values.each_ref().map(|value| value.clone().into_ptr())),
             )
         };
-        let Some(made) = made else {
+        let Some(instance) = instance else {
             return Ok(Some("an instance could not be made".to_owned()));
         };
-        let wrong = probe::made(path, "an instance", &made, expected, false)?;
+        let wrong = probe::check_object(path, "an instance", &instance, expected, false)?;
         for (slot, (name, value)) in names.iter().zip(&values).enumerate() {
             // SAFETY: `expected` keeps the object alive, and its class is the one whose slots
             // `find` has just found; `py` shows that the GIL is held. Tests:
             // unit/test_quick_paths.py (uuids).
-            let found = unsafe { self.get(expected.as_ptr(), slot) };
-            let given = made.getattr(*name)?;
-            if found.is_null()
-                || !expected.getattr(*name)?.is(borrowed(py, found))
-                || !given.is(value)
+            let slot_value = unsafe { self.get(expected.as_ptr(), slot) };
+            let attribute = instance.getattr(*name)?;
+            if slot_value.is_null()
+                || !expected.getattr(*name)?.is(borrowed(py, slot_value))
+                || !attribute.is(value)
             {
                 return Ok(Some(format!("{name} was found in the wrong slot")));
             }
         }
-        drop(made);
+        drop(instance);
         if counts != values.each_ref().map(probe::references) {
             return Ok(Some("an instance did not release its references".to_owned()));
         }
@@ -133,8 +133,8 @@ impl Slotted {
         let py = class.py();
         // A program may have replaced the class by an object of any kind.
         let plain = class.get_type().is(py.get_type::<PyType>());
-        let known = class.cast::<PyType>().ok().filter(|_| plain && QuickPath::Records.is_on());
-        if !known.is_some_and(|class| make::has_own_allocation(class)) {
+        let eligible = class.cast::<PyType>().ok().filter(|_| plain && QuickPath::Records.is_on());
+        if !eligible.is_some_and(|class| make::has_own_allocation(class)) {
             return Ok(Some("it is not a class made by Python code".to_owned()));
         }
         let size: usize = class.getattr("__basicsize__")?.extract()?;
@@ -150,8 +150,9 @@ impl Slotted {
             let words = unsafe {
                 std::slice::from_raw_parts(instance.as_ptr().cast::<usize>(), size / WORD)
             };
-            let mut found = (2..words.len()).filter(|&word| words[word] == mark.as_ptr() as usize);
-            let (Some(word), None) = (found.next(), found.next()) else {
+            let mut words_with_mark =
+                (2..words.len()).filter(|&word| words[word] == mark.as_ptr() as usize);
+            let (Some(word), None) = (words_with_mark.next(), words_with_mark.next()) else {
                 return Ok(Some(format!("no slot of an instance holds {name}")));
             };
             offset.store(word * WORD, Ordering::Relaxed);
@@ -185,7 +186,7 @@ impl Slotted {
         // SAFETY: `object` is a live instance of the class, by the `# Safety` section, and `find`
         // has found the offset of this slot: a pointer, aligned to a word. Tests:
         // property/test_both_ways.py (uuid). Benchmark: "value: uuid".
-        unsafe { *self.place(object, slot) }
+        unsafe { *self.slot_address(object, slot) }
     }
 
     /// Makes an instance with its slots filled. Returns null without an exception if the slots are
@@ -223,7 +224,7 @@ impl Slotted {
                 return ptr::null_mut();
             }
             for (slot, value) in values.into_iter().enumerate() {
-                *self.place(object, slot) = value;
+                *self.slot_address(object, slot) = value;
             }
             // The slots of UUIDs, addresses and times hold numbers and a member of an enum, which
             // cannot form a reference cycle with the instance. So the GC need not visit it.
@@ -238,7 +239,11 @@ impl Slotted {
     /// The caller must ensure that `object` is a live instance of the class, and that `slot` is one
     /// that [`Slotted::find`] has found.
     #[inline(always)]
-    unsafe fn place(&self, object: *mut ffi::PyObject, slot: usize) -> *mut *mut ffi::PyObject {
+    unsafe fn slot_address(
+        &self,
+        object: *mut ffi::PyObject,
+        slot: usize,
+    ) -> *mut *mut ffi::PyObject {
         let offset = self.offsets[slot].load(Ordering::Relaxed);
         // SAFETY: `find` found the offset within the instance's `__basicsize__`, and all instances
         // of the class are at least that large. Tests: property/test_both_ways_decode.py (uuid).

@@ -39,9 +39,9 @@ impl<F: Copy> Symbol<F> {
     pub fn look_up(&self) -> Option<String> {
         // SAFETY: `dlsym` needs a C string, which `CStr` is, and a valid handle: `DEFAULT` is the
         // handle for all that the process has loaded. Tests: unit/test_quick_paths.py (sets).
-        let found = unsafe { dlsym(DEFAULT, self.name.as_ptr()) };
-        self.address.store(found, Ordering::Relaxed);
-        found.is_null().then(|| format!("the interpreter has no {}", self.name.to_string_lossy()))
+        let address = unsafe { dlsym(DEFAULT, self.name.as_ptr()) };
+        self.address.store(address, Ordering::Relaxed);
+        address.is_null().then(|| format!("the interpreter has no {}", self.name.to_string_lossy()))
     }
 
     /// Forgets the function, so that [`Symbol::get`] returns `None`.

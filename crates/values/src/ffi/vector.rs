@@ -26,7 +26,7 @@ use crate::traits::{Numeric, traits};
 #[inline]
 pub fn sized<'py>(
     plan: &HostPlan,
-    given: &Bound<'py, PyAny>,
+    object: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let Plan::Vector(vector) = plan else { return Ok(None) };
     if vector.width.is_none() {
@@ -37,37 +37,37 @@ pub fn sized<'py>(
     if size < 64 {
         return Ok(None);
     }
-    // SAFETY: `given` keeps the object alive and shows that the GIL is held. The items are borrowed
-    // until the end of this function. Only the allocation of `bytes` happens meanwhile, and that
-    // never starts a GC, because the GC does not track `bytes`. Tests:
+    // SAFETY: `object` keeps the object alive and shows that the GIL is held. The items are
+    // borrowed until the end of this function. Only the allocation of `bytes` happens meanwhile,
+    // and that never starts a GC, because the GC does not track `bytes`. Tests:
     // property/test_both_ways_arrays.py. Benchmark: "value: vector<float, 1536>, list".
-    let Some(parts) = (unsafe { items(given.as_ptr()) }) else {
-        return build(given.py(), size, |out| {
-            // SAFETY: `given` keeps the object alive and shows that the GIL is held. If `put_array`
-            // returns true, it has written `dimension` elements of the vector's width: all `size`
-            // bytes, as `set_full` demands. Tests: property/test_both_ways_arrays.py. Benchmark:
-            // "value: vector<float, 1536>, float32 ndarray".
+    let Some(parts) = (unsafe { items(object.as_ptr()) }) else {
+        return build(object.py(), size, |out| {
+            // SAFETY: `object` keeps the object alive and shows that the GIL is held. If
+            // `put_array` returns true, it has written `dimension` elements of the vector's width:
+            // all `size` bytes, as `set_full` demands. Tests: property/test_both_ways_arrays.py.
+            // Benchmark: "value: vector<float, 1536>, float32 ndarray".
             unsafe {
                 let (element, dimension) = (&vector.element, vector.dimension);
-                put_array(element, dimension, given.as_ptr(), out.rest()) && out.set_full()
+                put_array(element, dimension, object.as_ptr(), out.unwritten()) && out.set_full()
             }
         });
     };
     if parts.len() != vector.dimension {
         return Ok(None);
     }
-    let py = given.py();
+    let py = object.py();
     match traits(&vector.element).numeric {
         Some(Numeric::Float) => build(py, size, |out| {
             // SAFETY: the list or tuple keeps its items alive, since no Python code runs meanwhile.
             // If `put_singles` returns true, it has written four bytes for each of them: all `size`
             // bytes, as `set_full` demands. No test has a list of this size here. Benchmark:
             // "value: vector<float, 1536>, list", whose bytes are compared with other drivers'.
-            unsafe { put_singles(parts, out.rest()) && out.set_full() }
+            unsafe { put_singles(parts, out.unwritten()) && out.set_full() }
         }),
         Some(Numeric::Double) => build(py, size, |out| {
             // SAFETY: the list or tuple keeps its items alive, since no Python code runs meanwhile;
-            // `given` shows that the GIL is held. No test has a list of this size here. Benchmark:
+            // `object` shows that the GIL is held. No test has a list of this size here. Benchmark:
             // "value: vector<double, 1536>, list", whose bytes are compared with other drivers'.
             fill(out, parts, |o| unsafe { as_double(o) })
         }),
@@ -107,12 +107,12 @@ unsafe fn put_singles(parts: &[Object], target: &mut [MaybeUninit<u8>]) -> bool 
     let Some(target) = target.get_mut(..parts.len() * 4) else { return false };
     let mut wide = [0.0f64; CHUNK];
     for (parts, target) in parts.chunks(CHUNK).zip(target.chunks_mut(CHUNK * 4)) {
-        for (&part, place) in parts.iter().zip(&mut wide) {
+        for (&part, slot) in parts.iter().zip(&mut wide) {
             // SAFETY: `part` is alive and the GIL is held, by the `# Safety` section, and no Python
             // code runs here. Tests: property/test_both_ways.py (float), integration/test_types.py
             // (test_large_values). Benchmark: "value: vector<float, 1536>, list".
             match unsafe { float(part).or_else(|| small(part).map(|n| n as f64)) } {
-                Some(number) => *place = number,
+                Some(number) => *slot = number,
                 None => return false,
             }
         }
@@ -130,12 +130,12 @@ fn narrow_all(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
     #[inline(always)]
     fn run(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
         let mut good = true;
-        for (number, place) in wide.iter().zip(target.as_chunks_mut::<4>().0) {
+        for (number, slot) in wide.iter().zip(target.as_chunks_mut::<4>().0) {
             let single = *number as f32;
             good &= single.is_finite() | !number.is_finite();
             // A signalling NaN goes to the safe path, which converts it as Python does.
             good &= !(KEEPS_SIGNALLING & number.is_nan());
-            *place = single.to_be_bytes().map(MaybeUninit::new);
+            *slot = single.to_be_bytes().map(MaybeUninit::new);
         }
         good
     }
@@ -173,20 +173,20 @@ pub unsafe fn put_bare<D: Dialect>(
         out: &mut Vec<u8>,
         read: impl Fn(Object) -> Option<[u8; N]>,
     ) -> bool {
-        let most = parts.len().saturating_mul(N);
-        if !room(out, most) {
+        let capacity = parts.len().saturating_mul(N);
+        if !room(out, capacity) {
             return false;
         }
         let start = out.len();
-        let spare = &mut out.spare_capacity_mut()[..most];
-        for (&part, place) in parts.iter().zip(spare.chunks_exact_mut(N)) {
+        let spare = &mut out.spare_capacity_mut()[..capacity];
+        for (&part, slot) in parts.iter().zip(spare.chunks_exact_mut(N)) {
             let Some(bytes) = read(part) else { return false };
-            place.copy_from_slice(&bytes.map(MaybeUninit::new));
+            slot.copy_from_slice(&bytes.map(MaybeUninit::new));
         }
-        // SAFETY: `room` has ensured a capacity of `start + most`. The loop has written `N` bytes
-        // for each of the parts, so all of `most`. Tests: property/test_both_ways.py (bigint),
-        // scripts/memcheck.
-        unsafe { out.set_len(start + most) };
+        // SAFETY: `room` has ensured a capacity of `start + capacity`. The loop has written `N`
+        // bytes for each of the parts, so all of `capacity`. Tests: property/test_both_ways.py
+        // (bigint), scripts/memcheck.
+        unsafe { out.set_len(start + capacity) };
         true
     }
     // SAFETY: the parts are alive and the GIL is held, by the `# Safety` section. Elements of
@@ -201,11 +201,11 @@ pub unsafe fn put_bare<D: Dialect>(
             Some(Numeric::BigInt) => run(parts, out, |o| as_bigint(o)),
             Some(Numeric::Float) => {
                 let (start, size) = (out.len(), parts.len().saturating_mul(4));
-                let done = room(out, size) && put_singles(parts, out.spare_capacity_mut());
-                if done {
+                let is_written = room(out, size) && put_singles(parts, out.spare_capacity_mut());
+                if is_written {
                     out.set_len(start + size);
                 }
-                done
+                is_written
             }
             Some(Numeric::Double) => run(parts, out, |o| as_double(o)),
             // A null is not allowed in a vector: the safe path raises the error.
@@ -234,10 +234,10 @@ pub unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut 
     // vector's width: all `size` bytes. Tests: property/test_both_ways_arrays.py, scripts/memcheck.
     // Benchmark: "bind: (int, vector 1536), ndarray".
     unsafe {
-        let done = put_array(&vector.element, vector.dimension, object, spare);
-        if done {
+        let is_written = put_array(&vector.element, vector.dimension, object, spare);
+        if is_written {
             out.set_len(start + size);
         }
-        done
+        is_written
     }
 }

@@ -9,8 +9,8 @@ use turbocql_codec::plan::{UdtPlan, VectorPlan};
 use turbocql_codec::types::{self, inet, list, vector};
 use turbocql_codec::{Malformed, Plan, Segment};
 
+use super::decode_numbers;
 use super::encode::unless_serious;
-use super::made;
 use crate::ffi::buffer::fill_array;
 use crate::ffi::decode::Maker;
 use crate::ffi::make;
@@ -61,9 +61,9 @@ impl<'py> Decoder<'py> {
         let py = self.py;
         if let Some(maker) = &self.maker
             && (!hashable || traits(plan).hashable)
-            && let Some(made) = maker.make(py, plan, bytes)
+            && let Some(value) = maker.make(py, plan, bytes)
         {
-            return Ok(made);
+            return Ok(value);
         }
         Ok(match plan {
             Plan::Ascii | Plan::Text => self.text(bytes)?,
@@ -73,11 +73,13 @@ impl<'py> Decoder<'py> {
             Plan::BigInt => int(py, good(plan, types::bigint::decode(bytes))?),
             Plan::Counter => int(py, good(plan, types::counter::decode(bytes))?),
             Plan::VarInt => {
-                made::varint(py, good(plan, types::varint::decode_i128(bytes))?, bytes)?
+                decode_numbers::varint(py, good(plan, types::varint::decode_i128(bytes))?, bytes)?
             }
             Plan::Float => float(py, widen(good(plan, types::float::decode(bytes))?)),
             Plan::Double => float(py, good(plan, types::double::decode(bytes))?),
-            Plan::Decimal => made::decimal(py, &good(plan, types::decimal::decode(bytes))?)?,
+            Plan::Decimal => {
+                decode_numbers::decimal(py, &good(plan, types::decimal::decode(bytes))?)?
+            }
             Plan::Boolean => good(plan, types::boolean::decode(bytes))?
                 .into_pyobject(py)
                 .map(|boolean| boolean.to_owned().into_any())
@@ -157,9 +159,9 @@ impl<'py> Decoder<'py> {
         Ok(match good(plan, inet::decode(bytes))? {
             // Made without `__init__`, which takes a microsecond to check its argument.
             std::net::IpAddr::V4(address) => {
-                let made = make::instance(python::ipv4_address(py)?)?;
-                make::set(&made, pyo3::intern!(py, "_ip"), &int(py, u32::from(address)))?;
-                made
+                let instance = make::instance(python::ipv4_address(py)?)?;
+                make::set(&instance, pyo3::intern!(py, "_ip"), &int(py, u32::from(address)))?;
+                instance
             }
             std::net::IpAddr::V6(address) => {
                 python::ipv6_address(py)?.call1((u128::from(address),))?
@@ -180,9 +182,9 @@ impl<'py> Decoder<'py> {
         if !PYTHON_DAYS.contains(&days) {
             return Ok(python::cql_timestamp(self.py)?.call1((milliseconds,))?);
         }
-        let rest = milliseconds.rem_euclid(MILLISECONDS_PER_DAY);
+        let time_of_day = milliseconds.rem_euclid(MILLISECONDS_PER_DAY);
         let (year, month, day) = civil_from_days(days);
-        let seconds = rest / 1000;
+        let seconds = time_of_day / 1000;
         let utc = PyTzInfo::utc(self.py)?;
         let zone = if self.choices.naive_timestamps { None } else { Some(&*utc) };
         let datetime = PyDateTime::new(
@@ -193,7 +195,7 @@ impl<'py> Decoder<'py> {
             (seconds / 3600) as u8,
             (seconds / 60 % 60) as u8,
             (seconds % 60) as u8,
-            (rest % 1000 * 1000) as u32,
+            (time_of_day % 1000 * 1000) as u32,
             zone,
         )?;
         Ok(datetime.into_any())
@@ -331,15 +333,15 @@ impl<'py> Decoder<'py> {
         }
         let record = make::record(udt.host.class.bind(self.py), &mut parts)?;
         let Some(make) = &udt.host.make else { return Ok(record) };
-        let made = make.bind(self.py).call1((&record,));
-        let made = made.map_err(|error| crate::failure::not_the_end(self.py, error))?;
+        let instance = make.bind(self.py).call1((&record,));
+        let instance = instance.map_err(|error| crate::failure::not_the_end(self.py, error))?;
         // In a set or a map's key, a value must be hashable. If the user's object is not hashable,
         // the record is used instead.
-        if hashable && let Err(error) = made.hash() {
+        if hashable && let Err(error) = instance.hash() {
             unless_serious::<()>(self.py, error)?;
             return Ok(record);
         }
-        Ok(made)
+        Ok(instance)
     }
 
     fn vector(
@@ -356,7 +358,7 @@ impl<'py> Decoder<'py> {
             return Ok(array);
         }
         let mut elements = good(plan, vector::decode(bytes, vector.dimension, vector.width))?;
-        if !hashable && let Some(list) = made::numbers(self.py, vector, bytes)? {
+        if !hashable && let Some(list) = decode_numbers::numbers(self.py, vector, bytes)? {
             return Ok(list.into_any());
         }
         let mut parts = Vec::new();

@@ -107,8 +107,8 @@ pub fn mismatch(plan: &HostPlan, expected: &str, value: &Bound<'_, PyAny>) -> Bo
         let got = "UNSET, which stands for a whole column, not for a part of a value";
         return Failure::expected(&cql_type, &cql_type, got);
     }
-    let wanted = format!("{cql_type} ({expected})");
-    Failure::expected(cql_type, wanted, describe(value))
+    let expected = format!("{cql_type} ({expected})");
+    Failure::expected(cql_type, expected, describe(value))
 }
 
 /// The failure for a value of a supported class that the type cannot hold.
@@ -286,16 +286,16 @@ fn encode_composite(
     if parts.len() == count { Ok(()) } else { Err(sequence::changed(plan, value)) }
 }
 
-/// The first key of a mapping that is not in `known`. At most `known.len() + 1` keys are read,
+/// The first key of a mapping that is not in `names`. At most `names.len() + 1` keys are read,
 /// because the iterator of a mapping may never end.
 pub fn first_unknown<'py>(
     mapping: &Bound<'py, PyAny>,
-    known: &[&str],
+    names: &[&str],
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    for key in mapping.try_iter()?.take(known.len() + 1) {
+    for key in mapping.try_iter()?.take(names.len() + 1) {
         let key = key?;
         let name = key.cast::<PyString>().ok();
-        if !name.is_some_and(|name| known.iter().any(|known| *name == **known)) {
+        if !name.is_some_and(|name| names.iter().any(|field_name| *name == **field_name)) {
             return Ok(Some(key));
         }
     }

@@ -2,10 +2,10 @@
 //! raises every error. It tries the quick path of [`ffi`](crate::ffi) first.
 
 pub mod decode;
+pub mod decode_numbers;
 pub mod describe;
 pub mod encode;
 mod foreign;
-pub mod made;
 pub mod numbers;
 pub mod record;
 pub mod sequence;

@@ -198,8 +198,8 @@ pub fn duration(plan: &HostPlan, value: &Bound<'_, PyAny>) -> Outcome<Duration> 
             + i128::from(delta.get_microseconds());
         let per_day = i128::from(MICROSECONDS_PER_DAY);
         let days = i32::try_from(total / per_day);
-        let rest = i64::try_from(total % per_day * 1000);
-        return match (days, rest) {
+        let nanoseconds = i64::try_from(total % per_day * 1000);
+        return match (days, nanoseconds) {
             (Ok(days), Ok(nanoseconds)) => Ok(Duration { months: 0, days, nanoseconds }),
             _ => Err(Failure::out_of_range("duration", "a timedelta beyond the range of duration")),
         };

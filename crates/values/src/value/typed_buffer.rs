@@ -66,7 +66,7 @@ impl Numbers<'_, '_> {
     pub fn encode(&self, buffer: &PyUntypedBuffer, out: &mut Vec<u8>) -> Outcome<()> {
         macro_rules! first_of {
             ($($kind:ty),*) => {
-                $(if let Some(done) = self.append::<$kind>(buffer, out) { return done; })*
+                $(if let Some(encoded) = self.append::<$kind>(buffer, out) { return encoded; })*
             };
         }
         if is_native(buffer) {
@@ -76,11 +76,11 @@ impl Numbers<'_, '_> {
         // objects.
         let parts = bounded_list(self.plan, self.value, self.value, buffer.item_count())?;
         for (i, part) in parts.iter().enumerate() {
-            let done = match self.framing {
+            let encoded = match self.framing {
                 Framing::Sized => encode_cell(self.element, &part, out),
                 Framing::Bare => encode(self.element, &part, out),
             };
-            done.map_err(|failure| failure.at(|| Segment::Index(i)))?;
+            encoded.map_err(|failure| failure.at(|| Segment::Index(i)))?;
         }
         Ok(())
     }

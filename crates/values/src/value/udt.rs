@@ -63,11 +63,11 @@ fn udt_fields<'py>(
                 PyDict::from_sequence(PyList::new(py, named)?.as_any())?.as_any(),
             );
         }
-        let Some(own) = record::names_of(value)? else {
+        let Some(own_names) = record::names_of(value)? else {
             return positional(plan, udt, parts.iter());
         };
-        let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
-        if let Some(unknown) = first_unknown(own.as_any(), &known)? {
+        let field_names: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
+        if let Some(unknown) = first_unknown(own_names.as_any(), &field_names)? {
             return Err(no_field(plan, udt, &describe_key(&unknown)));
         }
     }
@@ -75,15 +75,15 @@ fn udt_fields<'py>(
         return positional(plan, udt, parts.iter());
     }
     if value.is_instance(python::mapping(py)?)? {
-        let mut found = 0;
+        let mut present_count = 0;
         let mut parts = Vec::with_capacity(udt.fields.len());
         for name in names {
             let present = value.contains(name).map_err(|error| raised(plan, value, error))?;
-            found += usize::from(present);
+            present_count += usize::from(present);
             let part = present.then(|| value.get_item(name)).transpose();
             parts.push(part.map_err(|error| raised(plan, value, error))?);
         }
-        if found != value.len().map_err(|error| raised(plan, value, error))? {
+        if present_count != value.len().map_err(|error| raised(plan, value, error))? {
             return Err(unknown_fields(plan, udt, value)?);
         }
         return Ok(parts);
@@ -105,11 +105,11 @@ fn udt_fields<'py>(
     let mut parts = Vec::with_capacity(udt.fields.len());
     let dataclass = record::is_dataclass(value)?;
     for name in names {
-        let there = !dataclass || record::is_field(value, name)?;
-        let part = if there { value.getattr_opt(name)? } else { None };
+        let exists = !dataclass || record::is_field(value, name)?;
+        let part = if exists { value.getattr_opt(name)? } else { None };
         // A property that raises AttributeError, or a slot that was never set, is not a missing
         // field.
-        if there && part.is_none() && value.get_type().hasattr(name)? {
+        if exists && part.is_none() && value.get_type().hasattr(name)? {
             let reason =
                 format!("the value of its attribute {} cannot be read", describe_key(name));
             return Err(Failure::refused(plan.cql_type(), reason));
@@ -143,15 +143,15 @@ fn unknown_fields(
     udt: &UdtPlan<Record>,
     value: &Bound<'_, PyAny>,
 ) -> Outcome<Box<Failure>> {
-    let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
-    let unknown = first_unknown(value, &known)?;
+    let field_names: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
+    let unknown = first_unknown(value, &field_names)?;
     let unknown = unknown.map_or_else(|| "a key".to_owned(), |key| describe_key(&key));
     Ok(no_field(plan, udt, &unknown))
 }
 
 fn no_field(plan: &HostPlan, udt: &UdtPlan<Record>, unknown: &str) -> Box<Failure> {
-    let known: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
-    let (cql_type, known) = (plan.cql_type(), cut(&known.join(", "), 1000));
-    let reason = format!("{cql_type} has no field {unknown}; its fields are {known}");
+    let field_names: Vec<&str> = udt.udt.fields.iter().map(|(name, _)| name.as_str()).collect();
+    let (cql_type, field_names) = (plan.cql_type(), cut(&field_names.join(", "), 1000));
+    let reason = format!("{cql_type} has no field {unknown}; its fields are {field_names}");
     Failure::refused(cql_type, reason)
 }

@@ -5,8 +5,10 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use turbocql_codec::Cell;
 use turbocql_codec::message::{AsCell, Batch, BatchKind, Statement, StatementText};
 
+use super::arguments::{
+    self, At, body, check_count, exact_bytes, for_each_element, refused, unexpected, version,
+};
 use super::common::{Common, Level, SerialLevel};
-use super::given::{self, At, body, check_count, each, exact_bytes, refused, unexpected, version};
 use super::hash;
 use super::values::{Value, append_values, tuple_of};
 use crate::ending::Inside;
@@ -85,12 +87,12 @@ impl BatchMessage {
         let common =
             Common::take(consistency, serial_consistency, timestamp, keyspace, now_in_seconds)?;
         let kind = kind.map_or(Ok(BatchKind::Logged), batch_kind)?;
-        let known = statements.is_exact_instance_of::<PyList>()
+        let is_sized = statements.is_exact_instance_of::<PyList>()
             || statements.is_exact_instance_of::<PyTuple>();
-        let count = if known { statements.len()?.min(given::MOST) } else { 0 };
+        let count = if is_sized { statements.len()?.min(arguments::MOST) } else { 0 };
         let (mut entries, mut values) = (Vec::with_capacity(count), Vec::new());
         let expected = "a sequence of (statement, values)";
-        each(
+        for_each_element(
             statements,
             || unexpected(At::argument("statements"), expected, statements),
             |index, statement| {
@@ -208,24 +210,24 @@ impl BatchMessage {
 }
 
 /// Reads a statement of a batch, and appends its values to `values`.
-fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyResult<Text> {
-    if let Some(text) = text(given, index)? {
+fn take(statement: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyResult<Text> {
+    if let Some(text) = text(statement, index)? {
         return Ok(text);
     }
     let at = At::statement(index);
     let refuse = || {
         let expected = "str, the bytes of an id, or (statement, values)";
-        unexpected(at, expected, given)
+        unexpected(at, expected, statement)
     };
-    let pair = match given.cast_exact::<PyTuple>() {
+    let pair = match statement.cast_exact::<PyTuple>() {
         Ok(pair) => pair.clone(),
         // For an instance of a subclass, the items that it holds are read, and none of its methods
         // is called.
-        Err(_) => match (given.cast::<PyTuple>(), given.cast::<PyList>()) {
-            (Ok(tuple), _) if tuple.len() == 2 => PyTuple::new(given.py(), tuple.iter())?,
+        Err(_) => match (statement.cast::<PyTuple>(), statement.cast::<PyList>()) {
+            (Ok(tuple), _) if tuple.len() == 2 => PyTuple::new(statement.py(), tuple.iter())?,
             (_, Ok(list)) if list.len() == 2 => {
                 let parts = (list.get_item(0)?, list.get_item(1)?);
-                parts.into_pyobject(given.py())?
+                parts.into_pyobject(statement.py())?
             }
             _ => return Err(refuse()),
         },
@@ -237,9 +239,9 @@ fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyRe
     let text = text(&statement, index)?
         .ok_or_else(|| unexpected(at, "str or the bytes of an id", &statement))?;
     let by_position = of.is_exact_instance_of::<PyTuple>() || of.is_exact_instance_of::<PyList>();
-    if !by_position && of.is_instance(python::mapping(given.py())?)? {
+    if !by_position && of.is_instance(python::mapping(statement.py())?)? {
         let reason = "values by name do not work in batches (CASSANDRA-10246)";
-        return Err(refused(given.py(), at, reason));
+        return Err(refused(statement.py(), at, reason));
     }
     append_values(&of, at, values)?;
     Ok(text)
@@ -247,31 +249,35 @@ fn take(given: &Bound<'_, PyAny>, index: usize, values: &mut Vec<Value>) -> PyRe
 
 /// Reads a statement without values; `None` for other objects.
 #[inline]
-fn text(given: &Bound<'_, PyAny>, index: usize) -> PyResult<Option<Text>> {
-    if let Ok(id) = given.cast_exact::<PyBytes>()
-        && id.as_bytes().len() <= given::MOST
+fn text(statement: &Bound<'_, PyAny>, index: usize) -> PyResult<Option<Text>> {
+    if let Ok(id) = statement.cast_exact::<PyBytes>()
+        && id.as_bytes().len() <= arguments::MOST
     {
         return Ok(Some(Text::Prepared(Held::new(id.clone()))));
     }
-    if given.is_instance_of::<PyString>() {
-        return Ok(Some(Text::Query(given::text(given, At::statement(index), given::LONGEST)?)));
+    if statement.is_instance_of::<PyString>() {
+        return Ok(Some(Text::Query(arguments::text(
+            statement,
+            At::statement(index),
+            arguments::LONGEST,
+        )?)));
     }
-    if given.is_instance_of::<PyTuple>() {
+    if statement.is_instance_of::<PyTuple>() {
         return Ok(None);
     }
-    match exact_bytes(given)? {
+    match exact_bytes(statement)? {
         Some(bytes) => {
-            let id = given::id(&bytes, At::statement(index))?;
-            Ok(Some(Text::Prepared(Held::new(id.into_bound(given.py())))))
+            let id = arguments::id(&bytes, At::statement(index))?;
+            Ok(Some(Text::Prepared(Held::new(id.into_bound(statement.py())))))
         }
         None => Ok(None),
     }
 }
 
-fn batch_kind(given: &Bound<'_, PyAny>) -> PyResult<BatchKind> {
-    let name = given.cast::<PyString>().ok().and_then(|name| name.to_str().ok());
+fn batch_kind(kind: &Bound<'_, PyAny>) -> PyResult<BatchKind> {
+    let name = kind.cast::<PyString>().ok().and_then(|name| name.to_str().ok());
     name.and_then(BatchKind::from_name).ok_or_else(|| {
-        let reason = format!("expected 'logged', 'unlogged' or 'counter', got {}", describe(given));
-        refused(given.py(), At::argument("kind"), &reason)
+        let reason = format!("expected 'logged', 'unlogged' or 'counter', got {}", describe(kind));
+        refused(kind.py(), At::argument("kind"), &reason)
     })
 }

@@ -7,11 +7,11 @@ use pyo3::types::{PyBytes, PyString};
 use turbocql_codec::Cell;
 use turbocql_codec::message::{self, AsCell, Consistency, Parameters, SerialConsistency, Settings};
 
-use super::given::{self, At, refused, unexpected};
+use super::arguments::{self, At, refused, unexpected};
 use super::values::Values;
 use crate::value::describe::describe;
 
-type Given<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// The smallest timestamp that can be sent. Servers read `i64::MIN` as "no timestamp".
 const EARLIEST: i64 = i64::MIN + 1;
@@ -27,20 +27,20 @@ pub struct Common {
 
 impl Common {
     pub fn take(
-        consistency: Given<'_, '_>,
-        serial_consistency: Given<'_, '_>,
-        timestamp: Given<'_, '_>,
-        keyspace: Given<'_, '_>,
-        now_in_seconds: Given<'_, '_>,
+        consistency: Argument<'_, '_>,
+        serial_consistency: Argument<'_, '_>,
+        timestamp: Argument<'_, '_>,
+        keyspace: Argument<'_, '_>,
+        now_in_seconds: Argument<'_, '_>,
     ) -> PyResult<Common> {
         Ok(Common {
             consistency: Level::take(consistency)?,
             serial_consistency: SerialLevel::take(serial_consistency)?,
             timestamp: timestamp
-                .map(|given| given::int(given, "timestamp", EARLIEST, i64::MAX))
+                .map(|timestamp| arguments::int(timestamp, "timestamp", EARLIEST, i64::MAX))
                 .transpose()?,
             keyspace: keyspace
-                .map(|given| given::short_text(given, At::argument("keyspace")))
+                .map(|keyspace| arguments::short_text(keyspace, At::argument("keyspace")))
                 .transpose()?,
             now_in_seconds: int_32(now_in_seconds, "now_in_seconds", i32::MIN)?,
         })
@@ -58,9 +58,11 @@ impl Common {
     }
 }
 
-fn int_32(given: Given<'_, '_>, name: &str, least: i32) -> PyResult<Option<i32>> {
-    let most = i64::from(i32::MAX);
-    let number = given.map(|given| given::int(given, name, i64::from(least), most)).transpose()?;
+fn int_32(argument: Argument<'_, '_>, name: &str, minimum: i32) -> PyResult<Option<i32>> {
+    let maximum = i64::from(i32::MAX);
+    let number = argument
+        .map(|argument| arguments::int(argument, name, i64::from(minimum), maximum))
+        .transpose()?;
     Ok(number.map(|number| number as i32))
 }
 
@@ -75,10 +77,10 @@ pub struct Ending {
 
 impl Ending {
     pub fn take(
-        values: Given<'_, '_>,
+        values: Argument<'_, '_>,
         skip_metadata: bool,
-        page_size: Given<'_, '_>,
-        paging_state: Given<'_, '_>,
+        page_size: Argument<'_, '_>,
+        paging_state: Argument<'_, '_>,
         common: Common,
     ) -> PyResult<Ending> {
         Ok(Ending {
@@ -86,8 +88,8 @@ impl Ending {
             skip_metadata,
             page_size: int_32(page_size, "page_size", 1)?,
             paging_state: paging_state
-                .map(|given| {
-                    given::named_bytes(given, At::argument("paging_state"), given::LONGEST)
+                .map(|state| {
+                    arguments::named_bytes(state, At::argument("paging_state"), arguments::LONGEST)
                 })
                 .transpose()?,
             common,
@@ -135,31 +137,31 @@ pub struct SerialLevel(pub SerialConsistency);
 
 impl Level {
     /// Reads the argument; without an argument the level is ONE.
-    pub fn take(given: Option<&Bound<'_, PyAny>>) -> PyResult<Level> {
-        let Some(given) = given else { return Ok(Level(Consistency::One)) };
-        let name = level_name(given, "consistency")?;
+    pub fn take(argument: Option<&Bound<'_, PyAny>>) -> PyResult<Level> {
+        let Some(argument) = argument else { return Ok(Level(Consistency::One)) };
+        let name = level_name(argument, "consistency")?;
         Consistency::from_name(name).map(Level).ok_or_else(|| {
             let names = Consistency::names().collect::<Vec<_>>().join(", ");
-            let reason = format!("expected one of {names}, got {}", describe(given));
-            refused(given.py(), At::argument("consistency"), &reason)
+            let reason = format!("expected one of {names}, got {}", describe(argument));
+            refused(argument.py(), At::argument("consistency"), &reason)
         })
     }
 }
 
 impl SerialLevel {
-    pub fn take(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<SerialLevel>> {
-        let Some(given) = given else { return Ok(None) };
-        let name = level_name(given, "serial_consistency")?;
+    pub fn take(argument: Option<&Bound<'_, PyAny>>) -> PyResult<Option<SerialLevel>> {
+        let Some(argument) = argument else { return Ok(None) };
+        let name = level_name(argument, "serial_consistency")?;
         SerialConsistency::from_name(name).map(|level| Some(SerialLevel(level))).ok_or_else(|| {
-            let reason = format!("expected SERIAL or LOCAL_SERIAL, got {}", describe(given));
-            refused(given.py(), At::argument("serial_consistency"), &reason)
+            let reason = format!("expected SERIAL or LOCAL_SERIAL, got {}", describe(argument));
+            refused(argument.py(), At::argument("serial_consistency"), &reason)
         })
     }
 }
 
-fn level_name<'a>(given: &'a Bound<'_, PyAny>, name: &str) -> PyResult<&'a str> {
-    let wrong = || unexpected(At::argument(name), "a turbocql.Consistency or its name", given);
-    given.cast::<PyString>().map_err(|_| wrong())?.to_str().map_err(|_| wrong())
+fn level_name<'a>(argument: &'a Bound<'_, PyAny>, name: &str) -> PyResult<&'a str> {
+    let wrong = || unexpected(At::argument(name), "a turbocql.Consistency or its name", argument);
+    argument.cast::<PyString>().map_err(|_| wrong())?.to_str().map_err(|_| wrong())
 }
 
 fn member<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {

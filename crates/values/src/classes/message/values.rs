@@ -5,8 +5,9 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use super::given::{
-    At, LONGEST, MOST, Part, check_count, each, exact_bytes, refused, short_text, unexpected,
+use super::arguments::{
+    At, LONGEST, MOST, Part, check_count, exact_bytes, for_each_element, refused, short_text,
+    unexpected,
 };
 pub use crate::ffi::held::Value;
 use crate::ffi::held::{self, Held, Quick};
@@ -14,24 +15,24 @@ use crate::python;
 
 impl Value {
     #[inline]
-    fn take(given: &Bound<'_, PyAny>, unset: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Value> {
-        if given.is_none() {
+    fn take(argument: &Bound<'_, PyAny>, unset: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Value> {
+        if argument.is_none() {
             return Ok(Value::Null);
         }
-        if given.is(unset) {
+        if argument.is(unset) {
             return Ok(Value::Unset);
         }
-        let bytes = match given.cast_exact::<PyBytes>() {
+        let bytes = match argument.cast_exact::<PyBytes>() {
             Ok(bytes) => bytes.clone(),
-            Err(_) => match exact_bytes(given)? {
+            Err(_) => match exact_bytes(argument)? {
                 Some(bytes) => bytes,
-                None => return Err(unexpected(at, "bytes, None or UNSET", given)),
+                None => return Err(unexpected(at, "bytes, None or UNSET", argument)),
             },
         };
         let length = bytes.as_bytes().len();
         if length > LONGEST {
             let reason = format!("a value of {length} bytes: at most {LONGEST} can be sent");
-            return Err(refused(given.py(), at, &reason));
+            return Err(refused(argument.py(), at, &reason));
         }
         Ok(Value::of(Held::new(bytes)))
     }
@@ -47,19 +48,19 @@ impl Value {
 
 /// Appends the values of a statement or message; `at` names it in errors.
 pub fn append_values(
-    given: &Bound<'_, PyAny>,
+    sequence: &Bound<'_, PyAny>,
     at: At<'_>,
     values: &mut Vec<Value>,
 ) -> PyResult<()> {
-    let py = given.py();
+    let py = sequence.py();
     let unset = python::unset(py)?;
-    if held::append_values(given, unset, values, MOST) {
+    if held::append_values(sequence, unset, values, MOST) {
         return Ok(());
     }
     let start = values.len();
     let expected = "a sequence of bytes, None and UNSET";
-    let refuse = || unexpected(at.part(Part::Argument("values")), expected, given);
-    each(given, refuse, |index, value| {
+    let refuse = || unexpected(at.part(Part::Argument("values")), expected, sequence);
+    for_each_element(sequence, refuse, |index, value| {
         values.try_reserve(1).map_err(|_| PyMemoryError::new_err(()))?;
         values.push(Value::take(value, unset, at.part(Part::Value(index)))?);
         Ok(())
@@ -75,28 +76,31 @@ pub enum Values {
 }
 
 impl Values {
-    pub fn take(given: Option<&Bound<'_, PyAny>>) -> PyResult<Values> {
-        let Some(given) = given else { return Ok(Values::Absent) };
-        if given.is_exact_instance_of::<PyTuple>() || given.is_exact_instance_of::<PyList>() {
-            let mut values = Vec::with_capacity(given.len()?.min(MOST));
-            append_values(given, At::MESSAGE, &mut values)?;
+    pub fn take(argument: Option<&Bound<'_, PyAny>>) -> PyResult<Values> {
+        let Some(argument) = argument else { return Ok(Values::Absent) };
+        if argument.is_exact_instance_of::<PyTuple>() || argument.is_exact_instance_of::<PyList>() {
+            let mut values = Vec::with_capacity(argument.len()?.min(MOST));
+            append_values(argument, At::MESSAGE, &mut values)?;
             return Ok(Values::Positional(values));
         }
-        let py = given.py();
+        let py = argument.py();
         // The items of a dict are copied first, because the dict may change while they are read.
-        let items = match given.cast_exact::<PyDict>() {
+        let items = match argument.cast_exact::<PyDict>() {
             Ok(dict) => dict.items().into_any(),
-            Err(_) if given.is_instance(python::mapping(py)?)? => given.call_method0("items")?,
+            Err(_) if argument.is_instance(python::mapping(py)?)? => {
+                argument.call_method0("items")?
+            }
             Err(_) => {
                 let mut values = Vec::new();
-                append_values(given, At::MESSAGE, &mut values)?;
+                append_values(argument, At::MESSAGE, &mut values)?;
                 return Ok(Values::Positional(values));
             }
         };
         let unset = python::unset(py)?;
         let mut values = Vec::new();
-        let refuse = || unexpected(At::argument("values"), "a mapping with iterable items", given);
-        each(&items, refuse, |_, item| {
+        let refuse =
+            || unexpected(At::argument("values"), "a mapping with iterable items", argument);
+        for_each_element(&items, refuse, |_, item| {
             let (name, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
             let name = short_text(&name, At::argument("the name of a value"))?;
             let at = At::MESSAGE.part(Part::Named(name.to_str(py)?));

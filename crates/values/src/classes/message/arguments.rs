@@ -64,8 +64,8 @@ impl<'a> At<'a> {
 impl fmt::Display for At<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(index) = self.statement {
-            let more = if matches!(self.part, Part::Whole) { "" } else { ", " };
-            write!(f, "statement [{index}]{more}")?;
+            let separator = if matches!(self.part, Part::Whole) { "" } else { ", " };
+            write!(f, "statement [{index}]{separator}")?;
         }
         match self.part {
             Part::Whole => Ok(()),
@@ -89,8 +89,9 @@ fn out_of_range(py: Python<'_>, at: impl fmt::Display, reason: &str) -> PyErr {
 fn error_of(py: Python<'_>, kind: &str, at: impl fmt::Display, reason: &str) -> PyErr {
     let path = at.to_string();
     let message = if path.is_empty() { reason.to_owned() } else { format!("{path}: {reason}") };
-    let made = python::error_from_codec(py).and_then(|make| make.call1((kind, message, path, "")));
-    made.map_or_else(|error| error, PyErr::from_value)
+    let instance =
+        python::error_from_codec(py).and_then(|make| make.call1((kind, message, path, "")));
+    instance.map_or_else(|error| error, PyErr::from_value)
 }
 
 /// The `EncodeError` for a part that raised `cause` when it was read. `MemoryError`, and exceptions
@@ -131,20 +132,20 @@ pub fn body<'py>(
 }
 
 /// Reads the `protocol_version` argument of `encode`.
-pub fn version(given: &Bound<'_, PyAny>) -> PyResult<Version> {
-    let number = given.cast::<PyInt>().ok().and_then(|number| number.extract::<u8>().ok());
+pub fn version(argument: &Bound<'_, PyAny>) -> PyResult<Version> {
+    let number = argument.cast::<PyInt>().ok().and_then(|number| number.extract::<u8>().ok());
     number.and_then(Version::from_number).ok_or_else(|| {
-        let got = describe(given);
+        let got = describe(argument);
         PyValueError::new_err(format!("protocol_version must be 3, 4 or 5, got {got}"))
     })
 }
 
 /// Copies the bytes of a bytes-like object to an exact `bytes`; `None` for other objects.
-pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let py = given.py();
+pub fn exact_bytes<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let py = object.py();
     // For an instance of a subclass of `bytes` too, the bytes that it holds are copied, and none of
     // its methods is called.
-    if let Ok(bytes) = given.cast::<PyBytes>() {
+    if let Ok(bytes) = object.cast::<PyBytes>() {
         let data = bytes.as_bytes();
         let copy = PyBytes::new_with(py, data.len(), |target| {
             target.copy_from_slice(data);
@@ -152,7 +153,7 @@ pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
         });
         return copy.map(Some);
     }
-    let buffer = match PyBuffer::<u8>::get(given) {
+    let buffer = match PyBuffer::<u8>::get(object) {
         Ok(buffer) => buffer,
         // A `KeyboardInterrupt` or a `MemoryError` propagates.
         Err(error) => return unless_serious(py, error),
@@ -161,35 +162,39 @@ pub fn exact_bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
     copy.map(Some)
 }
 
-/// An argument of at most `most` bytes, such as a prepared statement's id.
-pub fn named_bytes(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<PyBytes>> {
-    let bytes = match given.cast_exact::<PyBytes>() {
+/// An argument of at most `maximum` bytes, such as a prepared statement's id.
+pub fn named_bytes(
+    argument: &Bound<'_, PyAny>,
+    at: At<'_>,
+    maximum: usize,
+) -> PyResult<Py<PyBytes>> {
+    let bytes = match argument.cast_exact::<PyBytes>() {
         Ok(bytes) => bytes.clone(),
-        Err(_) => exact_bytes(given)?.ok_or_else(|| unexpected(at, "bytes", given))?,
+        Err(_) => exact_bytes(argument)?.ok_or_else(|| unexpected(at, "bytes", argument))?,
     };
     let length = bytes.as_bytes().len();
-    if length > most {
-        let reason = format!("{length} bytes: at most {most} can be sent");
-        return Err(refused(given.py(), at, &reason));
+    if length > maximum {
+        let reason = format!("{length} bytes: at most {maximum} can be sent");
+        return Err(refused(argument.py(), at, &reason));
     }
     Ok(bytes.unbind())
 }
 
 /// An id, which the protocol writes as `[short bytes]`.
-pub fn id(given: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyBytes>> {
-    named_bytes(given, at, MOST)
+pub fn id(argument: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyBytes>> {
+    named_bytes(argument, at, MOST)
 }
 
-/// A text argument, of at most `most` bytes in UTF-8.
-pub fn text(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<PyString>> {
-    let py = given.py();
-    let string = given.cast::<PyString>().map_err(|_| unexpected(at, "str", given))?;
+/// A text argument, of at most `maximum` bytes in UTF-8.
+pub fn text(argument: &Bound<'_, PyAny>, at: At<'_>, maximum: usize) -> PyResult<Py<PyString>> {
+    let py = argument.py();
+    let string = argument.cast::<PyString>().map_err(|_| unexpected(at, "str", argument))?;
     let utf8 = string.to_str().map_err(|cause| {
         refused_for(py, at, "text with a lone surrogate has no UTF-8 form", cause)
     })?;
     let length = utf8.len();
-    if length > most {
-        let reason = format!("{length} bytes of UTF-8: at most {most} can be sent");
+    if length > maximum {
+        let reason = format!("{length} bytes of UTF-8: at most {maximum} can be sent");
         return Err(refused(py, at, &reason));
     }
     // An instance of a subclass may refer to any object, even to this message. The GC does not
@@ -202,27 +207,28 @@ pub fn text(given: &Bound<'_, PyAny>, at: At<'_>, most: usize) -> PyResult<Py<Py
 }
 
 /// A keyspace or the name of a value, which the protocol writes as `[string]`.
-pub fn short_text(given: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyString>> {
-    text(given, at, MOST)
+pub fn short_text(argument: &Bound<'_, PyAny>, at: At<'_>) -> PyResult<Py<PyString>> {
+    text(argument, at, MOST)
 }
 
-/// An int argument from `least` to `most`; `name` is its name in errors.
-pub fn int(given: &Bound<'_, PyAny>, name: &str, least: i64, most: i64) -> PyResult<i64> {
-    let py = given.py();
-    if given.is_instance_of::<PyBool>() {
-        return Err(unexpected(At::argument(name), "int", given));
+/// An int argument from `minimum` to `maximum`; `name` is its name in errors.
+pub fn int(argument: &Bound<'_, PyAny>, name: &str, minimum: i64, maximum: i64) -> PyResult<i64> {
+    let py = argument.py();
+    if argument.is_instance_of::<PyBool>() {
+        return Err(unexpected(At::argument(name), "int", argument));
     }
-    let number = given.extract::<i64>();
+    let number = argument.extract::<i64>();
     if let Err(error) = &number
         && !error.is_instance_of::<PyOverflowError>(py)
     {
-        let reason = format!("expected int, got {}", describe(given));
+        let reason = format!("expected int, got {}", describe(argument));
         return Err(refused_for(py, At::argument(name), &reason, error.clone_ref(py)));
     }
     match number {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        Ok(number) if (minimum..=maximum).contains(&number) => Ok(number),
         _ => {
-            let reason = format!("{name} must be from {least} to {most}, got {}", describe(given));
+            let reason =
+                format!("{name} must be from {minimum} to {maximum}, got {}", describe(argument));
             Err(out_of_range(py, At::MESSAGE, &reason))
         }
     }
@@ -230,33 +236,33 @@ pub fn int(given: &Bound<'_, PyAny>, name: &str, least: i64, most: i64) -> PyRes
 
 /// Calls `take` with each element of a sequence or iterable. Stops after `MOST` + 1 elements, one
 /// more than a message can count: an iterable may be endless.
-pub fn each<'py>(
-    given: &Bound<'py, PyAny>,
+pub fn for_each_element<'py>(
+    iterable: &Bound<'py, PyAny>,
     refuse: impl FnOnce() -> PyErr,
     mut take: impl FnMut(usize, &Bound<'py, PyAny>) -> PyResult<()>,
 ) -> PyResult<()> {
-    if let Ok(tuple) = given.cast_exact::<PyTuple>() {
+    if let Ok(tuple) = iterable.cast_exact::<PyTuple>() {
         let mut elements = tuple.iter_borrowed().take(MOST + 1).enumerate();
         return elements.try_for_each(|(index, element)| take(index, &element));
     }
-    if let Ok(list) = given.cast_exact::<PyList>() {
+    if let Ok(list) = iterable.cast_exact::<PyList>() {
         let mut elements = list.iter().take(MOST + 1).enumerate();
         return elements.try_for_each(|(index, element)| take(index, &element));
     }
     // These are iterable, but sets have no order, and characters, single bytes or keys are not the
     // elements that the caller meant.
-    let never = given.is_instance_of::<PyString>()
-        || given.is_instance_of::<PyBytes>()
-        || given.is_instance_of::<PyByteArray>()
-        || given.is_instance_of::<PyMemoryView>()
-        || given.is_instance_of::<PySet>()
-        || given.is_instance_of::<PyFrozenSet>()
-        || given.is_instance_of::<PyDict>();
+    let never = iterable.is_instance_of::<PyString>()
+        || iterable.is_instance_of::<PyBytes>()
+        || iterable.is_instance_of::<PyByteArray>()
+        || iterable.is_instance_of::<PyMemoryView>()
+        || iterable.is_instance_of::<PySet>()
+        || iterable.is_instance_of::<PyFrozenSet>()
+        || iterable.is_instance_of::<PyDict>();
     if never {
         return Err(refuse());
     }
-    let elements = given.try_iter().map_err(|error| {
-        if error.is_instance_of::<PyTypeError>(given.py()) { refuse() } else { error }
+    let elements = iterable.try_iter().map_err(|error| {
+        if error.is_instance_of::<PyTypeError>(iterable.py()) { refuse() } else { error }
     })?;
     for (index, element) in elements.take(MOST + 1).enumerate() {
         take(index, &element?)?;
@@ -264,10 +270,10 @@ pub fn each<'py>(
     Ok(())
 }
 
-/// Refuses a count that is larger than a message can express; `what` names the parts.
-pub fn check_count(py: Python<'_>, at: At<'_>, what: &str, count: usize) -> PyResult<()> {
+/// Refuses a count that is larger than a message can express; `parts` names the parts.
+pub fn check_count(py: Python<'_>, at: At<'_>, parts: &str, count: usize) -> PyResult<()> {
     if count <= MOST {
         return Ok(());
     }
-    Err(refused(py, at, &format!("more than {MOST} {what}: no more can be sent")))
+    Err(refused(py, at, &format!("more than {MOST} {parts}: no more can be sent")))
 }
