@@ -39,25 +39,25 @@ pub fn columns<'py>(
                     if cell.len() != *width {
                         return Ok(None);
                     }
-                    let place = &mut numbers[row * *width..][..*width];
-                    place.copy_from_slice(cell);
+                    let slot = &mut numbers[row * *width..][..*width];
+                    slot.copy_from_slice(cell);
                     if cfg!(target_endian = "little") {
-                        place.reverse();
+                        slot.reverse();
                     }
                 }
                 (Column::Numbers(_, _, nulls), None) => nulls[row] = 1,
-                (Column::Values(found), cell) => {
-                    found.push(values.value(i, cell)?);
+                (Column::Values(column_values), cell) => {
+                    column_values.push(values.value(i, cell)?);
                 }
             }
         }
     }
-    let made = columns.into_iter().map(|column| match column {
+    let objects = columns.into_iter().map(|column| match column {
         Column::Numbers(_, numbers, nulls) => {
             let both = (PyByteArray::new(py, &numbers), PyByteArray::new(py, &nulls));
             Ok(both.into_pyobject(py)?.into_any())
         }
-        Column::Values(found) => Ok(PyList::new(py, found)?.into_any()),
+        Column::Values(values) => Ok(PyList::new(py, values)?.into_any()),
     });
-    Ok(Some(made.collect::<PyResult<_>>()?))
+    Ok(Some(objects.collect::<PyResult<_>>()?))
 }

@@ -233,12 +233,12 @@ impl ValueReader {
             _ if empty.is_none() => Empty::None,
             _ => Empty::Object(empty.clone().unbind()),
         };
-        let mut made = ValueReader { kind, empty, depth: 0 };
-        made.depth = 1 + made.parts().iter().map(|part| part.get().depth).max().unwrap_or(0);
-        if made.depth > DEEPEST {
+        let mut reader = ValueReader { kind, empty, depth: 0 };
+        reader.depth = 1 + reader.parts().iter().map(|part| part.get().depth).max().unwrap_or(0);
+        if reader.depth > DEEPEST {
             return Err(PyValueError::new_err("types are nested too deep"));
         }
-        Ok(made)
+        Ok(reader)
     }
 
     /// Whether no value refers to other objects, so that the GC need not track a row of them.
@@ -275,14 +275,14 @@ impl ValueReader {
 
     /// Sets `mapped_class` of the driver's classes of user-defined types to the classes that the
     /// user registered. The driver does this whenever it reads the description of columns.
-    pub fn register(&self, known: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = known.py();
+    pub fn register(&self, mapped_classes: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = mapped_classes.py();
         for part in self.parts() {
-            part.get().register(known)?;
+            part.get().register(mapped_classes)?;
         }
         let Kind::Udt(_, udt) = &self.kind else { return Ok(()) };
         let get = pyo3::intern!(py, "get");
-        let of_keyspace = known.call_method1(get, (&udt.keyspace, PyDict::new(py)))?;
+        let of_keyspace = mapped_classes.call_method1(get, (&udt.keyspace, PyDict::new(py)))?;
         let now = of_keyspace.call_method1(get, (&udt.name,))?;
         let (class, mapped) = (udt.class.bind(py), pyo3::intern!(py, "mapped_class"));
         if !class.getattr(mapped)?.is(&now) {

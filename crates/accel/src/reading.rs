@@ -87,7 +87,7 @@ impl<'a, 'py> Reading<'a, 'py> {
     }
 
     fn compound(&self, reader: &ValueReader, bytes: &[u8]) -> Result<Bound<'py, PyAny>, Refused> {
-        let made = match &reader.kind {
+        let value = match &reader.kind {
             Kind::Leaf(_) => return self.read(reader, bytes),
             Kind::Through(inner) => return self.value(inner.get(), bytes),
             Kind::List(element) => self.list(element.get(), bytes)?.into_any(),
@@ -99,12 +99,12 @@ impl<'a, 'py> Reading<'a, 'py> {
                 self.vector(element.get(), *dimension, *width, bytes)?.into_any()
             }
             Kind::Python(class) => {
-                let given = bytes::copy(self.py, bytes)?;
+                let encoded = bytes::copy(self.py, bytes)?;
                 let read = pyo3::intern!(self.py, "deserialize");
-                class.bind(self.py).call_method1(read, (given, &self.version))?
+                class.bind(self.py).call_method1(read, (encoded, &self.version))?
             }
         };
-        Ok(made)
+        Ok(value)
     }
 
     fn none(&self) -> Bound<'py, PyAny> {
@@ -195,14 +195,14 @@ impl<'a, 'py> Reading<'a, 'py> {
         let index = PyDict::new(py);
         let mut number = 0_usize;
         let items = make::list::<Refused>(self.py, entries.count(), || {
-            let given = entries.next_value().map_err(|_| Refused::Unusual)?;
-            let key = self.element(key.get(), given)?;
-            let flat = match given {
-                Some(given) => bytes::copy(py, given)?.into_any(),
+            let encoded = entries.next_value().map_err(|_| Refused::Unusual)?;
+            let key = self.element(key.get(), encoded)?;
+            let flat = match encoded {
+                Some(encoded) => bytes::copy(py, encoded)?.into_any(),
                 None => py.None().into_bound(py),
             };
-            let given = entries.next_value().map_err(|_| Refused::Unusual)?;
-            let value = self.element(value.get(), given)?;
+            let encoded = entries.next_value().map_err(|_| Refused::Unusual)?;
+            let value = self.element(value.get(), encoded)?;
             index.set_item(flat, number)?;
             number += 1;
             Ok((key, value).into_pyobject(py)?.into_any())
@@ -262,11 +262,11 @@ impl<'a, 'py> Reading<'a, 'py> {
 
     /// The form of a user-defined type's values, looked up once per `Reading`.
     fn form(&self, udt: &UdtClass) -> PyResult<UdtForm<'py>> {
-        let place = std::ptr::from_ref(udt);
-        let known =
-            self.forms.borrow().iter().find(|(of, _)| *of == place).map(|(_, it)| it.clone());
-        if let Some(known) = known {
-            return Ok(known);
+        let address = std::ptr::from_ref(udt);
+        let cached =
+            self.forms.borrow().iter().find(|(of, _)| *of == address).map(|(_, form)| form.clone());
+        if let Some(cached) = cached {
+            return Ok(cached);
         }
         let (py, class) = (self.py, udt.class.bind(self.py));
         let mapped = class.getattr(pyo3::intern!(py, "mapped_class"))?;
@@ -284,7 +284,7 @@ impl<'a, 'py> Reading<'a, 'py> {
                 Err(error) => UdtForm::Named(error.into_inner()),
             }
         };
-        self.forms.borrow_mut().push((place, form.clone()));
+        self.forms.borrow_mut().push((address, form.clone()));
         Ok(form)
     }
 }
@@ -319,17 +319,17 @@ fn float(bytes: &[u8]) -> Option<f64> {
     Some(f64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Whether the bytes show that the value of `one` is less than the value of `other` in Python. If
+/// Whether the bytes show that the value of `left` is less than the value of `right` in Python. If
 /// false, Python must compare the values.
-fn is_below(plan: &HostPlan, one: &[u8], other: &[u8]) -> bool {
-    let numbers = !one.is_empty() && one.len() == other.len();
+fn is_below(plan: &HostPlan, left: &[u8], right: &[u8]) -> bool {
+    let numbers = !left.is_empty() && left.len() == right.len();
     match traits(plan).order {
         Order::Unknown => false,
         // UTF-8 bytes have the same order as the code points.
-        Order::Lexical => one < other,
-        Order::Unsigned => numbers && one < other,
-        Order::Signed => numbers && (one[0] ^ 0x80, &one[1..]) < (other[0] ^ 0x80, &other[1..]),
-        Order::Float => numbers && float(one) < float(other),
+        Order::Lexical => left < right,
+        Order::Unsigned => numbers && left < right,
+        Order::Signed => numbers && (left[0] ^ 0x80, &left[1..]) < (right[0] ^ 0x80, &right[1..]),
+        Order::Float => numbers && float(left) < float(right),
     }
 }
 
@@ -363,10 +363,10 @@ impl<'py> Values<'py> for Columns<'_, 'py> {
     #[inline(always)]
     fn value(&self, column: usize, cell: Option<&[u8]>) -> Result<Bound<'py, PyAny>, Stopped> {
         let value = match (&self.columns[column], cell) {
-            (Column::Clear(reader), Some(given)) => self.reading.value(reader, given),
+            (Column::Clear(reader), Some(cell)) => self.reading.value(reader, cell),
             (Column::Clear(_), None) => Ok(self.reading.none()),
-            (Column::Encrypted(reader, described, decrypt), Some(given)) => {
-                self.decrypted(reader.get(), described, decrypt, given)
+            (Column::Encrypted(reader, described, decrypt), Some(cell)) => {
+                self.decrypted(reader.get(), described, decrypt, cell)
             }
             (Column::Encrypted(..), None) => Err(Refused::Unusual),
         };
@@ -380,10 +380,10 @@ impl<'py> Columns<'_, 'py> {
         reader: &ValueReader,
         described: &Bound<'_, PyAny>,
         decrypt: &Bound<'_, PyAny>,
-        given: &[u8],
+        encrypted: &[u8],
     ) -> Result<Bound<'py, PyAny>, Refused> {
-        let given = bytes::copy(decrypt.py(), given)?;
-        let clear = decrypt.call1((described, given))?;
+        let encrypted = bytes::copy(decrypt.py(), encrypted)?;
+        let clear = decrypt.call1((described, encrypted))?;
         let clear = clear.cast_exact::<PyBytes>().map_err(|_| Refused::Unusual)?;
         self.reading.value(reader, clear.as_bytes())
     }

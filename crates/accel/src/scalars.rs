@@ -34,7 +34,7 @@ const MOST_DECIMAL_BYTES: usize = 4 + 265;
 pub struct Scalars<'a, 'py> {
     pub py: Python<'py>,
     maker: Maker,
-    ways: &'a ReadWays,
+    properties: &'a ReadWays,
 }
 
 /// The properties of a driver that affect decoding.
@@ -59,13 +59,13 @@ impl ReadWays {
 
 impl<'a, 'py> Scalars<'a, 'py> {
     /// `None` if a quick path that is needed is off.
-    pub fn new(py: Python<'py>, ways: &'a ReadWays) -> Option<Self> {
+    pub fn new(py: Python<'py>, properties: &'a ReadWays) -> Option<Self> {
         let choices = Choices { naive_timestamps: true, numpy_vectors: false };
         // The functions of these two quick paths also make compound values.
         if !QuickPath::Records.is_on() || !QuickPath::Rows.is_on() {
             return None;
         }
-        Some(Scalars { py, maker: Maker::new(py, choices)?, ways })
+        Some(Scalars { py, maker: Maker::new(py, choices)?, properties })
     }
 
     /// The value of bytes; `None` if the driver must decode them.
@@ -86,7 +86,7 @@ impl<'a, 'py> Scalars<'a, 'py> {
             Plan::Ascii => self.maker.make(self.py, plan, bytes).filter(|_| bytes.is_ascii()),
             Plan::Timestamp => {
                 let milliseconds = i64::from_be_bytes(bytes.try_into().ok()?);
-                let exact = !self.ways.float_time || milliseconds.abs() < EXACT_FLOAT_MS;
+                let exact = !self.properties.float_time || milliseconds.abs() < EXACT_FLOAT_MS;
                 if exact { self.maker.make(self.py, plan, bytes) } else { None }
             }
             Plan::Float if is_signalling(bytes) => None,
@@ -101,13 +101,13 @@ impl<'a, 'py> Scalars<'a, 'py> {
             Plan::Date => {
                 let days = types::date::decode(bytes).ok()?;
                 let name = pyo3::intern!(self.py, "days_from_epoch");
-                self.instance(&self.ways.date, name, days.into())
+                self.instance(&self.properties.date, name, days.into())
             }
             Plan::Time => {
                 let time = types::time::decode(bytes).ok()?;
                 let name = pyo3::intern!(self.py, "nanosecond_time");
                 let in_a_day = (0..NANOSECONDS_PER_DAY).contains(&time);
-                if in_a_day { self.instance(&self.ways.time, name, time) } else { None }
+                if in_a_day { self.instance(&self.properties.time, name, time) } else { None }
             }
             Plan::Vector(vector) => self.vector(vector, bytes),
             Plan::List(_)
@@ -149,18 +149,18 @@ impl<'a, 'py> Scalars<'a, 'py> {
         if !(5..=MOST_DECIMAL_BYTES).contains(&bytes.len()) {
             return None;
         }
-        let parts = types::decimal::decode(bytes).ok().filter(|it| it.scale != i32::MIN)?;
+        let parts = types::decimal::decode(bytes).ok().filter(|parts| parts.scale != i32::MIN)?;
         decode_numbers::decimal(self.py, &parts).ok()
     }
 
     fn duration(&self, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
         let py = self.py;
-        let found = types::duration::decode(bytes).ok()?;
-        let object = make::instance(self.ways.duration.bind(py)).ok()?;
+        let decoded = types::duration::decode(bytes).ok()?;
+        let object = make::instance(self.properties.duration.bind(py)).ok()?;
         for (name, number) in [
-            (pyo3::intern!(py, "months"), i64::from(found.months)),
-            (pyo3::intern!(py, "days"), i64::from(found.days)),
-            (pyo3::intern!(py, "nanoseconds"), found.nanoseconds),
+            (pyo3::intern!(py, "months"), i64::from(decoded.months)),
+            (pyo3::intern!(py, "days"), i64::from(decoded.days)),
+            (pyo3::intern!(py, "nanoseconds"), decoded.nanoseconds),
         ] {
             let Ok(number) = number.into_pyobject(py);
             make::set(&object, name, &number).ok()?;
@@ -169,11 +169,11 @@ impl<'a, 'py> Scalars<'a, 'py> {
     }
 
     fn vector(&self, vector: &VectorPlan<Record>, bytes: &[u8]) -> Option<Bound<'py, PyAny>> {
-        let whole = vector.width.and_then(|width| width.checked_mul(vector.dimension));
+        let expected_length = vector.width.and_then(|width| width.checked_mul(vector.dimension));
         let numeric = traits(&vector.element).numeric;
         let signalling = numeric == Some(Numeric::Float)
             && bytes.as_chunks::<4>().0.iter().any(|number| is_signalling(number));
-        if whole != Some(bytes.len()) || signalling {
+        if expected_length != Some(bytes.len()) || signalling {
             return None;
         }
         decode_numbers::numbers(self.py, vector, bytes).ok().flatten().map(Bound::into_any)

@@ -11,7 +11,7 @@ use turbocql_values::ffi::symbol::Symbol;
 type LookUp = unsafe extern "C" fn(
     object: *mut ffi::PyObject,
     name: *mut ffi::PyObject,
-    found: *mut *mut ffi::PyObject,
+    value: *mut *mut ffi::PyObject,
 ) -> std::ffi::c_int;
 
 // SAFETY: `LookUp` is the function's type as CPython 3.10 to 3.12 declare it; the `cfg` limits it
@@ -33,10 +33,10 @@ fn look_up() -> Option<LookUp> {
 
 /// Returns the address of the pointer to an object's dict; null if the object has no such pointer.
 /// Private.
-type PlaceOfDict = unsafe extern "C" fn(object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject;
-// SAFETY: `PlaceOfDict` is the function's type as CPython 3.10 to 3.15 declare it; for all other
+type GetDictPointer = unsafe extern "C" fn(object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject;
+// SAFETY: `GetDictPointer` is the function's type as CPython 3.10 to 3.15 declare it; for all other
 // versions quick paths are off. Tests: unit/test_quick_paths.py (lookups).
-static PLACE_OF_DICT: Symbol<PlaceOfDict> = unsafe { Symbol::new(c"_PyObject_GetDictPtr") };
+static DICT_POINTER: Symbol<GetDictPointer> = unsafe { Symbol::new(c"_PyObject_GetDictPtr") };
 
 /// An attribute of an object; `None` if it is missing.
 ///
@@ -58,14 +58,14 @@ fn quick<'py>(
     object: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let mut found = std::ptr::null_mut();
+    let mut value = std::ptr::null_mut();
     // SAFETY: the two `Bound`s keep `object` and `name` alive and prove that the GIL is held. By
-    // CPython's contract, the function returns 1 with a new reference in `found`, 0 without a
+    // CPython's contract, the function returns 1 with a new reference in `value`, 0 without a
     // reference, or -1 with an exception set. Tests: accel/bodies.py, unit/test_quick_paths.py
     // (lookups).
     unsafe {
-        match look_up(object.as_ptr(), name.as_ptr(), &raw mut found) {
-            1 => Ok(Some(Bound::from_owned_ptr(object.py(), found))),
+        match look_up(object.as_ptr(), name.as_ptr(), &raw mut value) {
+            1 => Ok(Some(Bound::from_owned_ptr(object.py(), value))),
             0 => Ok(None),
             _ => Err(PyErr::fetch(object.py())),
         }
@@ -79,7 +79,7 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = LOOK_UP.look_up() {
         return Ok(Some(missing));
     }
-    if let Some(missing) = PLACE_OF_DICT.look_up() {
+    if let Some(missing) = DICT_POINTER.look_up() {
         return Ok(Some(missing));
     }
     let Some(look_up) = look_up() else {
@@ -88,10 +88,10 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
     let object = py.import("types")?.getattr("SimpleNamespace")?.call0()?;
     let value = pyo3::types::PyList::new(py, [1])?.into_any();
     object.setattr("there", &value)?;
-    let there = quick(look_up, &object, &PyString::new(py, "there"))?;
+    let present = quick(look_up, &object, &PyString::new(py, "there"))?;
     let missing = quick(look_up, &object, &PyString::new(py, "missing"))?;
-    let mut good = there.is_some_and(|found| found.is(&value)) && missing.is_none();
-    if let Some(place_of_dict) = PLACE_OF_DICT.get() {
+    let mut good = present.is_some_and(|attribute| attribute.is(&value)) && missing.is_none();
+    if let Some(dict_pointer) = DICT_POINTER.get() {
         let (with, without) =
             (py.import("io")?.getattr("BytesIO")?.call0()?, PyString::new(py, ""));
         // SAFETY: `with` and `without` keep the objects alive, and `py` proves that the GIL is
@@ -99,13 +99,12 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
         // `*place` is dereferenced as a dict only after an attribute was set; a null dict makes
         // `PyDict_Size` return -1 with an exception. Tests: unit/test_quick_paths.py (lookups).
         unsafe {
-            let place = place_of_dict(with.as_ptr());
-            good = good && !place.is_null() && (*place).is_null();
+            let slot = dict_pointer(with.as_ptr());
+            good = good && !slot.is_null() && (*slot).is_null();
             with.setattr("own", &value)?;
-            good = good
-                && ffi::PyDict_Size(*place) == 1
-                && with.getattr("__dict__")?.as_ptr() == *place;
-            good = good && place_of_dict(without.as_ptr()).is_null();
+            good =
+                good && ffi::PyDict_Size(*slot) == 1 && with.getattr("__dict__")?.as_ptr() == *slot;
+            good = good && dict_pointer(without.as_ptr()).is_null();
         }
     }
     Ok(probe::check_value(QuickPath::Lookups, "an attribute", good, true))
@@ -114,7 +113,7 @@ pub fn probe_lookups(py: Python<'_>) -> PyResult<Option<String>> {
 /// Whether the object has no attributes in its dict, so that none shadows an attribute of its
 /// class.
 pub fn are_none(object: &Bound<'_, PyAny>) -> bool {
-    let Some(place_of_dict) = PLACE_OF_DICT.get().filter(|_| QuickPath::Lookups.is_on()) else {
+    let Some(dict_pointer) = DICT_POINTER.get().filter(|_| QuickPath::Lookups.is_on()) else {
         // This lookup makes a dict for an object that has none yet.
         let dict = object.getattr_opt(pyo3::intern!(object.py(), "__dict__"));
         let none = |dict: Bound<'_, PyAny>| dict.is_truthy().is_ok_and(|any| !any);
@@ -125,7 +124,7 @@ pub fn are_none(object: &Bound<'_, PyAny>) -> bool {
     // `probe_lookups` has checked this with an `io.BytesIO`, the only class that `body.rs` passes
     // here. Tests: accel/bodies.py (bodies_are_written_into_buffers_alone).
     unsafe {
-        let place = place_of_dict(object.as_ptr());
-        place.is_null() || (*place).is_null() || ffi::PyDict_Size(*place) == 0
+        let slot = dict_pointer(object.as_ptr());
+        slot.is_null() || (*slot).is_null() || ffi::PyDict_Size(*slot) == 0
     }
 }

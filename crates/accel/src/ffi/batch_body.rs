@@ -33,13 +33,13 @@ pub fn body<'py>(
     // The text is UTF-8, because CPython encoded it. The layouts were probed (`QuickPath::Encode`).
     // Tests: accel/compare.py (body_tasks). Benchmark: codec_accelerated.py, "batch body".
     unsafe {
-        let given = items(statements.as_ptr())?;
+        let entries = items(statements.as_ptr())?;
         let mut cells = Vec::new();
-        for &statement in given {
-            let (_, _, values) = parts(statement)?;
+        for &statement in entries {
+            let Parts { values, .. } = parts(statement)?;
             if cells.capacity() == 0 {
                 // Usually all statements have the same number of values.
-                let room = values.len().saturating_mul(given.len()).min(MOST_RESERVED);
+                let room = values.len().saturating_mul(entries.len()).min(MOST_RESERVED);
                 cells.try_reserve(room).ok()?;
             }
             cells.try_reserve(values.len()).ok()?;
@@ -47,20 +47,20 @@ pub fn body<'py>(
                 cells.push(cell(value, unset.as_ptr())?);
             }
         }
-        let (mut known, mut rest) = (Vec::new(), cells.as_slice());
-        known.try_reserve_exact(given.len()).ok()?;
-        for &statement in given {
-            let (is_prepared, name, values) = parts(statement)?;
+        let (mut batch_statements, mut unassigned) = (Vec::new(), cells.as_slice());
+        batch_statements.try_reserve_exact(entries.len()).ok()?;
+        for &statement in entries {
+            let Parts { is_prepared, name, values } = parts(statement)?;
             let text = if is_prepared {
                 StatementText::Prepared(bytes(name)?)
             } else {
                 StatementText::Query(std::str::from_utf8_unchecked(text(name)?))
             };
-            let (values, others) = rest.split_at_checked(values.len())?;
-            rest = others;
-            known.push(Statement { text, values });
+            let (values, further) = unassigned.split_at_checked(values.len())?;
+            unassigned = further;
+            batch_statements.push(Statement { text, values });
         }
-        let batch = Batch { kind, statements: &known, settings };
+        let batch = Batch { kind, statements: &batch_statements, settings };
         let write = |body: &mut Filled<'_>| {
             batch.write(version, body);
             true
@@ -72,9 +72,15 @@ pub fn body<'py>(
 /// The maximum number of values for which memory is reserved at once.
 const MOST_RESERVED: usize = 1 << 16;
 
-type Parts<'a> = (bool, *mut ffi::PyObject, &'a [*mut ffi::PyObject]);
+/// The parts of a statement.
+struct Parts<'a> {
+    is_prepared: bool,
+    /// The id of a prepared statement, otherwise the text.
+    name: *mut ffi::PyObject,
+    values: &'a [*mut ffi::PyObject],
+}
 
-/// Whether a statement is prepared, its id or text, and its values.
+/// The parts of a statement. `None` if it is no tuple of the form that [`body`] takes.
 ///
 /// # Safety
 /// The caller must ensure that `statement` is a live object and that the GIL is held. The result is
@@ -95,7 +101,7 @@ unsafe fn parts<'a>(statement: *mut ffi::PyObject) -> Option<Parts<'a>> {
         } else {
             return None;
         };
-        Some((is_prepared, name, items(values)?))
+        Some(Parts { is_prepared, name, values: items(values)? })
     }
 }
 

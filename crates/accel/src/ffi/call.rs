@@ -40,9 +40,15 @@ pub trait StandIn: PyClass {
 
 /// The definitions of all functions, by the type of their stand-in, their name and their docstring.
 /// Definitions are never freed, so each is made once, however often a driver is accelerated.
-static DEFINITIONS: LazyLock<Mutex<HashMap<Key, Definition>>> = LazyLock::new(Mutex::default);
+static DEFINITIONS: LazyLock<Mutex<HashMap<FunctionKey, Definition>>> =
+    LazyLock::new(Mutex::default);
 
-type Key = (&'static str, &'static CStr, String);
+#[derive(PartialEq, Eq, Hash)]
+struct FunctionKey {
+    stand_in: &'static str,
+    name: &'static CStr,
+    doc: String,
+}
 
 struct Definition(*mut ffi::PyMethodDef);
 
@@ -61,9 +67,9 @@ pub fn function<'py, T: StandIn>(
     name: &'static CStr,
     doc: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let key = (std::any::type_name::<T>(), name, doc.to_owned());
-    let mut known = DEFINITIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let definition = match known.get(&key) {
+    let key = FunctionKey { stand_in: std::any::type_name::<T>(), name, doc: doc.to_owned() };
+    let mut definitions = DEFINITIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let definition = match definitions.get(&key) {
         Some(definition) => definition.0,
         None => {
             let definition = ffi::PyMethodDef {
@@ -74,19 +80,19 @@ pub fn function<'py, T: StandIn>(
             };
             // Leaked, because a program may keep a function for as long as the process runs.
             let definition = Box::into_raw(Box::new(definition));
-            known.insert(key, Definition(definition));
+            definitions.insert(key, Definition(definition));
             definition
         }
     };
-    drop(known);
+    drop(definitions);
     // SAFETY: CPython requires that the definition outlives the function: it is leaked above. The
     // function takes a reference to `this`, which is alive by its `Bound`. The result is a new
     // reference, or null with an exception. `call::<T>` has the signature that `METH_FASTCALL |
     // METH_KEYWORDS` requires, and receives `this`, a `T`, as its first argument. Tests: all of
     // tests/accel.
     unsafe {
-        let made = ffi::PyCFunction_NewEx(definition, this.as_ptr(), std::ptr::null_mut());
-        Bound::from_owned_ptr_or_err(this.py(), made)
+        let function = ffi::PyCFunction_NewEx(definition, this.as_ptr(), std::ptr::null_mut());
+        Bound::from_owned_ptr_or_err(this.py(), function)
     }
 }
 
@@ -101,7 +107,7 @@ unsafe extern "C" fn call<T: StandIn>(
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // A panic must not pass through C.
-    let done = catch_unwind(AssertUnwindSafe(|| {
+    let result = catch_unwind(AssertUnwindSafe(|| {
         Python::attach(|py| {
             // SAFETY: `this` is a live `T`, since `function` bound this code to one. By CPython's
             // documentation of METH_FASTCALL, `names` is null or a tuple, and `arguments` has
@@ -109,24 +115,24 @@ unsafe extern "C" fn call<T: StandIn>(
             // until it returns. A `Borrowed` is `repr(transparent)` over a non-null object pointer,
             // so the array can be read as `Borrowed`s. Without arguments the pointer may be null
             // and is not used. Tests: all of tests/accel; of names: accel/mapper.py.
-            let (this, named, given) = unsafe {
+            let (this, named, values) = unsafe {
                 let this = Borrowed::from_ptr(py, this).cast_unchecked::<T>();
                 let named = Bound::from_borrowed_ptr_or_opt(py, names)
                     .map(|names| names.cast_into_unchecked::<PyTuple>());
                 let all = count as usize + named.as_ref().map_or(0, |names| names.len());
-                let given = if all == 0 {
+                let values = if all == 0 {
                     &[]
                 } else {
                     std::slice::from_raw_parts(arguments.cast::<Borrowed<'_, '_, PyAny>>(), all)
                 };
-                (this, named, given)
+                (this, named, values)
             };
-            let done = match named {
+            let result = match named {
                 _ if !is_on() => Ok(None),
-                Some(names) => T::call_named(&this, given, &names),
-                None => T::call(&this, given),
+                Some(names) => T::call_named(&this, values, &names),
+                None => T::call(&this, values),
             };
-            match done {
+            match result {
                 Ok(Some(value)) => value.into_ptr(),
                 Ok(None) => {
                     let original = T::original(&this).as_ptr();
@@ -143,7 +149,7 @@ unsafe extern "C" fn call<T: StandIn>(
             }
         })
     }));
-    done.unwrap_or_else(|_| {
+    result.unwrap_or_else(|_| {
         let reason = "a native function of turbocql.accel panicked";
         Python::attach(|py| PyRuntimeError::new_err(reason).restore(py));
         std::ptr::null_mut()

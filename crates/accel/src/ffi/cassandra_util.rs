@@ -29,7 +29,8 @@ static MAP: AtomicUsize = AtomicUsize::new(0);
 /// driver's class.
 #[pyfunction]
 pub fn accel_values(sorted: Option<Bound<'_, PyAny>>, map: Option<Bound<'_, PyAny>>) {
-    let address = |class: Option<Bound<'_, PyAny>>| class.map_or(0, |it| it.into_ptr() as usize);
+    let address =
+        |class: Option<Bound<'_, PyAny>>| class.map_or(0, |class| class.into_ptr() as usize);
     SORTED.store(address(sorted), Ordering::Relaxed);
     MAP.store(address(map), Ordering::Relaxed);
 }
@@ -48,7 +49,7 @@ pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
     unsafe {
         let py = Python::assume_attached();
         let number = |name: &Bound<'_, PyString>| {
-            attribute(object, name).and_then(|found| small(found.as_ptr()))
+            attribute(object, name).and_then(|attribute_value| small(attribute_value.as_ptr()))
         };
         let is_a =
             |class: &AtomicUsize| ffi::Py_TYPE(object) as usize == class.load(Ordering::Relaxed);
@@ -64,8 +65,9 @@ pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
             }
             Plan::Duration => {
                 let parts = (
-                    number(pyo3::intern!(py, "months")).and_then(|it| i32::try_from(it).ok()),
-                    number(pyo3::intern!(py, "days")).and_then(|it| i32::try_from(it).ok()),
+                    number(pyo3::intern!(py, "months"))
+                        .and_then(|number| i32::try_from(number).ok()),
+                    number(pyo3::intern!(py, "days")).and_then(|number| i32::try_from(number).ok()),
                     number(pyo3::intern!(py, "nanoseconds")),
                 );
                 let (Some(months), Some(days), Some(nanoseconds)) = parts else { return false };
@@ -73,15 +75,15 @@ pub unsafe fn put_util<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
                 room(out, 27) && types::duration::encode(value, out).is_ok()
             }
             Plan::List(element) | Plan::Set(element) if is_a(&SORTED) => {
-                let Some(kept) = attribute(object, pyo3::intern!(py, "_items")) else {
+                let Some(elements) = attribute(object, pyo3::intern!(py, "_items")) else {
                     return false;
                 };
-                let parts = if kept.bind(py).is_exact_instance_of::<PyList>() {
-                    items(kept.as_ptr())
+                let parts = if elements.bind(py).is_exact_instance_of::<PyList>() {
+                    items(elements.as_ptr())
                 } else {
                     None
                 };
-                parts.is_some_and(|parts| put_items::<D>(element, kept.as_ptr(), parts, out))
+                parts.is_some_and(|parts| put_items::<D>(element, elements.as_ptr(), parts, out))
             }
             Plan::Map(entry) if is_a(&MAP) => put_map::<D>(&entry.0, &entry.1, object, out),
             Plan::List(_)
@@ -132,11 +134,11 @@ unsafe fn put_map<D: Dialect>(
     // `put_cell` and `put_part` are tested by accel/compare.py.
     unsafe {
         let py = Python::assume_attached();
-        let found = (
+        let attributes = (
             attribute(object, pyo3::intern!(py, "_items")),
             attribute(object, pyo3::intern!(py, "_index")),
         );
-        let (Some(pairs), Some(index)) = found else { return false };
+        let (Some(pairs), Some(index)) = attributes else { return false };
         let (Ok(pairs), Ok(index)) =
             (pairs.bind(py).cast_exact::<PyList>(), index.bind(py).cast_exact::<PyDict>())
         else {
@@ -149,16 +151,16 @@ unsafe fn put_map<D: Dialect>(
         out.extend_from_slice(&count.to_be_bytes());
         for (number, pair) in pairs.iter().enumerate() {
             let Ok(pair) = pair.cast_exact::<PyTuple>() else { return false };
-            let [one, other] = pair.as_slice() else { return false };
+            let [pair_key, pair_value] = pair.as_slice() else { return false };
             let start = out.len();
-            if one.is_none() || !put_cell::<D>(key, one.as_ptr(), out) {
+            if pair_key.is_none() || !put_cell::<D>(key, pair_key.as_ptr(), out) {
                 return false;
             }
             let flat = &out[start + 4..];
             let Ok(flat) = turbocql_values::ffi::bytes::copy(py, flat) else { return false };
-            let place = index.get_item(flat).ok().flatten();
-            if place.and_then(|place| small(place.as_ptr())) != Some(number as i64)
-                || !put_part::<D>(value, other.as_ptr(), out)
+            let position = index.get_item(flat).ok().flatten();
+            if position.and_then(|position| small(position.as_ptr())) != Some(number as i64)
+                || !put_part::<D>(value, pair_value.as_ptr(), out)
             {
                 return false;
             }

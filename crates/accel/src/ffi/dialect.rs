@@ -84,10 +84,10 @@ fn has_unusual_nan(bytes: &[u8]) -> bool {
     // The loop has no branches and keeps the wire's byte order, so that the compiler can vectorize
     // it.
     let mask = if KEEPS_SIGNALLING { 0x0000_807f } else { 0x0000_c07f };
-    let one = |number: &[u8; 4]| {
+    let is_unusual = |number: &[u8; 4]| {
         let bytes = u32::from_le_bytes(*number);
         let (all_ones, some) = (bytes & mask == 0x0000_807f, bytes & 0xffff_7f00 != 0);
         u32::from(all_ones & some)
     };
-    bytes.as_chunks::<4>().0.iter().fold(0, |any, number| any | one(number)) != 0
+    bytes.as_chunks::<4>().0.iter().fold(0, |any, number| any | is_unusual(number)) != 0
 }

@@ -30,7 +30,9 @@ pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
     if let Some(missing) = LOOKUP.look_up() {
         return Ok(Some(missing));
     }
-    let wrong = |found: bool| Ok(probe::check_value(QuickPath::Attributes, "an object", found, true));
+    let wrong = |is_as_expected: bool| {
+        Ok(probe::check_value(QuickPath::Attributes, "an object", is_as_expected, true))
+    };
     let sample = c"type('Sample', (), {'__slots__': ('slot', '__dict__'), 'common': ['common'],\
         'computed': property(lambda self: ['computed'])})()";
     let sample = py.eval(sample, None, None)?;
@@ -41,8 +43,8 @@ pub fn probe_attributes(py: Python<'_>) -> PyResult<Option<String>> {
         let expected = sample.getattr(name)?;
         // SAFETY: `sample` is alive, by its `Bound`, and `py` proves that the GIL is held. Tests:
         // unit/test_quick_paths.py (attributes).
-        let found = unsafe { find(sample.as_ptr(), &PyString::new(py, name)) };
-        if !found.is_some_and(|found| found.is(&expected)) {
+        let attribute_found = unsafe { find(sample.as_ptr(), &PyString::new(py, name)) };
+        if !attribute_found.is_some_and(|attribute_found| attribute_found.is(&expected)) {
             return wrong(false);
         }
     }
@@ -150,20 +152,20 @@ unsafe fn positions<'a>(object: Object) -> Option<&'a [Object]> {
 }
 
 /// Whether the object is a tuple whose class overrides neither the length nor the iteration.
-pub fn is_plain_tuple(given: &Bound<'_, PyAny>) -> bool {
+pub fn is_plain_tuple(object: &Bound<'_, PyAny>) -> bool {
     if QuickPath::Attributes.is_on() {
-        return is_plain_by_slots(given);
+        return is_plain_by_slots(object);
     }
-    let (class, tuple) = (given.get_type(), given.py().get_type::<PyTuple>());
+    let (class, tuple) = (object.get_type(), object.py().get_type::<PyTuple>());
     ["__len__", "__iter__"].into_iter().all(|name| {
-        let (own, inherited) = (class.getattr(name), tuple.getattr(name));
-        own.is_ok_and(|own| inherited.is_ok_and(|inherited| own.is(&inherited)))
+        let (attribute, inherited) = (class.getattr(name), tuple.getattr(name));
+        attribute.is_ok_and(|attribute| inherited.is_ok_and(|inherited| attribute.is(&inherited)))
     })
 }
 
-fn is_plain_by_slots(given: &Bound<'_, PyAny>) -> bool {
-    let (class, tuple) = (given.get_type_ptr(), &raw mut ffi::PyTuple_Type);
-    // SAFETY: `given` is alive, by its `Bound`, and owns its class; `PyTuple_Type` is static. The
+fn is_plain_by_slots(object: &Bound<'_, PyAny>) -> bool {
+    let (class, tuple) = (object.get_type_ptr(), &raw mut ffi::PyTuple_Type);
+    // SAFETY: `object` is alive, by its `Bound`, and owns its class; `PyTuple_Type` is static. The
     // GIL is held, by the same `Bound`. The tables that a class points to live as long as the
     // class. Tests: accel/compare.py (bind_tasks), unit/test_quick_paths.py (attributes).
     unsafe {
@@ -172,10 +174,11 @@ fn is_plain_by_slots(given: &Bound<'_, PyAny>) -> bool {
                 (*class).tp_as_sequence.as_ref().and_then(|table| table.sq_length),
                 (*class).tp_as_mapping.as_ref().and_then(|table| table.mp_length),
             );
-            (sequence.map(|it| it as usize), mapping.map(|it| it as usize))
+            (sequence.map(|function| function as usize), mapping.map(|function| function as usize))
         };
         ffi::PyType_HasFeature(class, ffi::Py_TPFLAGS_TUPLE_SUBCLASS) != 0
-            && (*class).tp_iter.map(|it| it as usize) == (*tuple).tp_iter.map(|it| it as usize)
+            && (*class).tp_iter.map(|function| function as usize)
+                == (*tuple).tp_iter.map(|function| function as usize)
             && length(class) == length(tuple)
     }
 }
@@ -237,10 +240,10 @@ pub unsafe fn attribute(object: Object, name: &Bound<'_, PyString>) -> Option<Py
 unsafe fn find(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> {
     let lookup = LOOKUP.get()?;
     // SAFETY: by this function's `# Safety` section, the GIL is held and `object` stays alive; an
-    // object owns its class. `found` is a borrowed reference. It is used only before the next call
-    // that may run Python code. `PyObject_GenericGetAttr` returns a new reference, or null with an
-    // exception, which is cleared. The only descriptors that it can call here are slots, which are
-    // C code. Tests: accel/overrides.py (records_of_all_kinds), accel/hostile.py
+    // object owns its class. `class_attribute` is a borrowed reference. It is used only before the
+    // next call that may run Python code. `PyObject_GenericGetAttr` returns a new reference, or
+    // null with an exception, which is cleared. The only descriptors that it can call here are
+    // slots, which are C code. Tests: accel/overrides.py (records_of_all_kinds), accel/hostile.py
     // (keys_of_a_class_of_their_own), unit/test_quick_paths.py (attributes).
     unsafe {
         let class = ffi::Py_TYPE(object);
@@ -250,9 +253,9 @@ unsafe fn find(object: Object, name: &Bound<'_, PyString>) -> Option<Py<PyAny>> 
         if !generic {
             return None;
         }
-        let found = lookup(class, name.as_ptr());
-        if !found.is_null() {
-            let kind = ffi::Py_TYPE(found);
+        let class_attribute = lookup(class, name.as_ptr());
+        if !class_attribute.is_null() {
+            let kind = ffi::Py_TYPE(class_attribute);
             let slot = kind == &raw mut ffi::PyMemberDescr_Type;
             if (*kind).tp_descr_get.is_some() && !slot {
                 return None;

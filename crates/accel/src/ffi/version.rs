@@ -29,16 +29,17 @@ pub fn probe_versions(py: Python<'_>) -> PyResult<Option<String>> {
     let base = py.eval(c"type('Base', (), {'one': 1})", None, None)?.cast_into::<PyType>()?;
     let class = py.get_type::<PyType>().call1(("Sample", (&base,), PyDict::new(py)))?;
     let class = class.cast_into::<PyType>()?;
-    let mut known = Vec::new();
+    let mut versions = Vec::new();
     for changed in [&base, &class, &base] {
         class.getattr("one")?;
         let before = number(&class);
-        if before == 0 || known.contains(&before) {
+        if before == 0 || versions.contains(&before) {
             return Ok(Some("a class has no version of its own".to_owned()));
         }
-        known.push(before);
-        changed.setattr("one", known.len())?;
-        let wrong = probe::check_value(QuickPath::Versions, "a class", number(&class) != before, true);
+        versions.push(before);
+        changed.setattr("one", versions.len())?;
+        let wrong =
+            probe::check_value(QuickPath::Versions, "a class", number(&class) != before, true);
         if wrong.is_some() {
             return Ok(wrong);
         }

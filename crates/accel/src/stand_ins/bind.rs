@@ -33,7 +33,8 @@ struct Column {
     plan: Option<Arc<HostPlan>>,
 }
 
-type GivenColumn<'py> = (Bound<'py, PyString>, Bound<'py, PyAny>, Option<Bound<'py, TypePlan>>);
+type ColumnDescription<'py> =
+    (Bound<'py, PyString>, Bound<'py, PyAny>, Option<Bound<'py, TypePlan>>);
 
 #[pymethods]
 impl BindPlan {
@@ -43,17 +44,17 @@ impl BindPlan {
     fn new(
         metadata: &Bound<'_, PyAny>,
         version: i64,
-        columns: Option<Vec<GivenColumn<'_>>>,
+        columns: Option<Vec<ColumnDescription<'_>>>,
     ) -> PyResult<BindPlan> {
         let specifications = match metadata.cast::<PyList>() {
             Ok(list) => list.iter().map(Bound::unbind).collect(),
             Err(_) => Vec::new(),
         };
         let columns = columns.map(|columns| {
-            let column = |(name, cql_type, known): GivenColumn<'_>| Column {
+            let column = |(name, cql_type, type_plan): ColumnDescription<'_>| Column {
                 name: name.unbind(),
                 cql_type: cql_type.unbind(),
-                plan: known.and_then(|known| known.get().plan().cloned()),
+                plan: type_plan.and_then(|type_plan| type_plan.get().plan().cloned()),
             };
             columns.into_iter().map(column).collect()
         });
@@ -145,11 +146,11 @@ impl BindStandIn {
 impl BindStandIn {
     fn plan<'py>(&self, prepared: &Bound<'py, PyAny>) -> PyResult<Bound<'py, BindPlan>> {
         let py = prepared.py();
-        if let Ok(Some(known)) = prepared.getattr_opt(pyo3::intern!(py, "_turbocql_plan"))
-            && let Ok(known) = known.cast_into::<BindPlan>()
-            && known.get().is_current(prepared)?
+        if let Ok(Some(plan)) = prepared.getattr_opt(pyo3::intern!(py, "_turbocql_plan"))
+            && let Ok(plan) = plan.cast_into::<BindPlan>()
+            && plan.get().is_current(prepared)?
         {
-            return Ok(known);
+            return Ok(plan);
         }
         Ok(self.compile.bind(py).call1((prepared,))?.cast_into::<BindPlan>()?)
     }
@@ -216,7 +217,7 @@ impl StandIn for BindStandIn {
         arguments: &[Borrowed<'_, 'py, PyAny>],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (stand_in, py) = (this.get(), this.py());
-        let [statement, given] = arguments else { return Ok(None) };
+        let [statement, values] = arguments else { return Ok(None) };
         if !statement.get_type().is(&stand_in.class) {
             return Ok(None);
         }
@@ -224,13 +225,13 @@ impl StandIn for BindStandIn {
         let plan = stand_in.plan(&prepared)?;
         let BindPlan { columns: Some(columns), version, .. } = plan.get() else { return Ok(None) };
         let (raw, values): (Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>) =
-            if let Ok(list) = given.cast_exact::<PyList>() {
-                ((**given).clone(), list.iter().collect())
-            } else if let Ok(tuple) = given.cast::<PyTuple>()
-                && is_plain_tuple(given)
+            if let Ok(list) = values.cast_exact::<PyList>() {
+                ((**values).clone(), list.iter().collect())
+            } else if let Ok(tuple) = values.cast::<PyTuple>()
+                && is_plain_tuple(values)
             {
-                ((**given).clone(), tuple.iter().collect())
-            } else if let Ok(named) = given.cast_exact::<PyDict>() {
+                ((**values).clone(), tuple.iter().collect())
+            } else if let Ok(named) = values.cast_exact::<PyDict>() {
                 let mut values = Vec::with_capacity(columns.len());
                 for column in columns {
                     values.push(match named.get_item(&column.name)? {

@@ -7,7 +7,7 @@ use turbocql_codec::message::{
     AsCell, BatchKind, Execute, Message, Parameters, Query, Values, Version,
 };
 
-use super::body_fields::{Features, Fields, Known, extensions, field, number16};
+use super::body_fields::{Features, FieldResult, Fields, extensions, field, number16};
 use super::body_reason::{Reason, Reasons};
 use super::counts::Counts;
 use super::dependence::Dependence;
@@ -50,7 +50,7 @@ enum Kind {
 #[pymethods]
 impl BodyStandIn {
     #[new]
-    #[expect(clippy::too_many_arguments, reason = "the parts of one thing, called once")]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn new(
         original: Py<PyAny>,
         owner: Py<PyType>,
@@ -105,7 +105,7 @@ impl BodyStandIn {
         message: &Bound<'py, PyAny>,
         version: Version,
         features: Option<&Bound<'py, PyAny>>,
-    ) -> Known<Bound<'py, PyBytes>> {
+    ) -> FieldResult<Bound<'py, PyBytes>> {
         if let Some(features) = features {
             self.features.as_ref().ok_or(Reason::Features)?.check(features)?;
         }
@@ -120,7 +120,7 @@ impl BodyStandIn {
         message: &Bound<'py, PyAny>,
         version: Version,
         features: Option<&Bound<'py, PyAny>>,
-    ) -> Known<Bound<'py, PyBytes>> {
+    ) -> FieldResult<Bound<'py, PyBytes>> {
         let (py, fields) = (message.py(), Fields(message));
         let keyspace = fields.keyspace(version)?;
         let settings = fields.settings(keyspace.as_ref())?;
@@ -128,14 +128,20 @@ impl BodyStandIn {
         let page_size = fields.page_size()?;
         let paging_state = fields.paging_state()?;
         let paging_state = paging_state.as_ref().map(|state| state.as_bytes());
-        let given = field!(fields, "query_params")?;
+        let query_params = field!(fields, "query_params")?;
         let mut values = Vec::new();
-        if !given.is_none() && !append_values(&given, self.unset.bind(py), &mut values, MOST) {
+        if !query_params.is_none()
+            && !append_values(&query_params, self.unset.bind(py), &mut values, MOST)
+        {
             return Err(Reason::Field("query_params"));
         }
         let cells: Vec<_> = values.iter().map(AsCell::as_cell).collect();
         let mut parameters = Parameters {
-            values: if given.is_none() { Values::Absent } else { Values::Positional(&cells) },
+            values: if query_params.is_none() {
+                Values::Absent
+            } else {
+                Values::Positional(&cells)
+            },
             skip_metadata: false,
             page_size,
             paging_state: paging_state.filter(|state| !state.is_empty()),
@@ -177,7 +183,7 @@ impl BodyStandIn {
         &self,
         message: &Bound<'py, PyAny>,
         version: Version,
-    ) -> Known<Bound<'py, PyBytes>> {
+    ) -> FieldResult<Bound<'py, PyBytes>> {
         let (py, fields) = (message.py(), Fields(message));
         let keyspace = fields.keyspace(version)?;
         let settings = fields.settings(keyspace.as_ref())?;
@@ -201,7 +207,7 @@ impl BodyStandIn {
         &self,
         py: Python<'py>,
         arguments: &[Borrowed<'_, 'py, PyAny>],
-    ) -> PyResult<Known<()>> {
+    ) -> PyResult<FieldResult<()>> {
         let (message, f, version, features) = match arguments {
             [message, f, version] => (message, f, version, None),
             [message, f, version, features] => {
@@ -238,7 +244,7 @@ fn written<'py>(
     py: Python<'py>,
     message: &impl Message,
     version: Version,
-) -> Known<Bound<'py, PyBytes>> {
+) -> FieldResult<Bound<'py, PyBytes>> {
     // What does not fit a body, or the version, is for the driver to refuse.
     let size = message.size(version).map_err(|_| Reason::Size)?;
     let write = |body: &mut bytes::Filled<'_>| {

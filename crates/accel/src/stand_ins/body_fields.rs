@@ -8,7 +8,7 @@ use super::body_reason::Reason;
 use crate::ffi::attribute;
 
 /// A value, or why the original must write the body.
-pub type Known<T> = Result<T, Reason>;
+pub type FieldResult<T> = Result<T, Reason>;
 
 /// An attribute by its name, which is a literal: `get`, or another method of [`Fields`].
 macro_rules! field {
@@ -24,12 +24,6 @@ pub(super) use field;
 /// Reads the attributes of an object of the driver.
 pub struct Fields<'a, 'py>(pub &'a Bound<'py, PyAny>);
 
-/// An optional field: absent, or a value.
-pub enum Said<T> {
-    Nothing,
-    This(T),
-}
-
 impl<'py> Fields<'_, 'py> {
     pub fn py(&self) -> Python<'py> {
         self.0.py()
@@ -39,12 +33,12 @@ impl<'py> Fields<'_, 'py> {
         &self,
         name: &'static str,
         interned: &Bound<'py, PyString>,
-    ) -> Known<Bound<'py, PyAny>> {
+    ) -> FieldResult<Bound<'py, PyAny>> {
         attribute::optional(self.0, interned).ok().flatten().ok_or(Reason::Field(name))
     }
 
     /// Refuses an attribute that is there and neither None nor False.
-    pub fn off(&self, name: &'static str, interned: &Bound<'py, PyString>) -> Known<()> {
+    pub fn off(&self, name: &'static str, interned: &Bound<'py, PyString>) -> FieldResult<()> {
         match is_off(self.0, interned) {
             Some(true) => Ok(()),
             _ => Err(Reason::Field(name)),
@@ -52,7 +46,7 @@ impl<'py> Fields<'_, 'py> {
     }
 
     /// An attribute that is True, or is not there, None or False.
-    pub fn flag(&self, name: &'static str, interned: &Bound<'py, PyString>) -> Known<bool> {
+    pub fn flag(&self, name: &'static str, interned: &Bound<'py, PyString>) -> FieldResult<bool> {
         match attribute::optional(self.0, interned) {
             Ok(None) => Ok(false),
             Ok(Some(value)) if value.is_none() => Ok(false),
@@ -66,7 +60,7 @@ impl<'py> Fields<'_, 'py> {
 
     /// The keyspace, a field of version 5 only. An empty keyspace is not taken: drivers do not
     /// write it as the protocol requires.
-    pub fn keyspace(&self, version: Version) -> Known<Option<Bound<'py, PyString>>> {
+    pub fn keyspace(&self, version: Version) -> FieldResult<Option<Bound<'py, PyString>>> {
         let keyspace = field!(self, "keyspace")?;
         if keyspace.is_none() {
             return Ok(None);
@@ -77,7 +71,10 @@ impl<'py> Fields<'_, 'py> {
         if usual { Ok(Some(keyspace)) } else { Err(unusual) }
     }
 
-    pub fn settings<'k>(&self, keyspace: Option<&'k Bound<'py, PyString>>) -> Known<Settings<'k>> {
+    pub fn settings<'k>(
+        &self,
+        keyspace: Option<&'k Bound<'py, PyString>>,
+    ) -> FieldResult<Settings<'k>> {
         let level = number16(&field!(self, "consistency_level")?)
             .and_then(Consistency::from_number)
             .ok_or(Reason::Field("consistency_level"))?;
@@ -86,15 +83,15 @@ impl<'py> Fields<'_, 'py> {
         settings.serial_consistency = match field!(self, "serial_consistency_level")
             .and_then(|level| optional(name, &level))?
         {
-            Said::Nothing | Said::This(0) => None,
-            Said::This(8) => Some(SerialConsistency::Serial),
-            Said::This(9) => Some(SerialConsistency::LocalSerial),
-            Said::This(_) => return Err(Reason::Field(name)),
+            None | Some(0) => None,
+            Some(8) => Some(SerialConsistency::Serial),
+            Some(9) => Some(SerialConsistency::LocalSerial),
+            Some(_) => return Err(Reason::Field(name)),
         };
         settings.timestamp = match optional("timestamp", &field!(self, "timestamp")?)? {
-            Said::Nothing => None,
-            Said::This(time) if time >= 0 => Some(time),
-            Said::This(_) => return Err(Reason::Field("timestamp")),
+            None => None,
+            Some(time) if time >= 0 => Some(time),
+            Some(_) => return Err(Reason::Field("timestamp")),
         };
         settings.keyspace = match keyspace {
             Some(keyspace) => Some(keyspace.to_str().map_err(|_| Reason::Field("keyspace"))?),
@@ -104,16 +101,14 @@ impl<'py> Fields<'_, 'py> {
     }
 
     /// The maximum number of rows of a page.
-    pub fn page_size(&self) -> Known<Option<i32>> {
+    pub fn page_size(&self) -> FieldResult<Option<i32>> {
         match optional("fetch_size", &field!(self, "fetch_size")?)? {
-            Said::Nothing | Said::This(0) => Ok(None),
-            Said::This(size) => {
-                i32::try_from(size).map(Some).map_err(|_| Reason::Field("fetch_size"))
-            }
+            None | Some(0) => Ok(None),
+            Some(size) => i32::try_from(size).map(Some).map_err(|_| Reason::Field("fetch_size")),
         }
     }
 
-    pub fn paging_state(&self) -> Known<Option<Bound<'py, PyBytes>>> {
+    pub fn paging_state(&self) -> FieldResult<Option<Bound<'py, PyBytes>>> {
         let state = field!(self, "paging_state")?;
         if state.is_none() {
             return Ok(None);
@@ -123,12 +118,10 @@ impl<'py> Fields<'_, 'py> {
     }
 
     /// The byte of a tablet's version; 0 where the message has none, as drivers write it.
-    pub fn tablet_version(&self) -> Known<u8> {
+    pub fn tablet_version(&self) -> FieldResult<u8> {
         match optional("tablet_version_block", &field!(self, "tablet_version_block")?)? {
-            Said::Nothing => Ok(0),
-            Said::This(byte) => {
-                u8::try_from(byte).map_err(|_| Reason::Field("tablet_version_block"))
-            }
+            None => Ok(0),
+            Some(byte) => u8::try_from(byte).map_err(|_| Reason::Field("tablet_version_block")),
         }
     }
 }
@@ -141,16 +134,17 @@ fn is_off<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Optio
 }
 
 /// The value of an exact `int`, if it fits 16 unsigned bits.
-pub fn number16(given: &Bound<'_, PyAny>) -> Option<u16> {
-    u16::try_from(given.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?).ok()
+pub fn number16(value: &Bound<'_, PyAny>) -> Option<u16> {
+    u16::try_from(value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?).ok()
 }
 
-fn optional(name: &'static str, given: &Bound<'_, PyAny>) -> Known<Said<i64>> {
-    if given.is_none() {
-        return Ok(Said::Nothing);
+/// The number of a field; `None` where the field is None.
+fn optional(name: &'static str, value: &Bound<'_, PyAny>) -> FieldResult<Option<i64>> {
+    if value.is_none() {
+        return Ok(None);
     }
-    let number = given.cast_exact::<PyInt>().ok().and_then(|number| number.extract::<i64>().ok());
-    number.map(Said::This).ok_or(Reason::Field(name))
+    let number = value.cast_exact::<PyInt>().ok().and_then(|number| number.extract::<i64>().ok());
+    number.map(Some).ok_or(Reason::Field(name))
 }
 
 /// The class of the features that a driver has found on a connection, and the names of those whose
@@ -171,7 +165,7 @@ impl Features {
     }
 
     /// Refuses features whose effect on bodies is not known, unless they are off.
-    pub fn check(&self, features: &Bound<'_, PyAny>) -> Known<()> {
+    pub fn check(&self, features: &Bound<'_, PyAny>) -> FieldResult<()> {
         let py = features.py();
         if !features.get_type().is(&self.class) {
             return Err(Reason::Features);
@@ -189,7 +183,7 @@ impl Features {
 pub fn extensions(
     features: Option<&Bound<'_, PyAny>>,
     message: &Fields<'_, '_>,
-) -> Known<Extensions> {
+) -> FieldResult<Extensions> {
     let Some(features) = features.map(Fields) else { return Ok(Extensions::default()) };
     let metadata_ids = field!(features, flag "use_metadata_id")?;
     let tablet_version = if field!(features, flag "tablets_routing_v2")? {

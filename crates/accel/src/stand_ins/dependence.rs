@@ -39,8 +39,8 @@ impl Dependence {
         // CPython assigns a class version at any attribute lookup, even of a missing attribute.
         let _ = attribute::optional(class, pyo3::intern!(py, "V5"));
         let before = version::of(class);
-        let asked = self.is_usual.bind(py).call0().and_then(|answer| answer.is_truthy());
-        let is_usual = match asked {
+        let answer = self.is_usual.bind(py).call0().and_then(|answer| answer.is_truthy());
+        let is_usual = match answer {
             Ok(is_usual) => is_usual,
             Err(error) if error.is_instance_of::<PyException>(py) => false,
             Err(interrupt) => return Err(interrupt),

@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use super::counts::Counts;
 use super::entries::Entries;
 use super::entries::Entry;
-use super::serialize::known;
+use super::serialize::plan_of_class;
 use super::writes::is_known_version;
 use crate::ffi::call::{self, StandIn};
 use crate::reader::ValueReader;
@@ -18,7 +18,7 @@ use crate::scalars::{ReadWays, Scalars};
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct DeserializeStandIn {
     original: Py<PyAny>,
-    ways: Py<ReadWays>,
+    properties: Py<ReadWays>,
     source: ReaderSource,
     counts: Counts,
 }
@@ -47,7 +47,7 @@ impl DeserializeStandIn {
             Ok(reader) => ReaderSource::Fixed(reader.unbind(), Entries::new(entries)),
             Err(error) => ReaderSource::ByClass(error.into_inner().unbind()),
         };
-        DeserializeStandIn { original, ways, source, counts: Counts::default() }
+        DeserializeStandIn { original, properties: ways, source, counts: Counts::default() }
     }
 
     /// The built-in function that replaces the original. `doc` is its signature and docstring, in
@@ -71,7 +71,7 @@ impl DeserializeStandIn {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = bytes.py();
         let Ok(bytes) = bytes.cast_exact::<PyBytes>() else { return Ok(None) };
-        let Some(reference) = Scalars::new(py, self.ways.get()) else { return Ok(None) };
+        let Some(reference) = Scalars::new(py, self.properties.get()) else { return Ok(None) };
         let reading = Reading::new(reference, false, version.extract()?);
         match reading.object(reader, bytes.as_bytes()) {
             Ok(value) => Ok(Some(value)),
@@ -97,8 +97,8 @@ impl StandIn for DeserializeStandIn {
             (ReaderSource::ByClass(compile), [class, bytes, version])
                 if is_known_version(version) =>
             {
-                let known = known(class, compile)?;
-                match known.get().reader(this.py()) {
+                let plan = plan_of_class(class, compile)?;
+                match plan.get().reader(this.py()) {
                     Some(reader) => stand_in.read(reader, bytes, version)?,
                     None => None,
                 }

@@ -4,41 +4,49 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
-/// Entries of dicts that a plan depends on: the dict, the key, and the value when the plan was made
-/// (`None` if the key was absent). The plan is valid while each dict still has that object under
-/// the key, or still lacks the key.
-pub struct Entries(Vec<Kept>);
+/// Entries of dicts that a plan depends on. The plan is valid while all of them are current.
+pub struct Entries(Vec<DictEntry>);
 
-type Kept = (Py<PyDict>, Py<PyAny>, Option<Py<PyAny>>);
+/// An entry of a dict. It is current while the dict still has the same object under the key, or
+/// still lacks the key.
+struct DictEntry {
+    dict: Py<PyDict>,
+    key: Py<PyAny>,
+    /// The value when the plan was made; `None` if the dict lacked the key.
+    value: Option<Py<PyAny>>,
+}
 
+/// A dict, a key, and the value, as Python code passes them.
 pub type Entry<'py> = (Bound<'py, PyDict>, Py<PyAny>, Option<Py<PyAny>>);
 
 impl Entries {
     pub fn new(entries: Vec<Entry<'_>>) -> Entries {
-        Entries(entries.into_iter().map(|(dict, key, then)| (dict.unbind(), key, then)).collect())
+        let entry = |(dict, key, value): Entry<'_>| DictEntry { dict: dict.unbind(), key, value };
+        Entries(entries.into_iter().map(entry).collect())
     }
 
     pub fn clone_ref(&self, py: Python<'_>) -> Entries {
-        let cloned = self.0.iter().map(|(dict, key, then)| {
-            let then = then.as_ref().map(|then| then.clone_ref(py));
-            (dict.clone_ref(py), key.clone_ref(py), then)
+        let cloned = self.0.iter().map(|entry| DictEntry {
+            dict: entry.dict.clone_ref(py),
+            key: entry.key.clone_ref(py),
+            value: entry.value.as_ref().map(|value| value.clone_ref(py)),
         });
         Entries(cloned.collect())
     }
 
     pub fn are_current(&self, py: Python<'_>) -> bool {
-        self.0.iter().all(|(dict, key, then)| match (dict.bind(py).get_item(key), then) {
-            (Ok(Some(now)), Some(then)) => now.is(then),
+        self.0.iter().all(|entry| match (entry.dict.bind(py).get_item(&entry.key), &entry.value) {
+            (Ok(Some(now)), Some(value)) => now.is(value),
             (Ok(None), None) => true,
             _ => false,
         })
     }
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        for (dict, key, then) in &self.0 {
-            visit.call(dict)?;
-            visit.call(key)?;
-            visit.call(then)?;
+        for entry in &self.0 {
+            visit.call(&entry.dict)?;
+            visit.call(&entry.key)?;
+            visit.call(&entry.value)?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use turbocql_values::ffi::rows::{Stopped, tuple};
 
 /// The original and its arguments. The iterator calls the original to read the page if the
 /// iterator must fall back.
-pub struct Again {
+pub struct OriginalCall {
     pub original: Py<PyAny>,
     pub message: Py<PyType>,
     /// The position in the body at which the original starts to read.
@@ -28,9 +28,9 @@ pub struct Again {
 /// to the driver's rows for the rest of the page.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct LazyRows {
-    again: Again,
+    original_call: OriginalCall,
     plan: Py<ResultPlan>,
-    ways: Py<ReadWays>,
+    properties: Py<ReadWays>,
     version: i64,
     body: Py<PyBytes>,
     count: usize,
@@ -51,13 +51,13 @@ impl LazyRows {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let Again { original, message, types, metadata, .. } = &self.again;
+        let OriginalCall { original, message, types, metadata, .. } = &self.original_call;
         visit.call(original)?;
         visit.call(message)?;
         visit.call(types)?;
         visit.call(metadata)?;
         visit.call(&self.plan)?;
-        visit.call(&self.ways)?;
+        visit.call(&self.properties)?;
         // The GC must not block on the mutex: while another call holds it, the driver's rows are
         // not visited.
         match self.at.try_lock().as_deref() {
@@ -75,10 +75,10 @@ impl LazyRows {
                 let row = rows.bind(py).clone().next();
                 (At::Driver(rows), row.transpose())
             }
-            At::Native(given, _) if given == self.count => (at, Ok(None)),
-            At::Native(given, from) => match self.native(py, given, from) {
-                Ok(Some((row, next))) => (At::Native(given + 1, next), Ok(Some(row))),
-                Ok(None) => match self.by_driver(py, given) {
+            At::Native(returned, _) if returned == self.count => (at, Ok(None)),
+            At::Native(returned, from) => match self.native(py, returned, from) {
+                Ok(Some((row, next))) => (At::Native(returned + 1, next), Ok(Some(row))),
+                Ok(None) => match self.by_driver(py, returned) {
                     Ok(rows) => {
                         let row = rows.bind(py).clone().next();
                         (At::Driver(rows), row.transpose())
@@ -95,16 +95,16 @@ impl LazyRows {
 
 impl LazyRows {
     pub fn new(
-        again: Again,
+        original_call: OriginalCall,
         plan: Py<ResultPlan>,
-        ways: Py<ReadWays>,
+        properties: Py<ReadWays>,
         version: i64,
         body: Py<PyBytes>,
         from: usize,
         count: usize,
     ) -> LazyRows {
         let at = Mutex::new(Some(At::Native(0, from)));
-        LazyRows { again, plan, ways, version, body, count, at }
+        LazyRows { original_call, plan, properties, version, body, count, at }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<At>> {
@@ -115,10 +115,10 @@ impl LazyRows {
     fn native<'py>(
         &self,
         py: Python<'py>,
-        given: usize,
+        returned: usize,
         from: usize,
     ) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
-        let Some(reference) = Scalars::new(py, self.ways.get()) else { return Ok(None) };
+        let Some(reference) = Scalars::new(py, self.properties.get()) else { return Ok(None) };
         let reading = Reading::new(reference, true, self.version);
         let (plan, readers) = (self.plan.get(), self.plan.get().readers());
         if !plan.is_current(py) {
@@ -126,26 +126,26 @@ impl LazyRows {
         }
         let columns = readers.iter().map(|reader| Column::Clear(reader.get())).collect();
         let columns = Columns::new(reading, columns);
-        let rest = &self.body.as_bytes(py)[from..];
-        let Ok(mut cells) = page::cells(readers.len(), self.count - given, rest) else {
+        let unread = &self.body.as_bytes(py)[from..];
+        let Ok(mut cells) = page::cells(readers.len(), self.count - returned, unread) else {
             return Ok(None);
         };
         match tuple(py, &columns, &mut cells) {
-            Ok(row) => Ok(Some((row, from + rest.len() - cells.remaining()))),
+            Ok(row) => Ok(Some((row, from + unread.len() - cells.remaining()))),
             Err(Stopped::Raised(error)) if !error.is_instance_of::<PyException>(py) => Err(error),
             Err(_) => Ok(None),
         }
     }
 
     /// The driver's rows of the page, without those that have been returned already.
-    fn by_driver(&self, py: Python<'_>, given: usize) -> PyResult<Py<PyIterator>> {
-        let Again { original, message, before, types, metadata } = &self.again;
+    fn by_driver(&self, py: Python<'_>, returned: usize) -> PyResult<Py<PyIterator>> {
+        let OriginalCall { original, message, before, types, metadata } = &self.original_call;
         let message = message.bind(py).call1((2,))?;
         let reader = py.import("io")?.call_method1("BytesIO", (&self.body,))?;
         reader.call_method1("seek", (*before,))?;
         original.bind(py).call1((&message, reader, self.version, types, metadata, py.None()))?;
         let rows = message.getattr("parsed_rows")?.try_iter()?;
-        for row in rows.clone().take(given) {
+        for row in rows.clone().take(returned) {
             row?;
         }
         Ok(rows.unbind())

@@ -81,10 +81,10 @@ impl LiteralsStandIn {
             ("cql_encode_list_collection", Kind::List),
             ("cql_encode_set_collection", Kind::Set),
         ];
-        let mut known = Vec::new();
+        let mut encoder_functions = Vec::new();
         for (name, kind) in KINDS {
             if let Some(function) = functions.get_item(name)? {
-                known.push((function.unbind(), kind));
+                encoder_functions.push((function.unbind(), kind));
             }
         }
         let py = functions.py();
@@ -96,7 +96,7 @@ impl LiteralsStandIn {
             uuid,
             decimal,
             method,
-            functions: known,
+            functions: encoder_functions,
             float_time,
             counts: Counts::default(),
         })
@@ -124,14 +124,15 @@ impl StandIn for LiteralsStandIn {
         if !query.is_exact_instance_of::<PyString>() || !encoder.get_type().is(&stand_in.class) {
             return Ok(None);
         }
-        let own = encoder.getattr(pyo3::intern!(py, "__dict__"))?;
-        let Ok(own) = own.cast_exact::<PyDict>() else { return Ok(None) };
-        let mapping = own.get_item(pyo3::intern!(py, "mapping"))?;
-        let Some(mapping) = mapping.and_then(|it| it.cast_into_exact::<PyDict>().ok()) else {
+        let attributes = encoder.getattr(pyo3::intern!(py, "__dict__"))?;
+        let Ok(attributes) = attributes.cast_exact::<PyDict>() else { return Ok(None) };
+        let mapping = attributes.get_item(pyo3::intern!(py, "mapping"))?;
+        let Some(mapping) = mapping.and_then(|mapping| mapping.cast_into_exact::<PyDict>().ok())
+        else {
             return Ok(None);
         };
         // A function of the encoder itself would be called in place of the class's.
-        if own.len() != 1 || !stand_in.encoder.is_as_usual(py)? {
+        if attributes.len() != 1 || !stand_in.encoder.is_as_usual(py)? {
             return Ok(None);
         }
         let literals = Literals { stand_in, encoder, mapping: &mapping };
@@ -207,9 +208,10 @@ impl<'py> Literals<'_, 'py> {
         if function.get_type().is(&self.stand_in.method)
             && function.getattr(pyo3::intern!(py, "__self__"))?.is(self.encoder)
         {
-            let own = function.getattr(pyo3::intern!(py, "__func__"))?;
-            let known = self.stand_in.functions.iter().find(|(known, _)| own.is(known));
-            if let Some((_, kind)) = known {
+            let function_of_class = function.getattr(pyo3::intern!(py, "__func__"))?;
+            let function_and_kind =
+                self.stand_in.functions.iter().find(|(function, _)| function_of_class.is(function));
+            if let Some((_, kind)) = function_and_kind {
                 return Ok(Writer::Own(*kind, Some(function)));
             }
         }

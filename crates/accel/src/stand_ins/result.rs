@@ -11,9 +11,9 @@ use turbocql_codec::message::result::{Description, Head};
 use turbocql_codec::page;
 
 use super::counts::Counts;
-use super::lazy::{Again, LazyRows};
+use super::lazy::{LazyRows, OriginalCall};
 use super::method::StandInMethod;
-use super::result_plan::{Key, Plans, ResultPlan};
+use super::result_plan::{PlanKey, Plans, ResultPlan};
 use crate::arrays;
 use crate::ffi::call::{self, StandIn};
 use crate::python;
@@ -23,15 +23,14 @@ use crate::scalars::{ReadWays, Scalars};
 use turbocql_values::ffi::bytes;
 use turbocql_values::ffi::rows::{Stopped, tuples};
 
-/// The maximum number of places in the cache of plans. A place has the plans for one fingerprint of
-/// a result's description, or for one of the driver's lists of columns. While the cache has 16,384
-/// places, it learns no new plan.
-const MOST_PLACES: usize = 16_384;
+/// The maximum number of buckets in the cache of plans. A bucket has the plans for one fingerprint
+/// of a result's description, or for one of the driver's lists of columns. While the cache has
+/// 16,384 buckets, it learns no new plan.
+const MOST_BUCKETS: usize = 16_384;
 /// When 65,536 pages have found no plan in a full cache, the cache is cleared.
-const MOST_UNKNOWN: u64 = 4 * MOST_PLACES as u64;
-
-/// The maximum number of plans in one place. The plans are ordered, the most recently used first.
-const MOST_IN_PLACE: usize = 16;
+const MOST_UNKNOWN: u64 = 4 * MOST_BUCKETS as u64;
+/// The maximum number of plans in one bucket. The plans are ordered, the most recently used first.
+const MOST_IN_BUCKET: usize = 16;
 
 /// The maximum number of addresses in `ResultStandIn::seen`. At 1,024, the set is cleared.
 const MOST_SEEN: usize = 1024;
@@ -58,14 +57,14 @@ pub struct ResultStandIn {
     /// each column, None or (description, `decrypt`, reader). The function returns None instead of
     /// a sequence if the original must read the page.
     encrypted: Py<PyAny>,
-    ways: Py<ReadWays>,
+    properties: Py<ReadWays>,
     /// Whether a null within a collection is left to the original.
     strict_nulls: bool,
     shape: Shape,
     /// A function that turns the native result into the object that the driver returns. It is
     /// not called for `Shape::List`.
     finish: Py<PyAny>,
-    known: Mutex<Plans>,
+    cache: Mutex<Plans>,
     counts: Counts,
     learned: AtomicU64,
     /// Addresses of the driver's column lists that were seen at least once.
@@ -77,7 +76,7 @@ pub struct ResultStandIn {
 #[pymethods]
 impl ResultStandIn {
     #[new]
-    #[expect(clippy::too_many_arguments, reason = "the parts of one thing, called once")]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of a Python call")]
     fn new(
         original: Py<PyAny>,
         owner: Py<PyType>,
@@ -99,11 +98,11 @@ impl ResultStandIn {
             class: owner,
             compile,
             encrypted,
-            ways,
+            properties: ways,
             strict_nulls,
             shape,
             finish,
-            known: Mutex::default(),
+            cache: Mutex::default(),
             counts: Counts::default(),
             learned: AtomicU64::new(0),
             seen: Mutex::default(),
@@ -150,18 +149,18 @@ impl ResultStandIn {
     fn find<'py>(
         &self,
         head: &Head<'_>,
-        given: &Call<'_, 'py>,
-        place: u64,
+        call: &Call<'_, 'py>,
+        bucket: u64,
     ) -> Option<(Option<Description>, Bound<'py, ResultPlan>)> {
-        let py = given.message.py();
-        let found = {
-            let mut known = self.known();
-            let plans = known.get_mut(&place)?;
+        let py = call.message.py();
+        let cached = {
+            let mut cache = self.cache();
+            let plans = cache.get_mut(&bucket)?;
             let at = plans.iter().position(|(key, plan)| match key {
-                Key::Described(description) => head.is(description),
-                Key::Known(list) => {
+                PlanKey::Described(description) => head.is(description),
+                PlanKey::ColumnList(list) => {
                     !head.is_described()
-                        && given.metadata.is(list)
+                        && call.metadata.is(list)
                         && plan.get().is_of(list.bind(py))
                         && plan.get().metadata.bind(py).len() == head.width()
                 }
@@ -169,65 +168,65 @@ impl ResultStandIn {
             plans[..=at].rotate_right(1);
             let (key, plan) = plans.first()?;
             let description = match key {
-                Key::Described(description) => Some(description.clone()),
-                Key::Known(_) => None,
+                PlanKey::Described(description) => Some(description.clone()),
+                PlanKey::ColumnList(_) => None,
             };
             (description, plan.bind(py).clone())
         };
         // Checking the plan may run Python code, which may switch threads. So the mutex is not held
         // here.
-        if found.1.get().is_current(py) {
-            return Some(found);
+        if cached.1.get().is_current(py) {
+            return Some(cached);
         }
         let dropped = {
-            let mut known = self.known();
-            let plans = known.get_mut(&place)?;
-            let at = plans.iter().position(|(_, plan)| plan.is(&found.1))?;
+            let mut cache = self.cache();
+            let plans = cache.get_mut(&bucket)?;
+            let at = plans.iter().position(|(_, plan)| plan.is(&cached.1))?;
             plans.remove(at)
         };
         drop(dropped);
         None
     }
 
-    fn known(&self) -> MutexGuard<'_, Plans> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, Plans> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, place: u64, key: Key, plan: Py<ResultPlan>) {
-        let mut known = self.known();
-        let plans = known.entry(place).or_default();
+    fn keep(&self, bucket: u64, key: PlanKey, plan: Py<ResultPlan>) {
+        let mut cache = self.cache();
+        let plans = cache.entry(bucket).or_default();
         // The dropped plan owns Python objects. They are released after the mutex is unlocked,
         // because their release may run Python code.
-        let last = if plans.len() < MOST_IN_PLACE { None } else { plans.pop() };
+        let last = if plans.len() < MOST_IN_BUCKET { None } else { plans.pop() };
         plans.insert(0, (key, plan));
-        drop(known);
+        drop(cache);
         drop(last);
     }
 
     /// Whether to learn a plan from this page. No plan is learned while the cache is full. For a
     /// result without a description, none is learned when the driver's list of columns is seen for
     /// the first time.
-    fn is_worth_it(&self, head: &Head<'_>, place: u64) -> bool {
+    fn is_worth_it(&self, head: &Head<'_>, bucket: u64) -> bool {
         if !head.is_described() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            if !seen.contains(&place) {
+            if !seen.contains(&bucket) {
                 if seen.len() >= MOST_SEEN {
                     seen.clear();
                 }
-                seen.insert(place);
+                seen.insert(bucket);
                 return false;
             }
         }
-        let mut known = self.known();
-        if known.len() < MOST_PLACES {
+        let mut cache = self.cache();
+        if cache.len() < MOST_BUCKETS {
             return true;
         }
         if self.unknown.fetch_add(1, Ordering::Relaxed) < MOST_UNKNOWN {
             return false;
         }
         self.unknown.store(0, Ordering::Relaxed);
-        let all = std::mem::take(&mut *known);
-        drop(known);
+        let all = std::mem::take(&mut *cache);
+        drop(cache);
         drop(all);
         true
     }
@@ -235,42 +234,42 @@ impl ResultStandIn {
     /// Calls the original to read the page, then caches a plan for the page's columns.
     fn learn<'py>(
         &self,
-        given: &Call<'_, 'py>,
+        call: &Call<'_, 'py>,
         head: &Head<'_>,
-        place: u64,
+        bucket: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Call { message, reader, version, types, metadata, policy, .. } = given;
+        let Call { message, reader, version, types, metadata, policy, .. } = call;
         let py = message.py();
         self.learned.fetch_add(1, Ordering::Relaxed);
         let read = self.original.bind(py);
-        let done = read.call1((message, reader, version, types, metadata, policy))?;
+        let result = read.call1((message, reader, version, types, metadata, policy))?;
         let (key, columns) = if head.is_described() {
-            let Ok(description) = head.describe() else { return Ok(done) };
+            let Ok(description) = head.describe() else { return Ok(result) };
             let columns = message.getattr(pyo3::intern!(py, "column_metadata"))?;
-            (Key::Described(description), columns)
+            (PlanKey::Described(description), columns)
         } else {
-            let Ok(list) = metadata.cast_exact::<PyList>() else { return Ok(done) };
-            (Key::Known(list.clone().unbind()), (*metadata).clone())
+            let Ok(list) = metadata.cast_exact::<PyList>() else { return Ok(result) };
+            (PlanKey::ColumnList(list.clone().unbind()), (*metadata).clone())
         };
         // The page has been read, so an error of `compile` is ignored: there is just no plan.
         match self.compile.bind(py).call1((columns,)) {
-            Ok(plan) => self.keep(place, key, plan.cast_into::<ResultPlan>()?.unbind()),
+            Ok(plan) => self.keep(bucket, key, plan.cast_into::<ResultPlan>()?.unbind()),
             Err(error) if error.is_instance_of::<PyException>(py) => {}
             Err(error) => return Err(error),
         }
-        Ok(done)
+        Ok(result)
     }
 
     /// Reads the page natively. Returns None if the original must read it or raise its own error.
     fn read<'py>(
         &self,
-        given: &Call<'_, 'py>,
+        call: &Call<'_, 'py>,
         head: &Head<'_>,
         description: Option<&Description>,
-        known: &Bound<'py, ResultPlan>,
+        cached_plan: &Bound<'py, ResultPlan>,
     ) -> PyResult<Option<()>> {
-        let plan = known.get();
-        let (message, py) = (given.message, given.message.py());
+        let plan = cached_plan.get();
+        let (message, py) = (call.message, call.message.py());
         let Some(readers) = &plan.columns else { return Ok(None) };
         let Ok((count, rows)) = head.only_rows(description) else { return Ok(None) };
         // For the driver, a paging state of negative length is an error.
@@ -280,24 +279,25 @@ impl ResultStandIn {
         let metadata = plan.metadata.bind(py);
         if description.is_some() && plan.has_udts {
             for reader in readers {
-                if let Err(error) = reader.get().register(given.types) {
+                if let Err(error) = reader.get().register(call.types) {
                     return usual(py, error);
                 }
             }
         }
-        let mut columns: Vec<_> = readers.iter().map(|it| Column::Clear(it.get())).collect();
-        if !given.policy.is_none() {
+        let mut columns: Vec<_> =
+            readers.iter().map(|reader| Column::Clear(reader.get())).collect();
+        if !call.policy.is_none() {
             if self.shape != Shape::List {
                 return Ok(None);
             }
-            let found = match self.encrypted.bind(py).call1((given.policy, metadata)) {
-                Ok(found) => found,
+            let secrets = match self.encrypted.bind(py).call1((call.policy, metadata)) {
+                Ok(secrets) => secrets,
                 Err(error) => return usual(py, error),
             };
-            if found.is_none() {
+            if secrets.is_none() {
                 return Ok(None);
             }
-            for (column, secret) in columns.iter_mut().zip(found.try_iter()?) {
+            for (column, secret) in columns.iter_mut().zip(secrets.try_iter()?) {
                 let secret = secret?;
                 if !secret.is_none() {
                     let (described, decrypt, reader): (_, _, Bound<'_, ValueReader>) =
@@ -306,8 +306,8 @@ impl ResultStandIn {
                 }
             }
         }
-        let Some(reference) = Scalars::new(py, self.ways.get()) else { return Ok(None) };
-        let reading = Reading::new(reference, self.strict_nulls, given.version);
+        let Some(reference) = Scalars::new(py, self.properties.get()) else { return Ok(None) };
+        let reading = Reading::new(reference, self.strict_nulls, call.version);
         let columns = Columns::new(reading, columns);
         let Ok(mut cells) = page::cells(readers.len(), count, rows) else { return Ok(None) };
         let (names, classes) = (PyList::empty(py), PyList::empty(py));
@@ -315,32 +315,32 @@ impl ResultStandIn {
             names.append(column.get_item(2)?)?;
             classes.append(column.get_item(3)?)?;
         }
-        let made = match self.shape {
+        let rows = match self.shape {
             Shape::List => {
-                tuples(py, &columns, &mut cells, count, plan.atomic && given.policy.is_none())
+                tuples(py, &columns, &mut cells, count, plan.atomic && call.policy.is_none())
                     .map(|rows| Some(rows.into_any()))
             }
             Shape::Arrays => arrays::columns(py, &columns, &mut cells, count, &plan.widths)
-                .and_then(|made| {
+                .and_then(|rows| {
                     let finish = self.finish.bind(py);
-                    Ok(made.map(|made| finish.call1((&names, &classes, made))).transpose()?)
+                    Ok(rows.map(|rows| finish.call1((&names, &classes, rows))).transpose()?)
                 }),
             Shape::Lazy => {
-                let again = Again {
+                let original_call = OriginalCall {
                     original: self.original.clone_ref(py),
                     message: message.get_type().unbind(),
-                    before: given.position,
-                    types: given.types.clone().unbind(),
-                    metadata: given.metadata.clone().unbind(),
+                    before: call.position,
+                    types: call.types.clone().unbind(),
+                    metadata: call.metadata.clone().unbind(),
                 };
-                let at = given.body.as_bytes().len() - rows.len();
-                let body = given.body.clone().unbind();
-                let ways = self.ways.clone_ref(py);
+                let at = call.body.as_bytes().len() - rows.len();
+                let body = call.body.clone().unbind();
+                let properties = self.properties.clone_ref(py);
                 let rows = LazyRows::new(
-                    again,
-                    known.clone().unbind(),
-                    ways,
-                    given.version,
+                    original_call,
+                    cached_plan.clone().unbind(),
+                    properties,
+                    call.version,
                     body,
                     at,
                     count,
@@ -352,7 +352,7 @@ impl ResultStandIn {
                     .map_err(Stopped::Raised)
             }
         };
-        let rows = match made {
+        let rows = match rows {
             Ok(Some(rows)) => rows,
             Err(Stopped::Raised(error)) => return usual(py, error),
             Ok(None) | Err(_) => return Ok(None),
@@ -409,8 +409,8 @@ impl StandIn for ResultStandIn {
         };
         let Ok(body) = body.cast_into_exact::<PyBytes>() else { return Ok(None) };
         let Ok(position) = position.extract::<usize>() else { return Ok(None) };
-        let given = Call { message, reader, version, types, metadata, policy, body, position };
-        let body = given.body.clone();
+        let call = Call { message, reader, version, types, metadata, policy, body, position };
+        let body = call.body.clone();
         // The body may begin with other fields, such as warnings.
         let from = position.checked_sub(KIND);
         let Some(result) = from.and_then(|from| body.as_bytes().get(from..)) else {
@@ -423,18 +423,18 @@ impl StandIn for ResultStandIn {
         if !head.is_described() && head.metadata_id().is_some() || head.width() == 0 {
             return Ok(None);
         }
-        let place = match head.is_described() {
+        let bucket = match head.is_described() {
             true => head.fingerprint(),
-            false => Some(given.metadata.as_ptr() as u64),
+            false => Some(call.metadata.as_ptr() as u64),
         };
-        let Some(place) = place else { return Ok(None) };
-        let Some((description, plan)) = stand_in.find(&head, &given, place) else {
-            if !stand_in.is_worth_it(&head, place) {
+        let Some(bucket) = bucket else { return Ok(None) };
+        let Some((description, plan)) = stand_in.find(&head, &call, bucket) else {
+            if !stand_in.is_worth_it(&head, bucket) {
                 return Ok(None);
             }
-            return stand_in.learn(&given, &head, place).map(Some);
+            return stand_in.learn(&call, &head, bucket).map(Some);
         };
-        if stand_in.read(&given, &head, description.as_ref(), &plan)?.is_none() {
+        if stand_in.read(&call, &head, description.as_ref(), &plan)?.is_none() {
             return Ok(None);
         }
         reader.call_method1(pyo3::intern!(py, "seek"), (body.as_bytes().len(),))?;

@@ -80,20 +80,24 @@ impl ResultPlan {
     /// Whether `metadata` has the columns of this plan. `metadata` is the driver's list of columns,
     /// for a result without a description.
     pub fn is_of(&self, metadata: &Bound<'_, PyList>) -> bool {
-        let own = self.metadata.bind(metadata.py());
-        own.len() == metadata.len() && own.iter().zip(metadata).all(|(own, one)| own.is(&one))
+        let plan_columns = self.metadata.bind(metadata.py());
+        plan_columns.len() == metadata.len()
+            && plan_columns
+                .iter()
+                .zip(metadata)
+                .all(|(plan_column, column)| plan_column.is(&column))
     }
 }
 
-/// The key of a plan in the cache. A place is an entry of [`Plans`]: all plans with the same `u64`.
-/// A search first finds the place by that number. Then it compares the result with the whole of
-/// each key in that place.
-pub enum Key {
+/// The key of a plan in its bucket. A bucket is an entry of [`Plans`]: all plans with the same
+/// `u64`. A search finds the bucket by that number, then compares the result with each key in the
+/// bucket.
+pub enum PlanKey {
     Described(Description),
     /// The driver's list of columns, for a result without a description.
-    Known(Py<PyList>),
+    ColumnList(Py<PyList>),
 }
 
 /// Plans by the fingerprint of the columns' description, or by the address of the driver's list of
 /// columns.
-pub type Plans = HashMap<u64, Vec<(Key, Py<ResultPlan>)>>;
+pub type Plans = HashMap<u64, Vec<(PlanKey, Py<ResultPlan>)>>;

@@ -57,18 +57,18 @@ impl StandIn for RoutingStandIn {
             stand_in.counts.native();
             return Ok(Some(py.None().into_bound(py)));
         }
-        let own = pyo3::intern!(py, "_routing_key");
-        let known = statement.getattr(own)?;
-        if !known.is_none() {
+        let attribute = pyo3::intern!(py, "_routing_key");
+        let routing_key = statement.getattr(attribute)?;
+        if !routing_key.is_none() {
             stand_in.counts.native();
-            return Ok(Some(known));
+            return Ok(Some(routing_key));
         }
         let values = statement.getattr(pyo3::intern!(py, "values"))?;
         let Ok(values) = values.cast_exact::<PyList>() else { return Ok(None) };
         if indexes.len() == 1 {
             let Ok(index) = indexes.get_item(0)?.extract::<usize>() else { return Ok(None) };
             let Ok(part) = values.get_item(index) else { return Ok(None) };
-            statement.setattr(own, &part)?;
+            statement.setattr(attribute, &part)?;
             stand_in.counts.native();
             return Ok(Some(part));
         }
@@ -83,7 +83,7 @@ impl StandIn for RoutingStandIn {
         let packed =
             with_scratch(|out| token::routing_key(&parts, out).ok().map(|()| bytes::copy(py, out)));
         let Some(key) = packed.transpose()? else { return Ok(None) };
-        statement.setattr(own, &key)?;
+        statement.setattr(attribute, &key)?;
         stand_in.counts.native();
         Ok(Some(key.into_any()))
     }

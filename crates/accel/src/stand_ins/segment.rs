@@ -22,7 +22,7 @@ pub struct SegmentStandIn {
     /// The class of the buffers that are taken. Such a buffer can seek back after a read.
     buffer: Py<PyType>,
     /// The driver's class of the result; None for `encode`, which returns nothing.
-    made: Option<Py<PyType>>,
+    result_class: Option<Py<PyType>>,
     counts: Counts,
 }
 
@@ -50,7 +50,7 @@ impl SegmentStandIn {
             _ => return Err(PyValueError::new_err(format!("unknown function: {name:?}"))),
         };
         let counts = Counts::default();
-        Ok(SegmentStandIn { original, class: owner, kind, buffer, made, counts })
+        Ok(SegmentStandIn { original, class: owner, kind, buffer, result_class: made, counts })
     }
 
     /// The method that replaces the original. `doc` is its signature and docstring, in the form
@@ -82,15 +82,15 @@ impl<'py> Compression<'py> {
     /// attribute may shadow a method of the codec.
     fn of(codec: &Bound<'py, PyAny>) -> PyResult<Option<Compression<'py>>> {
         let py = codec.py();
-        let own = codec.getattr(pyo3::intern!(py, "__dict__"))?;
-        let Ok(own) = own.cast_into_exact::<PyDict>() else { return Ok(None) };
+        let attributes = codec.getattr(pyo3::intern!(py, "__dict__"))?;
+        let Ok(attributes) = attributes.cast_into_exact::<PyDict>() else { return Ok(None) };
         let (Some(compressor), Some(decompressor)) = (
-            own.get_item(pyo3::intern!(py, "compressor"))?,
-            own.get_item(pyo3::intern!(py, "decompressor"))?,
+            attributes.get_item(pyo3::intern!(py, "compressor"))?,
+            attributes.get_item(pyo3::intern!(py, "decompressor"))?,
         ) else {
             return Ok(None);
         };
-        if own.len() != 2 {
+        if attributes.len() != 2 {
             return Ok(None);
         }
         let both = compressor.is_truthy()? && decompressor.is_truthy()?;
@@ -111,12 +111,12 @@ impl<'py> Compression<'py> {
         }
         // The first four bytes of the compressor's result are the uncompressed length. They are not
         // sent, because the header has this length.
-        let given = self.compressor.call1((payload,))?;
-        let given = match given.cast_into_exact::<PyBytes>() {
-            Ok(given) => given,
+        let compressor_result = self.compressor.call1((payload,))?;
+        let compressor_result = match compressor_result.cast_into_exact::<PyBytes>() {
+            Ok(compressor_result) => compressor_result,
             Err(odd) => return Ok(Err(odd.into_inner())),
         };
-        let compressed = given.as_bytes().get(4..).unwrap_or_default();
+        let compressed = compressor_result.as_bytes().get(4..).unwrap_or_default();
         if compressed.len() >= plain.len() {
             return written(py, self.format, plain, 0, is_self_contained).map(Ok);
         }
@@ -134,13 +134,13 @@ fn written<'py>(
     let length = payload.len() as u32;
     let header = Header { length, uncompressed, is_self_contained }.bytes(format);
     let width = format.header();
-    let made = bytes::build(py, width + payload.len() + TRAILER, |segment| {
+    let segment = bytes::build(py, width + payload.len() + TRAILER, |segment| {
         segment.put(&header[..width]);
         segment.put(payload);
         segment.put(&payload_crc(payload).to_le_bytes());
         true
     })?;
-    made.ok_or_else(|| PyRuntimeError::new_err("a segment was not filled to its length"))
+    segment.ok_or_else(|| PyRuntimeError::new_err("a segment was not filled to its length"))
 }
 
 /// Reads `count` bytes of a buffer. If the buffer has fewer, seeks back and returns None.
@@ -195,9 +195,9 @@ impl SegmentStandIn {
         is_self_contained: bool,
     ) -> PyResult<bool> {
         let py = codec.py();
-        let mut by = codec.clone();
-        if let Some(with) = Compression::of(codec)? {
-            match with.segment(payload, is_self_contained)? {
+        let mut segment_codec = codec.clone();
+        if let Some(compression) = Compression::of(codec)? {
+            match compression.segment(payload, is_self_contained)? {
                 Ok(segment) => {
                     buffer.call_method1(pyo3::intern!(py, "write"), (segment,))?;
                     return Ok(true);
@@ -206,15 +206,17 @@ impl SegmentStandIn {
                     // The driver's function handles this result. It is called on a second codec,
                     // whose compressor returns this result, so that nothing is compressed twice.
                     let odd = odd.unbind();
-                    let given = PyCFunction::new_closure(py, None, None, move |given, _| {
-                        odd.clone_ref(given.py())
-                    })?;
-                    by = codec.get_type().call1((given, with.decompressor))?;
+                    let compressor =
+                        PyCFunction::new_closure(py, None, None, move |arguments, _| {
+                            odd.clone_ref(arguments.py())
+                        })?;
+                    segment_codec =
+                        codec.get_type().call1((compressor, compression.decompressor))?;
                 }
             }
         }
-        let own = pyo3::intern!(py, "_encode_segment");
-        by.call_method1(own, (buffer, payload, is_self_contained))?;
+        let encode_segment = pyo3::intern!(py, "_encode_segment");
+        segment_codec.call_method1(encode_segment, (buffer, payload, is_self_contained))?;
         Ok(false)
     }
 
@@ -243,10 +245,10 @@ impl SegmentStandIn {
         class: &Bound<'py, PyType>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = codec.py();
-        let Some(with) = Compression::of(codec)? else { return Ok(None) };
+        let Some(compression) = Compression::of(codec)? else { return Ok(None) };
         let number = |name| -> PyResult<Option<i64>> {
-            let given = header.getattr(name)?;
-            Ok(given.cast_exact::<PyInt>().ok().and_then(|given| given.extract().ok()))
+            let number = header.getattr(name)?;
+            Ok(number.cast_exact::<PyInt>().ok().and_then(|number| number.extract().ok()))
         };
         let length = number(pyo3::intern!(py, "payload_length"))?;
         let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else {
@@ -262,7 +264,7 @@ impl SegmentStandIn {
             return Ok(None);
         }
         let mut payload = payload.into_any();
-        if with.format == Format::Compressed {
+        if compression.format == Format::Compressed {
             // The driver also looks this attribute up after the read.
             let before = number(pyo3::intern!(py, "uncompressed_payload_length"))?;
             let Some(before) = before.and_then(|before| i32::try_from(before).ok()) else {
@@ -271,12 +273,12 @@ impl SegmentStandIn {
             };
             if before > 0 {
                 let compressed = payload.cast::<PyBytes>()?.as_bytes();
-                let whole = bytes::build(py, 4 + compressed.len(), |whole| {
-                    whole.put(&before.to_be_bytes());
-                    whole.put(compressed);
+                let prefixed = bytes::build(py, 4 + compressed.len(), |prefixed| {
+                    prefixed.put(&before.to_be_bytes());
+                    prefixed.put(compressed);
                     true
                 })?;
-                payload = with.decompressor.call1((whole,))?;
+                payload = compression.decompressor.call1((prefixed,))?;
             }
         }
         let is_self_contained = header.getattr(pyo3::intern!(py, "is_self_contained"))?;
@@ -290,13 +292,13 @@ impl StandIn for SegmentStandIn {
         arguments: &[Borrowed<'_, 'py, PyAny>],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (stand_in, py) = (this.get(), this.py());
-        let [codec, rest @ ..] = arguments else { return Ok(None) };
-        let [buffer, ..] = rest else { return Ok(None) };
+        let [codec, parameters @ ..] = arguments else { return Ok(None) };
+        let [buffer, ..] = parameters else { return Ok(None) };
         if !codec.get_type().is(&stand_in.class) || !buffer.get_type().is(&stand_in.buffer) {
             return Ok(None);
         }
-        let made = stand_in.made.as_ref().map(|class| class.bind(py));
-        let done = match (stand_in.kind, rest, made) {
+        let result_class = stand_in.result_class.as_ref().map(|class| class.bind(py));
+        let result = match (stand_in.kind, parameters, result_class) {
             (Kind::Encode, [buffer, message], _) => {
                 let Some(all) = Self::encode(codec, buffer, message)? else { return Ok(None) };
                 if !all {
@@ -313,10 +315,10 @@ impl StandIn for SegmentStandIn {
             }
             _ => None,
         };
-        if done.is_some() {
+        if result.is_some() {
             stand_in.counts.native();
         }
-        Ok(done)
+        Ok(result)
     }
 
     fn original<'a>(this: &'a Bound<'_, Self>) -> &'a Py<PyAny> {

@@ -42,7 +42,8 @@ impl TypePlan {
         reader: Option<Py<ValueReader>>,
         entries: Vec<Entry<'_>>,
     ) -> PyResult<TypePlan> {
-        let plan = cql_type.map(|it| it.get().plan(it.py()).cloned()).transpose()?;
+        let plan =
+            cql_type.map(|cql_type| cql_type.get().plan(cql_type.py()).cloned()).transpose()?;
         let (class, entries) = (owner.as_ptr() as usize, Entries::new(entries));
         Ok(TypePlan { class, epoch: epoch(), plan, reader, entries })
     }
@@ -137,8 +138,8 @@ impl StandIn for SerializeStandIn {
             (PlanSource::ByClass(compile), [class, value, version])
                 if is_known_version(version) =>
             {
-                let known = known(class, compile)?;
-                let plan = known.get().plan.as_ref();
+                let type_plan = plan_of_class(class, compile)?;
+                let plan = type_plan.get().plan.as_ref();
                 plan.and_then(|plan| stand_in.writes.bytes(plan, value))
             }
             _ => None,
@@ -157,17 +158,17 @@ impl StandIn for SerializeStandIn {
 }
 
 /// The current plan of a class. If the class has none, `compile` makes it.
-pub fn known<'py>(
+pub fn plan_of_class<'py>(
     class: &Bound<'py, PyAny>,
     compile: &Py<PyAny>,
 ) -> PyResult<Bound<'py, TypePlan>> {
     let py = class.py();
-    if let Ok(Some(known)) = class.getattr_opt(pyo3::intern!(py, "_turbocql_plan"))
-        && let Ok(known) = known.cast_into::<TypePlan>()
-        && known.get().class == class.as_ptr() as usize
-        && known.get().epoch == epoch()
+    if let Ok(Some(type_plan)) = class.getattr_opt(pyo3::intern!(py, "_turbocql_plan"))
+        && let Ok(type_plan) = type_plan.cast_into::<TypePlan>()
+        && type_plan.get().class == class.as_ptr() as usize
+        && type_plan.get().epoch == epoch()
     {
-        return Ok(known);
+        return Ok(type_plan);
     }
     Ok(compile.bind(py).call1((class,))?.cast_into::<TypePlan>()?)
 }

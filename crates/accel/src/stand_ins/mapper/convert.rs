@@ -7,12 +7,16 @@ use pyo3::types::{
 };
 
 use super::super::literals::seconds;
-use super::plan::{Column, Null, Way};
+use super::plan::{Column, Conversion, Null};
 
-/// The classes and functions that values are compared with and copied by.
+/// The classes and functions that values are compared with and copied by, from a tuple.
+#[derive(FromPyObject)]
 pub struct Values {
+    #[pyo3(item(0))]
     pub uuid: Py<PyAny>,
+    #[pyo3(item(1))]
     pub decimal: Py<PyAny>,
+    #[pyo3(item(2))]
     pub deepcopy: Py<PyAny>,
 }
 
@@ -56,59 +60,66 @@ impl Values {
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = value.py();
-        let way = match method {
+        let conversion = match method {
             Method::Validate => column.validate,
             Method::ToPython => column.to_python,
             Method::ToDatabase => column.to_database,
         };
         let may_be_none = || -> PyResult<bool> {
-            let required = column.own(pyo3::intern!(py, "required"))?;
-            Ok(required
-                .is_some_and(|it| it.is_exact_instance_of::<PyBool>() && !it.is(is_true(py))))
+            let required = column.attribute(pyo3::intern!(py, "required"))?;
+            Ok(required.is_some_and(|required| {
+                required.is_exact_instance_of::<PyBool>() && !required.is(is_true(py))
+            }))
         };
-        let is_as_it_is = match way {
-            Way::Call => false,
-            Way::Same => true,
-            Way::Checked => !value.is_none() || may_be_none()?,
-            Way::Set(null) | Way::List(null) | Way::Map(null) => {
+        let is_as_it_is = match conversion {
+            Conversion::Call => false,
+            Conversion::Same => true,
+            Conversion::Checked => !value.is_none() || may_be_none()?,
+            Conversion::Set(null) | Conversion::List(null) | Conversion::Map(null) => {
                 if !value.is_none() {
-                    return self.collection(column, method, way, value);
+                    return self.collection(column, method, conversion, value);
                 }
-                match (null, way) {
+                match (null, conversion) {
                     (Null::None, _) => true,
                     (Null::Checked, _) => may_be_none()?,
-                    (Null::Empty, Way::Set(_)) => return Ok(Some(PySet::empty(py)?.into_any())),
-                    (Null::Empty, Way::List(_)) => return Ok(Some(PyList::empty(py).into_any())),
+                    (Null::Empty, Conversion::Set(_)) => {
+                        return Ok(Some(PySet::empty(py)?.into_any()));
+                    }
+                    (Null::Empty, Conversion::List(_)) => {
+                        return Ok(Some(PyList::empty(py).into_any()));
+                    }
                     (Null::Empty, _) => return Ok(Some(PyDict::new(py).into_any())),
                 }
             }
-            Way::DateTime => value.is_none() || value.is_exact_instance_of::<PyDateTime>(),
-            Way::Millis => return Ok(millis(value)),
-            Way::Text => {
-                let least = column.own(pyo3::intern!(py, "min_length"))?;
-                let most = column.own(pyo3::intern!(py, "max_length"))?;
+            Conversion::DateTime => value.is_none() || value.is_exact_instance_of::<PyDateTime>(),
+            Conversion::Millis => return Ok(millis(value)),
+            Conversion::Text => {
+                let minimum = column.attribute(pyo3::intern!(py, "min_length"))?;
+                let maximum = column.attribute(pyo3::intern!(py, "max_length"))?;
                 let text = value.cast_exact::<PyString>();
-                match (least, most, text) {
-                    (Some(least), Some(most), _) if value.is_none() => {
-                        (least.is_none() || least.eq(0)?) && most.is_none() && may_be_none()?
+                match (minimum, maximum, text) {
+                    (Some(minimum), Some(maximum), _) if value.is_none() => {
+                        (minimum.is_none() || minimum.eq(0)?) && maximum.is_none() && may_be_none()?
                     }
-                    (Some(least), Some(most), Ok(text)) => {
+                    (Some(minimum), Some(maximum), Ok(text)) => {
                         let length = text.len()?;
                         let bound = |limit: &Bound<'py, PyAny>| -> Option<usize> {
                             limit.cast_exact::<PyInt>().ok()?.extract().ok()
                         };
-                        (least.is_none() || bound(&least).is_some_and(|least| length >= least))
-                            && (most.is_none() || bound(&most).is_some_and(|most| length <= most))
+                        (minimum.is_none()
+                            || bound(&minimum).is_some_and(|minimum| length >= minimum))
+                            && (maximum.is_none()
+                                || bound(&maximum).is_some_and(|maximum| length <= maximum))
                     }
                     _ => false,
                 }
             }
             _ if value.is_none() => may_be_none()?,
-            Way::Int => value.is_exact_instance_of::<PyInt>(),
-            Way::Uuid => value.get_type().is(&self.uuid),
-            Way::Bool => value.is_exact_instance_of::<PyBool>(),
-            Way::Float => value.is_exact_instance_of::<PyFloat>(),
-            Way::Decimal => value.get_type().is(&self.decimal),
+            Conversion::Int => value.is_exact_instance_of::<PyInt>(),
+            Conversion::Uuid => value.get_type().is(&self.uuid),
+            Conversion::Bool => value.is_exact_instance_of::<PyBool>(),
+            Conversion::Float => value.is_exact_instance_of::<PyFloat>(),
+            Conversion::Decimal => value.get_type().is(&self.decimal),
         };
         Ok(is_as_it_is.then(|| value.clone()))
     }
@@ -117,58 +128,58 @@ impl Values {
         &self,
         column: &Column,
         method: Method,
-        way: Way,
+        conversion: Conversion,
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = value.py();
         let is_validated = matches!(method, Method::Validate);
-        let one = |column: &Column, value: &Bound<'py, PyAny>| {
+        let element_value = |column: &Column, value: &Bound<'py, PyAny>| {
             // Validation refuses it, if only by what the element's class says of equality.
             if is_validated && value.is_none() {
                 return Ok(None);
             }
             self.natively(column, method, value)
         };
-        match (way, &column.inner[..]) {
-            (Way::Set(_), [element]) => {
-                let Ok(given) = value.cast_exact::<PySet>() else { return Ok(None) };
-                if is_validated && given.len() > MOST {
+        match (conversion, &column.inner[..]) {
+            (Conversion::Set(_), [element]) => {
+                let Ok(elements) = value.cast_exact::<PySet>() else { return Ok(None) };
+                if is_validated && elements.len() > MOST {
                     return Ok(None);
                 }
-                let made = PySet::empty(py)?;
-                for value in given.iter().collect::<Vec<_>>() {
-                    let Some(value) = one(element, &value)? else { return Ok(None) };
-                    made.add(value)?;
+                let converted = PySet::empty(py)?;
+                for value in elements.iter().collect::<Vec<_>>() {
+                    let Some(value) = element_value(element, &value)? else { return Ok(None) };
+                    converted.add(value)?;
                 }
-                Ok(Some(made.into_any()))
+                Ok(Some(converted.into_any()))
             }
-            (Way::List(_), [element]) => {
-                let Ok(given) = value.cast_exact::<PyList>() else { return Ok(None) };
-                if is_validated && given.len() > MOST {
+            (Conversion::List(_), [element]) => {
+                let Ok(elements) = value.cast_exact::<PyList>() else { return Ok(None) };
+                if is_validated && elements.len() > MOST {
                     return Ok(None);
                 }
-                let made = PyList::empty(py);
-                for value in given.iter() {
-                    let Some(value) = one(element, &value)? else { return Ok(None) };
-                    made.append(value)?;
+                let converted = PyList::empty(py);
+                for value in elements.iter() {
+                    let Some(value) = element_value(element, &value)? else { return Ok(None) };
+                    converted.append(value)?;
                 }
-                Ok(Some(made.into_any()))
+                Ok(Some(converted.into_any()))
             }
-            (Way::Map(_), [key, element]) => {
-                let Ok(given) = value.cast_exact::<PyDict>() else { return Ok(None) };
-                if is_validated && given.len() > MOST {
+            (Conversion::Map(_), [key, element]) => {
+                let Ok(elements) = value.cast_exact::<PyDict>() else { return Ok(None) };
+                if is_validated && elements.len() > MOST {
                     return Ok(None);
                 }
-                let made = PyDict::new(py);
-                for (name, value) in given.iter().collect::<Vec<_>>() {
-                    let Some(name) = one(key, &name)? else { return Ok(None) };
+                let converted = PyDict::new(py);
+                for (name, value) in elements.iter().collect::<Vec<_>>() {
+                    let Some(name) = element_value(key, &name)? else { return Ok(None) };
                     // A null value of a map passes the driver's validation.
                     let Some(value) = self.natively(element, method, &value)? else {
                         return Ok(None);
                     };
-                    made.set_item(name, value)?;
+                    converted.set_item(name, value)?;
                 }
-                Ok(Some(made.into_any()))
+                Ok(Some(converted.into_any()))
             }
             _ => Ok(None),
         }
@@ -185,11 +196,11 @@ impl Values {
             // thread may change the set meanwhile.
             let items: Vec<_> = set.iter().collect();
             if items.iter().all(|item| self.is_immutable(item)) {
-                let made = PySet::empty(py)?;
+                let copy = PySet::empty(py)?;
                 for item in items {
-                    made.add(item)?;
+                    copy.add(item)?;
                 }
-                return Ok(made.into_any());
+                return Ok(copy.into_any());
             }
         } else if let Ok(list) = value.cast_exact::<PyList>() {
             if list.iter().all(|item| self.is_immutable(&item)) {
@@ -217,9 +228,9 @@ impl Values {
             || value.is_exact_instance_of::<PyBytes>()
             || class.is(&self.uuid)
             || class.is(&self.decimal)
-            || value.cast_exact::<PyDateTime>().is_ok_and(|it| it.get_tzinfo().is_none())
+            || value.cast_exact::<PyDateTime>().is_ok_and(|time| time.get_tzinfo().is_none())
             || value.is_exact_instance_of::<PyDate>()
-            || value.cast_exact::<PyTime>().is_ok_and(|it| it.get_tzinfo().is_none())
+            || value.cast_exact::<PyTime>().is_ok_and(|time| time.get_tzinfo().is_none())
     }
 }
 

@@ -62,16 +62,21 @@ impl<'py> Manager<'py> {
 
 /// The default of a column, made anew if it is a function.
 pub fn default_of<'py>(column: &Column, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let default = column.own(pyo3::intern!(py, "default"))?.filter(|it| !it.is_none());
+    let default =
+        column.attribute(pyo3::intern!(py, "default"))?.filter(|default| !default.is_none());
     match default {
         Some(default) if default.is_callable() => default.call0().map(Some),
-        other => Ok(other),
+        default => Ok(default),
     }
 }
 
 /// Whether a value counts as null for the column.
 pub fn is_null(column: &Column, value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    if column.empty_is_null { value.is_truthy().map(|it| !it) } else { Ok(value.is_none()) }
+    if column.empty_is_null {
+        value.is_truthy().map(|is_true| !is_true)
+    } else {
+        Ok(value.is_none())
+    }
 }
 
 impl Mapper {
@@ -134,12 +139,12 @@ impl Mapper {
         for column in &plan.columns {
             // The function behind a default is called even if it is not needed, as in the driver.
             let default = default_of(column, py)?;
-            let given = match named {
+            let argument = match named {
                 Some(named) => named.get_item(&column.name)?,
                 None => None,
             };
-            let is_explicit = given.is_some();
-            let mut value = given.or(default).unwrap_or_else(|| none.bind(py).clone());
+            let is_explicit = argument.is_some();
+            let mut value = argument.or(default).unwrap_or_else(|| none.bind(py).clone());
             if !value.is_none() || column.is_container {
                 value = self.values.convert(column, Method::ToPython, &value)?;
             }
@@ -221,7 +226,7 @@ fn is_quiet(
     if !column.is_container {
         return Ok(true);
     }
-    let default = column.own(pyo3::intern!(py, "default"))?;
+    let default = column.attribute(pyo3::intern!(py, "default"))?;
     Ok(default.is_some_and(|default| {
         default.is_none()
             || default.is(py.get_type::<PySet>())

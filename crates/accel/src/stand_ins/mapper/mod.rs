@@ -46,23 +46,66 @@ pub struct Mapper {
     no_size: Py<PyAny>,
     /// The module `connection`.
     connection: Py<PyAny>,
-    /// Tells an instance what a query set was told, and saves it.
-    told: Py<PyAny>,
+    /// Sets the options of a query set on an instance, and saves the instance.
+    save_with_options: Py<PyAny>,
     /// The driver's `protect_name`.
-    protect: Py<PyAny>,
+    protect_name: Py<PyAny>,
     /// `logging.Logger`.
     logger: Py<PyType>,
     /// Classes whose methods are not called any more.
     depends: Vec<Dependence>,
     planner: Py<PyAny>,
-    known: Mutex<HashMap<usize, Known>>,
+    /// By the address of the model's class.
+    plans: Mutex<HashMap<usize, PlanState>>,
 }
 
-/// Of managers, inserts, assignments, simple statements and loggers.
-type Classes = (Py<PyType>, Py<PyType>, Py<PyType>, Py<PyType>, Py<PyType>);
+/// Classes of the driver, from a tuple.
+#[derive(FromPyObject)]
+struct DriverClasses {
+    #[pyo3(item(0))]
+    manager: Py<PyType>,
+    #[pyo3(item(1))]
+    insert: Py<PyType>,
+    #[pyo3(item(2))]
+    clause: Py<PyType>,
+    #[pyo3(item(3))]
+    simple: Py<PyType>,
+    #[pyo3(item(4))]
+    logger: Py<PyType>,
+}
 
+/// The defaults of the driver's parameters, from a tuple.
+#[derive(FromPyObject)]
+struct Defaults {
+    #[pyo3(item(0))]
+    not_set: Py<PyAny>,
+    #[pyo3(item(1))]
+    no_size: Py<PyAny>,
+}
+
+/// Functions that the stand-ins call, from a tuple.
+#[derive(FromPyObject)]
+struct Functions {
+    #[pyo3(item(0))]
+    save_with_options: Py<PyAny>,
+    #[pyo3(item(1))]
+    protect_name: Py<PyAny>,
+}
+
+/// The classes that must be as the driver has defined them, and the function that says whether they
+/// are; from a tuple.
+#[derive(FromPyObject)]
+struct Dependences {
+    #[pyo3(item(0))]
+    classes: Vec<Py<PyType>>,
+    #[pyo3(item(1))]
+    is_usual: Py<PyAny>,
+}
+
+/// Whether a model has a plan.
 #[derive(Clone)]
-enum Known {
+enum PlanState {
+    /// The model was seen this many times.
     Seen(u32),
     /// The model's class is not kept alive. Another class at its address has another version.
     Planned(Arc<Plan>),
@@ -72,44 +115,38 @@ enum Known {
 
 #[pymethods]
 impl Mapper {
-    /// `planner` returns what is known of a model, or `None`. `values` are the classes of UUIDs and
-    /// decimals, and the function that copies; `classes` those of managers, inserts, assignments,
-    /// simple statements and loggers; `defaults` those of timeouts and page sizes; `functions` tell an instance what a query set was told, and protect names.
-    /// `depends` are classes, and a function that says whether they are as the driver has defined
-    /// them.
+    /// `planner` returns the description of a model, or `None`. `values` are the classes of UUIDs
+    /// and decimals, and the function that copies; `classes` those of managers, inserts,
+    /// assignments, simple statements and loggers; `defaults` those of timeouts and page sizes;
+    /// `functions` save an instance with the options of a query set, and protect names. `depends`
+    /// are classes, and a function that says whether they are as the driver has defined them.
     #[new]
     fn new(
-        planner: Py<PyAny>,
-        values: (Py<PyAny>, Py<PyAny>, Py<PyAny>),
-        classes: Classes,
-        defaults: (Py<PyAny>, Py<PyAny>),
+        planner: Bound<'_, PyAny>,
+        values: Values,
+        classes: DriverClasses,
+        defaults: Defaults,
         connection: Py<PyAny>,
-        functions: (Py<PyAny>, Py<PyAny>),
-        depends: (Vec<Py<PyType>>, Py<PyAny>),
+        functions: Functions,
+        depends: Dependences,
     ) -> Mapper {
-        let (uuid, decimal, deepcopy) = values;
-        let (not_set, no_size) = defaults;
-        let (manager, insert, clause, simple, logger) = classes;
-        let ((told, protect), (depends, is_usual)) = (functions, depends);
-        let depends = Python::attach(|py| {
-            let depend = |class| Dependence::new(class, is_usual.clone_ref(py));
-            depends.into_iter().map(depend).collect()
-        });
+        let py = planner.py();
+        let depend = |class| Dependence::new(class, depends.is_usual.clone_ref(py));
         Mapper {
-            values: Values { uuid, decimal, deepcopy },
-            manager,
-            insert,
-            clause,
-            simple,
-            not_set,
-            no_size,
+            values,
+            manager: classes.manager,
+            insert: classes.insert,
+            clause: classes.clause,
+            simple: classes.simple,
+            not_set: defaults.not_set,
+            no_size: defaults.no_size,
             connection,
-            told,
-            protect,
-            logger,
-            depends,
-            planner,
-            known: Mutex::default(),
+            save_with_options: functions.save_with_options,
+            protect_name: functions.protect_name,
+            logger: classes.logger,
+            depends: depends.classes.into_iter().map(depend).collect(),
+            planner: planner.unbind(),
+            plans: Mutex::default(),
         }
     }
 }
@@ -128,21 +165,21 @@ impl Mapper {
     /// The plan of a model; `None` if the driver must do the work.
     fn plan(&self, class: &Bound<'_, PyType>) -> PyResult<Option<Arc<Plan>>> {
         let key = class.as_ptr() as usize;
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        let seen = match known {
-            Some(Known::Planned(plan)) if plan.is_current(class) => return Ok(Some(plan)),
-            Some(Known::Unfit(version)) if version == version::of(class) => return Ok(None),
-            Some(Known::Planned(_) | Known::Unfit(_)) => OFTEN,
-            Some(Known::Seen(seen)) => seen + 1,
+        let state = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let seen = match state {
+            Some(PlanState::Planned(plan)) if plan.is_current(class) => return Ok(Some(plan)),
+            Some(PlanState::Unfit(version)) if version == version::of(class) => return Ok(None),
+            Some(PlanState::Planned(_) | PlanState::Unfit(_)) => OFTEN,
+            Some(PlanState::Seen(seen)) => seen + 1,
             None => 1,
         };
-        let entry = if seen < OFTEN { Some(Known::Seen(seen)) } else { self.made(class)? };
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = if seen < OFTEN { Some(PlanState::Seen(seen)) } else { self.make_plan(class)? };
+        let mut all = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         // Dropped after the lock: a class may have a finalizer.
         let dropped = if all.len() >= MOST { std::mem::take(&mut *all) } else { HashMap::new() };
         let plan = match &entry {
-            Some(Known::Planned(plan)) => Some(Arc::clone(plan)),
-            Some(Known::Seen(_) | Known::Unfit(_)) | None => None,
+            Some(PlanState::Planned(plan)) => Some(Arc::clone(plan)),
+            Some(PlanState::Seen(_) | PlanState::Unfit(_)) | None => None,
         };
         let replaced = entry.and_then(|entry| all.insert(key, entry));
         drop(all);
@@ -151,19 +188,19 @@ impl Mapper {
     }
 
     #[cold]
-    fn made(&self, class: &Bound<'_, PyType>) -> PyResult<Option<Known>> {
+    fn make_plan(&self, class: &Bound<'_, PyType>) -> PyResult<Option<PlanState>> {
         let py = class.py();
-        let unfit = || Known::Unfit(version::of(class));
-        let found = match self.planner.bind(py).call1((class,)) {
-            Ok(found) if !found.is_none() => found,
+        let unfit = || PlanState::Unfit(version::of(class));
+        let description = match self.planner.bind(py).call1((class,)) {
+            Ok(description) if !description.is_none() => description,
             Ok(_) => return Ok(Some(unfit())),
             // Such as types that are nested very deep.
             Err(error) if error.is_instance_of::<PyException>(py) => return Ok(Some(unfit())),
             Err(interrupt) => return Err(interrupt),
         };
-        let plan = Plan::new(class, &found)?;
+        let plan = Plan::new(class, &description)?;
         let fits = plan.is_usual && plan.columns.len() <= WIDEST && plan.is_current(class);
-        Ok(Some(if fits { Known::Planned(Arc::new(plan)) } else { unfit() }))
+        Ok(Some(if fits { PlanState::Planned(Arc::new(plan)) } else { unfit() }))
     }
 }
 
@@ -221,7 +258,8 @@ impl MapperStandIn {
     /// `name` is the dotted name of the original in the mapper's package.
     #[new]
     fn new(original: Py<PyAny>, mapper: Py<Mapper>, name: &str) -> PyResult<MapperStandIn> {
-        let Some((_, _, work)) = NAMES.iter().find(|(_, known, _)| *known == name) else {
+        let Some((_, _, work)) = NAMES.iter().find(|(_, original_name, _)| *original_name == name)
+        else {
             return Err(PyValueError::new_err(format!("no stand-in for {name}")));
         };
         Ok(MapperStandIn { original, mapper, work: *work, counts: Counts::default() })
@@ -272,7 +310,7 @@ impl MapperStandIn {
         {
             return Ok(None);
         }
-        let done = match (self.work, positional, named) {
+        let result = match (self.work, positional, named) {
             (Work::Init, [instance], _) => mapper.init(instance, named)?,
             (Work::SetPersisted, [instance], None) => mapper.set_persisted(instance, false)?,
             (Work::SetPersisted, [instance], Some(named)) => {
@@ -287,7 +325,9 @@ impl MapperStandIn {
             (Work::DeleteNulls, [query] | [query, _], None) => mapper.delete_nulls(query)?,
             (Work::Text, [statement], None) => mapper.text(statement)?,
             (Work::Context, [statement], None) => mapper.context(statement)?,
-            (Work::KeyValues, [statement, places], None) => mapper.key_values(statement, places)?,
+            (Work::KeyValues, [statement, positions], None) => {
+                mapper.key_values(statement, positions)?
+            }
             (Work::Execute, [statement, parameters], Some(named)) => {
                 mapper.execute(statement, parameters, named)?
             }
@@ -297,10 +337,10 @@ impl MapperStandIn {
             (Work::TableName, [model], None) => mapper.table_name(model)?,
             _ => None,
         };
-        if done.is_some() {
+        if result.is_some() {
             self.counts.native();
         }
-        Ok(done)
+        Ok(result)
     }
 }
 

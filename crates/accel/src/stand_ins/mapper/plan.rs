@@ -9,7 +9,7 @@ use crate::ffi::version;
 
 /// How a method of a column treats a value of exactly the class that it is for.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Way {
+pub enum Conversion {
     /// The method is called.
     Call,
     /// Returns every value as it is.
@@ -37,33 +37,33 @@ pub enum Null {
     /// An empty collection.
     Empty,
     None,
-    /// As [`Way::Checked`].
+    /// As [`Conversion::Checked`].
     Checked,
 }
 
-impl Way {
-    fn of(name: &str) -> Way {
+impl Conversion {
+    fn of(name: &str) -> Conversion {
         match name {
-            "same" => Way::Same,
-            "checked" => Way::Checked,
-            "text" => Way::Text,
-            "int" => Way::Int,
-            "uuid" => Way::Uuid,
-            "bool" => Way::Bool,
-            "float" => Way::Float,
-            "decimal" => Way::Decimal,
-            "datetime" => Way::DateTime,
-            "millis" => Way::Millis,
-            "set empty" => Way::Set(Null::Empty),
-            "set none" => Way::Set(Null::None),
-            "set checked" => Way::Set(Null::Checked),
-            "list empty" => Way::List(Null::Empty),
-            "list none" => Way::List(Null::None),
-            "list checked" => Way::List(Null::Checked),
-            "map empty" => Way::Map(Null::Empty),
-            "map none" => Way::Map(Null::None),
-            "map checked" => Way::Map(Null::Checked),
-            _ => Way::Call,
+            "same" => Conversion::Same,
+            "checked" => Conversion::Checked,
+            "text" => Conversion::Text,
+            "int" => Conversion::Int,
+            "uuid" => Conversion::Uuid,
+            "bool" => Conversion::Bool,
+            "float" => Conversion::Float,
+            "decimal" => Conversion::Decimal,
+            "datetime" => Conversion::DateTime,
+            "millis" => Conversion::Millis,
+            "set empty" => Conversion::Set(Null::Empty),
+            "set none" => Conversion::Set(Null::None),
+            "set checked" => Conversion::Set(Null::Checked),
+            "list empty" => Conversion::List(Null::Empty),
+            "list none" => Conversion::List(Null::None),
+            "list checked" => Conversion::List(Null::Checked),
+            "map empty" => Conversion::Map(Null::Empty),
+            "map none" => Conversion::Map(Null::None),
+            "map checked" => Conversion::Map(Null::Checked),
+            _ => Conversion::Call,
         }
     }
 }
@@ -72,14 +72,14 @@ impl Way {
 pub struct Column {
     pub name: Py<PyString>,
     pub column: Py<PyAny>,
-    /// The attributes of the column itself.
-    pub own: Py<PyDict>,
-    own_len: usize,
+    /// The attributes of the column object, without those of its class.
+    pub attributes: Py<PyDict>,
+    attribute_count: usize,
     class: Py<PyType>,
     version: u32,
-    pub validate: Way,
-    pub to_python: Way,
-    pub to_database: Way,
+    pub validate: Conversion,
+    pub to_python: Conversion,
+    pub to_database: Conversion,
     /// The columns of elements; of a map, those of keys and of values.
     pub inner: Vec<Column>,
     /// Whether the column is a collection: `None` becomes an empty one.
@@ -93,35 +93,66 @@ pub struct Column {
     pub is_usual: bool,
 }
 
+/// How the methods of a column are described, from a tuple.
+#[derive(FromPyObject)]
+struct MethodsDescription {
+    #[pyo3(item(0))]
+    validate: String,
+    #[pyo3(item(1))]
+    to_python: String,
+    #[pyo3(item(2))]
+    to_database: String,
+}
+
+/// From a tuple; see the fields of [`Column`].
+#[derive(FromPyObject)]
+struct ColumnFlags {
+    #[pyo3(item(0))]
+    is_container: bool,
+    #[pyo3(item(1))]
+    is_map: bool,
+    #[pyo3(item(2))]
+    empty_is_null: bool,
+    #[pyo3(item(3))]
+    is_usual: bool,
+}
+
+/// What `turbocql.accel` says of a column, from a tuple.
+#[derive(FromPyObject)]
+struct ColumnDescription<'py> {
+    #[pyo3(item(0))]
+    name: Bound<'py, PyString>,
+    #[pyo3(item(1))]
+    column: Bound<'py, PyAny>,
+    #[pyo3(item(2))]
+    methods: MethodsDescription,
+    #[pyo3(item(3))]
+    inner: Vec<Bound<'py, PyAny>>,
+    #[pyo3(item(4))]
+    flags: ColumnFlags,
+}
+
 impl Column {
-    /// From what `turbocql.accel` has found.
-    fn new(given: &Bound<'_, PyAny>) -> PyResult<Column> {
-        type Given<'py> = (
-            Bound<'py, PyString>,
-            Bound<'py, PyAny>,
-            (String, String, String),
-            Vec<Bound<'py, PyAny>>,
-            (bool, bool, bool, bool),
-        );
-        let (name, column, ways, inner, flags): Given<'_> = given.extract()?;
+    /// From the description that `turbocql.accel` makes.
+    fn new(description: &Bound<'_, PyAny>) -> PyResult<Column> {
+        let ColumnDescription { name, column, methods, inner, flags } = description.extract()?;
         let class = column.get_type();
-        let own = column.getattr("__dict__")?.cast_into_exact::<PyDict>()?;
-        let (is_container, is_map, empty_is_null, is_usual) = flags;
+        let attributes = column.getattr("__dict__")?.cast_into_exact::<PyDict>()?;
         Ok(Column {
             name: name.unbind(),
-            own_len: own.len(),
-            own: own.unbind(),
+            attribute_count: attributes.len(),
+            attributes: attributes.unbind(),
             version: version::of(&class),
             class: class.unbind(),
             column: column.unbind(),
-            validate: Way::of(&ways.0),
-            to_python: Way::of(&ways.1),
-            to_database: Way::of(&ways.2),
+            validate: Conversion::of(&methods.validate),
+            to_python: Conversion::of(&methods.to_python),
+            to_database: Conversion::of(&methods.to_database),
             inner: inner.iter().map(Column::new).collect::<PyResult<_>>()?,
-            is_container,
-            is_map,
-            empty_is_null,
-            is_usual,
+            is_container: flags.is_container,
+            is_map: flags.is_map,
+            empty_is_null: flags.empty_is_null,
+            is_usual: flags.is_usual,
         })
     }
 
@@ -129,13 +160,16 @@ impl Column {
         self.version != 0
             && self.column.bind(py).get_type().is(&self.class)
             && version::of(self.class.bind(py)) == self.version
-            && self.own.bind(py).len() == self.own_len
+            && self.attributes.bind(py).len() == self.attribute_count
             && self.inner.iter().all(|column| column.is_current(py))
     }
 
-    /// An attribute of the column itself.
-    pub fn own<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.own.bind(name.py()).get_item(name)
+    /// An attribute of the column object; `None` if only its class has it.
+    pub fn attribute<'py>(
+        &self,
+        name: &Bound<'py, PyString>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.attributes.bind(name.py()).get_item(name)
     }
 }
 
@@ -160,13 +194,26 @@ pub struct Plan {
     pub is_usual: bool,
 }
 
+/// What `turbocql.accel` says of a model, from a tuple.
+#[derive(FromPyObject)]
+struct ModelDescription<'py> {
+    #[pyo3(item(0))]
+    columns_of_class: Bound<'py, PyDict>,
+    #[pyo3(item(1))]
+    columns: Vec<Bound<'py, PyAny>>,
+    #[pyo3(item(2))]
+    primary: Vec<usize>,
+    #[pyo3(item(3))]
+    clustering: Vec<usize>,
+    #[pyo3(item(4))]
+    is_usual: bool,
+}
+
 impl Plan {
-    /// From what `turbocql.accel` has found.
-    pub fn new(class: &Bound<'_, PyType>, given: &Bound<'_, PyAny>) -> PyResult<Plan> {
-        type Given<'py> =
-            (Bound<'py, PyDict>, Vec<Bound<'py, PyAny>>, Vec<usize>, Vec<usize>, bool);
-        let (columns_of_class, columns, primary, clustering, is_usual): Given<'_> =
-            given.extract()?;
+    /// From the description that `turbocql.accel` makes.
+    pub fn new(class: &Bound<'_, PyType>, description: &Bound<'_, PyAny>) -> PyResult<Plan> {
+        let ModelDescription { columns_of_class, columns, primary, clustering, is_usual } =
+            description.extract()?;
         let columns = columns.iter().map(Column::new).collect::<PyResult<Vec<_>>>()?;
         Ok(Plan {
             version: version::of(class),
@@ -198,8 +245,8 @@ impl Plan {
             && version::of(class) == self.version
             && of_class.len() == self.columns.len()
             && self.columns.iter().all(|column| {
-                let found = of_class.get_item(&column.name).ok().flatten();
-                found.is_some_and(|found| found.is(&column.column)) && column.is_current(py)
+                let column_now = of_class.get_item(&column.name).ok().flatten();
+                column_now.is_some_and(|now| now.is(&column.column)) && column.is_current(py)
             })
     }
 }

@@ -51,8 +51,8 @@ impl Mapper {
         let timeout = instance.getattr(pyo3::intern!(py, "_timeout"))?;
         let connection = instance.getattr(pyo3::intern!(py, "_connection"))?;
         if !instance.get_type().is(class) || !timeout.is(&self.not_set) || connection.is_truthy()? {
-            let told = self.told.bind(py);
-            return told.call1((set, instance)).map(Some);
+            let save_with_options = self.save_with_options.bind(py);
+            return save_with_options.call1((set, instance)).map(Some);
         }
         for (from, to) in [
             (pyo3::intern!(py, "_batch"), pyo3::intern!(py, "_batch")),
@@ -86,16 +86,17 @@ impl Mapper {
         if keyspace.is_empty()? || keyspace.to_str().is_err() || table.to_str().is_err() {
             return Ok(None);
         }
-        let known = || plan.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = &*known()
-            && known.keyspace.bind(py).as_any().eq(keyspace)?
-            && known.table.bind(py).as_any().eq(table)?
+        let cached = || plan.table.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = &*cached()
+            && cached.keyspace.bind(py).as_any().eq(keyspace)?
+            && cached.table.bind(py).as_any().eq(table)?
         {
-            return Ok(Some(known.written.bind(py).clone().into_any()));
+            return Ok(Some(cached.written.bind(py).clone().into_any()));
         }
-        let protect = |name: &Bound<'py, PyString>| self.protect.bind(py).call1((name,));
-        let written = PyString::new(py, &format!("{}.{}", protect(keyspace)?, protect(table)?));
-        *known() = Some(TableName {
+        let protect_name = |name: &Bound<'py, PyString>| self.protect_name.bind(py).call1((name,));
+        let written =
+            PyString::new(py, &format!("{}.{}", protect_name(keyspace)?, protect_name(table)?));
+        *cached() = Some(TableName {
             keyspace: keyspace.clone().unbind(),
             table: table.clone().unbind(),
             written: written.clone().unbind(),
@@ -121,10 +122,13 @@ impl Mapper {
             return Ok(None);
         }
         let log = module.getattr(pyo3::intern!(py, "log"))?;
-        let own = log.getattr_opt(pyo3::intern!(py, "__dict__"))?;
-        let own = own.and_then(|own| own.cast_into_exact::<PyDict>().ok());
+        let attributes = log.getattr_opt(pyo3::intern!(py, "__dict__"))?;
+        let attributes =
+            attributes.and_then(|attributes| attributes.cast_into_exact::<PyDict>().ok());
         let is_usual = log.get_type().is(&self.logger)
-            && own.is_some_and(|own| !own.contains(pyo3::intern!(py, "debug")).unwrap_or(true));
+            && attributes.is_some_and(|attributes| {
+                !attributes.contains(pyo3::intern!(py, "debug")).unwrap_or(true)
+            });
         if !is_usual
             || log.call_method1(pyo3::intern!(py, "isEnabledFor"), (DEBUG,))?.is_truthy()?
         {
@@ -135,10 +139,10 @@ impl Mapper {
         if !session.is_truthy()? {
             return Ok(None);
         }
-        let given = PyDict::new(py);
-        given.set_item(pyo3::intern!(py, "timeout"), timeout)?;
+        let arguments = PyDict::new(py);
+        arguments.set_item(pyo3::intern!(py, "timeout"), timeout)?;
         let execute = session.getattr(pyo3::intern!(py, "execute"))?;
-        execute.call((statement, parameters), Some(&given)).map(Some)
+        execute.call((statement, parameters), Some(&arguments)).map(Some)
     }
 
     /// `AbstractQuerySet.__deepcopy__`.
@@ -149,12 +153,14 @@ impl Mapper {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = set.py();
         let name = pyo3::intern!(py, "__dict__");
-        let (own, memo) = (set.getattr(name)?, memo.cast_exact::<PyDict>());
-        let (Ok(own), Ok(memo)) = (own.cast_exact::<PyDict>(), memo) else { return Ok(None) };
+        let (attributes, memo) = (set.getattr(name)?, memo.cast_exact::<PyDict>());
+        let (Ok(attributes), Ok(memo)) = (attributes.cast_exact::<PyDict>(), memo) else {
+            return Ok(None);
+        };
         let clone = set.get_type().call1((set.getattr(pyo3::intern!(py, "model"))?,))?;
         let copies = clone.getattr(name)?.cast_into_exact::<PyDict>()?;
         // A copy, because a `__deepcopy__` of the program may change it.
-        for (name, value) in own.copy()?.iter() {
+        for (name, value) in attributes.copy()?.iter() {
             let text = name.cast::<PyString>()?.to_str()?;
             let copy = if OF_ONE_EXECUTION.contains(&text) {
                 py.None().into_bound(py)
@@ -183,19 +189,20 @@ impl Mapper {
         // An empty collection is copied here. Another object may share it, which only the driver's
         // memo would show.
         let key = value.as_ptr() as usize;
-        let made = if value.cast_exact::<PyList>().is_ok_and(|it| it.is_empty()) {
-            PyList::empty(py).into_any()
-        } else if value.cast_exact::<PySet>().is_ok_and(|it| it.is_empty()) {
-            PySet::empty(py)?.into_any()
-        } else if value.cast_exact::<PyDict>().is_ok_and(|it| it.is_empty()) {
-            PyDict::new(py).into_any()
-        } else {
-            return self.values.deepcopy.bind(py).call1((value, memo));
-        };
-        if let Some(known) = memo.get_item(key)? {
-            return Ok(known);
+        let empty_copy =
+            if value.cast_exact::<PyList>().is_ok_and(|collection| collection.is_empty()) {
+                PyList::empty(py).into_any()
+            } else if value.cast_exact::<PySet>().is_ok_and(|collection| collection.is_empty()) {
+                PySet::empty(py)?.into_any()
+            } else if value.cast_exact::<PyDict>().is_ok_and(|collection| collection.is_empty()) {
+                PyDict::new(py).into_any()
+            } else {
+                return self.values.deepcopy.bind(py).call1((value, memo));
+            };
+        if let Some(copied) = memo.get_item(key)? {
+            return Ok(copied);
         }
-        memo.set_item(key, &made)?;
-        Ok(made)
+        memo.set_item(key, &empty_copy)?;
+        Ok(empty_copy)
     }
 }

@@ -49,9 +49,9 @@ impl Mapper {
             if is_null(column, &value)? {
                 continue;
             }
-            let default = column.own(pyo3::intern!(py, "default"))?;
+            let default = column.attribute(pyo3::intern!(py, "default"))?;
             // A default that is saved counts as set by the program.
-            if default.is_some_and(|it| !it.is_none())
+            if default.is_some_and(|default| !default.is_none())
                 && !manager.is_changed(&self.values, column)?
             {
                 manager.set_explicit(true)?;
@@ -134,15 +134,16 @@ impl Mapper {
             return Ok(None);
         }
         let wheres = statement.getattr(pyo3::intern!(py, "where_clauses"))?;
-        let found = statement.getattr(pyo3::intern!(py, "assignments"))?;
-        let (Ok(wheres), Ok(found)) = (wheres.cast_exact::<PyList>(), found.cast_exact::<PyList>())
+        let assignments = statement.getattr(pyo3::intern!(py, "assignments"))?;
+        let (Ok(wheres), Ok(assignments)) =
+            (wheres.cast_exact::<PyList>(), assignments.cast_exact::<PyList>())
         else {
             return Ok(None);
         };
-        let found: Vec<_> = found.iter().collect();
-        let is_plain =
-            wheres.is_empty() && found.iter().all(|clause| clause.get_type().is(&self.clause));
-        Ok(is_plain.then_some(found))
+        let assignments: Vec<_> = assignments.iter().collect();
+        let is_plain = wheres.is_empty()
+            && assignments.iter().all(|clause| clause.get_type().is(&self.clause));
+        Ok(is_plain.then_some(assignments))
     }
 
     /// `InsertStatement.__unicode__`.
@@ -199,16 +200,16 @@ impl Mapper {
     pub fn key_values<'py>(
         &self,
         statement: &Bound<'py, PyAny>,
-        places: &Bound<'py, PyAny>,
+        positions: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = statement.py();
         let Some(assignments) = self.assignments(statement)? else { return Ok(None) };
-        let Ok(places) = places.cast_exact::<PyDict>() else { return Ok(None) };
-        let parts = PyList::new(py, (0..places.len()).map(|_| py.None()).collect::<Vec<_>>())?;
+        let Ok(positions) = positions.cast_exact::<PyDict>() else { return Ok(None) };
+        let parts = PyList::new(py, (0..positions.len()).map(|_| py.None()).collect::<Vec<_>>())?;
         for clause in assignments {
-            let place = places.get_item(clause.getattr(pyo3::intern!(py, "field"))?)?;
-            if let Some(place) = place {
-                parts.as_any().set_item(place, clause.getattr(pyo3::intern!(py, "value"))?)?;
+            let position = positions.get_item(clause.getattr(pyo3::intern!(py, "field"))?)?;
+            if let Some(position) = position {
+                parts.as_any().set_item(position, clause.getattr(pyo3::intern!(py, "value"))?)?;
             }
         }
         Ok(Some(parts.into_any()))
@@ -217,8 +218,8 @@ impl Mapper {
 
 /// The name of a column in the database.
 fn field<'py>(column: &Column, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-    let own = column.own(pyo3::intern!(py, "db_field"))?;
-    match own.filter(|it| !it.is_none()) {
+    let db_field = column.attribute(pyo3::intern!(py, "db_field"))?;
+    match db_field.filter(|name| !name.is_none()) {
         Some(name) => Ok(name),
         None => column.column.bind(py).getattr(pyo3::intern!(py, "column_name")),
     }
