@@ -114,8 +114,8 @@ async fn run(arguments: &[String]) -> Result<(), Failure> {
                 Ok::<_, String>(())
             })
         });
-        for one in loops.collect::<Vec<_>>() {
-            one.await??;
+        for task in loops.collect::<Vec<_>>() {
+            task.await??;
         }
         let (processor, wall) = (processor_time() - processor, began.elapsed());
         println!("{} {}", processor.as_nanos(), wall.as_nanos());

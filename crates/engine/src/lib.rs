@@ -32,8 +32,8 @@ pub const ENGINE_EDITS: &str = "";
 pub const TLS_BACKEND: &str = "rustls 0.23 with aws-lc";
 
 pub use bulk::{
-    Batches, Bulk, BulkEvents, BulkOutcome, BulkPlan, Care, ListRead, Lists, Pace, Progress,
-    RowNumbers, Snapshot, Time, Times,
+    Batches, Bulk, BulkEvents, BulkOutcome, BulkPlan, ListRead, Lists, Pace, Progress, RowNumbers,
+    Snapshot, Time, Times, WrittenTable,
 };
 pub use cluster::authenticate::{Authenticate, Conversation};
 pub use cluster::config::{Config, Pool};
@@ -47,7 +47,7 @@ pub use io::runtime::Runtime;
 pub use policies::near::Near;
 pub use policies::profile::{Allowed, Balancing, Latency, Profile, Speculation};
 pub use policies::retry::Retry;
-pub use request::gate::{Gate, Permit, Place};
+pub use request::gate::{Gate, Permit, QueuePosition};
 pub use results::pager::{PageSource, Pager, first_with_rows};
 pub use results::scan::{Scan, ScanPlan, ScanRange};
 pub use session::nodes::{Metrics, Node, Trace, TraceEvent};

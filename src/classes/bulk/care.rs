@@ -1,4 +1,4 @@
-//! What a load knows of its table, by the names of columns: see `turbocql_engine::Care`.
+//! What a load knows of its table, by the names of columns: see `turbocql_engine::WrittenTable`.
 
 use pyo3::prelude::*;
 use turbocql_engine::{ListRead, Lists, Time, Times};
@@ -61,7 +61,7 @@ impl Care {
         [places(prepared, &self.statics), places(prepared, &settings)].concat()
     }
 
-    pub fn of(&self, prepared: &Prepared) -> turbocql_engine::Care {
+    pub fn of(&self, prepared: &Prepared) -> turbocql_engine::WrittenTable {
         let place = |name: &str| places(prepared, &[name.to_owned()]).first().copied();
         let times = match (&self.chosen, self.counted) {
             (Some((time, reads)), _) => {
@@ -72,14 +72,14 @@ impl Care {
                     key: places(prepared, key),
                     lists: places(prepared, lists),
                 });
-                time.map_or(Times::Apart, |time| Times::Chosen { time, reads: reads.collect() })
+                time.map_or(Times::Automatic, |time| Times::Chosen { time, reads: reads.collect() })
             }
             (None, Some(first)) => Times::Counted(first),
-            (None, None) => Times::Apart,
+            (None, None) => Times::Automatic,
         };
         let lists = self.has_lists.then_some(Lists { times });
         let probe = self.probe.as_ref();
-        turbocql_engine::Care {
+        turbocql_engine::WrittenTable {
             statics: places(prepared, &self.statics),
             key: places(prepared, &self.key),
             lists,

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 use turbocql_codec::RowBuffer;
 use turbocql_engine::{
-    Bulk, BulkEvents, BulkOutcome, BulkPlan, Care, EngineError, Pace, Progress, Response,
+    Bulk, BulkEvents, BulkOutcome, BulkPlan, WrittenTable, EngineError, Pace, Progress, Response,
     RowNumbers,
 };
 
@@ -168,7 +168,7 @@ impl BulkEvents for Events {
         self.op.arrive(Ok(Arrival::WantsMore));
     }
 
-    fn done(self: Box<Self>, outcome: BulkOutcome) {
+    fn completed(self: Box<Self>, outcome: BulkOutcome) {
         self.op.arrive(Ok(Arrival::Bulk(outcome)));
     }
 }
@@ -193,7 +193,7 @@ impl BulkStep {
     ) -> PyResult<BulkStep> {
         session.warn_of(py, || prepared.get().engine.has_condition)?;
         let (source, batches, care) = match rows {
-            RowsOf::Iterator(rows) => (Source::Iterator(rows), None, Care::default()),
+            RowsOf::Iterator(rows) => (Source::Iterator(rows), None, WrittenTable::default()),
             RowsOf::Columns(columns) => {
                 let (columns, prepared) = (columns.get(), prepared.get());
                 let feed = Feed::start(py, columns, prepared, op)?;
@@ -212,7 +212,7 @@ impl BulkStep {
             pace: options.pace,
             batches,
             patience: options.patience,
-            care,
+            table: care,
         };
         // The first is handed in unasked.
         let wanted = Arc::new(AtomicUsize::new(1));

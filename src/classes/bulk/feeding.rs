@@ -88,7 +88,7 @@ impl Columns {
     }
 
     /// What is known of the table, in terms of this statement.
-    pub fn care(&self, prepared: &Prepared) -> turbocql_engine::Care {
+    pub fn care(&self, prepared: &Prepared) -> turbocql_engine::WrittenTable {
         self.care.as_ref().map(|care| care.get().of(prepared)).unwrap_or_default()
     }
 }

@@ -138,7 +138,7 @@ impl Execute {
         let (engine, options, began) =
             (session.engine.clone(), self.options_to_wait(py, &how)?, Instant::now());
         let text = self.text(py)?;
-        let place = engine.gate().line_up();
+        let place = engine.gate().join_queue();
         op.run(&session.runtime, async move {
             engine.admitted(place, &text, given(&options), began).await.map(Arrival::Admitted)
         });

@@ -38,9 +38,9 @@ struct Waiting {
     /// Of the current arena's requests.
     next: usize,
     /// The number of arenas asked for and not yet handed in.
-    asked: usize,
-    /// The part of `asked` that [`Intake::asks`] has not returned yet.
-    to_tell: usize,
+    requested: usize,
+    /// The part of `requested` that [`Intake::arenas_to_request`] has not returned yet.
+    unreported: usize,
     finished: bool,
 }
 
@@ -52,10 +52,10 @@ pub(super) struct Arena {
 }
 
 /// The rows of a request that was taken to be sent next: one, or several of one partition.
-pub(super) struct Taken {
+pub(super) struct RequestRows {
     arena: Arc<Arena>,
     /// In the order in which the arena's rows are sent.
-    places: Range<usize>,
+    positions: Range<usize>,
     held: Option<Held>,
     /// How often these rows were sent before.
     attempt: i64,
@@ -79,7 +79,7 @@ impl Drop for Held {
 }
 
 pub(super) enum Next {
-    Rows(Taken),
+    Rows(RequestRows),
     /// No row now, but more may be handed in.
     Nothing,
     End,
@@ -93,7 +93,7 @@ impl Intake {
 
     pub(super) fn push(&self, rows: RowBuffer, numbers: RowNumbers) {
         let mut waiting = self.waiting();
-        waiting.asked = waiting.asked.saturating_sub(1);
+        waiting.requested = waiting.requested.saturating_sub(1);
         waiting.arenas.push_back(Arena { rows, numbers, groups: None });
         drop(waiting);
         self.changed.notify_one();
@@ -119,22 +119,22 @@ impl Intake {
         }
         let mut waiting = self.waiting();
         let mut next = waiting.take(self.batcher.as_ref());
-        if let Next::Rows(taken) = &mut next {
-            let bytes = taken.bytes();
+        if let Next::Rows(request) = &mut next {
+            let bytes = request.bytes();
             self.held.fetch_add(bytes, Ordering::Relaxed);
-            taken.held = Some(Held { intake: Arc::clone(self), bytes });
+            request.held = Some(Held { intake: Arc::clone(self), bytes });
         }
-        let tell = waiting.to_tell > 0;
+        let has_unreported = waiting.unreported > 0;
         drop(waiting);
-        if tell {
+        if has_unreported {
             self.changed.notify_one();
         }
         next
     }
 
     /// The number of arenas to ask the caller for. Each arena is counted in one call only.
-    pub(super) fn asks(&self) -> usize {
-        std::mem::take(&mut self.waiting().to_tell)
+    pub(super) fn arenas_to_request(&self) -> usize {
+        std::mem::take(&mut self.waiting().unreported)
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -150,12 +150,12 @@ impl Waiting {
     fn take(&mut self, batcher: Option<&Batcher>) -> Next {
         loop {
             if let Some(arena) = &self.current
-                && let Some(places) = arena.request(self.next)
+                && let Some(positions) = arena.request(self.next)
             {
                 self.next += 1;
-                return Next::Rows(Taken {
+                return Next::Rows(RequestRows {
                     arena: Arc::clone(arena),
-                    places,
+                    positions,
                     held: None,
                     attempt: 0,
                     last: None,
@@ -170,9 +170,9 @@ impl Waiting {
             let begun = self.current.is_some();
             // The first arena is not asked for: the caller hands it in unasked.
             if (ended || begun) && !self.finished {
-                let room = BACKLOG.saturating_sub(self.backlog() + self.asked);
-                self.asked += room;
-                self.to_tell += room;
+                let room = BACKLOG.saturating_sub(self.backlog() + self.requested);
+                self.requested += room;
+                self.unreported += room;
             }
             if !begun {
                 return if self.finished { Next::End } else { Next::Nothing };
@@ -201,20 +201,26 @@ impl Arena {
     }
 }
 
-impl Taken {
+impl RequestRows {
     /// Called when the request is admitted. More may be taken then.
     pub(super) fn admitted(&mut self) {
         self.held = None;
     }
 
     /// The same rows, to be sent once more.
-    pub(super) fn again(&self) -> Taken {
+    pub(super) fn for_retry(&self) -> RequestRows {
         let (arena, attempt) = (Arc::clone(&self.arena), self.attempt + 1);
-        Taken { arena, places: self.places.clone(), held: None, attempt, last: self.last.clone() }
+        RequestRows {
+            arena,
+            positions: self.positions.clone(),
+            held: None,
+            attempt,
+            last: self.last.clone(),
+        }
     }
 
     /// Notes the last write time of their keys, which later times are put in.
-    pub(super) fn with_last(mut self, last: &Arc<AtomicI64>) -> Taken {
+    pub(super) fn with_last(mut self, last: &Arc<AtomicI64>) -> RequestRows {
         self.last = Some(Arc::clone(last));
         self
     }
@@ -233,12 +239,12 @@ impl Taken {
     }
 
     /// Each row by itself.
-    pub(super) fn apart(&self) -> impl Iterator<Item = Taken> + use<> {
-        let (arena, places) = (Arc::clone(&self.arena), self.places.clone());
+    pub(super) fn one_by_one(&self) -> impl Iterator<Item = RequestRows> + use<> {
+        let (arena, positions) = (Arc::clone(&self.arena), self.positions.clone());
         let attempt = self.attempt + 1;
-        places.map(move |place| Taken {
+        positions.map(move |position| RequestRows {
             arena: Arc::clone(&arena),
-            places: place..place + 1,
+            positions: position..position + 1,
             held: None,
             attempt,
             last: None,
@@ -252,23 +258,23 @@ impl Taken {
 
     /// The number of rows.
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.positions.len()
     }
 
     /// The places of the rows in the arena.
     fn indexes(&self) -> impl Iterator<Item = usize> + '_ {
         let groups = self.arena.groups.as_ref();
-        self.places.clone().map(move |place| index(groups, place))
+        self.positions.clone().map(move |position| index(groups, position))
     }
 
     /// The place of the first row in the arena.
     pub(super) fn index(&self) -> usize {
-        index(self.arena.groups.as_ref(), self.places.start)
+        index(self.arena.groups.as_ref(), self.positions.start)
     }
 
     pub(super) fn row(&self, nth: usize) -> Option<RowRef<'_>> {
-        let place = self.places.clone().nth(nth)?;
-        self.arena.rows.row(index(self.arena.groups.as_ref(), place))
+        let position = self.positions.clone().nth(nth)?;
+        self.arena.rows.row(index(self.arena.groups.as_ref(), position))
     }
 
     /// The length of the values.
@@ -286,15 +292,15 @@ impl Taken {
     }
 }
 
-impl Rows for Taken {
+impl Rows for RequestRows {
     fn nth_row(&self, nth: usize) -> Option<RowRef<'_>> {
         self.row(nth)
     }
 }
 
 /// Which row of an arena is sent at this place.
-fn index(groups: Option<&Groups>, place: usize) -> usize {
-    groups.map_or(place, |groups| groups.order[place] as usize)
+fn index(groups: Option<&Groups>, position: usize) -> usize {
+    groups.map_or(position, |groups| groups.order[position] as usize)
 }
 
 #[cfg(test)]
@@ -317,13 +323,13 @@ mod tests {
         intake.push(arena(2), RowNumbers::Each(vec![20, 22]));
         intake.finish();
         let mut numbers = Vec::new();
-        while let Next::Rows(taken) = intake.take() {
-            assert!(taken.row(0).is_some());
-            numbers.extend(taken.rows().map(|(number, _)| number));
+        while let Next::Rows(request) = intake.take() {
+            assert!(request.row(0).is_some());
+            numbers.extend(request.rows().map(|(number, _)| number));
         }
         assert_eq!(numbers, [10, 11, 20, 22]);
         // Nothing is asked for once the end is announced.
-        assert_eq!((intake.backlog(), intake.asks()), (0, 0));
+        assert_eq!((intake.backlog(), intake.arenas_to_request()), (0, 0));
         assert!(matches!(intake.take(), Next::End));
     }
 
@@ -337,20 +343,20 @@ mod tests {
         }
         intake.push(rows, RowNumbers::From(0));
         intake.finish();
-        let mut taken = Vec::new();
+        let mut requests = Vec::new();
         while let Next::Rows(row) = intake.take() {
-            taken.push(row);
+            requests.push(row);
         }
-        assert_eq!(taken.len(), 4);
-        taken[0].admitted();
+        assert_eq!(requests.len(), 4);
+        requests[0].admitted();
         assert!(matches!(intake.take(), Next::Rows(_)));
-        drop(taken);
-        let mut more = 0;
+        drop(requests);
+        let mut further = 0;
         while let Next::Rows(mut row) = intake.take() {
             row.admitted();
-            more += 1;
+            further += 1;
         }
-        assert_eq!((more, intake.held.load(Ordering::Relaxed)), (5, 0));
+        assert_eq!((further, intake.held.load(Ordering::Relaxed)), (5, 0));
         assert!(matches!(intake.take(), Next::End));
     }
 
@@ -358,21 +364,21 @@ mod tests {
     fn two_arenas_are_asked_for_and_no_more() {
         let intake = Arc::new(Intake::new(None));
         assert!(matches!(intake.take(), Next::Nothing));
-        assert_eq!(intake.asks(), 0);
+        assert_eq!(intake.arenas_to_request(), 0);
         // A caller that begins with one arena is asked for a second one.
         intake.push(arena(1), RowNumbers::From(0));
         assert!(matches!(intake.take(), Next::Rows(_)));
-        assert_eq!((intake.asks(), intake.backlog()), (1, 1));
+        assert_eq!((intake.arenas_to_request(), intake.backlog()), (1, 1));
         // The second has not arrived when the first is used up. There is room for two, and one was
         // asked for already.
         assert!(matches!(intake.take(), Next::Nothing));
         assert!(matches!(intake.take(), Next::Nothing));
-        assert_eq!((intake.asks(), intake.backlog()), (1, 0));
+        assert_eq!((intake.arenas_to_request(), intake.backlog()), (1, 0));
         intake.push(arena(1), RowNumbers::From(1));
         intake.push(arena(1), RowNumbers::From(2));
         assert!(matches!(intake.take(), Next::Rows(_)));
-        assert_eq!((intake.asks(), intake.backlog()), (0, 2));
+        assert_eq!((intake.arenas_to_request(), intake.backlog()), (0, 2));
         assert!(matches!(intake.take(), Next::Rows(_)));
-        assert_eq!((intake.asks(), intake.backlog()), (1, 1));
+        assert_eq!((intake.arenas_to_request(), intake.backlog()), (1, 1));
     }
 }

@@ -1,6 +1,5 @@
 //! Bulks: one statement executed with many rows, through a window of requests that is kept full.
 
-mod care;
 mod intake;
 mod outage;
 mod pace;
@@ -8,6 +7,7 @@ mod partition;
 mod progress;
 mod suspects;
 mod window;
+mod written_table;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -17,13 +17,15 @@ use futures::future::BoxFuture;
 use scylla::statement::batch::{Batch, BatchType};
 use turbocql_codec::{Cell, RowBuffer, RowRef};
 
-pub use self::care::{Care, ListRead, Lists, Time, Times};
-use self::care::{Claim, Claims, Found, changed, compare, hash_of, part_of, time_of};
-use self::intake::{Intake, Taken};
+use self::intake::{Intake, RequestRows};
 pub use self::pace::Pace;
 use self::partition::Batcher;
 pub use self::partition::Batches;
 pub use self::progress::{Progress, Snapshot};
+use self::written_table::{
+    Claim, Claims, ListState, WrittenList, changed, compare, hash_of, part_of, time_of,
+};
+pub use self::written_table::{ListRead, Lists, Time, Times, WrittenTable};
 use crate::error::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind};
 use crate::io::queue::TaskHandle;
@@ -54,7 +56,7 @@ pub struct BulkPlan {
     /// declared idempotent or was not carried out. Until then it is neither failed nor succeeded.
     pub patience: Duration,
     pub progress: Option<Arc<Progress>>,
-    pub care: Care,
+    pub table: WrittenTable,
 }
 
 /// The caller's numbers of the rows in an arena. A row that could not be encoded is left out, so
@@ -77,7 +79,7 @@ pub trait BulkEvents: Send + Sync {
     /// Called when every row that was sent has succeeded or failed, and no further row will be
     /// sent. Responses are not examined: a conditional update that was not applied counts as
     /// succeeded.
-    fn done(self: Box<Self>, outcome: BulkOutcome);
+    fn completed(self: Box<Self>, outcome: BulkOutcome);
 }
 
 #[derive(Clone, Debug, Default)]
@@ -108,25 +110,25 @@ impl Bulk {
         plan: BulkPlan,
         events: Box<dyn BulkEvents>,
     ) -> Bulk {
-        let batches = plan.batches.clone().filter(|_| !plan.keep_results && plan.care.batches());
+        let batches = plan.batches.clone().filter(|_| !plan.keep_results && plan.table.batches());
         let key = plan.prepared.partition_key();
         let batcher = batches.and_then(|batches| Batcher::new(batches, key));
         let intake = Arc::new(Intake::new(batcher));
         let (taking, draining) = (Arc::clone(&intake), runtime.draining());
         let task = runtime.submit(async move {
             let BulkPlan { prepared, mut options, concurrency, max_failures, failures, .. } = plan;
-            let BulkPlan { keep_results, pace, progress, care, .. } = plan;
+            let BulkPlan { keep_results, pace, progress, table, .. } = plan;
             let is_repeatable = options.idempotent == Some(true);
             let patience = plan.patience;
-            if care.lists.is_some() {
+            if table.lists.is_some() {
                 // Sent again only here, with another write time.
                 options.idempotent = Some(false);
             }
             // Several nodes may choose one write time for two rows, which then become a mixture.
-            let mixes = care.lists.is_some() || session.nodes().len() > 1;
-            let claims = (mixes && !care.key.is_empty()).then(Arc::<Claims>::default);
+            let mixes = table.lists.is_some() || session.nodes().len() > 1;
+            let claims = (mixes && !table.key.is_empty()).then(Arc::<Claims>::default);
             let request =
-                Arc::new(Request { session, prepared, options, keep_results, care, claims });
+                Arc::new(Request { session, prepared, options, keep_results, table, claims });
             let judge = Judge(Arc::clone(&request));
             let send = move |rows| Arc::clone(&request).send(rows);
             let limits = window::Limits {
@@ -142,7 +144,7 @@ impl Bulk {
             let sending =
                 window::send_all(taking, &*events, limits, keep_results, Arc::new(judge), send);
             let outcome = sending.await;
-            events.done(outcome);
+            events.completed(outcome);
         });
         Bulk { intake, task }
     }
@@ -185,17 +187,17 @@ struct Request {
     prepared: Arc<Prepared>,
     options: RequestOptions,
     keep_results: bool,
-    care: Care,
+    table: WrittenTable,
     /// Set if two requests must not write one row at a time.
     claims: Option<Arc<Claims>>,
 }
 
 impl Request {
-    async fn send(self: Arc<Self>, mut rows: Taken) -> Result<Option<Response>, EngineError> {
+    async fn send(self: Arc<Self>, mut rows: RequestRows) -> Result<Option<Response>, EngineError> {
         let (session, options) = (&self.session, &self.options);
         let began = Instant::now();
-        let (place, text) = (session.gate().line_up(), self.prepared.text());
-        let mut permit = session.admitted(place, text, options, began).await?;
+        let (position, text) = (session.gate().join_queue(), self.prepared.text());
+        let mut permit = session.admitted(position, text, options, began).await?;
         rows.admitted();
         permit.weigh(rows.bytes());
         let counted = self.counted(&rows);
@@ -205,22 +207,23 @@ impl Request {
         let mut attempts = Attempts::idle();
         let gone = || EngineError::new(ErrorKind::Internal, "executing: the row is gone");
         let values = rows.row(0).ok_or_else(gone)?;
-        let kept;
-        let (values, time) = match self.as_there(values, rows.attempt(), began).await? {
-            Some(Sent { row, time }) => {
-                kept = row;
-                (kept.row(0).ok_or_else(gone)?, time)
-            }
-            None => (values, counted),
-        };
+        let adjusted_row;
+        let (values, time) =
+            match self.adjusted_to_stored_lists(values, rows.attempt(), began).await? {
+                Some(Sent { row, time }) => {
+                    adjusted_row = row;
+                    (adjusted_row.row(0).ok_or_else(gone)?, time)
+                }
+                None => (values, counted),
+            };
         let mut bound = self.prepared.bind(values, options, session.profiles(), &mut attempts)?;
         drop(rows);
         if time.is_some() {
             bound.set_timestamp(time);
         }
-        let rest = session.rest("executing", options, began)?;
-        if let Some(rest) = rest {
-            bound.set_request_timeout(Some(rest.left));
+        let time_left = session.time_left("executing", options, began)?;
+        if let Some(time_left) = time_left {
+            bound.set_request_timeout(Some(time_left.remaining));
         }
         if self.prepared.has_condition {
             let routes = session.profiles().routes(options.profile.as_deref());
@@ -229,7 +232,7 @@ impl Request {
         }
         let answer = session.engine().execute_bound_unpaged(&bound).await;
         self.prepared.note(&answer);
-        let subject = Subject { doing: "executing", text: Text::One(text), rest, options };
+        let subject = Subject { doing: "executing", text: Text::One(text), time_left, options };
         let result = answer.map_err(|error| failed(session, &subject, error, &attempts))?;
         if !self.keep_results {
             return Ok(None);
@@ -239,8 +242,8 @@ impl Request {
     }
 
     /// The write time of rows whose times are counted.
-    fn counted(&self, rows: &Taken) -> Option<i64> {
-        let Some(Lists { times: Times::Counted(first), .. }) = &self.care.lists else {
+    fn counted(&self, rows: &RequestRows) -> Option<i64> {
+        let Some(Lists { times: Times::Counted(first), .. }) = &self.table.lists else {
             return None;
         };
         let number = rows.rows().map(|(number, _)| number).max()?;
@@ -249,60 +252,63 @@ impl Request {
 
     /// A row as it is sent where its lists may have been written with its time before: without the
     /// lists that are there, or one microsecond later, which replaces them.
-    async fn as_there(
+    async fn adjusted_to_stored_lists(
         &self,
         row: RowRef<'_>,
         attempt: i64,
         began: Instant,
     ) -> Result<Option<Sent>, EngineError> {
-        let Some(Lists { times: Times::Chosen { time, reads }, .. }) = &self.care.lists else {
+        let Some(Lists { times: Times::Chosen { time, reads }, .. }) = &self.table.lists else {
             return Ok(None);
         };
         let Some(first) = time_of(*time, row) else { return Ok(None) };
         let options = RequestOptions { timestamp: None, ..self.options.clone() };
         let options = RequestOptions { consistency: readable(options.consistency), ..options };
-        let own: Vec<Cell<'_>> = row.cells().collect();
-        let (mut unset, mut lists) = (Vec::new(), Vec::new());
+        let row_cells: Vec<Cell<'_>> = row.cells().collect();
+        let (mut unset, mut lists) = (Vec::new(), Vec::<WrittenList<'_>>::new());
         for read in reads {
-            let is_set = |place: usize| !matches!(own.get(place), Some(Cell::Unset) | None);
-            if !read.lists.iter().any(|&place| is_set(place)) {
+            let is_set = |marker: usize| !matches!(row_cells.get(marker), Some(Cell::Unset) | None);
+            if !read.lists.iter().any(|&marker| is_set(marker)) {
                 continue;
             }
             let key = part_of(row, &read.key);
-            let rest = self.session.rest("reading lists", &options, began)?;
+            let time_left = self.session.time_left("reading lists", &options, began)?;
             let options = RequestOptions {
-                timeout: rest.map(|rest| Some(rest.left)).or(options.timeout),
+                timeout: time_left.map(|time_left| Some(time_left.remaining)).or(options.timeout),
                 ..options.clone()
             };
-            let found = self.session.execute(&read.prepared, &key, &options, None).await?;
-            let Some(page) = found.page.filter(|page| page.row_count > 0) else { continue };
+            let response = self.session.execute(&read.prepared, &key, &options, None).await?;
+            let Some(page) = response.page.filter(|page| page.row_count > 0) else { continue };
             let unreadable =
                 |_| EngineError::new(ErrorKind::Decode, "reading lists: not the bytes of lists");
             let mut cells = page.cells().map_err(unreadable)?;
-            for &place in &read.lists {
-                let there = cells.next_cell().map_err(unreadable)?.map(<[u8]>::to_vec);
+            for &marker in &read.lists {
+                let stored = cells.next_cell().map_err(unreadable)?.map(<[u8]>::to_vec);
                 let times = cells.next_cell().map_err(unreadable)?.map(<[u8]>::to_vec);
-                match own.get(place) {
-                    Some(Cell::Value(mine)) => lists.push((place, Some(*mine), there, times)),
-                    Some(Cell::Null) => lists.push((place, None, there, times)),
-                    Some(Cell::Unset) | None => {}
-                }
+                let written = match row_cells.get(marker) {
+                    Some(Cell::Value(bytes)) => Some(*bytes),
+                    Some(Cell::Null) => None,
+                    Some(Cell::Unset) | None => continue,
+                };
+                lists.push(WrittenList { marker, written, stored, times });
             }
         }
         // An earlier attempt may still be carried out.
         let mut time_now = first.saturating_add(attempt);
         'times: loop {
             unset.clear();
-            for (place, mine, there, times) in &lists {
-                match compare(*mine, time_now, there.as_deref(), times.as_deref()) {
-                    Some(Found::Free) => {}
-                    Some(Found::Same) => unset.push(*place),
-                    Some(Found::Taken) if time_now < i64::MAX => {
+            for list in &lists {
+                let (stored, times) = (list.stored.as_deref(), list.times.as_deref());
+                match compare(list.written, time_now, stored, times) {
+                    Some(ListState::Free) => {}
+                    Some(ListState::Same) => unset.push(list.marker),
+                    Some(ListState::Conflict) if time_now < i64::MAX => {
                         time_now += 1;
                         continue 'times;
                     }
-                    Some(Found::Taken) | None => {
-                        let name = self.prepared.markers().get(*place).map(|it| &*it.name);
+                    Some(ListState::Conflict) | None => {
+                        let name =
+                            self.prepared.markers().get(list.marker).map(|column| &*column.name);
                         let message = format!(
                             "column \"{}\": expected a write time that is left for a list, got \
                              {time_now}",
@@ -316,8 +322,8 @@ impl Request {
         }
         Ok(Some(match *time {
             Time::Constant(_) => Sent { row: changed(row, &unset, None), time: Some(time_now) },
-            Time::Marker(place) => {
-                Sent { row: changed(row, &unset, Some((place, time_now))), time: None }
+            Time::Marker(marker) => {
+                Sent { row: changed(row, &unset, Some((marker, time_now))), time: None }
             }
         }))
     }
@@ -325,7 +331,7 @@ impl Request {
     /// Sends rows of one partition as an unlogged batch: one write, with the retries of one.
     async fn send_batch(
         &self,
-        rows: Taken,
+        rows: RequestRows,
         time: Option<i64>,
         began: Instant,
     ) -> Result<Option<Response>, EngineError> {
@@ -339,33 +345,33 @@ impl Request {
             batch.set_timestamp(time);
         }
         let doing = "executing rows of one partition in a batch";
-        let rest = session.rest(doing, options, began)?;
-        if let Some(rest) = rest {
-            batch.set_request_timeout(Some(rest.left));
+        let time_left = session.time_left(doing, options, began)?;
+        if let Some(time_left) = time_left {
+            batch.set_request_timeout(Some(time_left.remaining));
         }
-        let answer = if self.care.statics.is_empty() {
+        let answer = if self.table.statics.is_empty() {
             session.engine().batch(&batch, BatchRows(rows)).await
         } else {
             session.engine().batch(&batch, BatchRows(self.with_statics_once(&rows))).await
         };
         prepared.note(&answer);
-        let subject = Subject { doing, text: Text::One(prepared.text()), rest, options };
+        let subject = Subject { doing, text: Text::One(prepared.text()), time_left, options };
         answer.map(|_| None).map_err(|error| failed(session, &subject, error, &attempts))
     }
 
     /// The rows of a batch, of which the first alone has the values of static columns. They are the
     /// same in all of its rows, and all rows have one write time, so that a list would be written
     /// several times with it.
-    fn with_statics_once(&self, rows: &Taken) -> RowBuffer {
-        let mut made = RowBuffer::with_capacity(rows.bytes(), rows.len());
+    fn with_statics_once(&self, rows: &RequestRows) -> RowBuffer {
+        let mut once = RowBuffer::with_capacity(rows.bytes(), rows.len());
         for (nth, row) in (0..rows.len()).filter_map(|nth| Some((nth, rows.row(nth)?))) {
             if nth == 0 {
-                made.push_row(row);
-            } else if let Some(row) = changed(row, &self.care.statics, None).row(0) {
-                made.push_row(row);
+                once.push_row(row);
+            } else if let Some(row) = changed(row, &self.table.statics, None).row(0) {
+                once.push_row(row);
             }
         }
-        made
+        once
     }
 }
 
@@ -377,21 +383,23 @@ struct Sent {
 
 /// A consistency of writes that reads have, too.
 fn readable(consistency: Option<Consistency>) -> Option<Consistency> {
-    consistency.map(|it| if it == Consistency::Any { Consistency::One } else { it })
+    consistency.map(
+        |consistency| if consistency == Consistency::Any { Consistency::One } else { consistency },
+    )
 }
 
 /// Tells whose fault an error is.
 struct Judge(Arc<Request>);
 
 impl window::Judge for Judge {
-    fn claim(&self, rows: &Taken) -> Option<BoxFuture<'static, Claim>> {
+    fn claim(&self, rows: &RequestRows) -> Option<BoxFuture<'static, Claim>> {
         let claims = Arc::clone(self.0.claims.as_ref()?);
-        let each = (0..rows.len()).filter_map(|nth| rows.row(nth));
-        let keys = each.map(|row| hash_of(row, &self.0.care.key)).collect();
+        let rows_of_request = (0..rows.len()).filter_map(|nth| rows.row(nth));
+        let keys = rows_of_request.map(|row| hash_of(row, &self.0.table.key)).collect();
         Some(Box::pin(async move { claims.claim(keys).await }))
     }
 
-    fn replicas(&self, rows: &Taken) -> Vec<[u8; 16]> {
+    fn replicas(&self, rows: &RequestRows) -> Vec<[u8; 16]> {
         let Request { session, prepared, .. } = &*self.0;
         let token = rows.row(0).and_then(|row| prepared.token(row));
         let (Some(token), Some(keyspace), Some(table)) =
@@ -405,22 +413,22 @@ impl window::Judge for Judge {
         hosts
     }
 
-    fn blame(&self, rows: &Taken, error: &EngineError) -> Option<EngineError> {
+    fn blame(&self, rows: &RequestRows, error: &EngineError) -> Option<EngineError> {
         let Request { session, prepared, .. } = &*self.0;
-        Care::blame(prepared.markers(), rows.row(0)?, error, session.hides())
+        WrittenTable::blame(prepared.markers(), rows.row(0)?, error, session.hides())
     }
 
     /// An index of vectors refuses some of the rows that overwrite others, and takes them later.
     fn tries(&self) -> usize {
-        if self.0.care.has_indexes { 8 } else { 3 }
+        if self.0.table.has_indexes { 8 } else { 3 }
     }
 
-    fn probe(&self, rows: &Taken) -> BoxFuture<'static, bool> {
+    fn probe(&self, rows: &RequestRows) -> BoxFuture<'static, bool> {
         let request = Arc::clone(&self.0);
-        let row = request.care.probe.as_ref().zip(rows.row(0));
+        let row = request.table.probe.as_ref().zip(rows.row(0));
         let row = row.map(|((_, key), row)| part_of(row, key));
         Box::pin(async move {
-            let (Some((text, _)), Some(row)) = (&request.care.probe, row) else { return false };
+            let (Some((text, _)), Some(row)) = (&request.table.probe, row) else { return false };
             let (session, began) = (&request.session, Instant::now());
             let options = RequestOptions {
                 timestamp: None,

@@ -36,7 +36,7 @@ const RECOVERY: Duration = Duration::from_millis(200);
 /// is too busy, and faster after errors of an overload.
 #[derive(Debug)]
 pub(super) struct Control {
-    most: usize,
+    maximum: usize,
     limit: f64,
     /// In seconds. `None` until the first epoch.
     calm: Option<f64>,
@@ -52,11 +52,11 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn new(most: usize) -> Control {
-        let most = most.max(1);
+    pub(super) fn new(maximum: usize) -> Control {
+        let maximum = maximum.max(1);
         Control {
-            most,
-            limit: BEGINNING.min(most) as f64,
+            maximum,
+            limit: BEGINNING.min(maximum) as f64,
             calm: None,
             latencies: 0.0,
             answers: 0,
@@ -69,7 +69,7 @@ impl Control {
     }
 
     pub(super) fn limit(&self) -> usize {
-        (self.limit as usize).clamp(1, self.most)
+        (self.limit as usize).clamp(1, self.maximum)
     }
 
     /// A request that took `latency` has succeeded; `in_flight` were, with it.
@@ -101,7 +101,7 @@ impl Control {
         if mean > TOO_BUSY * calm {
             self.limit = (self.limit * 0.8).max(1.0);
         } else if mean <= BUSY * calm && was_full {
-            self.limit = (self.limit + (self.limit / 4.0).max(1.0)).min(self.most as f64);
+            self.limit = (self.limit + (self.limit / 4.0).max(1.0)).min(self.maximum as f64);
         }
         // Where there are few requests, they are calm enough.
         if self.epochs >= EPOCHS && self.limit > 16.0 {
@@ -202,7 +202,7 @@ mod tests {
         service_s: f64,
         /// Answers are lost until then; the client gives up after `LIMIT_S`.
         paused_until: f64,
-        done: u64,
+        answered: u64,
         lost: u64,
         slowest_s: f64,
     }
@@ -218,7 +218,7 @@ mod tests {
                 in_flight: BinaryHeap::new(),
                 service_s,
                 paused_until: 0.0,
-                done: 0,
+                answered: 0,
                 lost: 0,
                 slowest_s: 0.0,
             }
@@ -240,7 +240,7 @@ mod tests {
 
         /// Works for so long. Returns the requests that were done each second.
         fn run(&mut self, seconds: f64, control: &mut Control, start: Instant) -> f64 {
-            let (until, before) = (self.now + seconds, self.done);
+            let (until, before) = (self.now + seconds, self.answered);
             (self.slowest_s, self.lost) = (0.0, 0);
             while self.now < until {
                 while self.in_flight.len() < control.limit() {
@@ -251,7 +251,7 @@ mod tests {
                 self.now = end as f64 / NANO;
                 if succeeds {
                     let latency = (end - began) as f64 / NANO;
-                    self.done += 1;
+                    self.answered += 1;
                     self.slowest_s = self.slowest_s.max(latency);
                     control.on_success(Duration::from_secs_f64(latency), in_flight);
                 } else {
@@ -259,7 +259,7 @@ mod tests {
                     control.on_overload(start + Duration::from_secs_f64(self.now));
                 }
             }
-            (self.done - before) as f64 / seconds
+            (self.answered - before) as f64 / seconds
         }
     }
 
@@ -292,8 +292,8 @@ mod tests {
         // All is as it was in the beginning.
         cluster.workers = std::iter::repeat_n(Reverse((cluster.now * NANO) as u64), 64).collect();
         cluster.run(5.0, &mut control, start);
-        let again = cluster.run(10.0, &mut control, start);
-        assert!(again > 0.95 * 32_000.0, "{again}");
+        let recovered = cluster.run(10.0, &mut control, start);
+        assert!(recovered > 0.95 * 32_000.0, "{recovered}");
         assert_eq!(cluster.lost, 0);
     }
 

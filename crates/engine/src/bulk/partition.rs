@@ -25,12 +25,14 @@ pub struct Batches {
     pub always: bool,
 }
 
-/// A way is measured over so many times the requests in flight, after so many that are not counted:
-/// until then, answers to requests of the other way are under way.
-const COUNTED: (usize, usize) = (4, 2);
-/// The way that pays is gone for so many measurements before the other is measured again.
-const AGAIN: usize = 64;
-/// Rows by themselves have to be so much quicker: batches cost both sides less work.
+/// A measurement counts this many answers for each request in flight.
+const COUNTED: usize = 4;
+/// Before them, this many answers for each request in flight are not counted: requests of the other
+/// mode are still being answered.
+const UNCOUNTED: usize = 2;
+/// The established mode is measured this often before the other mode is measured again.
+const TURNS: usize = 64;
+/// Rows by themselves have to be faster by this factor: batches cost both sides less work.
 const MARGIN: f64 = 1.1;
 
 /// Makes the batches of a bulk.
@@ -44,32 +46,35 @@ pub(super) struct Batcher {
 
 /// Measures rows a second with batches, and without them.
 ///
-/// The time of single requests would not do: where both ways are under way at a time, they wait in
-/// the same queues.
+/// The time of single requests would not do: while requests of both modes are in flight, they wait
+/// in the same queues.
 #[derive(Debug)]
 struct Trial {
-    /// Whether rows go in batches for good, and now.
-    pays: bool,
-    now: bool,
-    /// Answers that are not counted, and that are, until the end of the measurement.
-    left: (usize, usize),
+    /// Whether batches are the established mode.
+    batches_pay: bool,
+    /// Whether the next arena goes in batches: as established, or on trial.
+    batches_next: bool,
+    /// The answers still to come that are not counted.
+    uncounted: usize,
+    /// The answers still to come that are counted.
+    counted: usize,
     since: Option<Instant>,
     rows: usize,
-    /// Of the way that pays, in rows a second.
+    /// Rows a second in the established mode.
     rate: Option<f64>,
-    /// The measurements since the last of the other way.
+    /// The measurements since the last one of the other mode.
     turns: usize,
 }
 
-/// How a request went.
+/// Whether a request's rows went by themselves or in batches as established, or on trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// The way that pays.
-    Usual,
-    /// The way that is tried.
-    Tried,
-    /// The way that pays, as the trial has shown just now.
-    Found,
+pub(super) enum SendMode {
+    /// The mode that has been the faster one so far.
+    Established,
+    /// The other mode, which is being measured.
+    OnTrial,
+    /// The other mode: its measurement has just ended, and it is faster.
+    Adopted,
 }
 
 /// The rows of an arena in the order in which they are sent, and where each request ends in it.
@@ -82,8 +87,8 @@ pub(super) struct Groups {
 impl Batcher {
     /// `None` if no two rows with different keys can be in one partition.
     pub(super) fn new(batches: Batches, partition_key: &[usize]) -> Option<Batcher> {
-        let more = batches.key.iter().any(|place| !partition_key.contains(place));
-        if partition_key.is_empty() || !more || batches.most_bytes == 0 {
+        let has_more_columns = batches.key.iter().any(|marker| !partition_key.contains(marker));
+        if partition_key.is_empty() || !has_more_columns || batches.most_bytes == 0 {
             return None;
         }
         let mut cells = batches.key.clone();
@@ -98,7 +103,7 @@ impl Batcher {
 
     /// The requests of the next arena; `None` if its rows go by themselves.
     pub(super) fn group(&self, rows: &RowBuffer) -> Option<Groups> {
-        if !self.batches.always && !self.trial().now {
+        if !self.batches.always && !self.trial().batches_next {
             return None;
         }
         Some(self.by_partition(rows))
@@ -106,9 +111,15 @@ impl Batcher {
 
     /// Notes that a request of so many rows has succeeded, one of so many in flight, and whether
     /// its arena went in batches.
-    pub(super) fn note(&self, now: Instant, rows: usize, in_flight: usize, batched: bool) -> Way {
+    pub(super) fn note(
+        &self,
+        now: Instant,
+        rows: usize,
+        in_flight: usize,
+        batched: bool,
+    ) -> SendMode {
         if self.batches.always {
-            return Way::Usual;
+            return SendMode::Established;
         }
         self.trial().note(now, rows, in_flight, batched)
     }
@@ -125,7 +136,7 @@ impl Batcher {
         let mut members: Vec<Vec<u32>> = Vec::new();
         for (index, row) in rows.rows().enumerate() {
             let cells = self.key_cells(row);
-            let partition = hash(self.partition_key.iter().map(|place| cells.of(place)));
+            let partition = hash(self.partition_key.iter().map(|marker| cells.of(marker)));
             let is_new = keys.insert(hash(cells.all()));
             let bytes = row.bytes().len();
             if is_new
@@ -149,35 +160,35 @@ impl Batcher {
     }
 
     fn key_cells<'a>(&'a self, row: RowRef<'a>) -> KeyCells<'a> {
-        let mut found = Vec::with_capacity(self.cells.len());
-        let (mut cells, mut at) = (row.cells(), 0);
-        for &place in &self.cells {
-            found.push(cells.nth(place - at));
-            at = place + 1;
+        let mut cells = Vec::with_capacity(self.cells.len());
+        let (mut row_cells, mut at) = (row.cells(), 0);
+        for &marker in &self.cells {
+            cells.push(row_cells.nth(marker - at));
+            at = marker + 1;
         }
-        KeyCells { places: &self.cells, found }
+        KeyCells { markers: &self.cells, cells }
     }
 
-    fn is_same(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
-        let places = self.partition_key.iter().chain(&self.batches.same);
-        places.copied().all(|place| one.cells().nth(place) == other.cells().nth(place))
+    fn is_same(&self, first: RowRef<'_>, second: RowRef<'_>) -> bool {
+        let markers = self.partition_key.iter().chain(&self.batches.same);
+        markers.copied().all(|marker| first.cells().nth(marker) == second.cells().nth(marker))
     }
 }
 
 /// The cells of a row's primary key.
 struct KeyCells<'a> {
-    places: &'a [usize],
-    found: Vec<Option<Cell<'a>>>,
+    markers: &'a [usize],
+    cells: Vec<Option<Cell<'a>>>,
 }
 
 impl<'a> KeyCells<'a> {
-    fn of(&self, place: &usize) -> Option<Cell<'a>> {
-        let at = self.places.binary_search(place).ok()?;
-        self.found[at]
+    fn of(&self, marker: &usize) -> Option<Cell<'a>> {
+        let at = self.markers.binary_search(marker).ok()?;
+        self.cells[at]
     }
 
     fn all(&self) -> impl Iterator<Item = Option<Cell<'a>>> + '_ {
-        self.found.iter().copied()
+        self.cells.iter().copied()
     }
 }
 
@@ -196,55 +207,65 @@ pub(super) fn hash<'a>(cells: impl Iterator<Item = Option<Cell<'a>>>) -> u64 {
 
 impl Default for Trial {
     fn default() -> Trial {
-        Trial { pays: true, now: true, left: (0, 0), since: None, rows: 0, rate: None, turns: 0 }
+        Trial {
+            batches_pay: true,
+            batches_next: true,
+            uncounted: 0,
+            counted: 0,
+            since: None,
+            rows: 0,
+            rate: None,
+            turns: 0,
+        }
     }
 }
 
 impl Trial {
-    fn note(&mut self, now: Instant, rows: usize, in_flight: usize, batched: bool) -> Way {
-        let way = if batched == self.pays { Way::Usual } else { Way::Tried };
-        if batched != self.now {
-            return way;
+    fn note(&mut self, now: Instant, rows: usize, in_flight: usize, batched: bool) -> SendMode {
+        let mode =
+            if batched == self.batches_pay { SendMode::Established } else { SendMode::OnTrial };
+        if batched != self.batches_next {
+            return mode;
         }
-        if self.since.is_none() && self.left == (0, 0) {
+        if self.since.is_none() && (self.uncounted, self.counted) == (0, 0) {
             let in_flight = in_flight.max(16);
-            self.left = (COUNTED.1 * in_flight, COUNTED.0 * in_flight);
+            (self.uncounted, self.counted) = (UNCOUNTED * in_flight, COUNTED * in_flight);
         }
-        if self.left.0 > 0 {
-            self.left.0 -= 1;
-            return way;
+        if self.uncounted > 0 {
+            self.uncounted -= 1;
+            return mode;
         }
         // Counted from an answer to an answer.
         let since = *self.since.get_or_insert(now);
-        if self.left.1 > 0 {
-            self.left.1 -= 1;
+        if self.counted > 0 {
+            self.counted -= 1;
             self.rows += if now > since { rows } else { 0 };
-            return way;
+            return mode;
         }
         let rate = self.rows as f64 / (now - since).as_secs_f64().max(1e-9);
         (self.since, self.rows) = (None, 0);
-        if batched == self.pays {
+        if batched == self.batches_pay {
             let is_first = self.rate.replace(rate).is_none();
             // The first trial comes at once.
             if is_first || self.is_due() {
-                self.now = !self.pays;
+                self.batches_next = !self.batches_pay;
             }
-            return way;
+            return mode;
         }
-        self.now = self.pays;
+        self.batches_next = self.batches_pay;
         self.turns = 0;
         let usual = self.rate.unwrap_or(0.0);
         let is_better = if batched { rate * MARGIN >= usual } else { rate > usual * MARGIN };
         if !is_better {
-            return way;
+            return mode;
         }
-        (self.pays, self.now, self.rate) = (batched, batched, Some(rate));
-        Way::Found
+        (self.batches_pay, self.batches_next, self.rate) = (batched, batched, Some(rate));
+        SendMode::Adopted
     }
 
     fn is_due(&mut self) -> bool {
         self.turns += 1;
-        self.turns >= AGAIN
+        self.turns >= TURNS
     }
 }
 
@@ -257,9 +278,9 @@ mod tests {
     /// Rows of a partition, a place in it, and so many bytes.
     fn arena(rows: &[(u8, u8, usize)]) -> RowBuffer {
         let mut buffer = RowBuffer::new();
-        for &(partition, place, bytes) in rows {
+        for &(partition, clustering_key, bytes) in rows {
             buffer.push_value(&vec![0; bytes]);
-            buffer.push_value(&[place]);
+            buffer.push_value(&[clustering_key]);
             buffer.push_value(&[partition]);
             buffer.finish_row();
         }
@@ -285,24 +306,24 @@ mod tests {
     fn rows_of_a_partition_go_together_up_to_a_size() {
         let rows = arena(&[(1, 0, 5), (2, 0, 5), (1, 1, 5), (1, 2, 5), (3, 0, 500), (1, 3, 5)]);
         // Each of the small rows has 19 bytes.
-        let found = groups(&batcher(60, true), &rows);
-        assert_eq!(found, [vec![0, 2, 3], vec![1], vec![4], vec![5]]);
+        let groups_found = groups(&batcher(60, true), &rows);
+        assert_eq!(groups_found, [vec![0, 2, 3], vec![1], vec![4], vec![5]]);
         assert_eq!(groups(&batcher(100, true), &rows)[0], [0, 2, 3, 5]);
     }
 
     #[test]
     fn a_key_comes_once_in_a_batch_and_the_later_row_later() {
         let rows = arena(&[(1, 0, 5), (1, 1, 5), (1, 0, 6), (1, 2, 5), (1, 0, 7)]);
-        let found = groups(&batcher(1000, true), &rows);
-        assert_eq!(found, [vec![0, 1], vec![2, 3], vec![4]]);
+        let groups_found = groups(&batcher(1000, true), &rows);
+        assert_eq!(groups_found, [vec![0, 1], vec![2, 3], vec![4]]);
     }
 
     #[test]
     fn rows_of_a_batch_have_the_same_static_values() {
         let rows = arena(&[(1, 0, 5), (1, 1, 5), (1, 2, 6), (1, 3, 6), (1, 4, 5)]);
         let batches = Batches { key: vec![2, 1], same: vec![0], most_bytes: 1000, always: true };
-        let found = groups(&Batcher::new(batches, &[2]).unwrap(), &rows);
-        assert_eq!(found, [vec![0, 1], vec![2, 3], vec![4]]);
+        let groups_found = groups(&Batcher::new(batches, &[2]).unwrap(), &rows);
+        assert_eq!(groups_found, [vec![0, 1], vec![2, 3], vec![4]]);
     }
 
     #[test]

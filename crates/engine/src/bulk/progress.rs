@@ -177,9 +177,9 @@ mod tests {
     fn shuffled(count: u64, seed: u64) -> Vec<u64> {
         let mut state = seed;
         let mut numbers: Vec<u64> = (0..count).collect();
-        for place in (1..numbers.len()).rev() {
+        for index in (1..numbers.len()).rev() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            numbers.swap(place, (state >> 33) as usize % (place + 1));
+            numbers.swap(index, (state >> 33) as usize % (index + 1));
         }
         numbers
     }
@@ -189,7 +189,7 @@ mod tests {
         for seed in 0..50 {
             let progress = Progress::new(true);
             let mut set = BTreeSet::new();
-            for (place, number) in shuffled(200, seed).into_iter().enumerate() {
+            for (index, number) in shuffled(200, seed).into_iter().enumerate() {
                 // Every seventh is never acknowledged.
                 if number % 7 == 3 {
                     continue;
@@ -198,7 +198,7 @@ mod tests {
                 set.insert(number);
                 let ranges = progress.acknowledged();
                 let listed: Vec<u64> = ranges.iter().flat_map(|&(a, b)| a..b).collect();
-                assert!(listed.iter().eq(set.iter()), "seed {seed}, after {place}");
+                assert!(listed.iter().eq(set.iter()), "seed {seed}, after {index}");
                 assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0), "seed {seed}");
             }
         }

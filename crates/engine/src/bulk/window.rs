@@ -11,13 +11,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::care::Claim;
-use super::intake::{Intake, Next, Taken};
+use super::intake::{Intake, Next, RequestRows};
 use super::outage::Outages;
 use super::pace::{Control, Pace, Rates};
-use super::partition::Way;
+use super::partition::SendMode;
 use super::progress::Progress;
 use super::suspects::{Suspect, Suspects};
+use super::written_table::Claim;
 use super::{BulkEvents, BulkOutcome};
 use crate::error::EngineError;
 use crate::terms::Response;
@@ -42,13 +42,13 @@ pub(super) struct Limits {
 /// What the window cannot know of rows and errors.
 pub(super) trait Judge: Send + Sync {
     /// Waits until no other request writes what these rows may write only one after another.
-    fn claim(&self, rows: &Taken) -> Option<BoxFuture<'static, Claim>>;
+    fn claim(&self, rows: &RequestRows) -> Option<BoxFuture<'static, Claim>>;
 
     /// The nodes that have the partition of the first row, in some order that is always the same.
-    fn replicas(&self, rows: &Taken) -> Vec<[u8; 16]>;
+    fn replicas(&self, rows: &RequestRows) -> Vec<[u8; 16]>;
 
     /// The error of a row that has something to which the server's error is due, with what that is.
-    fn blame(&self, rows: &Taken, error: &EngineError) -> Option<EngineError>;
+    fn blame(&self, rows: &RequestRows, error: &EngineError) -> Option<EngineError>;
 
     /// A row is at fault after so many tries, if others of its replicas succeed meanwhile.
     fn tries(&self) -> usize {
@@ -56,7 +56,7 @@ pub(super) trait Judge: Send + Sync {
     }
 
     /// Whether the nodes that have the first row answer to a read.
-    fn probe(&self, rows: &Taken) -> BoxFuture<'static, bool>;
+    fn probe(&self, rows: &RequestRows) -> BoxFuture<'static, bool>;
 }
 
 /// The state that the slots of a window share.
@@ -88,7 +88,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// A row without others is at fault after so many more tries, if its replicas answer to a read.
 const MORE_ALONE: usize = 2;
 /// So many rows of a batch are sent at a time, after it has failed.
-const APART: usize = 16;
+const ONE_BY_ONE_IN_FLIGHT: usize = 16;
 /// So many rows may wait without a slot.
 const MOST_ASIDE: usize = 256;
 /// A pause ends within this when the bulk is stopped.
@@ -109,7 +109,7 @@ pub(super) async fn send_all<S, F>(
     send: S,
 ) -> BulkOutcome
 where
-    S: Fn(Taken) -> F + Send + Sync + 'static,
+    S: Fn(RequestRows) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Option<Response>, EngineError>> + Send + 'static,
 {
     let Limits { concurrency, max_failures, failures, pace, .. } = limits;
@@ -141,26 +141,26 @@ where
     // Dropped with this future, which drops every request.
     let mut slots = JoinSet::new();
     loop {
-        let mut more = true;
-        while more && window.has_room() {
+        let mut has_rows = true;
+        while has_rows && window.has_room() {
             match window.take() {
                 Next::Rows(rows) => {
                     window.occupied.fetch_add(1, Ordering::Relaxed);
                     slots.spawn(Arc::clone(&window).occupy(rows));
                 }
                 Next::Nothing => break,
-                Next::End => more = false,
+                Next::End => has_rows = false,
             }
         }
-        (0..window.intake.asks()).for_each(|_| events.wants_more());
+        (0..window.intake.arenas_to_request()).for_each(|_| events.wants_more());
         tokio::select! {
             biased;
-            Some(left) = slots.join_next() => {
-                if let Err(error) = left && error.is_panic() {
+            Some(ended) = slots.join_next() => {
+                if let Err(error) = ended && error.is_panic() {
                     std::panic::resume_unwind(error.into_panic());
                 }
             }
-            () = window.intake.changed.notified(), if more => {}
+            () = window.intake.changed.notified(), if has_rows => {}
             else => return std::mem::take(&mut *window.outcome()),
         }
     }
@@ -168,22 +168,22 @@ where
 
 impl<S, F> Window<S>
 where
-    S: Fn(Taken) -> F,
+    S: Fn(RequestRows) -> F,
     F: Future<Output = Result<Option<Response>, EngineError>>,
 {
-    async fn occupy(self: Arc<Self>, mut rows: Taken) {
+    async fn occupy(self: Arc<Self>, mut rows: RequestRows) {
         loop {
-            let those = rows.again();
+            let retry_rows = rows.for_retry();
             let result = self.send_patiently(rows).await;
             match result {
                 // One row may be to blame.
                 Err(error)
-                    if those.len() > 1
+                    if retry_rows.len() > 1
                         && (!error.may_pass() || self.is_repeatable && error.may_be_of_row()) =>
                 {
-                    self.send_apart(&those).await;
+                    self.send_one_by_one(&retry_rows).await;
                 }
-                result => self.note(&those, result),
+                result => self.note(&retry_rows, result),
             }
             if self.occupied.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed) {
                 break;
@@ -197,21 +197,21 @@ where
     }
 
     /// Sends the rows of a batch one by one, a few at a time: some may have to be tried again.
-    async fn send_apart(&self, rows: &Taken) {
-        let each = futures::stream::iter(rows.apart());
-        let send = |row: Taken| async move {
+    async fn send_one_by_one(&self, rows: &RequestRows) {
+        let rows_one_by_one = futures::stream::iter(rows.one_by_one());
+        let send = |row: RequestRows| async move {
             if self.outcome().stopped {
                 return;
             }
-            let those = row.again();
+            let retry_rows = row.for_retry();
             let result = self.send_patiently(row).await;
-            self.note(&those, result);
+            self.note(&retry_rows, result);
         };
-        each.for_each_concurrent(APART, send).await;
+        rows_one_by_one.for_each_concurrent(ONE_BY_ONE_IN_FLIGHT, send).await;
     }
 
     /// Sends a request, and again after errors that may pass, as long as there is patience.
-    async fn send_patiently(&self, mut rows: Taken) -> Result<Option<Response>, EngineError> {
+    async fn send_patiently(&self, mut rows: RequestRows) -> Result<Option<Response>, EngineError> {
         let (mut since, mut pause, mut tries) = (None, PAUSES.0, 0);
         let mut trying = Trying { progress: self.progress.as_deref(), rows: 0 };
         let mut suspect: Option<Arc<Suspect>> = None;
@@ -228,7 +228,7 @@ where
             if let Some(rates) = &self.rates {
                 rates.pass(count, rows.bytes()).await;
             }
-            let again = rows.again();
+            let retry_rows = rows.for_retry();
             let learns = self.control.is_some() || self.intake.batcher.is_some();
             let began = learns.then(Instant::now);
             self.progress.as_ref().inspect(|progress| progress.sent());
@@ -240,13 +240,13 @@ where
             let error = match result {
                 Ok(response) => {
                     self.outages.end(was_limited);
-                    self.suspects.others_succeeded(|| self.judge.replicas(&again));
+                    self.suspects.others_succeeded(|| self.judge.replicas(&retry_rows));
                     return Ok(response);
                 }
                 Err(error) => error,
             };
             if count == 1
-                && let Some(error) = self.judge.blame(&again, &error)
+                && let Some(error) = self.judge.blame(&retry_rows, &error)
             {
                 return Err(error);
             }
@@ -260,13 +260,13 @@ where
                     return Err(error);
                 }
                 tries += 1;
-                let suspect =
-                    suspect.get_or_insert_with(|| self.suspects.add(self.judge.replicas(&again)));
+                let suspect = suspect
+                    .get_or_insert_with(|| self.suspects.add(self.judge.replicas(&retry_rows)));
                 if tries >= self.judge.tries() && suspect.others_succeeded() {
                     return Err(error);
                 }
                 // There may be no others.
-                if tries == self.judge.tries() + MORE_ALONE && self.judge.probe(&again).await {
+                if tries == self.judge.tries() + MORE_ALONE && self.judge.probe(&retry_rows).await {
                     return Err(error);
                 }
             }
@@ -286,9 +286,9 @@ where
                 return Err(error);
             }
             // Not all at once: rows that failed together would fail together again.
-            pause = (pause * 2 - pause / 4 * (again.index() % 3) as u32).min(PAUSES.1);
+            pause = (pause * 2 - pause / 4 * (retry_rows.index() % 3) as u32).min(PAUSES.1);
             self.progress.as_ref().inspect(|progress| progress.sent_again(count));
-            rows = again;
+            rows = retry_rows;
         }
     }
 
@@ -306,7 +306,7 @@ where
         next
     }
 
-    fn note(&self, rows: &Taken, result: Result<Option<Response>, EngineError>) {
+    fn note(&self, rows: &RequestRows, result: Result<Option<Response>, EngineError>) {
         let mut outcome = self.outcome();
         match result {
             Ok(response) => {
@@ -360,13 +360,13 @@ impl<S> Window<S> {
     /// Waits. Returns false if the bulk was stopped meanwhile, or its session is being closed.
     async fn nap(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
-        while let Some(left) = until.checked_duration_since(Instant::now()) {
+        while let Some(remaining) = until.checked_duration_since(Instant::now()) {
             let is_stopped = self.progress.as_ref().is_some_and(|progress| progress.is_stopped());
             let drains = self.draining.as_ref().is_some_and(|draining| *draining.borrow());
             if is_stopped || drains || self.outcome().stopped {
                 return false;
             }
-            tokio::time::sleep(left.min(NAP)).await;
+            tokio::time::sleep(remaining.min(NAP)).await;
         }
         true
     }
@@ -380,17 +380,17 @@ impl<S> Window<S> {
         result: &Result<Option<Response>, EngineError>,
     ) {
         let (now, in_flight) = (Instant::now(), self.occupied.load(Ordering::Relaxed));
-        let way = match (&self.intake.batcher, result) {
+        let mode = match (&self.intake.batcher, result) {
             (Some(batcher), Ok(_)) => batcher.note(now, rows, in_flight, batched),
-            _ => Way::Usual,
+            _ => SendMode::Established,
         };
         let Some(control) = &self.control else { return };
         let mut control = control.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match (result, way) {
-            (Ok(_), Way::Usual) => control.on_success(now - began, in_flight),
+        match (result, mode) {
+            (Ok(_), SendMode::Established) => control.on_success(now - began, in_flight),
             // Latencies of rows by themselves and of batches cannot be compared.
-            (Ok(_), Way::Tried) => return,
-            (Ok(_), Way::Found) => control.forget(),
+            (Ok(_), SendMode::OnTrial) => return,
+            (Ok(_), SendMode::Adopted) => control.forget(),
             (Err(error), _) if error.may_pass() && !error.may_be_of_row() => {
                 control.on_overload(now);
             }

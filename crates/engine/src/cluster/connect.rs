@@ -56,11 +56,11 @@ pub(crate) async fn connect(
         Ok(Ok(session)) => Ok((session, endpoints)),
         Ok(Err(error)) => Err(connecting(&error, &open, &silent)),
         Err(_) => {
-            let (asked, limit) = (open.join(", "), config.connect_timeout);
+            let (contact_points, limit) = (open.join(", "), config.connect_timeout);
             let silent: String =
                 endpoints.silent().iter().map(|at| format!("; {at}: no answer")).collect();
             let message = format!(
-                "connecting to {asked}: it answers, but no session could be opened within \
+                "connecting to {contact_points}: it answers, but no session could be opened within \
                  {limit:?}{silent}"
             );
             Err(EngineError::new(ErrorKind::Connect, message))
@@ -93,7 +93,7 @@ async fn ask_contact_points(
     let mut until = deadline;
     let mut waiting: Vec<&String> = contact_points.iter().collect();
     while let Ok(Some((at, answer))) = timeout_at(until, answers.next()).await {
-        waiting.retain(|other| *other != at);
+        waiting.retain(|contact_point| *contact_point != at);
         match answer {
             Ok(()) => {
                 until = until.min(Instant::now() + MORE_CONTACT_POINTS);

@@ -38,15 +38,15 @@ pub(crate) async fn reach(
 }
 
 /// Sends OPTIONS, which a client may send before it authenticates, and waits for the answer. A node
-/// that hangs still accepts connections, but does not answer. If `other` is true, the server may be
-/// of another kind, and is to say so.
+/// that hangs still accepts connections, but does not answer. If `may_lack_cql` is true, the
+/// server may speak another protocol, and an error says so.
 async fn probe(
     address: SocketAddr,
     tls: Option<&Arc<ClientConfig>>,
-    other: bool,
+    may_lack_cql: bool,
 ) -> std::io::Result<()> {
     let stream = TcpStream::connect(address).await?;
-    let Some(tls) = tls else { return ask(stream, "", other).await };
+    let Some(tls) = tls else { return ask(stream, "", may_lack_cql).await };
     // Nodes are identified by their addresses, as in the ScyllaDB driver.
     let node = ServerName::from(address.ip().to_canonical());
     let stream = TlsConnector::from(Arc::clone(tls)).connect(node, stream).await;
@@ -64,7 +64,7 @@ async fn probe(
             error
         }
     })?;
-    ask(stream, ", encrypted", other).await
+    ask(stream, ", encrypted", may_lack_cql).await
 }
 
 fn is_hung_up(error: &std::io::Error) -> bool {
@@ -77,7 +77,7 @@ const CQL_PATIENCE: Duration = Duration::from_secs(1);
 async fn ask(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     how: &str,
-    other: bool,
+    may_lack_cql: bool,
 ) -> std::io::Result<()> {
     /// Version 4, no flags, stream 0, OPTIONS, no body.
     const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
@@ -86,7 +86,7 @@ async fn ask(
     stream.write_all(&OPTIONS).await?;
     stream.flush().await?;
     let answer = timeout(CQL_PATIENCE, stream.read_u8()).await;
-    if answer.is_err() && other {
+    if answer.is_err() && may_lack_cql {
         // A server of HTTP, say, waits for the end of a line before it answers.
         stream.write_all(b"\r\n\r\n").await?;
         stream.flush().await?;
@@ -123,11 +123,11 @@ pub(crate) struct Endpoints {
     limit: Duration,
     /// How long the slowest contact point took to answer.
     took: Duration,
-    known: Mutex<HashMap<SocketAddr, Known>>,
+    probed: Mutex<HashMap<SocketAddr, ProbeResult>>,
 }
 
 #[derive(Clone, Debug)]
-enum Known {
+enum ProbeResult {
     /// The node answered at this time, after so long.
     Answers(Instant, Duration),
     /// The node could not be reached, for this reason.
@@ -152,11 +152,11 @@ impl Endpoints {
         took: Duration,
     ) -> Endpoints {
         let limit = SILENCE.min(config.connect_timeout / 3);
-        Endpoints { rules: config.addresses.clone(), tls, limit, took, known: Mutex::default() }
+        Endpoints { rules: config.addresses.clone(), tls, limit, took, probed: Mutex::default() }
     }
 
-    fn states(&self) -> MutexGuard<'_, HashMap<SocketAddr, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn states(&self) -> MutexGuard<'_, HashMap<SocketAddr, ProbeResult>> {
+        self.probed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The addresses that did not answer when they were last probed.
@@ -164,7 +164,7 @@ impl Endpoints {
         let states = self.states();
         let mut silent: Vec<_> = states
             .iter()
-            .filter(|(_, known)| matches!(known, Known::Silent))
+            .filter(|(_, result)| matches!(result, ProbeResult::Silent))
             .map(|(at, _)| *at)
             .collect();
         silent.sort_unstable();
@@ -176,10 +176,10 @@ impl Endpoints {
         let states = self.states();
         let mut failures: Vec<_> = states
             .iter()
-            .filter_map(|(at, known)| match known {
-                Known::Answers(..) => None,
-                Known::Fails(why) => Some((*at, why.clone())),
-                Known::Silent => Some((*at, "no answer".to_owned())),
+            .filter_map(|(at, result)| match result {
+                ProbeResult::Answers(..) => None,
+                ProbeResult::Fails(why) => Some((*at, why.clone())),
+                ProbeResult::Silent => Some((*at, "no answer".to_owned())),
             })
             .collect();
         failures.sort_unstable();
@@ -189,7 +189,7 @@ impl Endpoints {
     /// How long to wait for a node's answer to [`Endpoints::probe`]. A node far away has more time.
     pub(crate) fn patience(&self, at: SocketAddr) -> Duration {
         let took = match self.states().get(&at) {
-            Some(Known::Answers(_, took)) => *took,
+            Some(ProbeResult::Answers(_, took)) => *took,
             // The contact point with which the session began was not probed by its translator.
             _ => self.took,
         };
@@ -200,7 +200,7 @@ impl Endpoints {
     pub(crate) async fn probe(&self, at: SocketAddr) -> std::io::Result<()> {
         let began = Instant::now();
         probe(at, self.tls.as_ref(), false).await?;
-        self.states().insert(at, Known::Answers(Instant::now(), began.elapsed()));
+        self.states().insert(at, ProbeResult::Answers(Instant::now(), began.elapsed()));
         Ok(())
     }
 
@@ -215,7 +215,7 @@ impl Endpoints {
     }
 
     async fn check(&self, at: SocketAddr) -> Result<(), TranslationError> {
-        if let Some(Known::Answers(when, _)) = self.states().get(&at)
+        if let Some(ProbeResult::Answers(when, _)) = self.states().get(&at)
             && when.elapsed() < FRESH
         {
             return Ok(());
@@ -223,10 +223,10 @@ impl Endpoints {
         let failed = match timeout(self.limit, self.probe(at)).await {
             Ok(Ok(())) => return Ok(()),
             // The ScyllaDB driver finds any other failure by itself.
-            Ok(Err(error)) => Known::Fails(error.to_string()),
-            Err(_) => Known::Silent,
+            Ok(Err(error)) => ProbeResult::Fails(error.to_string()),
+            Err(_) => ProbeResult::Silent,
         };
-        let is_silent = matches!(failed, Known::Silent);
+        let is_silent = matches!(failed, ProbeResult::Silent);
         self.states().insert(at, failed);
         if !is_silent {
             return Ok(());

@@ -116,10 +116,10 @@ impl Tls {
             }
             return Ok(roots);
         }
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
+        let loaded = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(loaded.certs);
         if roots.is_empty() {
-            let why: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+            let why: Vec<String> = loaded.errors.iter().map(ToString::to_string).collect();
             let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
             return Err(refuse(format_args!(
                 "the system has no trusted certificates; name those to trust as ca{why}"
@@ -146,13 +146,14 @@ fn why_no_pem(error: &pem::Error) -> &'static str {
     }
 }
 
-fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, EngineError> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|error| refuse(format_args!("{what}: {}", why_no_pem(&error))))?;
-    if found.is_empty() {
-        return Err(refuse(format_args!("{what}: expected certificates in PEM, found none")));
+fn certificates(setting: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, EngineError> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let certificates =
+        certificates.map_err(|error| refuse(format_args!("{setting}: {}", why_no_pem(&error))))?;
+    if certificates.is_empty() {
+        return Err(refuse(format_args!("{setting}: expected certificates in PEM, found none")));
     }
-    Ok(found)
+    Ok(certificates)
 }
 
 /// Accepts a certificate that is valid for the node's address, or for one of the names by which the

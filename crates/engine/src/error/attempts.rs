@@ -31,7 +31,7 @@ struct Seen {
     /// One of the attempts that have begun and not ended.
     open: Option<Begun>,
     /// The others. There are some only if a slow request was sent again.
-    others: Vec<Begun>,
+    also_open: Vec<Begun>,
     /// Whether an attempt has succeeded.
     succeeded: bool,
     /// Whether an attempt failed with an error after which it may have been applied.
@@ -72,7 +72,7 @@ impl Attempts {
 
     /// Resets `this` for the next request. Makes a new object if the previous request still refers
     /// to `this`.
-    pub(crate) fn again(this: &mut Arc<Attempts>, effect: Effect) {
+    pub(crate) fn reset(this: &mut Arc<Attempts>, effect: Effect) {
         match Arc::get_mut(this) {
             Some(attempts) => {
                 *attempts = Attempts { effect, started: Instant::now(), seen: Mutex::default() };
@@ -117,7 +117,7 @@ impl Attempts {
     /// The attempts that have failed or have not ended, in the order of their beginning.
     pub(crate) fn history(&self) -> Box<[Tried]> {
         let seen = self.seen();
-        let open = seen.open.iter().chain(&seen.others).map(|begun| Tried {
+        let open = seen.open.iter().chain(&seen.also_open).map(|begun| Tried {
             node: begun.node,
             answer: None,
             began: begun.after,
@@ -137,10 +137,10 @@ impl Seen {
     /// Removes an attempt from the open ones.
     fn end(&mut self, id: AttemptId) -> Option<Begun> {
         if self.open.is_some_and(|begun| begun.id == id.0) {
-            return std::mem::replace(&mut self.open, self.others.pop());
+            return std::mem::replace(&mut self.open, self.also_open.pop());
         }
-        let at = self.others.iter().position(|begun| begun.id == id.0)?;
-        Some(self.others.remove(at))
+        let at = self.also_open.iter().position(|begun| begun.id == id.0)?;
+        Some(self.also_open.remove(at))
     }
 }
 
@@ -172,7 +172,7 @@ impl HistoryListener for Attempts {
         seen.node = Some(node);
         match seen.open {
             None => seen.open = Some(begun),
-            Some(_) => seen.others.push(begun),
+            Some(_) => seen.also_open.push(begun),
         }
         AttemptId(id)
     }

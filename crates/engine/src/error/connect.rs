@@ -21,15 +21,16 @@ pub(crate) fn unreachable(reasons: &[(String, String)], elapsed: Duration) -> En
     EngineError::new(ErrorKind::Connect, message)
 }
 
-/// The ScyllaDB driver could not open a session. `asked` are the contact points that were passed to
-/// it. `silent` are the contact points that had not answered turbocql, with their reasons.
+/// The ScyllaDB driver could not open a session. `contact_points` are the contact points that were
+/// passed to it. `silent` are the contact points that had not answered turbocql, with their
+/// reasons.
 pub(crate) fn connecting(
     error: &NewSessionError,
-    asked: &[String],
+    contact_points: &[String],
     silent: &[(String, String)],
 ) -> EngineError {
-    let doing = format!("connecting to {}", asked.join(", "));
-    let told = match error {
+    let doing = format!("connecting to {}", contact_points.join(", "));
+    let failure = match error {
         NewSessionError::FailedToResolveAnyHostname(names) => EngineError::new(
             ErrorKind::Connect,
             format!("{doing}: no address is known for {}", names.join(", ")),
@@ -49,12 +50,12 @@ pub(crate) fn connecting(
         unknown => EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}")),
     };
     // Before a session is open, a missing connection is a failed connect, whatever its cause.
-    let kind = match told.kind {
+    let kind = match failure.kind {
         ErrorKind::Unavailable | ErrorKind::Broken | ErrorKind::Timeout => ErrorKind::Connect,
         kind => kind,
     };
     let silent: String = silent.iter().map(|(at, why)| format!("; {at}: {why}")).collect();
-    EngineError { kind, message: told.message.clone() + &silent, ..told }
+    EngineError { kind, message: failure.message.clone() + &silent, ..failure }
 }
 
 pub(crate) fn metadata_error(doing: &str, error: &MetadataError) -> EngineError {
@@ -75,7 +76,7 @@ pub(crate) fn metadata_error(doing: &str, error: &MetadataError) -> EngineError 
 
 /// A connection that could not be made, or that broke.
 pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineError {
-    let (kind, what) = match error {
+    let (kind, description) = match error {
         ConnectionError::ConnectTimeout => (ErrorKind::Connect, "no answer in time".to_owned()),
         ConnectionError::IoError(error) => (ErrorKind::Connect, error.to_string()),
         ConnectionError::NoSourcePortForShard(shard) => {
@@ -97,12 +98,12 @@ pub(super) fn connection_error(doing: &str, error: &ConnectionError) -> EngineEr
         }
         unknown => (ErrorKind::Connect, unknown.to_string()),
     };
-    EngineError::new(kind, format!("{doing}: {what}"))
+    EngineError::new(kind, format!("{doing}: {description}"))
 }
 
 /// A connection that was made, but failed at one of the requests that set it up.
 fn setup_error(doing: &str, request: &str, error: &ConnectionSetupRequestErrorKind) -> EngineError {
-    let (kind, what) = match error {
+    let (kind, description) = match error {
         ConnectionSetupRequestErrorKind::DbError(error, reason) => {
             return server_error(doing, error, reason);
         }
@@ -135,7 +136,7 @@ fn setup_error(doing: &str, request: &str, error: &ConnectionSetupRequestErrorKi
         }
         unknown => (ErrorKind::Internal, format!("{request}: {unknown}")),
     };
-    EngineError::new(kind, format!("{doing}: {what}"))
+    EngineError::new(kind, format!("{doing}: {description}"))
 }
 
 #[cfg(test)]
@@ -145,12 +146,12 @@ mod tests {
     #[test]
     fn the_unreachable_are_listed_with_their_reasons() {
         let reasons = [("a:1".to_owned(), "refused".to_owned()), ("b:2".into(), "no name".into())];
-        let told = unreachable(&reasons, Duration::from_millis(1234));
+        let failure = unreachable(&reasons, Duration::from_millis(1234));
         assert_eq!(
-            told.message,
+            failure.message,
             "connecting: no contact point could be reached after 1.2s: a:1: refused; b:2: no name"
         );
-        assert_eq!(told.kind, ErrorKind::Connect);
+        assert_eq!(failure.kind, ErrorKind::Connect);
     }
 
     #[test]
@@ -159,8 +160,8 @@ mod tests {
         let error = ConnectionPoolError::Broken { last_connection_error };
         let error = NewSessionError::MetadataError(error.into());
         let silent = [("b:2".to_owned(), "refused".to_owned())];
-        let told = connecting(&error, &["a:1".to_owned()], &silent);
-        assert_eq!(told.message, "connecting to a:1: no answer in time; b:2: refused");
-        assert_eq!(told.kind, ErrorKind::Connect);
+        let failure = connecting(&error, &["a:1".to_owned()], &silent);
+        assert_eq!(failure.message, "connecting to a:1: no answer in time; b:2: refused");
+        assert_eq!(failure.kind, ErrorKind::Connect);
     }
 }

@@ -48,7 +48,7 @@ pub fn has_condition(text: &str) -> bool {
 /// Whether a statement has a word, in any case. One inside a string counts too.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    words.into_iter().any(|other| other.eq_ignore_ascii_case(word))
+    words.into_iter().any(|candidate| candidate.eq_ignore_ascii_case(word))
 }
 
 /// Whether a word is a number or the end of a UUID, followed by `IF` without a space. The server
@@ -80,12 +80,12 @@ fn text_after_comments(mut text: &str) -> &str {
     loop {
         text = text.trim_start();
         let line = text.strip_prefix("--").or(text.strip_prefix("//"));
-        let rest = match (line, text.strip_prefix("/*")) {
+        let after_comment = match (line, text.strip_prefix("/*")) {
             (Some(line), _) => line.split_once(['\n', '\r']),
             (_, Some(block)) => block.split_once("*/"),
             (None, None) => return text,
         };
-        text = rest.map_or("", |(_, rest)| rest);
+        text = after_comment.map_or("", |(_, after_comment)| after_comment);
     }
 }
 

@@ -139,9 +139,10 @@ impl EngineError {
 
     /// What has happened, in a few words.
     pub fn brief(&self) -> &str {
-        let rest = self.message.split_once(": ").map_or(&*self.message, |(_, rest)| rest);
-        let end = rest.find([':', ';', ',', '(']).unwrap_or(rest.len());
-        rest[..end].trim_end()
+        let description =
+            self.message.split_once(": ").map_or(&*self.message, |(_, description)| description);
+        let end = description.find([':', ';', ',', '(']).unwrap_or(description.len());
+        description[..end].trim_end()
     }
 
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> EngineError {
@@ -171,13 +172,13 @@ impl EngineError {
             let masked = without_values(&reason, self.code, text);
             self.message = self.message.replace(&*reason, &masked);
             for tried in self.history.iter_mut() {
-                tried.answer = tried.answer.take().map(|it| it.replace(&*reason, &masked));
+                tried.answer = tried.answer.take().map(|answer| answer.replace(&*reason, &masked));
             }
         }
         if hide || has_secrets(text) {
             self.message = without_literals(&self.message, text);
             for tried in self.history.iter_mut() {
-                tried.answer = tried.answer.take().map(|it| without_literals(&it, text));
+                tried.answer = tried.answer.take().map(|answer| without_literals(&answer, text));
             }
         }
         self

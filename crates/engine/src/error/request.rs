@@ -62,39 +62,39 @@ pub(crate) fn attempt_failure(error: &RequestAttemptError) -> String {
 /// an earlier attempt with an error, the server's error says more: it is reported instead. It is not
 /// if the last attempt may have been applied, which the server's error could deny.
 pub(crate) fn executing(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
-    let told = given_up(doing, error, attempts);
-    let about_connections = matches!(told.kind, ErrorKind::Unavailable | ErrorKind::Broken);
+    let failure = execution_failure(doing, error, attempts);
+    let about_connections = matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Broken);
     let doubtful = match error {
         ExecutionError::LastAttemptError(error) => {
             attempt_may_have_applied(error, attempts.effect())
         }
         _ => false,
     };
-    let (node, told) = match attempts.answer() {
+    let (node, failure) = match attempts.answer() {
         Some((node, answer)) if about_connections && !doubtful && !attempts.succeeded() => {
-            let last = told.message.strip_prefix(doing).unwrap_or(&told.message);
+            let last = failure.message.strip_prefix(doing).unwrap_or(&failure.message);
             let mut better = attempt_error(doing, &answer, None);
             better.message.push_str(&format!("; and then{last}"));
             (Some(node), better)
         }
-        Some((node, answer)) if about_connections || told.kind == ErrorKind::Timeout => {
+        Some((node, answer)) if about_connections || failure.kind == ErrorKind::Timeout => {
             let before = attempt_failure(&answer);
-            let message = format!("{}; before, {node} answered: {before}", told.message);
-            (attempts.node(), EngineError { message, ..told })
+            let message = format!("{}; before, {node} answered: {before}", failure.message);
+            (attempts.node(), EngineError { message, ..failure })
         }
-        _ => (attempts.node(), told),
+        _ => (attempts.node(), failure),
     };
     EngineError {
         attempts: Some(attempts.count()),
         coordinator: node.map(|node| node.to_string().into()),
-        may_have_applied: told.may_have_applied || attempts.may_have_applied(),
+        may_have_applied: failure.may_have_applied || attempts.may_have_applied(),
         history: attempts.history(),
-        ..told
+        ..failure
     }
 }
 
-fn given_up(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
-    let done = attempts.effect() != Effect::Reads;
+fn execution_failure(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineError {
+    let writes = attempts.effect() != Effect::Reads;
     match error {
         ExecutionError::BadQuery(bad) => bad_query(doing, bad),
         ExecutionError::EmptyPlan => no_nodes(
@@ -109,14 +109,14 @@ fn given_up(doing: &str, error: &ExecutionError, attempts: &Attempts) -> EngineE
         // driver failed.
         ExecutionError::UseKeyspaceError(error) => keyspace_error(doing, error),
         ExecutionError::SchemaAgreementError(error) => {
-            EngineError { may_have_applied: done, ..agreement_error(doing, error) }
+            EngineError { may_have_applied: writes, ..agreement_error(doing, error) }
         }
         ExecutionError::MetadataError(error) => {
             let doing = format!("{doing}: done, but reading the new schema failed");
-            EngineError { may_have_applied: done, ..metadata_error(&doing, error) }
+            EngineError { may_have_applied: writes, ..metadata_error(&doing, error) }
         }
         unknown => EngineError {
-            may_have_applied: done,
+            may_have_applied: writes,
             ..EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}"))
         },
     }
@@ -220,7 +220,7 @@ pub(super) fn attempt_error(
     error: &RequestAttemptError,
     attempts: Option<&Attempts>,
 ) -> EngineError {
-    let (kind, what) = match error {
+    let (kind, description) = match error {
         RequestAttemptError::SerializationError(error) => return encoding(doing, error),
         RequestAttemptError::CqlRequestSerialization(error) => {
             (ErrorKind::Encode, error.to_string())
@@ -255,7 +255,7 @@ pub(super) fn attempt_error(
         }
         unknown => (ErrorKind::Internal, unknown.to_string()),
     };
-    EngineError::new(kind, format!("{doing}: {what}"))
+    EngineError::new(kind, format!("{doing}: {description}"))
 }
 
 pub(super) fn why_broken(error: &BrokenConnectionError) -> String {
@@ -281,11 +281,11 @@ pub(super) fn keyspace_error(doing: &str, error: &UseKeyspaceError) -> EngineErr
         UseKeyspaceError::BadKeyspaceName(bad) => bad_keyspace_name(doing, bad),
         UseKeyspaceError::RequestError(error) => attempt_error(doing, error, None),
         UseKeyspaceError::KeyspaceNameMismatch {
-            expected_keyspace_name_lowercase: asked,
+            expected_keyspace_name_lowercase: expected,
             result_keyspace_name_lowercase: got,
         } => EngineError::new(
             ErrorKind::Internal,
-            format!("{doing}: asked for keyspace \"{asked}\", the server switched to \"{got}\""),
+            format!("{doing}: asked for keyspace \"{expected}\", the server switched to \"{got}\""),
         ),
         UseKeyspaceError::RequestTimeout(limit) => deadline(doing, *limit, None),
         unknown => EngineError::new(ErrorKind::Internal, format!("{doing}: {unknown}")),
@@ -320,14 +320,14 @@ mod tests {
     fn a_deadline_says_whose_it_is_and_whether_anything_was_sent() {
         let attempts = Attempts::new(Effect::Writes);
         let error = ExecutionError::RequestTimeout(Duration::from_millis(1500));
-        let told = executing("executing", &error, &attempts);
+        let failure = executing("executing", &error, &attempts);
         assert_eq!(
-            told.message,
+            failure.message,
             "executing: no response within 1.5s, the client's own deadline (timeout_s); it was never \
              sent"
         );
-        assert_eq!((told.kind, told.may_have_applied), (ErrorKind::Timeout, false));
-        assert_eq!(told.attempts, Some(0));
+        assert_eq!((failure.kind, failure.may_have_applied), (ErrorKind::Timeout, false));
+        assert_eq!(failure.attempts, Some(0));
     }
 
     #[test]
@@ -339,9 +339,9 @@ mod tests {
         };
         assert!(attempt_may_have_applied(&error(), Effect::Writes));
         assert!(!attempt_may_have_applied(&error(), Effect::Reads));
-        let told = attempt_error("executing", &error(), None);
-        assert_eq!(told.kind, ErrorKind::Broken);
-        assert_eq!(told.message, "executing: the connection broke: closed by the other side");
+        let failure = attempt_error("executing", &error(), None);
+        assert_eq!(failure.kind, ErrorKind::Broken);
+        assert_eq!(failure.message, "executing: the connection broke: closed by the other side");
     }
 
     #[test]
@@ -365,39 +365,39 @@ mod tests {
                 let id = attempts.log_attempt_start(RequestId(0), None, node);
                 attempts.log_attempt_error(id, &error, &RetryDecision::DontRetry);
             }
-            let told = executing("executing", &broken().into(), &attempts);
-            assert_eq!((told.kind, told.may_have_applied), (kind, effect == Effect::Writes));
-            assert!(told.message.contains("the connection"), "{told}");
-            assert!(told.message.contains("not enough replicas alive: none alive"), "{told}");
+            let failure = executing("executing", &broken().into(), &attempts);
+            assert_eq!((failure.kind, failure.may_have_applied), (kind, effect == Effect::Writes));
+            assert!(failure.message.contains("the connection"), "{failure}");
+            assert!(failure.message.contains("not enough replicas alive: none alive"), "{failure}");
         }
     }
 
     #[test]
     fn a_refusal_keeps_code_and_words() {
         let first_attempt = RequestAttemptError::DbError(DbError::SyntaxError, "line 1:0".into());
-        let told = preparing(&PrepareError::AllAttemptsFailed { first_attempt });
-        assert_eq!(told.message, "preparing: syntax error: line 1:0");
-        assert_eq!((told.kind, told.code), (ErrorKind::Server, Some(0x2000)));
-        assert!(!told.may_have_applied);
+        let failure = preparing(&PrepareError::AllAttemptsFailed { first_attempt });
+        assert_eq!(failure.message, "preparing: syntax error: line 1:0");
+        assert_eq!((failure.kind, failure.code), (ErrorKind::Server, Some(0x2000)));
+        assert!(!failure.may_have_applied);
     }
 
     #[test]
     fn a_schema_change_without_agreement_is_done() {
         let attempts = Attempts::new(Effect::Writes);
         let error = SchemaAgreementError::Timeout(Duration::from_secs(60)).into();
-        let told = executing("executing", &error, &attempts);
-        assert_eq!((told.kind, told.may_have_applied), (ErrorKind::Timeout, true));
+        let failure = executing("executing", &error, &attempts);
+        assert_eq!((failure.kind, failure.may_have_applied), (ErrorKind::Timeout, true));
     }
 
     #[test]
     fn an_empty_pool_names_the_cause_once() {
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         let error = ConnectionPoolError::Broken { last_connection_error: refused.into() };
-        let told = pool_error("executing", &error);
+        let failure = pool_error("executing", &error);
         assert_eq!(
-            told.message,
+            failure.message,
             "executing: no working connection to any node asked: connection refused"
         );
-        assert_eq!(told.kind, ErrorKind::Unavailable);
+        assert_eq!(failure.kind, ErrorKind::Unavailable);
     }
 }

@@ -189,14 +189,14 @@ mod tests {
             required: 2,
             write_type: WriteType::Cas,
         };
-        let told = server_error("executing", &error, "Operation timed out");
+        let error = server_error("executing", &error, "Operation timed out");
         assert_eq!(
-            told.message,
+            error.message,
             "executing: write timeout: Operation timed out \
              (consistency LOCAL_QUORUM, received 1, required 2, write_type CAS)"
         );
-        assert_eq!(told.code, Some(0x1100));
-        assert_eq!(told.details[3], ("write_type", Detail::Text("CAS".into())));
+        assert_eq!(error.code, Some(0x1100));
+        assert_eq!(error.details[3], ("write_type", Detail::Text("CAS".into())));
     }
 
     #[test]
@@ -207,8 +207,8 @@ mod tests {
         };
         let error = server_error("executing", &limited, "");
         assert!(error.is_rate_limited() && error.may_pass() && !error.may_be_of_row());
-        let other = server_error("executing", &DbError::Other(0x1_0000), "");
-        assert!(!other.is_rate_limited() && !other.may_pass());
+        let unknown_code = server_error("executing", &DbError::Other(0x1_0000), "");
+        assert!(!unknown_code.is_rate_limited() && !unknown_code.may_pass());
     }
 
     #[test]
@@ -229,8 +229,8 @@ mod tests {
             (&DbError::Invalid, [false, false, false, false]),
         ] {
             let effects = [Effect::Reads, Effect::Writes, Effect::Logged, Effect::Staged];
-            let found = effects.map(|effect| may_have_applied(error, "Too many", effect));
-            assert_eq!(found, by_effect, "{error}");
+            let results = effects.map(|effect| may_have_applied(error, "Too many", effect));
+            assert_eq!(results, by_effect, "{error}");
         }
         for (reason, doubt) in
             [("Too many in flight hints: 9", true), ("Request breached a", false)]

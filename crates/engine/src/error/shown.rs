@@ -44,7 +44,9 @@ pub(crate) fn without_literals(message: &str, text: &str) -> String {
         .collect();
     literals.sort_by_key(|literal| std::cmp::Reverse(literal.len()));
     literals.dedup();
-    literals.into_iter().fold(message.to_owned(), |message, one| message.replace(one, HIDDEN))
+    literals
+        .into_iter()
+        .fold(message.to_owned(), |message, literal| message.replace(literal, HIDDEN))
 }
 
 /// The codes of errors in which servers quote bound values, or what stands for a value.
@@ -56,8 +58,10 @@ const SYNTAX: i32 = 0x2000;
 /// name in the statement; a JSON document may be quoted in any form, so nothing is left there.
 pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> String {
     if code == Some(SYNTAX) {
-        let place = reason.strip_prefix("line ").and_then(|rest| rest.split(' ').next());
-        return place.map_or_else(|| HIDDEN.to_owned(), |place| format!("line {place} {HIDDEN}"));
+        let position =
+            reason.strip_prefix("line ").and_then(|after_line| after_line.split(' ').next());
+        return position
+            .map_or_else(|| HIDDEN.to_owned(), |position| format!("line {position} {HIDDEN}"));
     }
     if !code.is_some_and(|code| QUOTING.contains(&code)) {
         return reason.to_owned();
@@ -65,18 +69,18 @@ pub(crate) fn without_values(reason: &str, code: Option<i32>, text: &str) -> Str
     if text.to_ascii_lowercase().contains("json") {
         return HIDDEN.to_owned();
     }
-    let (mut out, mut rest) = (String::new(), reason);
+    let (mut out, mut unread) = (String::new(), reason);
     let names = shown(text);
-    while let Some((before, behind)) = rest.split_once('\'') {
+    while let Some((before, behind)) = unread.split_once('\'') {
         let (quoted, end) = behind.split_once('\'').unwrap_or((behind, ""));
         let is_name = !quoted.is_empty() && names.contains(quoted);
         out.push_str(before);
         out.push('\'');
         out.push_str(if is_name { quoted } else { HIDDEN });
         out.push('\'');
-        rest = end;
+        unread = end;
     }
-    out + rest
+    out + unread
 }
 
 /// Whether a statement has secrets, whatever the settings are.
@@ -87,12 +91,12 @@ pub(crate) fn has_secrets(text: &str) -> bool {
 /// Where the word `password` ends in a statement.
 fn secret(text: &str) -> Option<usize> {
     const WORD: &str = "password";
-    let whole = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '_');
+    let is_boundary = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '_');
     text.char_indices().map(|(at, _)| at).find_map(|at| {
         let end = at + WORD.len();
         let is = text.get(at..end).is_some_and(|word| word.eq_ignore_ascii_case(WORD))
-            && whole(text[..at].chars().next_back())
-            && whole(text[end..].chars().next());
+            && is_boundary(text[..at].chars().next_back())
+            && is_boundary(text[end..].chars().next());
         is.then_some(end)
     })
 }
@@ -104,36 +108,36 @@ fn literals(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         while at < text.len() {
-            let rest = &text[at..];
+            let remaining = &text[at..];
             let start = at;
-            let length = |quote: &str| quoted(rest, quote);
-            if rest.starts_with('\'') {
+            let length = |quote: &str| quoted(remaining, quote);
+            if remaining.starts_with('\'') {
                 at += length("'");
                 return Some(start..at);
-            } else if rest.starts_with("$$") {
+            } else if remaining.starts_with("$$") {
                 at += length("$$");
                 return Some(start..at);
-            } else if rest.starts_with('"') {
+            } else if remaining.starts_with('"') {
                 at += length("\"");
-                if at == text.len() && (rest.len() == 1 || !rest.ends_with('"')) {
+                if at == text.len() && (remaining.len() == 1 || !remaining.ends_with('"')) {
                     return Some(start..at);
                 }
-            } else if let Some(end) = comment(rest) {
+            } else if let Some(end) = comment(remaining) {
                 at += end;
                 return Some(start..at);
-            } else if rest.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
+            } else if remaining.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
                 let word = |c: char| c.is_alphanumeric() || c == '_';
-                let number = rest.starts_with(|c: char| c.is_ascii_digit());
+                let number = remaining.starts_with(|c: char| c.is_ascii_digit());
                 // A number may have a point or an exponent, a UUID has hyphens.
-                let more = |c: char| word(c) || (number && (c == '.' || c == '-' || c == '+'));
-                let end = rest.find(|c| !more(c)).unwrap_or(rest.len());
-                let whole = if is_uuid(rest) { 36 } else { end };
-                at += whole;
-                if number || is_uuid(rest) {
+                let continues = |c: char| word(c) || (number && (c == '.' || c == '-' || c == '+'));
+                let end = remaining.find(|c| !continues(c)).unwrap_or(remaining.len());
+                let token_length = if is_uuid(remaining) { 36 } else { end };
+                at += token_length;
+                if number || is_uuid(remaining) {
                     return Some(start..at);
                 }
             } else {
-                at += rest.chars().next().map_or(1, char::len_utf8);
+                at += remaining.chars().next().map_or(1, char::len_utf8);
             }
         }
         None
@@ -155,8 +159,8 @@ fn comment(text: &str) -> Option<usize> {
 /// The length of the quoted text at the beginning. A doubled quote is part of the text.
 fn quoted(text: &str, quote: &str) -> usize {
     let mut at = quote.len();
-    while let Some(found) = text[at..].find(quote) {
-        at += found + quote.len();
+    while let Some(offset) = text[at..].find(quote) {
+        at += offset + quote.len();
         if quote.len() > 1 || !text[at..].starts_with(quote) {
             return at;
         }

@@ -193,11 +193,11 @@ impl Runtime {
     /// tasks that ran may have let other tasks run, through a semaphore or a queue. Then the first
     /// call returns true, and the caller must call again after the next round.
     pub fn end_round() -> bool {
-        let again = HELD.with_borrow_mut(|held| held.as_mut().is_some_and(Held::waits));
-        if !again {
+        let must_repeat = HELD.with_borrow_mut(|held| held.as_mut().is_some_and(Held::waits));
+        if !must_repeat {
             Runtime::release();
         }
-        again
+        must_repeat
     }
 }
 

@@ -118,13 +118,13 @@ impl Runtime {
 fn try_threads(count: usize) -> std::io::Result<()> {
     let (go, wait) = mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));
-    let mut made = Vec::new();
+    let mut threads = Vec::new();
     let mut tried = Ok(());
     for _ in 0..=count {
         let wait = Arc::clone(&wait);
         let wait = move || drop(wait.lock().map(|wait| wait.recv()));
         match thread::Builder::new().spawn(wait) {
-            Ok(thread) => made.push(thread),
+            Ok(thread) => threads.push(thread),
             Err(error) => {
                 tried = Err(error);
                 break;
@@ -132,7 +132,7 @@ fn try_threads(count: usize) -> std::io::Result<()> {
         }
     }
     drop(go);
-    made.into_iter().for_each(|thread| drop(thread.join()));
+    threads.into_iter().for_each(|thread| drop(thread.join()));
     tried
 }
 

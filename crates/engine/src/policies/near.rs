@@ -73,11 +73,11 @@ impl Rerouted {
 }
 
 /// The same node, with the lifetime of the cluster's state instead of the request's.
-fn again<'a>(
+fn with_cluster_lifetime<'a>(
     cluster: &'a ClusterState,
     (node, shard): (NodeRef<'_>, Option<Shard>),
 ) -> Option<(NodeRef<'a>, Option<Shard>)> {
-    cluster.get_node_by_host_id(node.host_id).map(|known| (known, shard))
+    cluster.get_node_by_host_id(node.host_id).map(|same_node| (same_node, shard))
 }
 
 impl LoadBalancingPolicy for Rerouted {
@@ -87,7 +87,7 @@ impl LoadBalancingPolicy for Rerouted {
         cluster: &'a ClusterState,
     ) -> Option<(NodeRef<'a>, Option<Shard>)> {
         let routed = self.routed(request);
-        again(cluster, self.policy.pick(&routed, cluster)?)
+        with_cluster_lifetime(cluster, self.policy.pick(&routed, cluster)?)
     }
 
     fn fallback<'a>(
@@ -99,7 +99,7 @@ impl LoadBalancingPolicy for Rerouted {
         let plan: Vec<_> = self
             .policy
             .fallback(&routed, cluster)
-            .filter_map(|node| again(cluster, node))
+            .filter_map(|node| with_cluster_lifetime(cluster, node))
             .collect();
         Box::new(plan.into_iter())
     }

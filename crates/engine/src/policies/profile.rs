@@ -260,8 +260,8 @@ impl LoadBalancingPolicy for AllowList {
         request: &'a RoutingInfo,
         cluster: &'a ClusterState,
     ) -> FallbackPlan<'a> {
-        let others = self.policy.fallback(request, cluster);
-        Box::new(others.filter(|(node, _)| self.is_allowed(node)))
+        let fallback = self.policy.fallback(request, cluster);
+        Box::new(fallback.filter(|(node, _)| self.is_allowed(node)))
     }
 
     fn on_request_success(&self, request: &RoutingInfo, latency: Duration, node: NodeRef<'_>) {

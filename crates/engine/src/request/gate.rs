@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Admits requests, first come first served, while fewer than `most` are in flight and their values
-/// have fewer than `most_bytes` bytes.
+/// Admits requests, first come first served, while fewer than `maximum` are in flight and their
+/// values have fewer than `maximum_bytes` bytes.
 #[derive(Debug)]
 pub struct Gate {
-    most: usize,
-    most_bytes: usize,
+    maximum: usize,
+    maximum_bytes: usize,
     state: Mutex<State>,
 }
 
@@ -42,14 +42,14 @@ impl State {
 }
 
 /// A request's place in the queue.
-pub enum Place {
+pub enum QueuePosition {
     First(Permit),
     Queued(Arc<Gate>, oneshot::Receiver<Permit>),
 }
 
 impl Gate {
-    pub fn new(most: usize, most_bytes: usize) -> Arc<Gate> {
-        Arc::new(Gate { most, most_bytes, state: Mutex::default() })
+    pub fn new(maximum: usize, maximum_bytes: usize) -> Arc<Gate> {
+        Arc::new(Gate { maximum, maximum_bytes, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -60,7 +60,7 @@ impl Gate {
     /// encoded: without an expectation, all that wait would be admitted at once.
     fn has_room(&self, state: &State) -> bool {
         let unweighed = state.unweighed.saturating_mul(state.expected);
-        state.admitted < self.most && state.bytes.saturating_add(unweighed) < self.most_bytes
+        state.admitted < self.maximum && state.bytes.saturating_add(unweighed) < self.maximum_bytes
     }
 
     fn permit(self: &Arc<Self>) -> Permit {
@@ -79,27 +79,27 @@ impl Gate {
     }
 
     /// Joins the queue at once. If the place is dropped, the request gives it up.
-    pub fn line_up(self: &Arc<Self>) -> Place {
+    pub fn join_queue(self: &Arc<Self>) -> QueuePosition {
         let mut state = self.state();
         if state.waiting.is_empty() && self.has_room(&state) {
             state.admit();
             drop(state);
-            return Place::First(self.permit());
+            return QueuePosition::First(self.permit());
         }
         let (sender, receiver) = oneshot::channel();
         state.waiting.push_back(sender);
-        Place::Queued(Arc::clone(self), receiver)
+        QueuePosition::Queued(Arc::clone(self), receiver)
     }
 
     /// Waits until the request is admitted. If the future is dropped, the request gives up its
     /// place in the queue.
     pub async fn enter(self: &Arc<Self>) -> Permit {
-        self.line_up().admitted().await
+        self.join_queue().admitted().await
     }
 
     /// The limits: requests, and bytes.
     pub fn limits(&self) -> (usize, usize) {
-        (self.most, self.most_bytes)
+        (self.maximum, self.maximum_bytes)
     }
 
     /// The requests that are admitted, and the bytes of their values.
@@ -151,16 +151,16 @@ impl Gate {
     }
 }
 
-impl Place {
+impl QueuePosition {
     /// Waits until the request is admitted.
     pub async fn admitted(mut self) -> Permit {
         loop {
             match self {
-                Place::First(permit) => return permit,
+                QueuePosition::First(permit) => return permit,
                 // The sender is dropped only with the gate, to which the place refers.
-                Place::Queued(gate, receiver) => match receiver.await {
+                QueuePosition::Queued(gate, receiver) => match receiver.await {
                     Ok(permit) => return permit,
-                    Err(_) => self = gate.line_up(),
+                    Err(_) => self = gate.join_queue(),
                 },
             }
         }
@@ -234,14 +234,14 @@ mod tests {
         let mut first = gate.try_enter().unwrap();
         first.weigh(100);
         let mut waiting: Vec<_> = (0..50).map(|_| Box::pin(gate.enter())).collect();
-        assert!(waiting.iter_mut().all(|one| poll(one.as_mut()).is_none()));
+        assert!(waiting.iter_mut().all(|entering| poll(entering.as_mut()).is_none()));
         drop(first);
         let mut last: Option<Permit> = None;
-        for one in &mut waiting {
+        for entering in &mut waiting {
             // The next is admitted when the one before has ended, or has fewer bytes than expected.
             drop(last.take());
             assert_eq!(gate.admitted().0, 1);
-            let mut permit = poll(one.as_mut()).unwrap();
+            let mut permit = poll(entering.as_mut()).unwrap();
             permit.weigh(100);
             assert_eq!(gate.admitted(), (1, 100));
             last = Some(permit);
@@ -252,11 +252,11 @@ mod tests {
         let mut large = gate.try_enter().unwrap();
         large.weigh(100);
         let mut waiting: Vec<_> = (0..50).map(|_| Box::pin(gate.enter())).collect();
-        assert!(waiting.iter_mut().all(|one| poll(one.as_mut()).is_none()));
+        assert!(waiting.iter_mut().all(|entering| poll(entering.as_mut()).is_none()));
         drop(large);
         let mut small = Vec::new();
-        for one in &mut waiting {
-            let mut permit = poll(one.as_mut()).unwrap();
+        for entering in &mut waiting {
+            let mut permit = poll(entering.as_mut()).unwrap();
             permit.weigh(1);
             small.push(permit);
         }
@@ -268,8 +268,8 @@ mod tests {
         let gate = Gate::new(1, 100);
         let first = gate.try_enter().unwrap();
         {
-            let mut given_up: Vec<_> = (0..100_000).map(|_| Box::pin(gate.enter())).collect();
-            assert!(given_up.iter_mut().all(|one| poll(one.as_mut()).is_none()));
+            let mut abandoned: Vec<_> = (0..100_000).map(|_| Box::pin(gate.enter())).collect();
+            assert!(abandoned.iter_mut().all(|entering| poll(entering.as_mut()).is_none()));
         }
         let mut patient = pin!(gate.enter());
         assert!(poll(patient.as_mut()).is_none());
@@ -278,8 +278,8 @@ mod tests {
         // A permit that was sent, but never taken, is given back.
         let first = gate.try_enter().unwrap();
         {
-            let mut given_up = pin!(gate.enter());
-            assert!(poll(given_up.as_mut()).is_none());
+            let mut abandoned = pin!(gate.enter());
+            assert!(poll(abandoned.as_mut()).is_none());
             drop(first);
         }
         assert_eq!(gate.admitted(), (0, 0));

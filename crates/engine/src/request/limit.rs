@@ -11,29 +11,36 @@ use crate::statement::RequestOptions;
 /// The part of a call's time limit that is left after an earlier part of the call, such as the
 /// preparation of its statement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest {
+pub(crate) struct TimeLeft {
     /// The limit of the whole call, which errors name.
-    pub(crate) whole: Duration,
-    pub(crate) left: Duration,
+    pub(crate) limit: Duration,
+    pub(crate) remaining: Duration,
 }
 
-impl Rest {
-    /// The rest of `whole`, for a call that began at `began`. Fails if nothing is left.
-    pub(crate) fn of(doing: &str, whole: Duration, began: Instant) -> Result<Rest, EngineError> {
-        let left = whole.saturating_sub(began.elapsed());
-        if left.is_zero() {
+impl TimeLeft {
+    /// The rest of `limit`, for a call that began at `began`. Fails if nothing is left.
+    pub(crate) fn of(
+        doing: &str,
+        limit: Duration,
+        began: Instant,
+    ) -> Result<TimeLeft, EngineError> {
+        let remaining = limit.saturating_sub(began.elapsed());
+        if remaining.is_zero() {
             let attempts = Attempts::idle();
-            return Err(deadline(doing, whole, Some(&attempts)));
+            return Err(deadline(doing, limit, Some(&attempts)));
         }
-        Ok(Rest { whole, left })
+        Ok(TimeLeft { limit, remaining })
     }
 }
 
 /// The bound of the steps after the server's answer to a change of the schema: the rest of the
 /// limit that the caller gave. Without one, the ScyllaDB driver's own limit of an agreement applies.
-pub(crate) fn of_steps(options: &RequestOptions, rest: Option<Rest>) -> Option<Duration> {
-    let given = options.timeout.flatten()?;
-    Some(rest.map_or(given, |rest| rest.left))
+pub(crate) fn limit_of_steps(
+    options: &RequestOptions,
+    time_left: Option<TimeLeft>,
+) -> Option<Duration> {
+    let call_limit = options.timeout.flatten()?;
+    Some(time_left.map_or(call_limit, |time_left| time_left.remaining))
 }
 
 /// What a session knows for its errors.
@@ -56,18 +63,19 @@ pub(crate) async fn to_the_end<T>(
     work: impl Future<Output = Result<T, EngineError>>,
 ) -> Result<T, EngineError> {
     let Some(limit) = limit else { return work.await };
-    if let Ok(done) = tokio::time::timeout(limit, work).await {
-        return done;
+    if let Ok(result) = tokio::time::timeout(limit, work).await {
+        return result;
     }
-    let (doing, whole) = (subject.doing, rounded(subject.rest.map_or(limit, |rest| rest.whole)));
+    let (doing, limit) =
+        (subject.doing, rounded(subject.time_left.map_or(limit, |time_left| time_left.limit)));
     let error = if attempts.succeeded() {
         let message = format!(
-            "{doing}: done, but not all nodes have followed within {whole:?}, the client's own \
+            "{doing}: done, but not all nodes have followed within {limit:?}, the client's own \
              deadline (timeout_s)"
         );
         EngineError::new(ErrorKind::Timeout, message)
     } else {
-        deadline(doing, whole, Some(attempts))
+        deadline(doing, limit, Some(attempts))
     };
     let error = EngineError {
         message: error.message + &session.not_answering(),
@@ -109,7 +117,7 @@ mod tests {
         let subject = Subject {
             doing: "executing",
             text: Text::One("USE ks"),
-            rest: None,
+            time_left: None,
             options: &options,
         };
         runtime.block_on(to_the_end(&subject, Some(limit), &Two, attempts, work))
@@ -137,12 +145,12 @@ mod tests {
 
     #[test]
     fn nothing_is_left_of_a_limit_that_has_passed() {
-        let whole = Duration::from_millis(1);
+        let limit = Duration::from_millis(1);
         let began = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        let error = Rest::of("executing", whole, began).unwrap_err();
+        let error = TimeLeft::of("executing", limit, began).unwrap_err();
         assert!(error.message.ends_with("it was never sent"), "{error}");
         assert!(
-            Rest::of("executing", Duration::from_secs(9), began).unwrap().left
+            TimeLeft::of("executing", Duration::from_secs(9), began).unwrap().remaining
                 <= Duration::from_secs(8)
         );
     }

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use crate::error::EngineError;
-use crate::request::limit::Rest;
+use crate::request::limit::TimeLeft;
 use crate::statement::{BatchEntry, RequestOptions};
 
 /// What is said in the error of a request.
 pub(crate) struct Subject<'a> {
     pub(crate) doing: &'a str,
     pub(crate) text: Text<'a>,
-    pub(crate) rest: Option<Rest>,
+    pub(crate) time_left: Option<TimeLeft>,
     pub(crate) options: &'a RequestOptions,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Text<'a> {
 /// The first of these texts, and how many more there are.
 pub(crate) fn few(texts: &[String], between: &str) -> String {
     const SHOWN: usize = 5;
-    let more = texts.len().saturating_sub(SHOWN);
-    let shown = texts[..texts.len() - more].join(between);
-    if more == 0 { shown } else { format!("{shown} and {more} more") }
+    let hidden = texts.len().saturating_sub(SHOWN);
+    let shown = texts[..texts.len() - hidden].join(between);
+    if hidden == 0 { shown } else { format!("{shown} and {hidden} more") }
 }

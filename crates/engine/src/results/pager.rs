@@ -151,9 +151,9 @@ pub async fn first_with_rows(
         && let Some(at) = response.next.clone()
     {
         let page = page_at(session, source, options, at.clone());
-        let next = match session.left(options, began) {
+        let next = match session.remaining_time(options, began) {
             None => page.await?,
-            Some(left) => match tokio::time::timeout(left, page).await {
+            Some(remaining) => match tokio::time::timeout(remaining, page).await {
                 Ok(next) => next?,
                 Err(_) => break,
             },
@@ -236,8 +236,8 @@ mod tests {
 
     /// Pages 1 to 3. If `flaky`, every page fails the first time that it is requested.
     fn pager(runtime: &Runtime, flaky: bool) -> (Arc<Pager>, Arc<AtomicUsize>) {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&asked);
+        let request_count = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&request_count);
         let request: Request = Box::new(move |at| {
             let nth = count.fetch_add(1, Ordering::SeqCst);
             let at = at.as_bytes()[0];
@@ -249,7 +249,7 @@ mod tests {
             })
         });
         let next = Some(PagingState::from_bytes([1]));
-        (Arc::new(Pager::over(runtime, request, next)), asked)
+        (Arc::new(Pager::over(runtime, request, next)), request_count)
     }
 
     fn next(runtime: &Runtime, pager: &Arc<Pager>) -> Result<Option<Response>, EngineError> {
@@ -260,11 +260,11 @@ mod tests {
     #[test]
     fn one_page_ahead_and_no_more() {
         let runtime = Runtime::start(1).unwrap();
-        let (pager, asked) = pager(&runtime, false);
+        let (pager, request_count) = pager(&runtime, false);
         for handed_out in 1..=3 {
             assert!(next(&runtime, &pager).unwrap().is_some());
             wait(&runtime, async { tokio::time::sleep(Duration::from_millis(20)).await });
-            assert_eq!(asked.load(Ordering::SeqCst), (handed_out + 1).min(3));
+            assert_eq!(request_count.load(Ordering::SeqCst), (handed_out + 1).min(3));
         }
         assert!(next(&runtime, &pager).unwrap().is_none());
         assert!(next(&runtime, &pager).unwrap().is_none());

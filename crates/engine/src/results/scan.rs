@@ -108,15 +108,15 @@ impl Scan {
                 reads.spawn(Arc::clone(&reading).read_ranges(sender.clone()));
             }
             loop {
-                let left = tokio::select! {
-                    left = reads.join_next() => left,
+                let ended = tokio::select! {
+                    ended = reads.join_next() => ended,
                     // A page that nobody takes would keep the session from closing.
                     _ = draining.wait_for(|&is_draining| is_draining) => {
                         cut.store(true, Ordering::Release);
                         break;
                     }
                 };
-                match left {
+                match ended {
                     Some(Err(error)) if error.is_panic() => {
                         std::panic::resume_unwind(error.into_panic());
                     }
@@ -292,7 +292,7 @@ mod tests {
     }
 
     /// The ranges and places of all pages that have rows, and the errors on the way.
-    fn taken(runtime: &Runtime, scan: Scan) -> (Vec<(u8, u8)>, Vec<String>) {
+    fn read_all(runtime: &Runtime, scan: Scan) -> (Vec<(u8, u8)>, Vec<String>) {
         let scan = Arc::new(scan);
         wait(runtime, async move {
             let (mut pages, mut errors) = (Vec::new(), Vec::new());
@@ -311,7 +311,7 @@ mod tests {
         })
     }
 
-    fn place(at: Option<&PagingState>) -> u8 {
+    fn page_number(at: Option<&PagingState>) -> u8 {
         at.map_or(0, |at| at.as_bytes()[0])
     }
 
@@ -322,10 +322,10 @@ mod tests {
             tokio::task::yield_now().await;
             // Some pages have no rows.
             let rows = if range % 5 == 4 { 0 } else { 3 };
-            Ok(page(range, place(at.as_ref()), (range % 4) as u8, rows))
+            Ok(page(range, page_number(at.as_ref()), (range % 4) as u8, rows))
         };
         let scan = Scan::over(&runtime, ask, limits(40, 7, Duration::ZERO));
-        let (mut pages, errors) = taken(&runtime, scan);
+        let (mut pages, errors) = read_all(&runtime, scan);
         pages.sort_unstable();
         let ranges = (0..40u8).filter(|range| range % 5 < 4);
         let expected: Vec<_> =
@@ -336,14 +336,14 @@ mod tests {
     #[test]
     fn a_page_that_fails_is_asked_for_again_and_nothing_twice() {
         let runtime = Runtime::start(1).unwrap();
-        let asked = Arc::new(Locked::new(Vec::new()));
-        let log = Arc::clone(&asked);
+        let requests = Arc::new(Locked::new(Vec::new()));
+        let log = Arc::clone(&requests);
         let ask = move |range, at: Option<PagingState>, _| {
-            let at = place(at.as_ref());
+            let at = page_number(at.as_ref());
             let nth = {
                 let mut log = log.lock().unwrap();
                 log.push((range, at));
-                log.iter().filter(|&&it| it == (range, at)).count()
+                log.iter().filter(|&&request| request == (range, at)).count()
             };
             async move {
                 match (range, at, nth) {
@@ -356,12 +356,12 @@ mod tests {
             }
         };
         let scan = Scan::over(&runtime, ask, limits(2, 2, Duration::from_secs(5)));
-        let (mut pages, errors) = taken(&runtime, scan);
+        let (mut pages, errors) = read_all(&runtime, scan);
         pages.sort_unstable();
         let expected: Vec<_> = (0..2).flat_map(|range| (0..4).map(move |at| (range, at))).collect();
         assert_eq!((pages, errors), (expected, vec!["odd".to_owned(); 2]));
-        let asked = asked.lock().unwrap();
-        assert_eq!(asked.len(), 8 + 4);
+        let requests = requests.lock().unwrap();
+        assert_eq!(requests.len(), 8 + 4);
     }
 
     #[test]
@@ -381,16 +381,16 @@ mod tests {
     #[test]
     fn few_pages_wait_and_dropping_the_scan_ends_it() {
         let runtime = Runtime::start(1).unwrap();
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&asked);
+        let request_count = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&request_count);
         let ask = move |range, at: Option<PagingState>, _| {
             count.fetch_add(1, Ordering::Relaxed);
-            async move { Ok(page(range, place(at.as_ref()), 200, 1)) }
+            async move { Ok(page(range, page_number(at.as_ref()), 200, 1)) }
         };
         let scan = Scan::over(&runtime, ask, limits(9, 4, Duration::ZERO));
         wait(&runtime, async { tokio::time::sleep(Duration::from_millis(100)).await });
         // One in the channel, and one in the hand of each of four.
-        assert_eq!(asked.load(Ordering::Relaxed), 5);
+        assert_eq!(request_count.load(Ordering::Relaxed), 5);
         drop(scan);
         let began = Instant::now();
         while runtime.in_flight() > 0 && began.elapsed() < Duration::from_secs(5) {
@@ -403,17 +403,17 @@ mod tests {
     fn closing_ends_a_scan_with_an_error() {
         let runtime = Runtime::start(1).unwrap();
         let ask = |range, at: Option<PagingState>, _| async move {
-            Ok(page(range, place(at.as_ref()), 200, 1))
+            Ok(page(range, page_number(at.as_ref()), 200, 1))
         };
         let scan = Arc::new(Scan::over(&runtime, ask, limits(9, 4, Duration::ZERO)));
         let draining = runtime.clone();
         let began = Instant::now();
         wait(&runtime, async move { draining.drain(Duration::from_secs(10)).await });
         assert!(began.elapsed() < Duration::from_secs(5));
-        let left = Arc::clone(&scan);
+        let cut_scan = Arc::clone(&scan);
         let error = wait(&runtime, async move {
             loop {
-                match left.next().await {
+                match cut_scan.next().await {
                     Ok(Some(_)) => {}
                     Ok(None) => panic!("the end of a scan that was cut is no end"),
                     Err(error) => return error,
@@ -431,7 +431,7 @@ mod tests {
         let ask = move |range, at: Option<PagingState>, rows: i32| {
             log.lock().unwrap().push(rows);
             async move {
-                let at = place(at.as_ref());
+                let at = page_number(at.as_ref());
                 let mut response = page(range, at, 3, 1);
                 if at == 1 {
                     // A row of 300,000 bytes.
@@ -441,7 +441,7 @@ mod tests {
             }
         };
         let limits = Limits { most_rows: 5000, ..limits(1, 1, Duration::ZERO) };
-        taken(&runtime, Scan::over(&runtime, ask, limits));
+        read_all(&runtime, Scan::over(&runtime, ask, limits));
         assert_eq!(*sizes.lock().unwrap(), [100, 800, 3, 24]);
     }
 }

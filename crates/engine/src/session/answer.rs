@@ -6,7 +6,7 @@ use scylla::response::PagingStateResponse;
 use crate::error::attempts::Attempts;
 use crate::error::effect::Effect;
 use crate::error::{EngineError, ErrorKind, executing};
-use crate::request::limit::{Knows, Rest};
+use crate::request::limit::{Knows, TimeLeft};
 use crate::request::subject::{Subject, few};
 use crate::session::Session;
 use crate::statement::RequestOptions;
@@ -59,10 +59,10 @@ pub(crate) fn failed(
     error: ExecutionError,
     attempts: &Attempts,
 ) -> EngineError {
-    let &Subject { doing, text, rest, options } = subject;
-    let mut failure = match (&error, rest) {
-        (ExecutionError::RequestTimeout(_), Some(Rest { whole, .. })) => {
-            executing(doing, &ExecutionError::RequestTimeout(whole), attempts)
+    let &Subject { doing, text, time_left, options } = subject;
+    let mut failure = match (&error, time_left) {
+        (ExecutionError::RequestTimeout(_), Some(TimeLeft { limit, .. })) => {
+            executing(doing, &ExecutionError::RequestTimeout(limit), attempts)
         }
         _ => executing(doing, &error, attempts),
     };
@@ -79,8 +79,8 @@ pub(crate) fn failed(
 
 /// Names all nodes without a connection in an error that names the last one that was asked.
 pub(crate) fn name_unconnected(session: &Session, doing: &str, failure: &mut EngineError) {
-    let asked = failure.message.split_once("any node asked: ");
-    let reasons = unconnected(session, asked.map_or("", |(_, why)| why));
+    let split = failure.message.split_once("any node asked: ");
+    let reasons = unconnected(session, split.map_or("", |(_, why)| why));
     if !reasons.is_empty() {
         let reasons = few(&reasons, "; ");
         failure.message = format!("{doing}: no working connection to any node: {reasons}");
@@ -94,8 +94,8 @@ fn unconnected(session: &Session, last: &str) -> Vec<String> {
     let nodes = session.nodes().into_iter().filter(|node| node.enabled && !node.connected);
     let reasons = nodes.map(|node| {
         let at = session.endpoints().reached_at(node.address);
-        let own = failures.iter().find(|(failed, _)| *failed == at);
-        let why = own.map_or(last, |(_, why)| why);
+        let probe_failure = failures.iter().find(|(failed, _)| *failed == at);
+        let why = probe_failure.map_or(last, |(_, why)| why);
         format!("{at}: {why}")
     });
     reasons.collect()

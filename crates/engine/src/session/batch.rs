@@ -40,12 +40,13 @@ pub(super) async fn batch(
         statements.len(),
         values.byte_len()
     );
-    let rest = began.map(|began| session.rest(&doing, options, began)).transpose()?.flatten();
-    let of_theirs = statements.iter().map(|statement| match statement {
+    let time_left =
+        began.map(|began| session.time_left(&doing, options, began)).transpose()?.flatten();
+    let driver_statements = statements.iter().map(|statement| match statement {
         BatchEntry::Prepared(prepared) => BatchStatement::from(prepared.handle()),
         BatchEntry::Text(text) => BatchStatement::from(text.as_str()),
     });
-    let mut batch = Batch::new_with_statements(kind.into_engine(), of_theirs.collect());
+    let mut batch = Batch::new_with_statements(kind.into_engine(), driver_statements.collect());
     let attempts = Attempts::new(effect);
     batch.set_retry_policy(Some(session.profiles().default.retry.careful(effect)));
     options.apply(&mut batch, &attempts, session.profiles())?;
@@ -56,8 +57,8 @@ pub(super) async fn batch(
     if statements.iter().any(doubles_lists) {
         batch.set_is_idempotent(false);
     }
-    if let Some(rest) = rest {
-        batch.set_request_timeout(Some(rest.left));
+    if let Some(time_left) = time_left {
+        batch.set_request_timeout(Some(time_left.remaining));
     }
     let conditions = statements.iter().any(|statement| match statement {
         BatchEntry::Prepared(prepared) => prepared.has_condition,
@@ -75,7 +76,7 @@ pub(super) async fn batch(
             prepared.note(&answer);
         }
     }
-    let subject = Subject { doing: &doing, text: Text::Batch(&statements), rest, options };
+    let subject = Subject { doing: &doing, text: Text::Batch(&statements), time_left, options };
     answered(session, &subject, answer, &attempts, session.recent())
 }
 
@@ -123,13 +124,13 @@ fn check_batch(statements: &[BatchEntry], values: &RowBuffer) -> Result<(), Engi
         return refuse(format!("batch: {statements} statements, but {rows} rows of values"));
     }
     for (i, (statement, row)) in statements.iter().zip(values.rows()).enumerate() {
-        let wanted = match statement {
+        let expected = match statement {
             BatchEntry::Prepared(prepared) => prepared.markers().len(),
             BatchEntry::Text(_) => 0,
         };
-        if wanted != row.len() {
+        if expected != row.len() {
             let got = row.len();
-            return refuse(format!("batch: statement {i}: expected {wanted} values, got {got}"));
+            return refuse(format!("batch: statement {i}: expected {expected} values, got {got}"));
         }
     }
     Ok(())

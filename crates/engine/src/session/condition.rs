@@ -10,7 +10,7 @@ use crate::session::Session;
 pub(crate) async fn before_condition(session: &Session) {
     if session.sets_timestamps() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let rest = 1_000_000 - u64::from(now.subsec_nanos() % 1_000_000);
-        tokio::time::sleep(Duration::from_nanos(rest)).await;
+        let until_next_millisecond = 1_000_000 - u64::from(now.subsec_nanos() % 1_000_000);
+        tokio::time::sleep(Duration::from_nanos(until_next_millisecond)).await;
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::error::attempts::Attempts;
 use crate::error::effect::{Effect, has_condition, is_one_of};
 use crate::error::{EngineError, ErrorKind};
-use crate::request::limit::{of_steps, to_the_end};
+use crate::request::limit::{limit_of_steps, to_the_end};
 use crate::request::subject::{Subject, Text};
 use crate::session::answer::answered;
 use crate::session::condition::before_condition;
@@ -43,11 +43,13 @@ pub(crate) async fn execute(
         let message = "executing: a statement without a result takes no paging state";
         return Err(EngineError::new(ErrorKind::Config, message));
     }
-    let rest = began.map(|began| session.rest("executing", options, began)).transpose()?.flatten();
-    if let Some(rest) = rest {
-        bound.set_request_timeout(Some(rest.left));
+    let time_left =
+        began.map(|began| session.time_left("executing", options, began)).transpose()?.flatten();
+    if let Some(time_left) = time_left {
+        bound.set_request_timeout(Some(time_left.remaining));
     }
-    let subject = Subject { doing: "executing", text: Text::One(prepared.text()), rest, options };
+    let subject =
+        Subject { doing: "executing", text: Text::One(prepared.text()), time_left, options };
     let engine = &session.0.engine;
     if prepared.has_condition {
         Box::pin(before_condition(session)).await;
@@ -63,7 +65,7 @@ pub(crate) async fn execute(
             let answer = answer.map(|result| (result, PagingStateResponse::NoMorePages));
             answered(session, &subject, answer, &attempts, &prepared.recent)
         };
-        let limit = of_steps(options, rest);
+        let limit = limit_of_steps(options, time_left);
         return Box::pin(to_the_end(&subject, limit, session, &attempts, work)).await;
     }
     let answer = match page_size {
@@ -102,13 +104,14 @@ pub(super) async fn query(
         statement.set_serial_consistency(None);
     }
     options.apply(&mut statement, &attempts, &session.0.profiles)?;
-    let rest = began.map(|began| session.rest(doing, options, began)).transpose()?.flatten();
-    if let Some(rest) = rest {
-        statement.set_request_timeout(Some(rest.left));
+    let time_left =
+        began.map(|began| session.time_left(doing, options, began)).transpose()?.flatten();
+    if let Some(time_left) = time_left {
+        statement.set_request_timeout(Some(time_left.remaining));
     }
     let engine = &session.0.engine;
     let page_size = page_size(session, options, &paging)?;
-    let subject = Subject { doing, text: Text::One(text), rest, options };
+    let subject = Subject { doing, text: Text::One(text), time_left, options };
     if has_condition(text) {
         before_condition(session).await;
     }
@@ -126,10 +129,11 @@ pub(super) async fn query(
         answered(session, &subject, answer, &attempts, &session.0.recent)
     };
     let response = if is_one_of(text, &["USE"]) {
-        let limit = rest.map(|rest| rest.left).or_else(|| session.limit(options));
+        let limit =
+            time_left.map(|time_left| time_left.remaining).or_else(|| session.limit(options));
         to_the_end(&subject, limit, session, &attempts, work).await
     } else if has_steps(text) {
-        to_the_end(&subject, of_steps(options, rest), session, &attempts, work).await
+        to_the_end(&subject, limit_of_steps(options, time_left), session, &attempts, work).await
     } else {
         work.await
     };

@@ -21,8 +21,8 @@ use crate::error::attempts::Attempts;
 use crate::error::{EngineError, ErrorKind, deadline, preparing};
 use crate::policies::profile::Profiles;
 use crate::policies::silence::Silence;
-use crate::request::gate::{Gate, Permit, Place};
-use crate::request::limit::Rest;
+use crate::request::gate::{Gate, Permit, QueuePosition};
+use crate::request::limit::TimeLeft;
 use crate::request::subject::few;
 use crate::statement::descriptions::RecentColumns;
 use crate::statement::prepare::Merge;
@@ -121,26 +121,29 @@ impl Session {
                 if failure.kind == ErrorKind::Unavailable {
                     name_unconnected(self, "preparing", &mut failure);
                 }
-                self.asked(failure).about(text, inner.hides)
+                self.with_asked_nodes(failure).about(text, inner.hides)
             })?;
             Ok(Arc::new(Prepared::new(prepared, &inner.profiles)?))
         };
         let prepared = inner.preparing.run(text, work);
         // The ScyllaDB driver sets no time limit.
-        match self.rest("preparing", options, began)? {
+        match self.time_left("preparing", options, began)? {
             None => prepared.await,
-            Some(rest) => tokio::time::timeout(rest.left, prepared).await.map_err(|_| {
-                self.asked(deadline("preparing", rest.whole, None)).about(text, inner.hides)
-            })?,
+            Some(time_left) => {
+                tokio::time::timeout(time_left.remaining, prepared).await.map_err(|_| {
+                    self.with_asked_nodes(deadline("preparing", time_left.limit, None))
+                        .about(text, inner.hides)
+                })?
+            }
         }
     }
 
     /// Adds the nodes that were asked to prepare a statement: all that are connected.
-    fn asked(&self, mut error: EngineError) -> EngineError {
-        let asked = self.nodes().into_iter().filter(|node| node.connected);
-        let asked: Vec<String> = asked.map(|node| node.address.to_string()).collect();
-        if !asked.is_empty() {
-            error.message.push_str(&format!("; asked {}", few(&asked, ", ")));
+    fn with_asked_nodes(&self, mut error: EngineError) -> EngineError {
+        let nodes = self.nodes().into_iter().filter(|node| node.connected);
+        let nodes: Vec<String> = nodes.map(|node| node.address.to_string()).collect();
+        if !nodes.is_empty() {
+            error.message.push_str(&format!("; asked {}", few(&nodes, ", ")));
         }
         error
     }
@@ -159,14 +162,14 @@ impl Session {
     }
 
     /// The rest of the time limit of a call that began at `began`. `None` if it has no limit.
-    pub(crate) fn rest(
+    pub(crate) fn time_left(
         &self,
         doing: &str,
         options: &RequestOptions,
         began: Instant,
-    ) -> Result<Option<Rest>, EngineError> {
+    ) -> Result<Option<TimeLeft>, EngineError> {
         let limit = self.limit(options);
-        limit.map(|whole| Rest::of(doing, whole, began)).transpose()
+        limit.map(|limit| TimeLeft::of(doing, limit, began)).transpose()
     }
 
     /// Whether the client's clock sets the times of writes.
@@ -175,7 +178,11 @@ impl Session {
     }
 
     /// What is left of the time limit of a call that began at `began`. `None` if it has no limit.
-    pub(crate) fn left(&self, options: &RequestOptions, began: Instant) -> Option<Duration> {
+    pub(crate) fn remaining_time(
+        &self,
+        options: &RequestOptions,
+        began: Instant,
+    ) -> Option<Duration> {
         self.limit(options).map(|limit| limit.saturating_sub(began.elapsed()))
     }
 
@@ -276,21 +283,23 @@ impl Session {
     /// its call, which began at `began`.
     pub async fn admitted(
         &self,
-        place: Place,
+        position: QueuePosition,
         text: &str,
         options: &RequestOptions,
         began: Instant,
     ) -> Result<Permit, EngineError> {
         let doing = "waiting for other requests of the session";
-        let entering = place.admitted();
-        let rest = self.rest(doing, options, began);
-        match rest.map_err(|error| error.about(text, self.hides()))? {
+        let entering = position.admitted();
+        let time_left = self.time_left(doing, options, began);
+        match time_left.map_err(|error| error.about(text, self.hides()))? {
             None => Ok(entering.await),
-            Some(rest) => tokio::time::timeout(rest.left, entering).await.map_err(|_| {
-                let error = deadline(doing, rest.whole, Some(&Attempts::idle()));
-                let message = format!("{}; {}", error.message, self.full());
-                EngineError { message, ..error }.about(text, self.hides())
-            }),
+            Some(time_left) => {
+                tokio::time::timeout(time_left.remaining, entering).await.map_err(|_| {
+                    let error = deadline(doing, time_left.limit, Some(&Attempts::idle()));
+                    let message = format!("{}; {}", error.message, self.full());
+                    EngineError { message, ..error }.about(text, self.hides())
+                })
+            }
         }
     }
 

@@ -159,8 +159,8 @@ async fn bounded<T>(
     match session.profiles().default.timeout {
         None => Ok(work.await),
         Some(limit) => {
-            let done = tokio::time::timeout(limit, work).await;
-            done.map_err(|_| deadline(doing, limit, None))
+            let result = tokio::time::timeout(limit, work).await;
+            result.map_err(|_| deadline(doing, limit, None))
         }
     }
 }

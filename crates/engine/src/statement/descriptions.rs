@@ -179,8 +179,8 @@ mod tests {
         let _c = recent.of(&[spec("a", list(INT))]).unwrap();
         assert!(Arc::ptr_eq(&a, &recent.of(&[spec("a", INT)]).unwrap()));
         // The least recently used set was evicted.
-        let again = recent.of(&[spec("b", INT)]).unwrap();
-        assert!(!Arc::ptr_eq(&b, &again));
-        assert_eq!(b, again);
+        let after_eviction = recent.of(&[spec("b", INT)]).unwrap();
+        assert!(!Arc::ptr_eq(&b, &after_eviction));
+        assert_eq!(b, after_eviction);
     }
 }

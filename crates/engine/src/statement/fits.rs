@@ -7,10 +7,11 @@ use scylla::frame::response::result::{CollectionType, ColumnSpec, ColumnType};
 /// fields at its end, because a value may have fewer fields than its type.
 #[cfg_attr(not(edited_crates), allow(dead_code, reason = "only an edited engine asks"))]
 pub(crate) fn still_fit(was: &[ColumnSpec<'static>], now: &[ColumnSpec<'static>]) -> bool {
-    was.len() == now.len() && was.iter().zip(now).all(|(was, now)| fits(was.typ(), now.typ()))
+    was.len() == now.len()
+        && was.iter().zip(now).all(|(was, now)| is_compatible(was.typ(), now.typ()))
 }
 
-fn fits(was: &ColumnType<'_>, now: &ColumnType<'_>) -> bool {
+fn is_compatible(was: &ColumnType<'_>, now: &ColumnType<'_>) -> bool {
     match (was, now) {
         (
             ColumnType::UserDefinedType { definition: was, .. },
@@ -20,23 +21,25 @@ fn fits(was: &ColumnType<'_>, now: &ColumnType<'_>) -> bool {
             was.name == now.name
                 && was.keyspace == now.keyspace
                 && was.field_types.len() <= now.field_types.len()
-                && fields.into_iter().all(|(was, now)| was.0 == now.0 && fits(&was.1, &now.1))
+                && fields
+                    .into_iter()
+                    .all(|(was, now)| was.0 == now.0 && is_compatible(&was.1, &now.1))
         }
         (ColumnType::Tuple(was), ColumnType::Tuple(now)) => {
-            was.len() == now.len() && was.iter().zip(now).all(|(was, now)| fits(was, now))
+            was.len() == now.len() && was.iter().zip(now).all(|(was, now)| is_compatible(was, now))
         }
         (
             ColumnType::Vector { typ: was, dimensions },
             ColumnType::Vector { typ: now, dimensions: present },
-        ) => dimensions == present && fits(was, now),
+        ) => dimensions == present && is_compatible(was, now),
         (ColumnType::Collection { typ: was, .. }, ColumnType::Collection { typ: now, .. }) => {
             match (was, now) {
                 (CollectionType::List(was), CollectionType::List(now))
-                | (CollectionType::Set(was), CollectionType::Set(now)) => fits(was, now),
+                | (CollectionType::Set(was), CollectionType::Set(now)) => is_compatible(was, now),
                 (
                     CollectionType::Map(key, value),
                     CollectionType::Map(present_key, present_value),
-                ) => fits(key, present_key) && fits(value, present_value),
+                ) => is_compatible(key, present_key) && is_compatible(value, present_value),
                 (was, now) => was == now,
             }
         }
@@ -70,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_type_may_gain_fields_and_nothing_else() {
-        let (one, two) = (udt(&[("a", INT)]), udt(&[("a", INT), ("b", INT)]));
+        let (one_field, two_fields) = (udt(&[("a", INT)]), udt(&[("a", INT), ("b", INT)]));
         let wrapped: [fn(ColumnType<'static>) -> ColumnType<'static>; 6] = [
             |of| of,
             list,
@@ -80,15 +83,18 @@ mod tests {
             |of| udt(&[("inner", list(of))]),
         ];
         for wrap in wrapped {
-            assert!(fits(&wrap(INT), &wrap(INT)));
-            assert!(!fits(&wrap(INT), &wrap(TEXT)));
-            assert!(fits(&wrap(one.clone()), &wrap(two.clone())));
-            assert!(!fits(&wrap(two.clone()), &wrap(one.clone())));
-            assert!(!fits(&wrap(one.clone()), &wrap(udt(&[("a", TEXT)]))));
-            assert!(!fits(&wrap(one.clone()), &wrap(udt(&[("z", INT)]))));
-            assert!(!fits(&wrap(two.clone()), &wrap(udt(&[("b", INT), ("a", INT)]))));
+            assert!(is_compatible(&wrap(INT), &wrap(INT)));
+            assert!(!is_compatible(&wrap(INT), &wrap(TEXT)));
+            assert!(is_compatible(&wrap(one_field.clone()), &wrap(two_fields.clone())));
+            assert!(!is_compatible(&wrap(two_fields.clone()), &wrap(one_field.clone())));
+            assert!(!is_compatible(&wrap(one_field.clone()), &wrap(udt(&[("a", TEXT)]))));
+            assert!(!is_compatible(&wrap(one_field.clone()), &wrap(udt(&[("z", INT)]))));
+            assert!(!is_compatible(
+                &wrap(two_fields.clone()),
+                &wrap(udt(&[("b", INT), ("a", INT)]))
+            ));
         }
-        assert!(!fits(&list(INT), &map(INT)));
-        assert!(!fits(&one, &INT));
+        assert!(!is_compatible(&list(INT), &map(INT)));
+        assert!(!is_compatible(&one_field, &INT));
     }
 }

@@ -199,18 +199,18 @@ pub struct RequestOptions {
 
 impl RequestOptions {
     /// Returns a copy of these options, in which `others` fills in the options that are not set.
-    pub fn over(&self, others: &RequestOptions) -> RequestOptions {
+    pub fn over(&self, defaults: &RequestOptions) -> RequestOptions {
         RequestOptions {
-            consistency: self.consistency.or(others.consistency),
-            serial_consistency: self.serial_consistency.or(others.serial_consistency),
-            timeout: self.timeout.or(others.timeout),
-            page_size: self.page_size.or(others.page_size),
-            timestamp: self.timestamp.or(others.timestamp),
-            idempotent: self.idempotent.or(others.idempotent),
-            tracing: self.tracing.or(others.tracing),
-            profile: self.profile.clone().or_else(|| others.profile.clone()),
-            paging: self.paging.clone().or_else(|| others.paging.clone()),
-            near: self.near.clone().or_else(|| others.near.clone()),
+            consistency: self.consistency.or(defaults.consistency),
+            serial_consistency: self.serial_consistency.or(defaults.serial_consistency),
+            timeout: self.timeout.or(defaults.timeout),
+            page_size: self.page_size.or(defaults.page_size),
+            timestamp: self.timestamp.or(defaults.timestamp),
+            idempotent: self.idempotent.or(defaults.idempotent),
+            tracing: self.tracing.or(defaults.tracing),
+            profile: self.profile.clone().or_else(|| defaults.profile.clone()),
+            paging: self.paging.clone().or_else(|| defaults.paging.clone()),
+            near: self.near.clone().or_else(|| defaults.near.clone()),
         }
     }
 

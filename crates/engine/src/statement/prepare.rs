@@ -44,10 +44,10 @@ struct Leave<'a, T: Clone> {
 impl<T: Clone> Drop for Leave<'_, T> {
     fn drop(&mut self) {
         let mut under_way = self.merge.under_way();
-        let mine = under_way.get(self.key).is_some_and(|cell| Arc::ptr_eq(cell, &self.cell));
+        let is_in_map = under_way.get(self.key).is_some_and(|cell| Arc::ptr_eq(cell, &self.cell));
         // A count of 2 means the map's reference and this one. Other callers take their references
         // only under the lock.
-        if mine && (self.cell.initialized() || Arc::strong_count(&self.cell) == 2) {
+        if is_in_map && (self.cell.initialized() || Arc::strong_count(&self.cell) == 2) {
             under_way.remove(self.key);
         }
     }

@@ -10,7 +10,7 @@ struct Silent;
 
 impl BulkEvents for Silent {
     fn wants_more(&self) {}
-    fn done(self: Box<Self>, _: BulkOutcome) {}
+    fn completed(self: Box<Self>, _: BulkOutcome) {}
 }
 
 fn arena(rows: u8) -> RowBuffer {
@@ -43,22 +43,22 @@ fn limits(max_failures: usize) -> Limits {
 struct Nobody;
 
 impl Judge for Nobody {
-    fn claim(&self, _: &Taken) -> Option<BoxFuture<'static, Claim>> {
+    fn claim(&self, _: &RequestRows) -> Option<BoxFuture<'static, Claim>> {
         None
     }
 
     /// Rows with even numbers are on one node, the others on another.
-    fn replicas(&self, rows: &Taken) -> Vec<[u8; 16]> {
+    fn replicas(&self, rows: &RequestRows) -> Vec<[u8; 16]> {
         let number = rows.rows().next().unwrap().0;
         vec![[(number % 2) as u8; 16]]
     }
 
-    fn blame(&self, _: &Taken, _: &EngineError) -> Option<EngineError> {
+    fn blame(&self, _: &RequestRows, _: &EngineError) -> Option<EngineError> {
         None
     }
 
     /// The node of rows with even numbers answers.
-    fn probe(&self, rows: &Taken) -> BoxFuture<'static, bool> {
+    fn probe(&self, rows: &RequestRows) -> BoxFuture<'static, bool> {
         let answers = self.replicas(rows) == [[0; 16]];
         Box::pin(async move { answers })
     }
@@ -156,7 +156,7 @@ fn rows_that_fail_for_a_while_are_sent_again() {
         let number = row.rows().next().unwrap().0;
         let mut log = log.lock().unwrap();
         log.push(number);
-        let nth = log.iter().filter(|&&it| it == number).count();
+        let nth = log.iter().filter(|&&logged| logged == number).count();
         async move { if number % 5 == 0 && nth < 3 { Err(late()) } else { Ok(None) } }
     }));
     assert_eq!((outcome.succeeded, outcome.failed.len()), (20, 0));
@@ -228,7 +228,7 @@ fn once_nothing_has_succeeded_for_so_long_further_rows_do_not_wait() {
     }));
     assert_eq!((outcome.failed.len(), outcome.stopped), (40, false));
     let seen = seen.lock().unwrap();
-    let tries = |number| seen.iter().filter(|&&it| it == number).count();
+    let tries = |number| seen.iter().filter(|&&seen_number| seen_number == number).count();
     assert!((0..4).all(|number| tries(number) > 1));
     // Before the half second is over, one more try is worth it.
     assert!((20..40).all(|number| tries(number) == 1));
@@ -271,7 +271,7 @@ fn in_partitions() -> Arc<Intake> {
     intake
 }
 
-fn numbers(rows: &Taken) -> Vec<u64> {
+fn numbers(rows: &RequestRows) -> Vec<u64> {
     rows.rows().map(|(number, _)| number).collect()
 }
 
@@ -317,8 +317,8 @@ fn a_batch_that_fails_for_a_while_is_sent_again_and_else_fails_whole() {
             }));
         assert_eq!((outcome.failed.len(), outcome.succeeded), (failed, 15 - failed as u64));
         let now = progress.snapshot();
-        let again = if failed == 0 { 15 } else { 0 };
-        assert_eq!((now.failed, now.retried), (failed as u64, again));
+        let retried = if failed == 0 { 15 } else { 0 };
+        assert_eq!((now.failed, now.retried), (failed as u64, retried));
     }
 }
 

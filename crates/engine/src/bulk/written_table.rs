@@ -21,7 +21,7 @@ use crate::statement::nulls::null_of;
 
 /// What a bulk knows of its table. By default, nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Care {
+pub struct WrittenTable {
     /// The bind markers by which rows write the same cells: those of the primary key, or of the
     /// partition key if static columns are written.
     pub key: Vec<usize>,
@@ -46,7 +46,7 @@ pub struct Lists {
 #[derive(Clone, Debug)]
 pub enum Times {
     /// Each request gets a time of its own, from the server or from the session's clock.
-    Apart,
+    Automatic,
     /// A row's time is this one, in microseconds, plus the number of the row, or later: rows of one
     /// key and attempts of one row have times of their own.
     Counted(i64),
@@ -73,40 +73,51 @@ pub struct ListRead {
     pub lists: Vec<usize>,
 }
 
+/// A list that a row writes, and the one that the server has stored.
+pub(super) struct WrittenList<'a> {
+    /// The index of the list's bind marker.
+    pub(super) marker: usize,
+    /// The new bytes; `None` for null.
+    pub(super) written: Option<&'a [u8]>,
+    pub(super) stored: Option<Vec<u8>>,
+    /// The write times of the stored list's elements, as the bytes of a list.
+    pub(super) times: Option<Vec<u8>>,
+}
+
 /// What a list's write times say about a row that is about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ListState {
     /// Nothing is there with this time.
     Free,
     /// The list is there already, with this time or a later one; others may have changed it since.
     Same,
     /// Another list is there with this time.
-    Taken,
+    Conflict,
 }
 
 /// Compares a list that is to be written at `time`, or null, with the one that is there, and the
 /// write times of its elements. `None` if the bytes are none of lists.
 pub(super) fn compare(
-    mine: Option<&[u8]>,
+    written: Option<&[u8]>,
     time: i64,
-    there: Option<&[u8]>,
+    stored: Option<&[u8]>,
     times: Option<&[u8]>,
-) -> Option<Found> {
-    let (Some(there), Some(times)) = (there, times) else { return Some(Found::Free) };
+) -> Option<ListState> {
+    let (Some(stored), Some(times)) = (stored, times) else { return Some(ListState::Free) };
     let mut times = list::decode(times).ok()?;
     let (mut is_taken, mut are_later, mut has_later) = (false, true, false);
     for _ in 0..times.count() {
-        let written = i64::from_be_bytes(times.next_value().ok()??.try_into().ok()?);
-        is_taken |= written == time;
-        are_later &= written >= time;
-        has_later |= written > time;
+        let element_time = i64::from_be_bytes(times.next_value().ok()??.try_into().ok()?);
+        is_taken |= element_time == time;
+        are_later &= element_time >= time;
+        has_later |= element_time > time;
     }
     Some(match is_taken {
-        _ if are_later && Some(there) == mine => Found::Same,
+        _ if are_later && Some(stored) == written => ListState::Same,
         // It was written before, and another program has changed it since.
-        true if has_later => Found::Same,
-        true => Found::Taken,
-        false => Found::Free,
+        true if has_later => ListState::Same,
+        true => ListState::Conflict,
+        false => ListState::Free,
     })
 }
 
@@ -114,7 +125,7 @@ pub(super) fn compare(
 pub(super) fn time_of(time: Time, row: RowRef<'_>) -> Option<i64> {
     match time {
         Time::Constant(time) => Some(time),
-        Time::Marker(place) => match row.cells().nth(place)? {
+        Time::Marker(marker) => match row.cells().nth(marker)? {
             Cell::Value(bytes) => Some(i64::from_be_bytes(bytes.try_into().ok()?)),
             Cell::Null | Cell::Unset => None,
         },
@@ -122,11 +133,11 @@ pub(super) fn time_of(time: Time, row: RowRef<'_>) -> Option<i64> {
 }
 
 /// Some cells of a row, as a row.
-pub(super) fn part_of(row: RowRef<'_>, places: &[usize]) -> RowBuffer {
+pub(super) fn part_of(row: RowRef<'_>, markers: &[usize]) -> RowBuffer {
     let cells: Vec<Cell<'_>> = row.cells().collect();
     let mut part = RowBuffer::new();
-    for &place in places {
-        push(&mut part, cells.get(place).copied().unwrap_or(Cell::Null));
+    for &marker in markers {
+        push(&mut part, cells.get(marker).copied().unwrap_or(Cell::Null));
     }
     part.finish_row();
     part
@@ -134,16 +145,18 @@ pub(super) fn part_of(row: RowRef<'_>, places: &[usize]) -> RowBuffer {
 
 /// A row without the cells at `unset`, and with another write time where it has one.
 pub(super) fn changed(row: RowRef<'_>, unset: &[usize], time: Option<(usize, i64)>) -> RowBuffer {
-    let mut made = RowBuffer::with_capacity(row.bytes().len() + 16, 1);
-    for (place, cell) in row.cells().enumerate() {
+    let mut changed_row = RowBuffer::with_capacity(row.bytes().len() + 16, 1);
+    for (marker_index, cell) in row.cells().enumerate() {
         match time {
-            Some((marker, time)) if marker == place => made.push_value(&time.to_be_bytes()),
-            _ if unset.contains(&place) => made.push_unset(),
-            _ => push(&mut made, cell),
+            Some((marker, time)) if marker == marker_index => {
+                changed_row.push_value(&time.to_be_bytes())
+            }
+            _ if unset.contains(&marker_index) => changed_row.push_unset(),
+            _ => push(&mut changed_row, cell),
         }
     }
-    made.finish_row();
-    made
+    changed_row.finish_row();
+    changed_row
 }
 
 fn push(rows: &mut RowBuffer, cell: Cell<'_>) {
@@ -154,7 +167,7 @@ fn push(rows: &mut RowBuffer, cell: Cell<'_>) {
     }
 }
 
-impl Care {
+impl WrittenTable {
     /// Whether rows of one partition may go in one request.
     pub(super) fn batches(&self) -> bool {
         !matches!(self.lists, Some(Lists { times: Times::Chosen { .. }, .. }))
@@ -167,8 +180,8 @@ impl Care {
         error: &EngineError,
         hides: bool,
     ) -> Option<EngineError> {
-        let found = null_of(markers, row, error, hides)?;
-        Some(error.clone().explained(&found))
+        let null_reason = null_of(markers, row, error, hides)?;
+        Some(error.clone().explained(&null_reason))
     }
 }
 
@@ -183,7 +196,7 @@ pub(super) struct Claims {
 struct Keys {
     held: HashMap<u64, Held>,
     /// Claims that have ended are removed when there are more than this.
-    most: usize,
+    sweep_at: usize,
 }
 
 /// A key that is claimed, or was.
@@ -197,10 +210,10 @@ struct Held {
 
 /// A claim lasts this much longer than its request: two nodes that write within one millisecond
 /// may choose the same write time.
-const REST: Duration = Duration::from_millis(2);
+const CLAIM_MARGIN: Duration = Duration::from_millis(2);
 /// For so long the last write time of a key is known, for a row that has waited for it.
 const KNOWN: Duration = Duration::from_secs(1);
-const MANY: usize = 8192;
+const SWEEP_AT: usize = 8192;
 
 /// Claimed keys. They are released when this is dropped.
 pub(super) struct Claim {
@@ -243,9 +256,9 @@ impl Claims {
                 until => return Err(until),
             }
         }
-        if all.held.len() > all.most.max(MANY) {
+        if all.held.len() > all.sweep_at.max(SWEEP_AT) {
             all.held.retain(|_, held| held.until.is_none_or(|until| until + KNOWN > now));
-            all.most = 2 * all.held.len();
+            all.sweep_at = 2 * all.held.len();
         }
         for &key in keys {
             all.held.insert(key, Held { until: None, last });
@@ -256,8 +269,10 @@ impl Claims {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let held =
-            Held { until: Some(Instant::now() + REST), last: self.last.load(Ordering::Relaxed) };
+        let held = Held {
+            until: Some(Instant::now() + CLAIM_MARGIN),
+            last: self.last.load(Ordering::Relaxed),
+        };
         let mut all = self.claims.held.lock().unwrap_or_else(PoisonError::into_inner);
         for key in &self.keys {
             all.held.insert(*key, held);
@@ -268,9 +283,9 @@ impl Drop for Claim {
 }
 
 /// The hash of some cells of a row.
-pub(super) fn hash_of(row: RowRef<'_>, places: &[usize]) -> u64 {
+pub(super) fn hash_of(row: RowRef<'_>, markers: &[usize]) -> u64 {
     let cells: Vec<Cell<'_>> = row.cells().collect();
-    hash(places.iter().map(|&place| cells.get(place).copied()))
+    hash(markers.iter().map(|&marker| cells.get(marker).copied()))
 }
 
 #[cfg(test)]
@@ -285,27 +300,27 @@ mod tests {
         out
     }
 
-    fn found(time: i64, there: &[&[u8]], times: &[i64]) -> Found {
+    fn state_of(time: i64, stored: &[&[u8]], times: &[i64]) -> ListState {
         let times: Vec<[u8; 8]> = times.iter().map(|time| time.to_be_bytes()).collect();
         let times: Vec<&[u8]> = times.iter().map(|time| &time[..]).collect();
-        let mine = list_of(&[b"a", b"b"]);
-        compare(Some(&mine), time, Some(&list_of(there)), Some(&list_of(&times))).unwrap()
+        let written = list_of(&[b"a", b"b"]);
+        compare(Some(&written), time, Some(&list_of(stored)), Some(&list_of(&times))).unwrap()
     }
 
     #[test]
     fn write_times_tell_what_is_there() {
-        assert_eq!(compare(Some(&list_of(&[])), 5, None, None), Some(Found::Free));
-        let (there, times) = (list_of(&[b"a"]), list_of(&[&5i64.to_be_bytes()]));
-        assert_eq!(compare(None, 5, Some(&there), Some(&times)), Some(Found::Taken));
-        assert_eq!(compare(None, 6, Some(&there), Some(&times)), Some(Found::Free));
-        assert_eq!(found(5, &[b"x"], &[4]), Found::Free);
-        assert_eq!(found(5, &[b"a", b"b"], &[5, 5]), Found::Same);
-        assert_eq!(found(5, &[b"a", b"b"], &[7, 7]), Found::Same);
+        assert_eq!(compare(Some(&list_of(&[])), 5, None, None), Some(ListState::Free));
+        let (stored, times) = (list_of(&[b"a"]), list_of(&[&5i64.to_be_bytes()]));
+        assert_eq!(compare(None, 5, Some(&stored), Some(&times)), Some(ListState::Conflict));
+        assert_eq!(compare(None, 6, Some(&stored), Some(&times)), Some(ListState::Free));
+        assert_eq!(state_of(5, &[b"x"], &[4]), ListState::Free);
+        assert_eq!(state_of(5, &[b"a", b"b"], &[5, 5]), ListState::Same);
+        assert_eq!(state_of(5, &[b"a", b"b"], &[7, 7]), ListState::Same);
         // An older list must get the new time, so that what was written between them does not win.
-        assert_eq!(found(5, &[b"a", b"b"], &[4, 4]), Found::Free);
-        assert_eq!(found(5, &[b"x"], &[5]), Found::Taken);
-        assert_eq!(found(5, &[b"a", b"b", b"c"], &[5, 5, 9]), Found::Same);
-        assert_eq!(found(5, &[b"x"], &[6]), Found::Free);
+        assert_eq!(state_of(5, &[b"a", b"b"], &[4, 4]), ListState::Free);
+        assert_eq!(state_of(5, &[b"x"], &[5]), ListState::Conflict);
+        assert_eq!(state_of(5, &[b"a", b"b", b"c"], &[5, 5, 9]), ListState::Same);
+        assert_eq!(state_of(5, &[b"x"], &[6]), ListState::Free);
         assert_eq!(compare(Some(b""), 5, Some(b""), Some(b"")), None);
     }
 
@@ -320,8 +335,8 @@ mod tests {
         let row = rows.row(0).unwrap();
         assert_eq!(time_of(Time::Marker(3), row), Some(5));
         assert_eq!(time_of(Time::Marker(2), row), None);
-        let made = changed(row, &[1], Some((3, 6)));
-        let cells: Vec<_> = made.row(0).unwrap().cells().collect();
+        let changed_row = changed(row, &[1], Some((3, 6)));
+        let cells: Vec<_> = changed_row.row(0).unwrap().cells().collect();
         let time = 6i64.to_be_bytes();
         assert_eq!(cells, [Cell::Value(b"k"), Cell::Unset, Cell::Null, Cell::Value(&time)]);
         assert_eq!(part_of(row, &[2, 0]).row(0).unwrap().cells().count(), 2);
@@ -333,14 +348,14 @@ mod tests {
         let first = claims.claim(vec![1, 2]).await;
         claims.claim(vec![3, 3]).await;
         let began = Instant::now();
-        let (one, other) = (Arc::clone(&claims), Arc::clone(&claims));
-        let waiting = tokio::spawn(async move { one.claim(vec![2, 4]).await });
+        let (first_claims, other) = (Arc::clone(&claims), Arc::clone(&claims));
+        let waiting = tokio::spawn(async move { first_claims.claim(vec![2, 4]).await });
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!waiting.is_finished());
         // All keys or none: the one that waits has not taken its other key.
         drop(other.claim(vec![4]).await);
         drop(first);
         drop(waiting.await.unwrap());
-        assert!(began.elapsed() >= Duration::from_millis(50) + REST);
+        assert!(began.elapsed() >= Duration::from_millis(50) + CLAIM_MARGIN);
     }
 }
