@@ -81,7 +81,7 @@ fn bridge(text: &str) -> String {
     let top = |first| item(text, first, "}");
     let method = |first| item(text, first, "    }");
     [
-        "const MOST_TOLD: usize = 64;\n".to_owned(),
+        "const MOST_WOKEN: usize = 64;\n".to_owned(),
         top("pub struct LoopQueue {"),
         top("enum Waker {"),
         "impl LoopQueue {\n".to_owned(),

@@ -25,9 +25,9 @@ pub fn raise_engine(py: Python<'_>, error: &EngineError) -> PyErr {
         details,
         history,
     );
-    let made =
+    let instance =
         filled.and_then(|()| python::error_from_engine(py)).and_then(|make| make.call1(arguments));
-    made.map_or_else(|error| error, PyErr::from_value)
+    instance.map_or_else(|error| error, PyErr::from_value)
 }
 
 /// The arguments of `turbocql.errors.Attempt`.

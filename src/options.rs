@@ -17,82 +17,82 @@ use turbocql_values::value::describe::describe;
 pub type Options = Option<Arc<RequestOptions>>;
 
 /// The options, or the defaults for `None`.
-pub fn given(options: &Options) -> &RequestOptions {
+pub fn or_default(options: &Options) -> &RequestOptions {
     static NOTHING: LazyLock<RequestOptions> = LazyLock::new(RequestOptions::default);
     options.as_deref().unwrap_or_else(|| &NOTHING)
 }
 
-/// Where an option may be set. Each place also takes the options of the places listed before it.
+/// Where an option may be set. Each scope also takes the options of the scopes listed before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum OptionScope {
     Batch,
     Statement,
     Execute,
 }
 
-type Read = fn(&mut RequestOptions, &Bound<'_, PyAny>) -> PyResult<()>;
+type ReadOption = fn(&mut RequestOptions, &Bound<'_, PyAny>) -> PyResult<()>;
 
 struct CallOption {
     name: &'static str,
-    place: Place,
-    read: Read,
+    scope: OptionScope,
+    read: ReadOption,
 }
 
 /// All options, in the order in which error messages list them. `turbocql._options` has their
 /// types.
 static OPTIONS: [CallOption; 11] = [
-    option("consistency", Place::Batch, |request, value| {
+    option("consistency", OptionScope::Batch, |request, value| {
         request.consistency = Some(consistency(value)?);
         Ok(())
     }),
-    option("serial_consistency", Place::Batch, |request, value| {
+    option("serial_consistency", OptionScope::Batch, |request, value| {
         request.serial_consistency = Some(serial_consistency(value)?);
         Ok(())
     }),
-    option("timeout_s", Place::Batch, |request, value| {
+    option("timeout_s", OptionScope::Batch, |request, value| {
         request.timeout = Some(timeout(value)?);
         Ok(())
     }),
-    option("page_size", Place::Statement, |request, value| {
+    option("page_size", OptionScope::Statement, |request, value| {
         request.page_size = Some(page_size(value)?);
         Ok(())
     }),
-    option("timestamp", Place::Batch, |request, value| {
+    option("timestamp", OptionScope::Batch, |request, value| {
         request.timestamp = Some(timestamp(value)?);
         Ok(())
     }),
-    option("idempotent", Place::Batch, |request, value| {
+    option("idempotent", OptionScope::Batch, |request, value| {
         request.idempotent = Some(flag("idempotent", value)?);
         Ok(())
     }),
-    option("tracing", Place::Batch, |request, value| {
+    option("tracing", OptionScope::Batch, |request, value| {
         request.tracing = Some(flag("tracing", value)?);
         Ok(())
     }),
-    option("profile", Place::Batch, |request, value| {
+    option("profile", OptionScope::Batch, |request, value| {
         request.profile = Some(profile(value)?);
         Ok(())
     }),
-    option("paging_state", Place::Execute, |request, value| {
+    option("paging_state", OptionScope::Execute, |request, value| {
         request.paging = Some(paging_state(value)?);
         Ok(())
     }),
     // These two apply to the result, not to the request: `Execute::rows_as` reads them.
-    option("rows", Place::Execute, |_, _| Ok(())),
-    option("row", Place::Execute, |_, _| Ok(())),
+    option("rows", OptionScope::Execute, |_, _| Ok(())),
+    option("row", OptionScope::Execute, |_, _| Ok(())),
 ];
 
-const fn option(name: &'static str, place: Place, read: Read) -> CallOption {
-    CallOption { name, place, read }
+const fn option(name: &'static str, scope: OptionScope, read: ReadOption) -> CallOption {
+    CallOption { name, scope, read }
 }
 
 /// The option with this name. Returns a TypeError if `place` takes no such option.
-fn find(name: &Bound<'_, PyAny>, place: Place) -> PyResult<&'static CallOption> {
-    let known = name.extract::<PyBackedStr>().ok();
-    let known = known.and_then(|name| OPTIONS.iter().find(|option| option.name == &*name));
-    known.filter(|option| option.place <= place).ok_or_else(|| {
-        let got = name.repr().map_or_else(|_| describe(name), |it| it.to_string_lossy().into());
-        let names = OPTIONS.iter().filter(|option| option.place <= place).map(|it| it.name);
+fn find(name: &Bound<'_, PyAny>, scope: OptionScope) -> PyResult<&'static CallOption> {
+    let option = name.extract::<PyBackedStr>().ok();
+    let option = option.and_then(|name| OPTIONS.iter().find(|option| option.name == &*name));
+    option.filter(|option| option.scope <= scope).ok_or_else(|| {
+        let got = name.repr().map_or_else(|_| describe(name), |text| text.to_string_lossy().into());
+        let names = OPTIONS.iter().filter(|option| option.scope <= scope).map(|option| option.name);
         let names = names.collect::<Vec<_>>().join(", ");
         PyTypeError::new_err(format!("unknown option {got}; the options are {names}"))
     })
@@ -100,22 +100,22 @@ fn find(name: &Bound<'_, PyAny>, place: Place) -> PyResult<&'static CallOption> 
 
 /// Checks the names of keyword arguments, and returns the arguments. Returns `None` if there are
 /// none.
-pub fn named(keywords: &Bound<'_, PyDict>, place: Place) -> PyResult<Option<Py<PyDict>>> {
+pub fn named(keywords: &Bound<'_, PyDict>, scope: OptionScope) -> PyResult<Option<Py<PyDict>>> {
     if keywords.is_empty() {
         return Ok(None);
     }
     for name in keywords.keys() {
-        find(&name, place)?;
+        find(&name, scope)?;
     }
     Ok(Some(keywords.clone().unbind()))
 }
 
 /// Reads the request options from keyword arguments. A value of None leaves the option to the
 /// session.
-pub fn parse(keywords: Option<&Bound<'_, PyDict>>, place: Place) -> PyResult<Options> {
+pub fn parse(keywords: Option<&Bound<'_, PyDict>>, scope: OptionScope) -> PyResult<Options> {
     let mut request = RequestOptions::default();
     for (name, value) in keywords.into_iter().flatten() {
-        let option = find(&name, place)?;
+        let option = find(&name, scope)?;
         if !value.is_none() {
             (option.read)(&mut request, &value)?;
         }
@@ -136,7 +136,7 @@ pub fn under(call: Options, statement: &Options) -> Options {
 /// type, and `ConfigError` for any other invalid value.
 #[pyfunction]
 pub fn check_batch_options(options: &Bound<'_, PyDict>) -> PyResult<()> {
-    parse(Some(options), Place::Batch).map(drop)
+    parse(Some(options), OptionScope::Batch).map(drop)
 }
 
 pub fn consistency(value: &Bound<'_, PyAny>) -> PyResult<Consistency> {
@@ -183,15 +183,15 @@ pub fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
 }
 
 fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<i64> {
-    let what = "timestamp must be an int of microseconds since 1970";
+    let expected = "timestamp must be an int of microseconds since 1970";
     if value.is_instance_of::<PyBool>() {
-        return Err(PyTypeError::new_err(format!("{what}, got a bool")));
+        return Err(PyTypeError::new_err(format!("{expected}, got a bool")));
     }
     let time: i64 = value.extract().map_err(|error: PyErr| {
         if error.is_instance_of::<PyOverflowError>(value.py()) {
             config_error(value.py(), "timestamp must fit 64 bits")
         } else {
-            PyTypeError::new_err(what)
+            PyTypeError::new_err(expected)
         }
     })?;
     if time == i64::MIN {

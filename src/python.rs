@@ -1,7 +1,6 @@
 //! The Python classes and functions that only this crate uses: see `turbocql_values::python`.
 
 turbocql_values::imports! {
-    apart,
     append_ready,
     batch,
     bulk_report,
@@ -12,10 +11,11 @@ turbocql_values::imports! {
     error,
     error_from_engine,
     error_in_batch,
+    piece_thread,
     ready,
     release_held,
     start_notifying,
-    tell,
-    tell_rest,
     trace,
+    wake_remaining,
+    wake_tasks,
 }

@@ -74,7 +74,7 @@ mod io {
 mod options {
     pub use crate::stand_ins::engine::RequestOptions as Options;
 
-    pub fn given(options: &Options) -> &Options {
+    pub fn or_default(options: &Options) -> &Options {
         options
     }
 }
@@ -106,24 +106,24 @@ mod prelude {
 macro_rules! source {
     ($name:literal) => {
         include!(concat!(env!("OUT_DIR"), "/", $name, ".rs"));
-        #[allow(unused_imports)]
+        #[allow(unused_imports, reason = "not every source has a thread-local RefCell")]
         use crate::sync::LocalRefCell as _;
     };
 }
 
-#[allow(clippy::all, unused, unused_parens)]
+#[allow(clippy::all, unused, unused_parens, reason = "linted where the source is")]
 mod gate {
     source!("gate");
 }
-#[allow(clippy::all, unused)]
+#[allow(clippy::all, unused, reason = "linted where the source is")]
 mod lanes {
     source!("lanes");
 }
-#[allow(clippy::all, unused)]
+#[allow(clippy::all, unused, reason = "linted where the source is")]
 mod queue {
     source!("queue");
 }
-#[allow(clippy::all, unused)]
+#[allow(clippy::all, unused, reason = "linted where the source is")]
 mod op {
     source!("op");
 
@@ -171,7 +171,7 @@ fn every_mutant_is_found() {
 
 /// What is wrong, if the mutant is not found.
 fn missed(mutant: &mutants::Mutant) -> Option<String> {
-    let (model, said) = mutant.found;
+    let (model, message) = (mutant.model, mutant.message);
     let test = format!("models::{model}");
     let program = std::env::current_exe().expect("the tests' own program");
     let run = std::process::Command::new(program)
@@ -188,6 +188,6 @@ fn missed(mutant: &mutants::Mutant) -> Option<String> {
     if run.status.success() {
         return Some(format!("{test} does not find the mutant: {}", mutant.name));
     }
-    let found = output.contains(said);
-    (!found).then(|| format!("{test} does not say {said:?} of: {}\n{output}", mutant.name))
+    let is_found = output.contains(message);
+    (!is_found).then(|| format!("{test} does not say {message:?} of: {}\n{output}", mutant.name))
 }

@@ -5,13 +5,15 @@
 pub struct Mutant {
     /// The step that the mutant leaves out, or makes in the wrong order.
     pub name: &'static str,
-    #[cfg_attr(test, allow(dead_code))]
+    #[cfg_attr(test, allow(dead_code, reason = "only build.rs reads it"))]
     pub source: &'static str,
-    #[cfg_attr(test, allow(dead_code))]
+    #[cfg_attr(test, allow(dead_code, reason = "only build.rs reads it"))]
     pub changes: &'static [(&'static str, &'static str)],
-    /// The model that finds it, and a part of the message with which the model fails.
-    #[cfg_attr(not(test), allow(dead_code))]
-    pub found: (&'static str, &'static str),
+    /// The model that finds it, and a part of the message with which that model fails.
+    #[cfg_attr(not(test), allow(dead_code, reason = "only the tests read it"))]
+    pub model: &'static str,
+    #[cfg_attr(not(test), allow(dead_code, reason = "only the tests read it"))]
+    pub message: &'static str,
 }
 
 const DEADLOCK: &str = "deadlock";
@@ -26,7 +28,8 @@ pub const MUTANTS: &[Mutant] = &[
             "        self.asleep.store(true, Ordering::SeqCst);
              if !LEFT_OUT { self.check_queue(); }",
         )],
-        found: ("queue::a_submission_is_begun", DEADLOCK),
+        model: "queue::a_submission_is_begun",
+        message: DEADLOCK,
     },
     Mutant {
         name: "asleep before the look",
@@ -36,7 +39,8 @@ pub const MUTANTS: &[Mutant] = &[
             "    pub(crate) fn before_park(&self) {
                  if LEFT_OUT { self.check_queue(); self.asleep.store(true, Ordering::SeqCst); return; }",
         )],
-        found: ("queue::a_submission_is_begun", DEADLOCK),
+        model: "queue::a_submission_is_begun",
+        message: DEADLOCK,
     },
     Mutant {
         name: "one order of asleep and waiting",
@@ -53,7 +57,8 @@ pub const MUTANTS: &[Mutant] = &[
             "    pub(crate) fn before_park(&self) {
                  if LEFT_OUT { self.asleep.store(true, Ordering::Release); self.check_queue(); return; }",
         )],
-        found: ("queue::a_submission_is_begun", DEADLOCK),
+        model: "queue::a_submission_is_begun",
+        message: DEADLOCK,
     },
     Mutant {
         name: "waiting is reset under the lock",
@@ -67,7 +72,8 @@ pub const MUTANTS: &[Mutant] = &[
             drop(queue);
             if LEFT_OUT { self.waiting.store(false, Ordering::SeqCst); }",
         )],
-        found: ("queue::submissions_of_two_threads_are_begun", DEADLOCK),
+        model: "queue::submissions_of_two_threads_are_begun",
+        message: DEADLOCK,
     },
     Mutant {
         name: "closed is read under the lock",
@@ -80,13 +86,15 @@ pub const MUTANTS: &[Mutant] = &[
             "        if shared.closed.load(Ordering::Acquire) {",
             "        if if LEFT_OUT { early } else { shared.closed.load(Ordering::Acquire) } {",
         )],
-        found: ("queue::a_submission_at_the_close_is_answered_once", "neither begun nor refused"),
+        model: "queue::a_submission_at_the_close_is_answered_once",
+        message: "neither begun nor refused",
     },
     Mutant {
         name: "a refused request is not in flight",
         source: "queue",
         changes: &[("        if request {", "        if request && !LEFT_OUT {")],
-        found: ("queue::a_submission_at_the_close_is_answered_once", "in flight"),
+        model: "queue::a_submission_at_the_close_is_answered_once",
+        message: "in flight",
     },
     Mutant {
         name: "a timer for held submissions",
@@ -95,7 +103,8 @@ pub const MUTANTS: &[Mutant] = &[
             "                    if !armed {\n",
             "                    if !armed && !LEFT_OUT {\n",
         )],
-        found: ("queue::a_held_submission_is_begun_without_release", DEADLOCK),
+        model: "queue::a_held_submission_is_begun_without_release",
+        message: DEADLOCK,
     },
     Mutant {
         name: "the look is put off while submissions may be held",
@@ -104,7 +113,8 @@ pub const MUTANTS: &[Mutant] = &[
             "armed = shared.may_hold();",
             "armed = shared.may_hold() && !LEFT_OUT;",
         )],
-        found: ("queue::the_look_is_put_off_by_a_later_answer", DEADLOCK),
+        model: "queue::the_look_is_put_off_by_a_later_answer",
+        message: DEADLOCK,
     },
     Mutant {
         name: "release rings",
@@ -113,7 +123,8 @@ pub const MUTANTS: &[Mutant] = &[
             "= HELD.take() {\n            shared.wake_if_asleep();",
             "= HELD.take() {\n            if !LEFT_OUT { shared.wake_if_asleep(); }",
         )],
-        found: ("queue::a_release_wakes_the_thread", DEADLOCK),
+        model: "queue::a_release_wakes_the_thread",
+        message: DEADLOCK,
     },
     Mutant {
         name: "wakes that the end cuts off are made",
@@ -122,7 +133,8 @@ pub const MUTANTS: &[Mutant] = &[
             "            pending.iter().for_each(|consumer| consumer.wake());",
             "            if !LEFT_OUT { pending.iter().for_each(|consumer| consumer.wake()); }",
         )],
-        found: ("queue::a_wake_at_the_close_is_made", "wakes"),
+        model: "queue::a_wake_at_the_close_is_made",
+        message: "wakes",
     },
     // lanes.rs
     Mutant {
@@ -133,13 +145,15 @@ pub const MUTANTS: &[Mutant] = &[
             "                if LEFT_OUT { return Poll::Pending; }
                  seat.job().take().map_or(Poll::Pending, Poll::Ready)",
         )],
-        found: ("lanes::a_handed_request_is_answered", DEADLOCK),
+        model: "lanes::a_handed_request_is_answered",
+        message: DEADLOCK,
     },
     Mutant {
         name: "the lane of a seat is woken",
         source: "lanes",
         changes: &[("        seat.lane.wake();", "        if !LEFT_OUT { seat.lane.wake(); }")],
-        found: ("lanes::a_handed_request_is_answered", DEADLOCK),
+        model: "lanes::a_handed_request_is_answered",
+        message: DEADLOCK,
     },
     Mutant {
         name: "a seat is taken by one",
@@ -149,7 +163,8 @@ pub const MUTANTS: &[Mutant] = &[
             "        let seat = if LEFT_OUT { self.idle().last().cloned() } else { self.idle().pop() };
              let Some(seat) = seat else { return Some(job) };",
         )],
-        found: ("lanes::two_requests_are_handed_at_once", "without an answer"),
+        model: "lanes::two_requests_are_handed_at_once",
+        message: "without an answer",
     },
     Mutant {
         name: "the ticket is looked at again",
@@ -159,13 +174,15 @@ pub const MUTANTS: &[Mutant] = &[
             "                if !LEFT_OUT && ticket.is_cancelled() { Poll::Ready(None) }
                  else { Poll::Pending }",
         )],
-        found: ("lanes::a_cancelled_request_frees_its_lane", DEADLOCK),
+        model: "lanes::a_cancelled_request_frees_its_lane",
+        message: DEADLOCK,
     },
     Mutant {
         name: "a cancel wakes the lane",
         source: "lanes",
         changes: &[("        self.lane.wake();", "        if !LEFT_OUT { self.lane.wake(); }")],
-        found: ("lanes::a_cancelled_request_frees_its_lane", DEADLOCK),
+        model: "lanes::a_cancelled_request_frees_its_lane",
+        message: DEADLOCK,
     },
     Mutant {
         name: "an answered request is taken",
@@ -174,7 +191,8 @@ pub const MUTANTS: &[Mutant] = &[
             "(self.0.take(), answer) {",
             "(if LEFT_OUT { self.0.clone() } else { self.0.take() }, answer) {",
         )],
-        found: ("lanes::a_cancel_and_an_answer", "has no receiver"),
+        model: "lanes::a_cancel_and_an_answer",
+        message: "has no receiver",
     },
     // gate.rs
     Mutant {
@@ -184,7 +202,8 @@ pub const MUTANTS: &[Mutant] = &[
             "!state.waiting.is_empty() || !self.has_room(&state)",
             "!LEFT_OUT && !state.waiting.is_empty() || !self.has_room(&state)",
         )],
-        found: ("gate::no_request_overtakes", "overtaken"),
+        model: "gate::no_request_overtakes",
+        message: "overtaken",
     },
     Mutant {
         name: "a request waits under the lock",
@@ -194,7 +213,8 @@ pub const MUTANTS: &[Mutant] = &[
             "        if LEFT_OUT { drop(state); state = self.state(); }
          state.waiting.push_back(sender);",
         )],
-        found: ("gate::the_bound_holds", DEADLOCK),
+        model: "gate::the_bound_holds",
+        message: DEADLOCK,
     },
     Mutant {
         name: "room is taken under the lock",
@@ -208,7 +228,8 @@ pub const MUTANTS: &[Mutant] = &[
                  return Some(self.permit());
              }",
         )],
-        found: ("gate::the_bound_holds_without_waiting", "bound"),
+        model: "gate::the_bound_holds_without_waiting",
+        message: "bound",
     },
     Mutant {
         name: "a refused permit is given back",
@@ -218,7 +239,8 @@ pub const MUTANTS: &[Mutant] = &[
             "                if !LEFT_OUT { state.admitted -= 1; }
                  state.unweighed -= 1;",
         )],
-        found: ("gate::a_waiter_gives_up", "(1, 0)"),
+        model: "gate::a_waiter_gives_up",
+        message: "(1, 0)",
     },
     // op/mod.rs
     Mutant {
@@ -228,7 +250,8 @@ pub const MUTANTS: &[Mutant] = &[
             "            None => self.arrived.notify_all(),",
             "            None => if !LEFT_OUT { self.arrived.notify_all(); },",
         )],
-        found: ("op::a_thread_waits", DEADLOCK),
+        model: "op::a_thread_waits",
+        message: DEADLOCK,
     },
     Mutant {
         name: "a thread waits only while nothing has arrived",
@@ -237,7 +260,8 @@ pub const MUTANTS: &[Mutant] = &[
             "                if matches!(inner.phase, Phase::Running) {",
             "                if LEFT_OUT || matches!(inner.phase, Phase::Running) {",
         )],
-        found: ("op::a_thread_waits", DEADLOCK),
+        model: "op::a_thread_waits",
+        message: DEADLOCK,
     },
     Mutant {
         name: "await_by looks for a completion",
@@ -246,7 +270,8 @@ pub const MUTANTS: &[Mutant] = &[
             "        let arrived = matches!(inner.phase, Phase::Arrived(_));",
             "        let arrived = !LEFT_OUT && matches!(inner.phase, Phase::Arrived(_));",
         )],
-        found: ("op::an_event_loop_waits", DEADLOCK),
+        model: "op::an_event_loop_waits",
+        message: DEADLOCK,
     },
     Mutant {
         name: "await_by looks under the lock",
@@ -262,7 +287,8 @@ pub const MUTANTS: &[Mutant] = &[
              }
              let replaced = inner.awaiting.replace(",
         )],
-        found: ("op::an_event_loop_waits", DEADLOCK),
+        model: "op::an_event_loop_waits",
+        message: DEADLOCK,
     },
     Mutant {
         // The end of the operation gives it up too, if the answer has not.
@@ -279,7 +305,8 @@ pub const MUTANTS: &[Mutant] = &[
                  drop(inner);",
             ),
         ],
-        found: ("op::a_thread_waits", "permit"),
+        model: "op::a_thread_waits",
+        message: "permit",
     },
     Mutant {
         name: "an abandoned operation gives up its permit",
@@ -288,13 +315,15 @@ pub const MUTANTS: &[Mutant] = &[
             "(inner.awaiting.take(), inner.permit.take())",
             "(inner.awaiting.take(), if LEFT_OUT { None } else { inner.permit.take() })",
         )],
-        found: ("op::an_operation_is_abandoned", "permit"),
+        model: "op::an_operation_is_abandoned",
+        message: "permit",
     },
     Mutant {
         name: "an abandoned operation cancels its request",
         source: "op",
         changes: &[("        self.ticket.cancel();", "        if !LEFT_OUT { self.ticket.cancel(); }")],
-        found: ("op::an_abandoned_request_ends", DEADLOCK),
+        model: "op::an_abandoned_request_ends",
+        message: DEADLOCK,
     },
     // op/bridge.rs
     Mutant {
@@ -308,7 +337,8 @@ pub const MUTANTS: &[Mutant] = &[
             "        let mut burst = self.take().into_iter();",
             "        let mut burst = early.unwrap_or_else(|| self.take()).into_iter();",
         )],
-        found: ("op::an_event_loop_waits_for_two", DEADLOCK),
+        model: "op::an_event_loop_waits_for_two",
+        message: DEADLOCK,
     },
     Mutant {
         name: "a notifier that is asked already does not wait",
@@ -318,7 +348,8 @@ pub const MUTANTS: &[Mutant] = &[
             "        let mut waits = LEFT_OUT;
              while std::mem::take(&mut waits) || *current == NotifierState::Idle {",
         )],
-        found: ("op::a_notifier_is_asked_twice", DEADLOCK),
+        model: "op::a_notifier_is_asked_twice",
+        message: DEADLOCK,
     },
     Mutant {
         name: "a queue that goes abandons its operations",
@@ -329,7 +360,8 @@ pub const MUTANTS: &[Mutant] = &[
             "        self.take().iter().for_each(|op| if !LEFT_OUT { op.abandon() });
         if let Waker",
         )],
-        found: ("op::an_event_loop_goes", "never abandoned"),
+        model: "op::an_event_loop_goes",
+        message: "never abandoned",
     },
     Mutant {
         name: "a completion for a loop that is gone abandons",
@@ -338,6 +370,7 @@ pub const MUTANTS: &[Mutant] = &[
             "            Some(None) => self.abandon(),",
             "            Some(None) => if !LEFT_OUT { self.abandon() },",
         )],
-        found: ("op::an_event_loop_goes", "never abandoned"),
+        model: "op::an_event_loop_goes",
+        message: "never abandoned",
     },
 ];

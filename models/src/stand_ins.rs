@@ -40,7 +40,7 @@ pub mod engine {
 
     pub struct Trace;
 
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "the sources name it, the models do not read it")]
     pub enum PageSource {
         Prepared(Arc<Prepared>, Arc<RowBuffer>),
     }
@@ -58,7 +58,7 @@ pub mod engine {
     }
 
     /// The arguments of [`execute`].
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "the sources name it, the models do not read it")]
     pub struct Request<'a> {
         pub session: &'a Session,
         pub prepared: &'a Arc<Prepared>,
@@ -168,7 +168,7 @@ pub mod python {
     pub type PyResult<T> = Result<T, PyErr>;
 
     impl PyErr {
-        #[allow(clippy::extra_unused_type_parameters)]
+        #[allow(clippy::extra_unused_type_parameters, reason = "the parameter is that of pyo3")]
         pub fn is_instance_of<T>(&self, _: Python<'_>) -> bool {
             true
         }
@@ -230,16 +230,16 @@ pub mod ready {
 
     use super::python::{PyResult, Python};
 
-    pub struct Fast;
+    pub struct ReadyQueue;
 
     pub struct Burst<'a, 'py>(PhantomData<(&'a (), &'py ())>);
 
     impl Burst<'_, '_> {
-        pub fn new(_: Option<&Fast>) -> Burst<'_, '_> {
+        pub fn new(_: Option<&ReadyQueue>) -> Burst<'_, '_> {
             Burst(PhantomData)
         }
 
-        pub fn tell(self, _: Python<'_>) -> PyResult<()> {
+        pub fn schedule(self, _: Python<'_>) -> PyResult<()> {
             Ok(())
         }
     }

@@ -34,7 +34,7 @@ pub mod atomic {
             #[derive(Debug, Default)]
             pub struct $name(loom::sync::atomic::$name);
 
-            #[allow(dead_code)]
+            #[allow(dead_code, reason = "not every atomic uses every method")]
             impl $name {
                 pub fn new(value: $value) -> $name {
                     $name(loom::sync::atomic::$name::new(value))

@@ -7,7 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use turbocql_engine::EngineError;
 
-use crate::classes::bulk::execute_many::{BulkOptions, BulkProgress, Many, PaceOf, RowsOf};
+use crate::classes::bulk::execute_many::{
+    BulkLimits, BulkOptions, BulkProgress, Many, PaceOptions, RowsOf,
+};
 use crate::classes::bulk::feeding::Columns;
 use crate::classes::request::how::rows_as;
 use crate::classes::request::preparing::{AfterPreparing, ReturnPrepared};
@@ -16,7 +18,7 @@ use crate::classes::session::cluster;
 use crate::classes::session::state::{Session, SessionState};
 use crate::classes::statement::prepared::{Bound_, Prepared, Query, text_of};
 use crate::op::{Arrival, Next, Op, OpState, Step};
-use crate::options::{self, Options, Place, timeout, under};
+use crate::options::{self, OptionScope, Options, timeout, under};
 
 #[pymethods]
 impl Session {
@@ -38,19 +40,19 @@ impl Session {
         max_failures: usize,
         keep_results: bool,
         progress: Option<&Bound<'_, BulkProgress>>,
-        pace: PaceOf,
+        pace: PaceOptions,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
-        let request = options::parse(options, Place::Statement)?;
+        let request = options::parse(options, OptionScope::Statement)?;
         let rows = match rows.cast::<Columns>() {
             Ok(columns) => RowsOf::Columns(columns.clone().unbind()),
             Err(_) => RowsOf::Iterator(rows.try_iter()?.unbind()),
         };
-        let limits = (concurrency, max_failures, keep_results);
+        let limits = BulkLimits { concurrency, max_failures, keep_results };
         let many = |request: Options| {
             self.0.check_profile(py, &request)?;
-            let options = BulkOptions::new(request, limits, progress, pace);
+            let options = BulkOptions::new(request, &limits, progress, &pace);
             Ok::<_, PyErr>(Many { rows, options })
         };
         let op = OpState::empty();
@@ -90,8 +92,9 @@ impl Session {
     ) -> PyResult<Op> {
         let _inside = self.0.enter(py)?;
         let rows = rows_as(py, &self.0, options)?;
-        let options = options::parse(options, Place::Execute)?;
-        let scan = ScanOf { place, ranges, values, node, concurrency, patience_s, options, rows };
+        let options = options::parse(options, OptionScope::Execute)?;
+        let scan =
+            ScanOf { table: place, ranges, values, node, concurrency, patience_s, options, rows };
         self.0.scan(py, statement, scan)
     }
 

@@ -14,13 +14,13 @@ use crate::classes::session::state::{SessionState, out_of_turn};
 use crate::classes::statement::prepared::Prepared;
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Step};
-use crate::options::{Options, given};
+use crate::options::{Options, or_default};
 use turbocql_values::row::RowsAs;
 
 /// What a scan reads, and how.
 pub struct ScanOf {
     /// The keyspace and the table.
-    pub place: (String, String),
+    pub table: (String, String),
     /// The bounds of each range: the token before it, and its last one.
     pub ranges: Vec<(i64, i64)>,
     /// The values of the statement after the bounds.
@@ -42,11 +42,11 @@ impl ScanOf {
         prepared: &Prepared,
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
-        let (keyspace, table): (Arc<str>, Arc<str>) = (self.place.0.into(), self.place.1.into());
+        let (keyspace, table): (Arc<str>, Arc<str>) = (self.table.0.into(), self.table.1.into());
         let encoded = |bounds: &[i64]| -> PyResult<RowBuffer> {
             let bounds = bounds.iter().map(|token| Ok(token.into_pyobject(py)?.into_any()));
-            let others = self.values.bind(py).iter().map(Ok);
-            let row: Vec<_> = bounds.chain(others).collect::<PyResult<_>>()?;
+            let other_values = self.values.bind(py).iter().map(Ok);
+            let row: Vec<_> = bounds.chain(other_values).collect::<PyResult<_>>()?;
             let mut values = RowBuffer::with_capacity(64, 1);
             prepared.append(py, Some(PyTuple::new(py, row)?.as_any()), &mut values)?;
             Ok(values)
@@ -63,7 +63,7 @@ impl ScanOf {
         let plan = ScanPlan {
             prepared: Arc::clone(&prepared.engine),
             ranges,
-            options: given(&self.options).clone(),
+            options: or_default(&self.options).clone(),
             concurrency: self.concurrency,
             patience: Duration::try_from_secs_f64(self.patience_s).unwrap_or(Duration::MAX),
         };

@@ -130,8 +130,8 @@ impl Stream {
         if let Some(over) = &self.over {
             return over.clone().map(|()| None);
         }
-        let found = self.advance();
-        self.over = match &found {
+        let array = self.advance();
+        self.over = match &array {
             Ok(Some(_)) => None,
             Ok(None) => Some(Ok(())),
             Err(why) => Some(Err(why.clone())),
@@ -140,7 +140,7 @@ impl Stream {
             // Released at once: the stream may live on for long without being asked again.
             self.stream = FFI_ArrowArrayStream::empty();
         }
-        found
+        array
     }
 
     fn advance(&mut self) -> Result<Option<ArrayRef>, Refused> {
@@ -178,9 +178,9 @@ fn last_error(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Refused {
 
 /// # Safety
 /// The pointer is null or points to a valid `T` that nobody else uses meanwhile.
-unsafe fn take<T>(from: *mut c_void, empty: T, what: &str) -> Result<T, Refused> {
+unsafe fn take<T>(from: *mut c_void, empty: T, name: &str) -> Result<T, Refused> {
     let from = from.cast::<T>();
-    check_address(from, what)?;
+    check_address(from, name)?;
     // SAFETY: not null, aligned, and a valid `T`, as the caller guarantees.
     Ok(unsafe { ptr::replace(from, empty) })
 }
@@ -204,7 +204,7 @@ fn shortened(why: Refused) -> Refused {
 
 fn guarded<T>(run: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, Refused> {
     match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(done) => done.map_err(|error| error.to_string()),
+        Ok(result) => result.map_err(|error| error.to_string()),
         Err(_) => Err("arrow-rs panicked".into()),
     }
 }
@@ -262,8 +262,8 @@ impl Budget {
                 _ => 0,
             };
             if children.len() != expected {
-                let found = children.len();
-                return Err(format!("a schema of format {format:?} has {found} children"));
+                let count = children.len();
+                return Err(format!("a schema of format {format:?} has {count} children"));
             }
             for &child in children {
                 self.check_schema(child, depth + 1)?;
@@ -282,16 +282,16 @@ impl Budget {
 
     /// # Safety
     /// The pointer is null or points to a C string that lives for `'a`.
-    unsafe fn text<'a>(&mut self, text: *const c_char, what: &str) -> Result<&'a str, Refused> {
+    unsafe fn text<'a>(&mut self, text: *const c_char, part: &str) -> Result<&'a str, Refused> {
         let text = text.cast::<u8>();
-        check_address(text, what)?;
+        check_address(text, part)?;
         // SAFETY: a C string, as the caller guarantees; not null.
         let bytes = unsafe { slice::from_raw_parts(text, length_of(text, MAX_TEXT)) };
         if bytes.len() == MAX_TEXT {
-            return Err(format!("a {what} is longer than {} bytes", MAX_TEXT - 1));
+            return Err(format!("a {part} is longer than {} bytes", MAX_TEXT - 1));
         }
         self.spend(bytes.len())?;
-        str::from_utf8(bytes).map_err(|_| format!("a {what} is not UTF-8"))
+        str::from_utf8(bytes).map_err(|_| format!("a {part} is not UTF-8"))
     }
 
     /// # Safety

@@ -42,8 +42,8 @@ const _: () = {
     assert!(align_of::<CArray>() == align_of::<FFI_ArrowArray>());
 };
 
-pub fn released(what: &str) -> Refused {
-    format!("the {what} was already used or released")
+pub fn released(name: &str) -> Refused {
+    format!("the {name} was already used or released")
 }
 
 /// Also true for other addresses of the first page, which is never mapped. Empty vectors of Rust
@@ -52,18 +52,18 @@ pub fn is_null<T>(pointer: *const T) -> bool {
     pointer.addr() < 4096
 }
 
-pub fn check_address<T>(pointer: *const T, what: &str) -> Result<(), Refused> {
+pub fn check_address<T>(pointer: *const T, name: &str) -> Result<(), Refused> {
     match (is_null(pointer), pointer.is_aligned()) {
-        (true, _) => Err(format!("the pointer to the {what} is null")),
-        (false, false) => Err(format!("the pointer to the {what} is not aligned")),
+        (true, _) => Err(format!("the pointer to the {name} is null")),
+        (false, false) => Err(format!("the pointer to the {name} is not aligned")),
         (false, true) => Ok(()),
     }
 }
 
 /// # Safety
 /// The pointer is null or points to a valid `T` that lives and does not change for `'a`.
-pub unsafe fn at<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Refused> {
-    check_address(pointer, what)?;
+pub unsafe fn at<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Refused> {
+    check_address(pointer, name)?;
     // SAFETY: not null, aligned, and a valid `T`, as the caller guarantees.
     Ok(unsafe { &*pointer })
 }
@@ -74,14 +74,14 @@ pub unsafe fn many<'a, T>(
     pointer: *const T,
     count: i64,
     max: usize,
-    what: &str,
+    name: &str,
 ) -> Result<&'a [T], Refused> {
     let count = match usize::try_from(count) {
         Ok(0) => return Ok(&[]),
         Ok(count) if count <= max => count,
-        _ => return Err(format!("the number of {what} is {count}")),
+        _ => return Err(format!("the number of {name} is {count}")),
     };
-    check_address(pointer, what)?;
+    check_address(pointer, name)?;
     // SAFETY: not null, aligned, and `count` valid elements, as the caller guarantees; their size
     // is below `isize::MAX`, as `count` is at most `max`, a small number.
     Ok(unsafe { slice::from_raw_parts(pointer, count) })

@@ -11,11 +11,11 @@ use super::arrow::{Refused, Stream, import_array};
 
 /// The pointer of a capsule of this name.
 fn pointer(capsule: &Bound<'_, PyCapsule>, name: &'static CStr) -> Result<*mut c_void, Refused> {
-    let found = capsule.pointer_checked(Some(name)).map_err(|_| {
+    let pointer = capsule.pointer_checked(Some(name)).map_err(|_| {
         let name = name.to_string_lossy();
         format!("expected a PyCapsule named {name:?}, got one of another name")
     })?;
-    Ok(found.as_ptr())
+    Ok(pointer.as_ptr())
 }
 
 /// Takes an array out of its capsules, which are marked as used.

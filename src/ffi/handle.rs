@@ -24,33 +24,35 @@ pub fn probe_ready(py: Python<'_>) -> PyResult<bool> {
     if READY.is_known() {
         return Ok(true);
     }
-    let known = QuickPath::Handles.decide(py, try_ready);
-    if !matches!(known, Ok(true)) {
+    let is_usable = QuickPath::Handles.decide(py, try_ready);
+    if !matches!(is_usable, Ok(true)) {
         READY.forget();
     }
-    known
+    is_usable
 }
 
 fn try_ready(py: Python<'_>) -> PyResult<Option<String>> {
     let class = python::ready(py)?;
-    let missing = READY.find(class, &["_told", "_callback"])?;
+    let missing = READY.find(class, &["_function", "_callback"])?;
     if missing.is_some() {
         return Ok(missing);
     }
     let parts: [Bound<'_, PyAny>; 2] =
         [PyList::new(py, [1])?.into_any(), PyList::new(py, [2])?.into_any()];
-    let Some(made) = ready(&parts[0], &parts[1]) else {
+    let Some(handle) = ready(&parts[0], &parts[1]) else {
         return Ok(Some("a handle could not be made".to_owned()));
     };
-    let good = made.getattr("_told")?.is(&parts[0]) && made.getattr("_callback")?.is(&parts[1]);
+    let good =
+        handle.getattr("_function")?.is(&parts[0]) && handle.getattr("_callback")?.is(&parts[1]);
     let held = parts.iter().all(|part| probe::references(part) == 2);
     let expected = make::instance(class)?;
-    for (name, part) in ["_told", "_callback"].into_iter().zip(&parts) {
+    for (name, part) in ["_function", "_callback"].into_iter().zip(&parts) {
         make::set(&expected, &PyString::new(py, name), part)?;
     }
     // Handles compare by identity, so their class and GC tracking are compared, not the handles.
-    let found = (good, held, made.get_type().is(class), tracked(&made), tracked(&expected));
-    let wrong = probe::check_value(QuickPath::Handles, "a handle", found, (true, true, true, true, true));
+    let facts = (good, held, handle.get_type().is(class), tracked(&handle), tracked(&expected));
+    let wrong =
+        probe::check_value(QuickPath::Handles, "a handle", facts, (true, true, true, true, true));
     Ok(wrong)
 }
 
@@ -66,21 +68,21 @@ fn tracked(object: &Bound<'_, PyAny>) -> bool {
 /// the callback that error messages name. Returns `None` if there is no memory, or if the slots are
 /// not found.
 pub fn ready<'py>(
-    told: &Bound<'py, PyAny>,
+    function: &Bound<'py, PyAny>,
     callback: &Bound<'py, PyAny>,
 ) -> Option<Bound<'py, PyAny>> {
     // SAFETY: `make` needs an owned reference for each slot that was found, and the GIL. `into_ptr`
     // makes owned references. `probe_ready` forgets the class unless `try_ready` has found two
-    // slots; `told` shows that the GIL is held. `make` returns an owned reference or null.
+    // slots; `function` shows that the GIL is held. `make` returns an owned reference or null.
     // `PyObject_GC_Track` needs an untracked instance with its slots filled, as `make` leaves it.
     // The GC must track the instance, because it refers to a task, which may refer back to it.
     // Tests: integration/test_awaiting.py (test_tasks_run_on_in_their_own_context).
     unsafe {
-        let made = READY.make([told.clone().into_ptr(), callback.clone().into_ptr()]);
-        if !made.is_null() {
-            ffi::PyObject_GC_Track(made.cast());
+        let handle = READY.make([function.clone().into_ptr(), callback.clone().into_ptr()]);
+        if !handle.is_null() {
+            ffi::PyObject_GC_Track(handle.cast());
         }
-        Bound::from_owned_ptr_or_opt(told.py(), made)
+        Bound::from_owned_ptr_or_opt(function.py(), handle)
     }
 }
 

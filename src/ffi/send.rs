@@ -27,7 +27,8 @@ pub trait Sends: PyClass {
 
 /// Sets the `am_send` slot of a class to `send`. Returns the reason if it does not.
 pub fn install<T: Sends>(py: Python<'_>) -> PyResult<Option<String>> {
-    let wrong = |what: &str| Ok(Some(format!("{what} is not at the expected offset in a class")));
+    let wrong =
+        |member: &str| Ok(Some(format!("{member} is not at the expected offset in a class")));
     // SAFETY: `class` must be a live heap type, which contains the `PyAsyncMethods` that
     // `tp_as_async` points to. pyo3 makes such types and keeps them for the life of the process;
     // `py` shows that the GIL is held. No instance uses the slots meanwhile: `init` in lib.rs calls

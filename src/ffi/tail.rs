@@ -23,7 +23,7 @@ impl Growing {
     }
 
     /// The array, as long as its content.
-    pub fn taken(self, py: Python<'_>) -> PyResult<Bound<'_, PyByteArray>> {
+    pub fn into_array(self, py: Python<'_>) -> PyResult<Bound<'_, PyByteArray>> {
         let array = self.array.into_bound(py);
         array.resize(self.length)?;
         Ok(array)
@@ -38,7 +38,7 @@ impl Growing {
         let twice = bytes.max(self.length.saturating_mul(2));
         let ample = match twice < HUGE {
             true => Some(twice),
-            false => twice.checked_next_multiple_of(HUGE).map(|whole| whole + HUGE - BESIDE),
+            false => twice.checked_next_multiple_of(HUGE).map(|rounded| rounded + HUGE - BESIDE),
         };
         let ample = ample.filter(|&ample| isize::try_from(ample).is_ok());
         if ample.is_none_or(|ample| array.resize(ample).is_err()) {

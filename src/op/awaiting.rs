@@ -75,11 +75,11 @@ fn cancelled(py: Python<'_>, message: Option<Py<PyAny>>) -> PyErr {
         Ok(class) => class,
         Err(error) => return error,
     };
-    let made = match message {
+    let instance = match message {
         Some(message) => class.call1((message,)),
         None => class.call0(),
     };
-    made.map_or_else(|error| error, PyErr::from_value)
+    instance.map_or_else(|error| error, PyErr::from_value)
 }
 
 impl OpAwait {
@@ -111,15 +111,15 @@ impl OpAwait {
             _ => return Ok(false),
         };
         let event_loop = event_loop.bind(this.py());
-        let mut tell = |callback: &Callback| {
+        let mut schedule = |callback: &Callback| {
             if burst.add(this.py(), &callback.call, callback.context.as_ref()) {
                 return Ok(());
             }
             // The tasks already in the batch are scheduled first, to keep the order of completions.
-            burst.tell(this.py()).and(callback.run_soon(event_loop, this))
+            burst.schedule(this.py()).and(callback.run_soon(event_loop, this))
         };
         // An error of one callback must not keep the others from being scheduled.
-        callbacks.iter().map(&mut tell).fold(Ok(()), Result::and)?;
+        callbacks.iter().map(&mut schedule).fold(Ok(()), Result::and)?;
         Ok(callbacks.first.is_some())
     }
 
@@ -323,8 +323,8 @@ impl OpAwait {
         op.abandon();
         let event_loop = event_loop.bind(py);
         // An error of one must not keep the others from being scheduled.
-        let told = callbacks.iter().map(|callback| callback.run_soon(event_loop, this));
-        told.fold(Ok(()), Result::and).map(|()| true)
+        let scheduled = callbacks.iter().map(|callback| callback.run_soon(event_loop, this));
+        scheduled.fold(Ok(()), Result::and).map(|()| true)
     }
 
     /// Returns None: the coroutine returns the result or raises the error.
@@ -348,11 +348,11 @@ impl OpAwait {
         let mut removed = Vec::new();
         if let Stage::Waiting(waiting) = &mut *self.lock() {
             let all = std::mem::take(&mut waiting.callbacks);
-            for known in all.first.into_iter().chain(all.others) {
-                if known.call.is(callback) {
-                    removed.push(known);
+            for registered in all.first.into_iter().chain(all.further) {
+                if registered.call.is(callback) {
+                    removed.push(registered);
                 } else {
-                    waiting.callbacks.add(known);
+                    waiting.callbacks.add(registered);
                 }
             }
         }
@@ -400,8 +400,8 @@ impl Drop for OpAwait {
         Python::attach(|py| {
             let pending = PyErr::take(py);
             let category = py.get_type::<PyRuntimeWarning>();
-            let said = c"coroutine 'AsyncSession.execute' was never awaited";
-            if let Err(error) = PyErr::warn(py, &category, said, 1) {
+            let warning = c"coroutine 'AsyncSession.execute' was never awaited";
+            if let Err(error) = PyErr::warn(py, &category, warning, 1) {
                 error.write_unraisable(py, None);
             }
             if let Some(pending) = pending {

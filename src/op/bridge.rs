@@ -16,7 +16,7 @@ use rustix::event::EventfdFlags;
 use turbocql_engine::{Runtime, Wake};
 
 use crate::op::OpState;
-use crate::op::ready::{Burst, Fast, call_release_soon};
+use crate::op::ready::{Burst, ReadyQueue, call_release_soon};
 use crate::python;
 use turbocql_values::ending::Inside;
 
@@ -25,14 +25,14 @@ use turbocql_values::ending::Inside;
 /// costs more than the rounds that it saves, for two reasons. Each time that
 /// `asyncio.Semaphore` of CPython 3.11 wakes a task, it walks over all tasks that it has woken
 /// before. The memory that the tasks use exceeds the processor's nearest caches.
-const MOST_TOLD: usize = 64;
+const MOST_WOKEN: usize = 64;
 
 /// The completion queue of an event loop.
 pub struct LoopQueue {
     completed: Mutex<Vec<Arc<OpState>>>,
     waker: Waker,
     /// The quick path that wakes tasks; `None` if the event loop does not support it.
-    fast: Option<Fast>,
+    ready_queue: Option<ReadyQueue>,
 }
 
 /// How the I/O thread wakes the event loop.
@@ -99,9 +99,9 @@ impl LoopQueue {
                 Ok::<_, PyErr>(class.call0()?.unbind())
             })?
             .bind(py);
-        let known = queues.call_method1("get", (event_loop,))?;
-        if let Ok(known) = known.cast::<Known>()
-            && let Some(queue) = known.get().queue.upgrade()
+        let entry = queues.call_method1("get", (event_loop,))?;
+        if let Ok(entry) = entry.cast::<Known>()
+            && let Some(queue) = entry.get().queue.upgrade()
         {
             return Ok(queue);
         }
@@ -126,7 +126,7 @@ impl LoopQueue {
             let queue = LoopQueue {
                 completed: Mutex::default(),
                 waker: Waker::EventFd(fd),
-                fast: Fast::of(event_loop),
+                ready_queue: ReadyQueue::of(event_loop),
             };
             let drain = Bound::new(py, Drain(Arc::new(queue)))?;
             // Event loops that cannot watch a file descriptor raise NotImplementedError.
@@ -138,7 +138,7 @@ impl LoopQueue {
         let queue = LoopQueue {
             completed: Mutex::default(),
             waker: Waker::Notifier(notifier.clone()),
-            fast: Fast::of(event_loop),
+            ready_queue: ReadyQueue::of(event_loop),
         };
         let drain = Bound::new(py, Drain(Arc::new(queue)))?;
         let requests = Requests { notifier, queue: Arc::downgrade(&drain.get().0) };
@@ -180,14 +180,14 @@ impl LoopQueue {
         }
         let mut burst = self.take().into_iter();
         let mut failed = Ok(());
-        let (mut told, mut tasks) = (0_usize, Burst::new(self.fast.as_ref()));
+        let (mut woken, mut tasks) = (0_usize, Burst::new(self.ready_queue.as_ref()));
         while let Some(op) = burst.next() {
-            if told == MOST_TOLD {
+            if woken == MOST_WOKEN {
                 self.put_back(std::iter::once(op).chain(burst));
                 break;
             }
             match op.resolve(py, &mut tasks) {
-                Ok(somebody) => told += usize::from(somebody),
+                Ok(wakes_tasks) => woken += usize::from(wakes_tasks),
                 // An error of one operation must not leave the rest of the batch unhandled.
                 Err(error) => {
                     let interrupt = !error.is_instance_of::<PyException>(py);
@@ -201,8 +201,8 @@ impl LoopQueue {
                 }
             }
         }
-        let failed = failed.and(tasks.tell(py));
-        if told > 1 {
+        let failed = failed.and(tasks.schedule(py));
+        if woken > 1 {
             // Requests that these tasks make are flushed once, after all these tasks have run.
             call_release_soon(py)?;
             Runtime::hold();
@@ -211,10 +211,10 @@ impl LoopQueue {
     }
 
     /// Puts operations back at the front of the queue, and wakes the event loop.
-    fn put_back(&self, rest: impl Iterator<Item = Arc<OpState>>) {
+    fn put_back(&self, operations: impl Iterator<Item = Arc<OpState>>) {
         let mut completed = self.completed();
         let later = std::mem::take(&mut *completed);
-        completed.extend(rest.chain(later));
+        completed.extend(operations.chain(later));
         let any = !completed.is_empty();
         drop(completed);
         if any {

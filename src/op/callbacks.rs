@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 #[derive(Default)]
 pub struct Callbacks {
     pub first: Option<Callback>,
-    pub others: Vec<Callback>,
+    pub further: Vec<Callback>,
 }
 
 pub struct Callback {
@@ -19,12 +19,12 @@ impl Callbacks {
     pub fn add(&mut self, callback: Callback) {
         match self.first {
             None => self.first = Some(callback),
-            Some(_) => self.others.push(callback),
+            Some(_) => self.further.push(callback),
         }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Callback> {
-        self.first.iter().chain(&self.others)
+        self.first.iter().chain(&self.further)
     }
 }
 

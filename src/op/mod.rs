@@ -25,7 +25,7 @@ use crate::error::{ended, interrupted};
 use crate::op::awaiting::OpAwait;
 use crate::op::bridge::LoopQueue;
 use crate::op::ready::Burst;
-use crate::options::{Options, given};
+use crate::options::{Options, or_default};
 use turbocql_values::ending::{self, Inside};
 
 /// A completion: the outcome of the engine's work for an operation.
@@ -142,7 +142,7 @@ impl Sending for OpState {
             session: execution.session.engine(),
             prepared: &execution.prepared,
             row: execution.row.get(),
-            options: given(&execution.options),
+            options: or_default(&execution.options),
             began: execution.began,
         }
     }

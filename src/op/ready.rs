@@ -17,7 +17,7 @@ use crate::python;
 use turbocql_values::ffi::make;
 
 /// The quick path around `call_soon`, for event loops that support it.
-pub struct Fast {
+pub struct ReadyQueue {
     /// Appends to the ready queue of the event loop.
     append: Py<PyAny>,
     /// `contextvars.Context.run`.
@@ -25,28 +25,36 @@ pub struct Fast {
     /// A completed future, passed to the wakeup callbacks of tasks. A task that wakes reads the
     /// outcome of the future that it is passed. It reads asyncio's own futures without a method
     /// call. The outcome of this future is None: the coroutine returns the result.
-    done: Py<PyAny>,
+    completed_future: Py<PyAny>,
 }
 
-impl Fast {
+impl ReadyQueue {
     /// `None` unless the event loop has the ready queue, `_run_once` and `call_soon` of asyncio's
     /// own event loop, and handles have passed their probe.
-    pub fn of(event_loop: &Bound<'_, PyAny>) -> Option<Fast> {
+    pub fn of(event_loop: &Bound<'_, PyAny>) -> Option<ReadyQueue> {
         let py = event_loop.py();
         let append = python::append_ready(py).ok()?.call1((event_loop,)).ok()?;
         if append.is_none() || !handle::probe_ready(py).ok()? {
             return None;
         }
         let run = python::context(py).ok()?.getattr("run").ok()?;
-        let done = python::done_future(py).ok()?.clone();
-        Some(Fast { append: append.unbind(), run: run.unbind(), done: done.unbind() })
+        let completed_future = python::done_future(py).ok()?.clone();
+        Some(ReadyQueue {
+            append: append.unbind(),
+            run: run.unbind(),
+            completed_future: completed_future.unbind(),
+        })
     }
 
-    /// Schedules a call of `told` for the next round of the event loop. Returns false if no handle
-    /// could be made; the caller then uses `call_soon`.
-    fn call_soon(&self, told: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let Some(ready) = handle::ready(told, callback) else { return Ok(false) };
-        self.append.bind(told.py()).call1((ready,))?;
+    /// Schedules a call of `function` for the next round of the event loop. Returns false if no
+    /// handle could be made; the caller then uses `call_soon`.
+    fn call_soon(
+        &self,
+        function: &Bound<'_, PyAny>,
+        callback: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let Some(ready) = handle::ready(function, callback) else { return Ok(false) };
+        self.append.bind(function.py()).call1((ready,))?;
         Ok(true)
     }
 
@@ -54,29 +62,29 @@ impl Fast {
     ///
     /// The event loop calls `context.run(call, done)`, which is composed of bound methods. None of
     /// them is turbocql's, so no native frame of turbocql is below the task on the stack.
-    fn tell(&self, task: &Told<'_>) -> PyResult<bool> {
+    fn wake(&self, task: &TaskWake<'_>) -> PyResult<bool> {
         let py = task.call.py();
         let run = make::method(self.run.bind(py), &task.context)?;
-        let told = make::method(&task.call, self.done.bind(py))?;
-        self.call_soon(&make::method(&run, &told)?, &task.call)
+        let wakeup = make::method(&task.call, self.completed_future.bind(py))?;
+        self.call_soon(&make::method(&run, &wakeup)?, &task.call)
     }
 }
 
 /// A task to wake: its wakeup callback, and the context to run it in.
-struct Told<'py> {
+struct TaskWake<'py> {
     call: Bound<'py, PyAny>,
     context: Bound<'py, PyAny>,
 }
 
 /// A completion batch: tasks to wake in the next round of the event loop, one after another.
 pub struct Burst<'a, 'py> {
-    tasks: Vec<Told<'py>>,
-    fast: Option<&'a Fast>,
+    tasks: Vec<TaskWake<'py>>,
+    ready_queue: Option<&'a ReadyQueue>,
 }
 
 impl<'a, 'py> Burst<'a, 'py> {
-    pub fn new(fast: Option<&'a Fast>) -> Burst<'a, 'py> {
-        Burst { tasks: Vec::new(), fast }
+    pub fn new(ready_queue: Option<&'a ReadyQueue>) -> Burst<'a, 'py> {
+        Burst { tasks: Vec::new(), ready_queue }
     }
 
     /// Adds a task. Returns false, and adds nothing, if the callback is not the wakeup of a task.
@@ -86,48 +94,55 @@ impl<'a, 'py> Burst<'a, 'py> {
         let wakeup = is_wakeup(call);
         if wakeup {
             let context = context.bind(py).clone();
-            self.tasks.push(Told { call: call.clone(), context });
+            self.tasks.push(TaskWake { call: call.clone(), context });
         }
         wakeup
     }
 
     /// Schedules the wakes of the tasks that were added, on the running event loop.
-    pub fn tell(&mut self, py: Python<'py>) -> PyResult<()> {
+    pub fn schedule(&mut self, py: Python<'py>) -> PyResult<()> {
         let tasks = std::mem::take(&mut self.tasks);
         if tasks.is_empty() {
             return Ok(());
         }
         let event_loop = event_loop(py)?;
-        let alone = || {
+        let one_by_one = || {
             // An error of one task must not keep the others from being scheduled.
-            tasks.iter().map(|one| self.alone(&event_loop, one)).fold(Ok(()), Result::and)
+            tasks
+                .iter()
+                .map(|task| self.schedule_single(&event_loop, task))
+                .fold(Ok(()), Result::and)
         };
         if tasks.len() == 1 {
-            return alone();
+            return one_by_one();
         }
         // In debug mode, the event loop reports slow callbacks by the task's name, so each task
         // needs a callback of its own. A signal handler may run during `get_debug` and raise.
         let debug = event_loop.call_method0(pyo3::intern!(py, "get_debug"));
         match debug.and_then(|debug| debug.is_truthy()) {
             Ok(false) => {}
-            Ok(true) => return alone(),
-            Err(error) => return alone().and(Err(error)),
+            Ok(true) => return one_by_one(),
+            Err(error) => return one_by_one().and(Err(error)),
         }
-        // In reverse order: `wake.tell` takes tasks from the end of the list.
-        let pairs = tasks.iter().rev().map(|told| (&told.call, &told.context));
+        // In reverse order: `wake.wake_tasks` takes tasks from the end of the list.
+        let pairs = tasks.iter().rev().map(|task| (&task.call, &task.context));
         let burst = PyList::new(py, pairs)?;
         // A second callback, queued behind the first, wakes the tasks that are left after a
         // KeyboardInterrupt or under a nested event loop. Both are queued before the first one
         // runs, so nothing that happens in the first one can lose a task.
-        let first = self.call_soon(&event_loop, python::tell(py)?, &burst);
-        first.and(self.call_soon(&event_loop, python::tell_rest(py)?, &burst))
+        let first = self.call_soon(&event_loop, python::wake_tasks(py)?, &burst);
+        first.and(self.call_soon(&event_loop, python::wake_remaining(py)?, &burst))
     }
 
     /// Schedules the wake of a single task.
-    fn alone(&self, event_loop: &Bound<'py, PyAny>, task: &Told<'py>) -> PyResult<()> {
+    fn schedule_single(
+        &self,
+        event_loop: &Bound<'py, PyAny>,
+        task: &TaskWake<'py>,
+    ) -> PyResult<()> {
         let py = event_loop.py();
-        if let Some(fast) = self.fast
-            && fast.tell(task)?
+        if let Some(ready_queue) = self.ready_queue
+            && ready_queue.wake(task)?
         {
             return Ok(());
         }
@@ -138,19 +153,20 @@ impl<'a, 'py> Burst<'a, 'py> {
         Ok(())
     }
 
-    /// Schedules `tell(burst)` for the next round of the event loop.
+    /// Schedules `wake_tasks(burst)` for the next round of the event loop.
     fn call_soon(
         &self,
         event_loop: &Bound<'py, PyAny>,
-        tell: &Bound<'py, PyAny>,
+        wake_tasks: &Bound<'py, PyAny>,
         burst: &Bound<'py, PyList>,
     ) -> PyResult<()> {
-        if let Some(fast) = self.fast
-            && fast.call_soon(&make::method(tell, burst.as_any())?, tell)?
+        if let Some(ready_queue) = self.ready_queue
+            && ready_queue.call_soon(&make::method(wake_tasks, burst.as_any())?, wake_tasks)?
         {
             return Ok(());
         }
-        event_loop.call_method1(pyo3::intern!(event_loop.py(), "call_soon"), (tell, burst))?;
+        event_loop
+            .call_method1(pyo3::intern!(event_loop.py(), "call_soon"), (wake_tasks, burst))?;
         Ok(())
     }
 }

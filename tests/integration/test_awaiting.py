@@ -317,7 +317,7 @@ def test_a_task_that_cannot_be_told_does_not_end_the_loop() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: said.append(context))
         ready = wake.Ready()
-        ready._told, ready._callback = told, print
+        ready._function, ready._callback = told, print
         append = wake.append_ready(loop)
         assert append
         append(ready)

@@ -29,11 +29,11 @@ def test_every_import_is_there(name: str) -> None:
     assert load(name) is not None
 
 
-def test_options_have_the_same_names_and_places() -> None:
-    table = re.findall(r'option\("(\w+)", Place::(\w+)', OPTIONS_RS)
-    places = {"Batch": BatchOptions, "Statement": StatementOptions, "Execute": ExecuteOptions}
+def test_options_have_the_same_names_and_scopes() -> None:
+    table = re.findall(r'option\("(\w+)", OptionScope::(\w+)', OPTIONS_RS)
+    scopes = {"Batch": BatchOptions, "Statement": StatementOptions, "Execute": ExecuteOptions}
     typed: dict[str, str] = {}
-    for place, options in places.items():
+    for scope, options in scopes.items():
         for name in options.__annotations__:
-            typed.setdefault(name, place)
+            typed.setdefault(name, scope)
     assert dict(table) == typed

@@ -2,7 +2,7 @@
 
 use crate::io::OwnedFd;
 use crate::op::OpState;
-use crate::op::ready::{Burst, Fast, call_release_soon};
+use crate::op::ready::{Burst, ReadyQueue, call_release_soon};
 use crate::stand_ins::python::{PyException, PyResult, Python};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,7 +14,7 @@ impl LoopQueue {
     /// The queue of an event loop that watches an eventfd.
     pub fn watched() -> Arc<LoopQueue> {
         let waker = Waker::EventFd(OwnedFd::default());
-        Arc::new(LoopQueue { completed: Mutex::default(), waker, fast: None })
+        Arc::new(LoopQueue { completed: Mutex::default(), waker, ready_queue: None })
     }
 
     pub fn downgrade(self: &Arc<Self>) -> WeakQueue {

@@ -9,7 +9,6 @@ from typing import Any
 __all__ = ["IMPORTS", "load"]
 
 IMPORTS = {
-    "apart": "turbocql._native.threads:ThreadedPieces",
     "append_ready": "turbocql._native.wake:append_ready",
     "batch": "turbocql.statements:Batch",
     "bulk_report": "turbocql.bulk:_report",
@@ -42,6 +41,7 @@ IMPORTS = {
     "number": "numbers:Number",
     "numpy_dtype": "numpy:dtype",
     "numpy_empty": "numpy:empty",
+    "piece_thread": "turbocql._native.threads:ThreadedPieces",
     "ready": "turbocql._native.wake:Ready",
     "real": "numbers:Real",
     "record_class": "turbocql._native.records:record_class",
@@ -49,11 +49,11 @@ IMPORTS = {
     "row_maker": "turbocql._native.row_classes:row_maker",
     "safe_uuid_unknown": "turbocql._native.records:SAFE_UUID_UNKNOWN",
     "start_notifying": "turbocql._native.wake:start",
-    "tell": "turbocql._native.wake:wake_tasks",
-    "tell_rest": "turbocql._native.wake:wake_remaining",
     "trace": "turbocql.cluster:_trace",
     "unset": "turbocql.types:UNSET",
     "uuid": "uuid:UUID",
+    "wake_remaining": "turbocql._native.wake:wake_remaining",
+    "wake_tasks": "turbocql._native.wake:wake_tasks",
 }
 """The module and attribute of each object, by its function in a `python.rs` of the crates."""
 

@@ -26,16 +26,16 @@ class Ready:
     The native core creates it and sets its slots by name.
     """
 
-    __slots__ = ("_callback", "_told")
+    __slots__ = ("_callback", "_function")
     _callback: Any
-    _told: Callable[[], Any]
+    _function: Callable[[], Any]
     _cancelled = False
     _source_traceback = None
 
     def _run(self) -> None:
-        """Runs the callback. As in `asyncio.Handle`, its errors do not end the loop."""
+        """Calls the function. As in `asyncio.Handle`, its errors do not end the loop."""
         try:
-            self._told()
+            self._function()
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:

@@ -5,8 +5,30 @@ use turbocql_engine::{ListRead, Lists, Time, Times};
 
 use crate::classes::statement::prepared::Prepared;
 
-/// A statement that reads lists with their write times, the columns of its key, and the lists.
-type Read = (Py<Prepared>, Vec<String>, Vec<String>);
+/// A statement that reads lists with their write times; from a tuple.
+#[derive(FromPyObject)]
+struct ReadStatement {
+    #[pyo3(item(0))]
+    prepared: Py<Prepared>,
+    /// The columns of its key.
+    #[pyo3(item(1))]
+    key: Vec<String>,
+    /// The columns of the lists.
+    #[pyo3(item(2))]
+    lists: Vec<String>,
+}
+
+/// A column of vectors that has an index; from a tuple.
+#[derive(FromPyObject)]
+struct IndexedVector {
+    #[pyo3(item(0))]
+    column: String,
+    #[pyo3(item(1))]
+    index: String,
+    /// Whether the index compares by angles.
+    #[pyo3(item(2))]
+    is_cosine: bool,
+}
 
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Care {
@@ -20,9 +42,8 @@ pub struct Care {
     counted: Option<i64>,
     /// The write time that the program has chosen: a number, or `None` for that of a column; and
     /// what reads the lists.
-    chosen: Option<(Option<i64>, Vec<Read>)>,
-    /// The columns of vectors with an index, its name, and whether it compares by angles.
-    vectors: Vec<(String, String, bool)>,
+    chosen: Option<(Option<i64>, Vec<ReadStatement>)>,
+    vectors: Vec<IndexedVector>,
     /// A statement that reads whether a row is there, and the columns of its key.
     probe: Option<(String, Vec<String>)>,
 }
@@ -37,8 +58,8 @@ impl Care {
         key: Vec<String>,
         has_lists: bool,
         counted: Option<i64>,
-        chosen: Option<(Option<i64>, Vec<Read>)>,
-        vectors: Vec<(String, String, bool)>,
+        chosen: Option<(Option<i64>, Vec<ReadStatement>)>,
+        vectors: Vec<IndexedVector>,
         probe: Option<(String, Vec<String>)>,
     ) -> Care {
         Care { opened, statics, key, has_lists, counted, chosen, vectors, probe }
@@ -48,8 +69,8 @@ impl Care {
 impl Care {
     /// The index of a vector, and whether it compares by angles.
     pub fn index_of(&self, column: &str) -> Option<(String, bool)> {
-        let found = self.vectors.iter().find(|(name, ..)| name == column);
-        found.map(|(_, index, is_cosine)| (index.clone(), *is_cosine))
+        let vector = self.vectors.iter().find(|vector| vector.column == column);
+        vector.map(|vector| (vector.index.clone(), vector.is_cosine))
     }
 
     /// The bind markers whose values are equal in all rows of a batch.
@@ -58,19 +79,19 @@ impl Care {
             return Vec::new();
         }
         let settings = ["[ttl]", "[timestamp]"].map(str::to_owned);
-        [places(prepared, &self.statics), places(prepared, &settings)].concat()
+        [markers(prepared, &self.statics), markers(prepared, &settings)].concat()
     }
 
     pub fn of(&self, prepared: &Prepared) -> turbocql_engine::WrittenTable {
-        let place = |name: &str| places(prepared, &[name.to_owned()]).first().copied();
+        let marker = |name: &str| markers(prepared, &[name.to_owned()]).first().copied();
         let times = match (&self.chosen, self.counted) {
             (Some((time, reads)), _) => {
                 let time = time.map(Time::Constant);
-                let time = time.or_else(|| place("[timestamp]").map(Time::Marker));
-                let reads = reads.iter().map(|(read, key, lists)| ListRead {
-                    prepared: read.get().engine.clone(),
-                    key: places(prepared, key),
-                    lists: places(prepared, lists),
+                let time = time.or_else(|| marker("[timestamp]").map(Time::Marker));
+                let reads = reads.iter().map(|read| ListRead {
+                    prepared: read.prepared.get().engine.clone(),
+                    key: markers(prepared, &read.key),
+                    lists: markers(prepared, &read.lists),
                 });
                 time.map_or(Times::Automatic, |time| Times::Chosen { time, reads: reads.collect() })
             }
@@ -80,18 +101,18 @@ impl Care {
         let lists = self.has_lists.then_some(Lists { times });
         let probe = self.probe.as_ref();
         turbocql_engine::WrittenTable {
-            statics: places(prepared, &self.statics),
-            key: places(prepared, &self.key),
+            statics: markers(prepared, &self.statics),
+            key: markers(prepared, &self.key),
             lists,
             has_indexes: !self.vectors.is_empty(),
-            probe: probe.map(|(text, key)| (text.as_str().into(), places(prepared, key))),
+            probe: probe.map(|(text, key)| (text.as_str().into(), markers(prepared, key))),
         }
     }
 }
 
-/// The places of the bind markers with these names.
-fn places(prepared: &Prepared, names: &[String]) -> Vec<usize> {
+/// The indexes of the bind markers with these names.
+fn markers(prepared: &Prepared, names: &[String]) -> Vec<usize> {
     let markers = prepared.engine.markers();
-    let place = |name: &String| markers.iter().position(|marker| marker.name == *name);
-    names.iter().filter_map(place).collect()
+    let marker = |name: &String| markers.iter().position(|marker| marker.name == *name);
+    names.iter().filter_map(marker).collect()
 }

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 use turbocql_codec::RowBuffer;
 use turbocql_engine::{
-    Bulk, BulkEvents, BulkOutcome, BulkPlan, WrittenTable, EngineError, Pace, Progress, Response,
-    RowNumbers,
+    Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, Pace, Progress, Response, RowNumbers,
+    WrittenTable,
 };
 
 use crate::classes::bulk::feeding::{ARENA_BYTES, ARENA_ROWS, ARENA_TIME, Columns, Feed, State};
@@ -21,7 +21,7 @@ use crate::classes::session::state::SessionState;
 use crate::classes::statement::prepared::Prepared;
 use crate::error::{interrupted, raise_engine};
 use crate::op::{Arrival, Next, OpState, Step};
-use crate::options::{Options, given};
+use crate::options::{Options, or_default};
 use crate::python;
 use turbocql_values::failure::Failure;
 
@@ -64,26 +64,46 @@ impl AfterPreparing for Many {
     }
 }
 
-/// Whether it is adaptive, the rates in rows and bytes a second, and the patience in seconds.
-pub type PaceOf = (bool, Option<f64>, Option<f64>, f64);
+/// How fast rows are sent, from a tuple.
+#[derive(FromPyObject)]
+pub struct PaceOptions {
+    #[pyo3(item(0))]
+    adaptive: bool,
+    #[pyo3(item(1))]
+    rows_per_s: Option<f64>,
+    #[pyo3(item(2))]
+    bytes_per_s: Option<f64>,
+    #[pyo3(item(3))]
+    patience_s: f64,
+}
+
+/// The limits of a call of `execute_many`.
+pub struct BulkLimits {
+    pub concurrency: usize,
+    pub max_failures: usize,
+    pub keep_results: bool,
+}
 
 impl BulkOptions {
-    /// `limits`: the concurrency, the number of failures, and whether results are kept.
     pub fn new(
         request: Options,
-        (concurrency, max_failures, keep_results): (usize, usize, bool),
+        limits: &BulkLimits,
         progress: Option<&Bound<'_, BulkProgress>>,
-        (adaptive, rows_per_s, bytes_per_s, patience_s): PaceOf,
+        pace: &PaceOptions,
     ) -> BulkOptions {
         let progress = progress.map(|progress| Arc::clone(&progress.get().0));
         BulkOptions {
             request,
-            concurrency,
-            max_failures,
-            keep_results,
+            concurrency: limits.concurrency,
+            max_failures: limits.max_failures,
+            keep_results: limits.keep_results,
             progress,
-            pace: Pace { adaptive, rows_per_s, bytes_per_s },
-            patience: Duration::try_from_secs_f64(patience_s).unwrap_or(Duration::MAX),
+            pace: Pace {
+                adaptive: pace.adaptive,
+                rows_per_s: pace.rows_per_s,
+                bytes_per_s: pace.bytes_per_s,
+            },
+            patience: Duration::try_from_secs_f64(pace.patience_s).unwrap_or(Duration::MAX),
         }
     }
 }
@@ -140,7 +160,7 @@ pub struct BulkStep {
     prepared: Py<Prepared>,
     source: Source,
     bulk: Bulk,
-    wanted: Arc<AtomicUsize>,
+    arenas_wanted: Arc<AtomicUsize>,
     max_failures: usize,
     /// The number of rows whose encoding or execution has failed.
     failures: Arc<AtomicUsize>,
@@ -159,12 +179,12 @@ pub struct BulkStep {
 struct Events {
     op: Arc<OpState>,
     /// The number of arenas that the window wants.
-    wanted: Arc<AtomicUsize>,
+    arenas_wanted: Arc<AtomicUsize>,
 }
 
 impl BulkEvents for Events {
     fn wants_more(&self) {
-        self.wanted.fetch_add(1, Ordering::Relaxed);
+        self.arenas_wanted.fetch_add(1, Ordering::Relaxed);
         self.op.arrive(Ok(Arrival::WantsMore));
     }
 
@@ -192,7 +212,7 @@ impl BulkStep {
         op: &Arc<OpState>,
     ) -> PyResult<BulkStep> {
         session.warn_of(py, || prepared.get().engine.has_condition)?;
-        let (source, batches, care) = match rows {
+        let (source, batches, table) = match rows {
             RowsOf::Iterator(rows) => (Source::Iterator(rows), None, WrittenTable::default()),
             RowsOf::Columns(columns) => {
                 let (columns, prepared) = (columns.get(), prepared.get());
@@ -203,7 +223,7 @@ impl BulkStep {
         let failures = Arc::<AtomicUsize>::default();
         let plan = BulkPlan {
             prepared: prepared.get().engine.clone(),
-            options: given(&options.request).clone(),
+            options: or_default(&options.request).clone(),
             concurrency: options.concurrency,
             max_failures: options.max_failures,
             failures: failures.clone(),
@@ -212,11 +232,11 @@ impl BulkStep {
             pace: options.pace,
             batches,
             patience: options.patience,
-            table: care,
+            table,
         };
         // The first is handed in unasked.
-        let wanted = Arc::new(AtomicUsize::new(1));
-        let events = Box::new(Events { op: op.clone(), wanted: wanted.clone() });
+        let arenas_wanted = Arc::new(AtomicUsize::new(1));
+        let events = Box::new(Events { op: op.clone(), arenas_wanted: arenas_wanted.clone() });
         let bulk = Bulk::start(&session.runtime, session.engine.clone(), plan, events);
         let mut step = BulkStep {
             _schema: session.changing(prepared.get().engine.text()),
@@ -224,7 +244,7 @@ impl BulkStep {
             prepared,
             source,
             bulk,
-            wanted,
+            arenas_wanted,
             max_failures: options.max_failures,
             failures,
             next_row: 0,
@@ -240,7 +260,7 @@ impl BulkStep {
     /// the window gets no arena and does not request the next one, so this function requests it.
     fn feed(&mut self, py: Python<'_>, op: &Arc<OpState>) {
         // A source of columns tells when it has more, whether the window has room or not.
-        if self.ended || self.wanted.load(Ordering::Relaxed) == 0 {
+        if self.ended || self.arenas_wanted.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut arena = RowBuffer::with_capacity(16 * 1024, ARENA_ROWS);
@@ -257,12 +277,12 @@ impl BulkStep {
         }
         let empty = arena.is_empty();
         if !empty {
-            self.wanted.fetch_sub(1, Ordering::Relaxed);
+            self.arenas_wanted.fetch_sub(1, Ordering::Relaxed);
             self.bulk.push(arena, numbers);
         }
         if self.ended {
             self.bulk.finish();
-        } else if !is_awaited && self.wanted.load(Ordering::Relaxed) > 0 {
+        } else if !is_awaited && self.arenas_wanted.load(Ordering::Relaxed) > 0 {
             op.arrive(Ok(Arrival::WantsMore));
         }
     }
@@ -295,8 +315,8 @@ impl BulkStep {
     fn encode_columns(&mut self, py: Python<'_>, arena: &mut RowBuffer) -> (RowNumbers, bool) {
         let Source::Columns(feed) = &mut self.source else { return (RowNumbers::From(0), false) };
         let failed = self.failures.load(Ordering::Relaxed);
-        let left = self.max_failures.saturating_sub(failed);
-        let filled = feed.fill(py, self.prepared.get(), arena, left);
+        let failures_left = self.max_failures.saturating_sub(failed);
+        let filled = feed.fill(py, self.prepared.get(), arena, failures_left);
         self.next_row = feed.next_row();
         for (number, error) in filled.unfit {
             let failure = Box::new(Failure::Refused(error, None));
@@ -344,12 +364,12 @@ impl BulkStep {
     fn results<'py>(
         &self,
         py: Python<'py>,
-        kept: Option<Vec<(u64, Response)>>,
+        responses: Option<Vec<(u64, Response)>>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
-        let Some(mut kept) = kept else { return Ok(None) };
-        kept.sort_unstable_by_key(|(row, _)| *row);
+        let Some(mut responses) = responses else { return Ok(None) };
+        responses.sort_unstable_by_key(|(row, _)| *row);
         let results = PyList::empty(py);
-        for (row, response) in kept {
+        for (row, response) in responses {
             let rows = self.session.row_kind.into();
             results.append((row, Cursor::make(py, &self.session, rows, response, None)?))?;
         }

@@ -37,7 +37,7 @@ pub struct Columns {
     leaves_nulls: bool,
     truncates: bool,
     /// Whether pieces are taken on a thread of their own, so that no event loop waits for them.
-    apart: bool,
+    on_thread: bool,
     /// Whether nulls in `keys` are looked for before anything of a piece is sent.
     checks_keys: bool,
     /// The greatest size of a batch, and whether rows go in batches unmeasured. `None`: no batches.
@@ -68,7 +68,7 @@ impl Columns {
             keys,
             leaves_nulls,
             truncates,
-            apart,
+            on_thread: apart,
             checks_keys,
             batches,
             care,
@@ -81,8 +81,8 @@ impl Columns {
     pub fn batches(&self, prepared: &Prepared) -> Option<Batches> {
         let (most_bytes, always) = self.batches?;
         let markers = prepared.engine.markers();
-        let place = |key: &String| markers.iter().position(|marker| marker.name == *key);
-        let key = self.keys.iter().map(place).collect::<Option<Vec<_>>>()?;
+        let marker_index = |key: &String| markers.iter().position(|marker| marker.name == *key);
+        let key = self.keys.iter().map(marker_index).collect::<Option<Vec<_>>>()?;
         let same = self.care.as_ref().map_or_else(Vec::new, |care| care.get().same(prepared));
         Some(Batches { key, same, most_bytes, always })
     }
@@ -110,12 +110,10 @@ pub enum State {
     Failed(PyErr),
 }
 
-type Taken = PyResult<Option<Py<Piece>>>;
-
 enum Pieces {
     Here(Py<PyIterator>),
     /// A thread of Python's takes them: see `turbocql._native.threads`.
-    Apart(Py<PyAny>),
+    OnThread(Py<PyAny>),
 }
 
 /// Called by that thread when it has taken a piece.
@@ -170,9 +168,9 @@ impl Feed {
         let markers = markers.iter().enumerate().map(|(number, column)| {
             let name = column.name.as_str();
             let is_key = columns.keys.iter().any(|key| key == name);
-            let own = columns.fields.as_ref().and_then(|fields| fields.get(number));
+            let field = columns.fields.as_ref().and_then(|fields| fields.get(number));
             Marker {
-                field: own.map_or(name, String::as_str).to_owned(),
+                field: field.map_or(name, String::as_str).to_owned(),
                 purpose: match name {
                     "[timestamp]" => Purpose::WriteTime,
                     "[ttl]" => Purpose::Life,
@@ -206,12 +204,12 @@ impl Feed {
         if let Next::Piece(piece) = feed.pull(py)? {
             feed.bind(py, piece.get(), prepared)?;
         }
-        if columns.apart
+        if columns.on_thread
             && let Pieces::Here(pieces) = &feed.pieces
         {
             let wake = Bound::new(py, Wake(Arc::downgrade(op)))?;
-            let pieces = python::apart(py)?.call1((pieces, wake))?;
-            feed.pieces = Pieces::Apart(pieces.unbind());
+            let pieces = python::piece_thread(py)?.call1((pieces, wake))?;
+            feed.pieces = Pieces::OnThread(pieces.unbind());
         }
         Ok(feed)
     }
@@ -221,18 +219,18 @@ impl Feed {
     }
 
     fn pull(&mut self, py: Python<'_>) -> PyResult<Next> {
-        let taken = match &self.pieces {
+        let piece = match &self.pieces {
             Pieces::Here(pieces) => take(py, pieces)?,
-            Pieces::Apart(pieces) => {
-                let taken = pieces.bind(py).call_method0(pyo3::intern!(py, "take"))?;
-                if taken.is_none() {
+            Pieces::OnThread(pieces) => {
+                let piece = pieces.bind(py).call_method0(pyo3::intern!(py, "take"))?;
+                if piece.is_none() {
                     return Ok(Next::Awaited);
                 }
                 // Anything else is the end.
-                taken.cast_into::<Piece>().ok().map(Bound::unbind)
+                piece.cast_into::<Piece>().ok().map(Bound::unbind)
             }
         };
-        Ok(taken.map_or(Next::End, Next::Piece))
+        Ok(piece.map_or(Next::End, Next::Piece))
     }
 
     /// Goes on to the next piece; if there is none, says why.
@@ -277,30 +275,31 @@ impl Feed {
         if self.takes_all
             && let Some(unknown) = piece.names.iter().find(|name| !is_known(name))
         {
-            let known: Vec<&str> = markers.iter().map(|it| it.column.name.as_str()).collect();
-            let known = known.join(", ");
+            let names: Vec<&str> =
+                markers.iter().map(|marker| marker.column.name.as_str()).collect();
+            let names = names.join(", ");
             return Err(refused(format!(
                 "the data has a column {unknown:?}, for which the statement has no bind marker; it \
-                 has: {known}"
+                 has: {names}"
             )));
         }
         let mut values = Vec::with_capacity(markers.len());
         for (number, marker) in markers.iter().enumerate() {
             let name = &marker.field;
-            let mut places = (0..piece.names.len()).filter(|&place| piece.names[place] == *name);
-            let Some(place) = places.next() else {
+            let mut columns = (0..piece.names.len()).filter(|&column| piece.names[column] == *name);
+            let Some(column) = columns.next() else {
                 return Err(refused(format!("the data has no column {name:?}")));
             };
-            if places.next().is_some() {
+            if columns.next().is_some() {
                 return Err(refused(format!("the data has two columns {name:?}")));
             }
-            values.push(match &piece.values[place] {
+            values.push(match &piece.values[column] {
                 Values::Arrow(field, array) => load::Values::Arrow(field.clone(), array.clone()),
                 Values::Objects(list) => {
                     let mut encoded = Encoded::default();
                     for (row, value) in list.bind(py).iter().enumerate() {
                         // A null in the key is found with those of other columns.
-                        let done = if value.is_none() {
+                        let encoded_cell = if value.is_none() {
                             encoded.cells.push_null();
                             Ok(())
                         } else {
@@ -308,7 +307,7 @@ impl Feed {
                         };
                         // Also without a cell, so that the rows after it keep their numbers.
                         encoded.cells.finish_row();
-                        let Err(failure) = done else { continue };
+                        let Err(failure) = encoded_cell else { continue };
                         match *failure {
                             Failure::Refused(error, _) => {
                                 encoded.refused.insert(row, error);
@@ -379,7 +378,7 @@ fn is_full(arena: &RowBuffer, begun: Instant) -> bool {
     arena.len() >= ARENA_ROWS || arena.byte_len() >= ARENA_BYTES || begun.elapsed() >= ARENA_TIME
 }
 
-fn take(py: Python<'_>, pieces: &Py<PyIterator>) -> Taken {
+fn take(py: Python<'_>, pieces: &Py<PyIterator>) -> PyResult<Option<Py<Piece>>> {
     let next = pieces.bind(py).clone().next().transpose()?;
     Ok(next.map(|piece| piece.cast_into::<Piece>()).transpose()?.map(Bound::unbind))
 }

@@ -70,8 +70,8 @@ impl Piece {
     }
 
     /// The first row in which a column has no value.
-    fn first_null(&self, py: Python<'_>, place: usize) -> Option<usize> {
-        match &self.values[place] {
+    fn first_null(&self, py: Python<'_>, column: usize) -> Option<usize> {
+        match &self.values[column] {
             Values::Arrow(_, array) => py.detach(|| {
                 let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0)?;
                 (0..array.len()).find(|&row| nulls.is_null(row))
@@ -83,7 +83,7 @@ impl Piece {
 
 /// A column of a piece: its name, and an [`ArrowColumn`]'s rows, numbers or objects.
 #[derive(FromPyObject)]
-enum Given<'py> {
+enum ColumnData<'py> {
     /// The kind of the elements, the shape of a row, the bytes, and which rows are valid.
     Numbers(String, Vec<usize>, PyBuffer<u8>, Option<Vec<bool>>),
     Arrow(Bound<'py, ArrowColumn>, usize),
@@ -116,14 +116,14 @@ impl Piece {
         columns: Vec<(String, Bound<'_, PyAny>)>,
     ) -> PyResult<Piece> {
         let (mut names, mut values) = (Vec::new(), Vec::new());
-        for (name, given) in columns {
+        for (name, data) in columns {
             let about = |reason: String| unreadable(py, format!("column \"{name}\", {reason}"));
-            let array = match given.extract::<Given<'_>>()? {
-                Given::Numbers(kind, shape, bytes, valid) => {
+            let array = match data.extract::<ColumnData<'_>>()? {
+                ColumnData::Numbers(kind, shape, bytes, valid) => {
                     let data = copied(py, &bytes)?;
                     raw::array(&kind, data, (first, rows), &shape, valid).map_err(about)?
                 }
-                Given::Arrow(column, first) => {
+                ColumnData::Arrow(column, first) => {
                     let (chunk, start) = column
                         .get()
                         .chunk(first)
@@ -138,7 +138,7 @@ impl Piece {
                     names.push(name);
                     continue;
                 }
-                Given::Objects(list) => {
+                ColumnData::Objects(list) => {
                     if list.len() != rows {
                         return Err(PyValueError::new_err("a list of another length"));
                     }
@@ -161,10 +161,11 @@ impl Piece {
 
     /// The first row that has no value in one of the columns, and the name of the column.
     fn first_missing(&self, py: Python<'_>, names: Vec<String>) -> Option<(usize, String)> {
-        let places = self.names.iter().enumerate().filter(|(_, name)| names.contains(name));
-        let found = places
-            .filter_map(|(place, name)| self.first_null(py, place).map(|row| (row, name.clone())));
-        found.min_by_key(|(row, _)| *row)
+        let columns = self.names.iter().enumerate().filter(|(_, name)| names.contains(name));
+        let null_rows = columns.filter_map(|(column, name)| {
+            self.first_null(py, column).map(|row| (row, name.clone()))
+        });
+        null_rows.min_by_key(|(row, _)| *row)
     }
 
     fn __len__(&self) -> usize {
@@ -185,9 +186,9 @@ fn imported(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<(Fi
     ffi::array(schema, array).map_err(|why| unreadable(py, why))
 }
 
-fn capsule<'a, 'py>(given: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyCapsule>> {
+fn capsule<'a, 'py>(object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyCapsule>> {
     let reason = "expected a PyCapsule, got another object";
-    given.cast::<PyCapsule>().map_err(|_| unreadable(given.py(), reason.to_owned()))
+    object.cast::<PyCapsule>().map_err(|_| unreadable(object.py(), reason.to_owned()))
 }
 
 /// A stream of record batches of any producer: an iterator of pieces.
@@ -287,13 +288,13 @@ impl ArrowColumn {
         let mut arrays = Vec::new();
         let mut stream = stream.stream.into_inner().unwrap_or_else(PoisonError::into_inner);
         let field = stream.field().clone();
-        let done = py.detach(|| {
+        let read = py.detach(|| {
             while let Some(array) = stream.next()? {
                 arrays.push(array);
             }
             Ok(())
         });
-        done.map_err(|why: String| PyErr::take(py).unwrap_or_else(|| unreadable(py, why)))?;
+        read.map_err(|why: String| PyErr::take(py).unwrap_or_else(|| unreadable(py, why)))?;
         Ok(ArrowColumn::of(field, arrays))
     }
 

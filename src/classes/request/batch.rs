@@ -14,7 +14,7 @@ use crate::classes::session::state::{SessionState, out_of_turn};
 use crate::classes::statement::prepared::{Bound_, Prepared};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
-use crate::options::{Options, given};
+use crate::options::{Options, or_default};
 use crate::python;
 use turbocql_values::row::RowsAs;
 
@@ -124,7 +124,7 @@ impl BatchStep {
         let (engine, kind, options, began) =
             (self.session.engine.clone(), self.kind, self.options.clone(), self.began);
         op.run(&self.session.runtime, async move {
-            let sent = engine.batch(kind, entries, rows, given(&options), began);
+            let sent = engine.batch(kind, entries, rows, or_default(&options), began);
             sent.await.map(Arrival::Response)
         });
         Ok(())
@@ -133,8 +133,9 @@ impl BatchStep {
 
 /// Adds the number of the statement in its batch to an error.
 fn in_batch(py: Python<'_>, error: PyErr, number: usize) -> PyErr {
-    let told = python::error_in_batch(py).and_then(|tell| tell.call1((error.value(py), number)));
-    told.err().unwrap_or(error)
+    let result = python::error_in_batch(py)
+        .and_then(|add_number| add_number.call1((error.value(py), number)));
+    result.err().unwrap_or(error)
 }
 
 impl Step for BatchStep {

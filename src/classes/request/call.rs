@@ -24,7 +24,7 @@ use crate::classes::statement::prepared::{Bound_, Prepared, Query, text_of};
 use crate::error::raise_engine;
 use crate::op::awaiting::{Call, OpAwait};
 use crate::op::{Arrival, Execution, Next, Op, OpState, Row, Step};
-use crate::options::{self, Options, Place, given, under};
+use crate::options::{self, OptionScope, Options, or_default, under};
 use crate::python;
 use turbocql_values::error::config_error;
 use turbocql_values::row::RowsAs;
@@ -42,7 +42,7 @@ pub fn execute(
     options: &Bound<'_, PyDict>,
     waits: bool,
 ) -> PyResult<Op> {
-    let options = options::named(options, Place::Execute)?;
+    let options = options::named(options, OptionScope::Execute)?;
     Execute { session, statement, values, options, waits }.begin(py).map(Op)
 }
 
@@ -55,7 +55,7 @@ pub fn execute_when_awaited(
     values: Option<Py<PyAny>>,
     options: &Bound<'_, PyDict>,
 ) -> PyResult<OpAwait> {
-    let options = options::named(options, Place::Execute)?;
+    let options = options::named(options, OptionScope::Execute)?;
     Ok(OpAwait::call(Execute { session, statement, values, options, waits: false }))
 }
 
@@ -77,7 +77,7 @@ impl Call for Execute {
         let _inside = session.enter(py)?;
         let options = match &self.options {
             None => None,
-            Some(options) => options::parse(Some(options.bind(py)), Place::Execute)?,
+            Some(options) => options::parse(Some(options.bind(py)), OptionScope::Execute)?,
         };
         let rows = rows_as(py, session, self.options.as_ref().map(|options| options.bind(py)))?;
         let how = How { options, rows, began: None };
@@ -138,9 +138,12 @@ impl Execute {
         let (engine, options, began) =
             (session.engine.clone(), self.options_to_wait(py, &how)?, Instant::now());
         let text = self.text(py)?;
-        let place = engine.gate().join_queue();
+        let position = engine.gate().join_queue();
         op.run(&session.runtime, async move {
-            engine.admitted(place, &text, given(&options), began).await.map(Arrival::Admitted)
+            engine
+                .admitted(position, &text, or_default(&options), began)
+                .await
+                .map(Arrival::Admitted)
         });
         let execute = Execute {
             session: self.session.clone_ref(py),
@@ -172,7 +175,7 @@ impl Execute {
     /// The options of the call with those of its statement, which may have a time limit.
     fn options_to_wait(&self, py: Python<'_>, how: &How) -> PyResult<Options> {
         let statement = self.statement.bind(py);
-        let own = if let Ok(prepared) = statement.cast::<Prepared>() {
+        let statement_options = if let Ok(prepared) = statement.cast::<Prepared>() {
             prepared.get().options.clone()
         } else if let Ok(bound) = statement.cast::<Bound_>() {
             bound.get().options.clone()
@@ -183,7 +186,7 @@ impl Execute {
         } else {
             None
         };
-        let options = under(how.options.clone(), &own);
+        let options = under(how.options.clone(), &statement_options);
         self.session.get().0.check_profile(py, &options)?;
         Ok(options)
     }
@@ -250,7 +253,9 @@ impl Execute {
         };
         let engine = session.engine.clone();
         op.run(&session.runtime, async move {
-            Box::pin(engine.query(&text, given(&options), None, began)).await.map(Arrival::Response)
+            Box::pin(engine.query(&text, or_default(&options), None, began))
+                .await
+                .map(Arrival::Response)
         });
         Ok(Next::Again(Box::new(step)))
     }
@@ -323,11 +328,14 @@ fn execute_batch(
     How { options, rows, began }: How,
     op: &Arc<OpState>,
 ) -> PyResult<Next> {
-    let own = batch_options(batch)?;
-    if options.as_ref().is_some_and(|given| given.paging.is_some() || given.page_size.is_some()) {
+    let options_of_batch = batch_options(batch)?;
+    if options
+        .as_ref()
+        .is_some_and(|options| options.paging.is_some() || options.page_size.is_some())
+    {
         return Err(config_error(py, "a batch has no pages: leave page_size and paging_state out"));
     }
-    let options = under(options, &own);
+    let options = under(options, &options_of_batch);
     session.check_profile(py, &options)?;
     let kind: PyBackedStr = batch.getattr(pyo3::intern!(py, "kind"))?.extract()?;
     let kind = match &*kind {
@@ -357,7 +365,7 @@ fn execute_batch(
         op.run(&session.runtime, async move {
             let mut prepared = Vec::with_capacity(unprepared.len());
             for text in &unprepared {
-                prepared.push(engine.prepare(text, given(&options), began).await?);
+                prepared.push(engine.prepare(text, or_default(&options), began).await?);
             }
             Ok(Arrival::Prepared(prepared))
         });
@@ -367,9 +375,9 @@ fn execute_batch(
 
 /// The options of a `turbocql.Batch`.
 fn batch_options(batch: &Bound<'_, PyAny>) -> PyResult<Options> {
-    let own = batch.getattr(pyo3::intern!(batch.py(), "_options"))?;
-    let own: Option<Bound<'_, PyDict>> = own.extract()?;
-    options::parse(own.as_ref(), Place::Batch)
+    let options = batch.getattr(pyo3::intern!(batch.py(), "_options"))?;
+    let options: Option<Bound<'_, PyDict>> = options.extract()?;
+    options::parse(options.as_ref(), OptionScope::Batch)
 }
 
 struct ExecuteStep {

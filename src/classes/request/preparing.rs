@@ -5,7 +5,7 @@ use crate::classes::session::state::{SessionState, out_of_turn};
 use crate::classes::statement::prepared::Prepared;
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
-use crate::options::{Options, given};
+use crate::options::{Options, or_default};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
@@ -95,7 +95,7 @@ impl SessionState {
         let step = PrepareStep { session: self.clone(), epoch, began, then };
         let engine = self.engine.clone();
         op.run(&self.runtime, async move {
-            let prepared = engine.prepare(&text, given(&options), began).await?;
+            let prepared = engine.prepare(&text, or_default(&options), began).await?;
             Ok(Arrival::Prepared(vec![prepared]))
         });
         Ok(Next::Again(Box::new(step)))

@@ -71,28 +71,28 @@ impl PageArrays {
         // Before any room is made for its rows.
         reader.check(page).map_err(|error| failed(py, error))?;
         let raised = RefCell::new(None);
-        let (mut grown, mut others) = (Vec::new(), Vec::new());
+        let (mut grown, mut targets) = (Vec::new(), Vec::new());
         for column in columns {
-            others.push(match column {
+            targets.push(match column {
                 Gathered::Numbers { bytes, width, nulls } => {
                     grown.push((bytes, width.saturating_mul(page.row_count)));
-                    Other::Nulls(nulls)
+                    Target::Nulls(nulls)
                 }
-                Gathered::Texts(list) => Other::Texts(list),
-                Gathered::Objects => Other::Nothing,
+                Gathered::Texts(list) => Target::Texts(list),
+                Gathered::Objects => Target::Nothing,
             });
         }
-        let done = guarded(|| {
+        let appended = guarded(|| {
             tail::lengthen(py, grown, |tails| {
                 let mut tails = tails.into_iter();
-                let mut sinks: Vec<_> = others
+                let mut sinks: Vec<_> = targets
                     .into_iter()
-                    .map(|other| other.sink(py, tails.by_ref(), &raised))
+                    .map(|target| target.sink(py, tails.by_ref(), &raised))
                     .collect();
                 reader.append(page, &mut sinks)
             })
         });
-        done?.map_err(|error| failed(py, error))?;
+        appended?.map_err(|error| failed(py, error))?;
         *rows += page.row_count;
         raised.into_inner().map_or(Ok(()), Err)
     }
@@ -109,7 +109,7 @@ impl PageArrays {
                 let mut flags = vec![0u8; if nulls.is_empty() { 0 } else { rows }];
                 nulls.iter().for_each(|&row| flags[row] = 1);
                 let flags = (!nulls.is_empty()).then(|| PyByteArray::new(py, &flags));
-                Some((bytes.taken(py)?, flags).into_pyobject(py)?.into_any())
+                Some((bytes.into_array(py)?, flags).into_pyobject(py)?.into_any())
             }
             Gathered::Texts(list) => Some(list.into_bound(py).into_any()),
             Gathered::Objects => None,
@@ -126,13 +126,13 @@ impl PageArrays {
 }
 
 /// What a column has beside its bytes.
-enum Other<'a> {
+enum Target<'a> {
     Nulls(&'a mut Vec<usize>),
     Texts(&'a Py<PyList>),
     Nothing,
 }
 
-impl<'a> Other<'a> {
+impl<'a> Target<'a> {
     /// Where a page's cells go. `tails` are the new bytes of the columns that have some.
     fn sink(
         self,
@@ -141,8 +141,8 @@ impl<'a> Other<'a> {
         raised: &'a RefCell<Option<PyErr>>,
     ) -> Sink<'a> {
         match self {
-            Other::Nulls(nulls) => Sink::Numbers(tails.next().unwrap_or_default(), nulls),
-            Other::Texts(list) => {
+            Target::Nulls(nulls) => Sink::Numbers(tails.next().unwrap_or_default(), nulls),
+            Target::Texts(list) => {
                 let list = list.bind(py);
                 Sink::Texts(Box::new(move |text| {
                     if let Err(error) = list.append(text.map(|text| PyString::new(py, text))) {
@@ -150,7 +150,7 @@ impl<'a> Other<'a> {
                     }
                 }))
             }
-            Other::Nothing => Sink::Nowhere,
+            Target::Nothing => Sink::Nowhere,
         }
     }
 }

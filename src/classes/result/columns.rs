@@ -45,7 +45,9 @@ impl RawPage {
         for _ in 0..page.row_count {
             let mut row = Vec::with_capacity(page.columns.len());
             for _ in 0..page.columns.len() {
-                row.push(cells.next_cell().map_err(malformed)?.map(|it| PyBytes::new(py, it)));
+                row.push(
+                    cells.next_cell().map_err(malformed)?.map(|bytes| PyBytes::new(py, bytes)),
+                );
             }
             rows.push(row);
         }
@@ -95,8 +97,8 @@ impl Batch {
         // Best effort, as the protocol says: the batch is given as it is.
         let _ = requested_schema;
         let array = StructArray::from(self.0.clone());
-        let given = ffi::FFI_ArrowArray::new(&array.to_data());
-        let array = PyCapsule::new_with_value(py, given, c"arrow_array")?;
+        let exported = ffi::FFI_ArrowArray::new(&array.to_data());
+        let array = PyCapsule::new_with_value(py, exported, c"arrow_array")?;
         PyTuple::new(py, [schema_capsule(py, &self.0.schema())?, array])
     }
 
@@ -139,7 +141,7 @@ mod numbers {
     }
 
     fn values<'py>(py: Python<'py>, array: &ArrayRef) -> Option<Bound<'py, PyAny>> {
-        let made = match array.data_type() {
+        let numbers = match array.data_type() {
             DataType::Int8 => bytes::<Int8Type>(py, array),
             DataType::Int16 => bytes::<Int16Type>(py, array),
             DataType::Int32 => bytes::<Int32Type>(py, array),
@@ -169,7 +171,7 @@ mod numbers {
             }
             _ => return None,
         };
-        Some(made.into_any())
+        Some(numbers.into_any())
     }
 
     fn bytes<'py, T: ArrowPrimitiveType>(
@@ -182,8 +184,9 @@ mod numbers {
 }
 
 fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'py, PyCapsule>> {
-    let given = FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|error| mismatched(&error))?;
-    PyCapsule::new_with_value(py, given, c"arrow_schema")
+    let exported =
+        FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|error| mismatched(&error))?;
+    PyCapsule::new_with_value(py, exported, c"arrow_schema")
 }
 
 struct Filled {
@@ -252,7 +255,7 @@ impl Gatherer {
         }
     }
 
-    fn rest(&self) -> Result<Option<RecordBatch>, Box<CodecError>> {
+    fn last_batch(&self) -> Result<Option<RecordBatch>, Box<CodecError>> {
         let mut filled = self.filling();
         if let Some(error) = &filled.failed {
             return Err(error.clone());
@@ -260,9 +263,9 @@ impl Gatherer {
         if filled.batches.rows() == 0 {
             return Ok(None);
         }
-        let rest = filled.batches.finish();
-        filled.failed = rest.as_ref().err().cloned();
-        rest.map(Some)
+        let batch = filled.batches.finish();
+        filled.failed = batch.as_ref().err().cloned();
+        batch.map(Some)
     }
 }
 
@@ -311,8 +314,8 @@ impl Gatherer {
 
     /// The rows that are left; None if there are none.
     fn finish(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
-        let rest = py.detach(|| self.rest()).map_err(|error| failed(py, error))?;
-        Ok(rest.map(Batch))
+        let batch = py.detach(|| self.last_batch()).map_err(|error| failed(py, error))?;
+        Ok(batch.map(Batch))
     }
 
     /// A stream of the batches of the pages that `pages.next_page()` returns, `None` at the end.
@@ -359,9 +362,10 @@ impl Reader {
             let gatherer = self.gatherer.get();
             if page.is_none() {
                 // Raises again what could not be read.
-                let rest = py.detach(|| gatherer.rest()).map_err(|error| failed(py, error))?;
+                let batch =
+                    py.detach(|| gatherer.last_batch()).map_err(|error| failed(py, error))?;
                 self.pages = None;
-                return Ok(rest);
+                return Ok(batch);
             }
             for page in page.try_iter()? {
                 let page = page?.cast_into::<RawPage>()?;
@@ -373,11 +377,12 @@ impl Reader {
     }
 
     /// The text for the consumer; the exception is kept, and a Ctrl-C is raised again later.
-    fn told(&self, py: Python<'_>, error: PyErr) -> ArrowError {
+    fn consumer_error(&self, py: Python<'_>, error: PyErr) -> ArrowError {
         let text = format!("{}: {}", error.get_type(py), error.value(py));
         if self.is_foreign && error.is_instance_of::<PyKeyboardInterrupt>(py) {
-            let again = py.import("_thread").and_then(|it| it.call_method0("interrupt_main"));
-            drop(again);
+            let interrupted =
+                py.import("_thread").and_then(|module| module.call_method0("interrupt_main"));
+            drop(interrupted);
         }
         let gatherer = self.gatherer.get();
         *gatherer.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -393,16 +398,16 @@ impl Iterator for Reader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Some(_here) = Foreign::enter(is_foreign_thread()) else { return Some(Err(ended())) };
+        let Some(_inside) = Foreign::enter(is_foreign_thread()) else { return Some(Err(ended())) };
         // C calls this, so a panic must end here.
-        let done = catch_unwind(AssertUnwindSafe(|| {
+        let next = catch_unwind(AssertUnwindSafe(|| {
             Python::try_attach(|py| match self.next_batch(py) {
                 Ok(batch) => batch.map(Ok),
-                Err(error) => Some(Err(self.told(py, error))),
+                Err(error) => Some(Err(self.consumer_error(py, error))),
             })
         }));
-        match done {
-            Ok(Some(found)) => found,
+        match next {
+            Ok(Some(batch)) => batch,
             Ok(None) => Some(Err(ended())),
             Err(_) => Some(Err(ArrowError::ExternalError("turbocql panicked".into()))),
         }

@@ -16,7 +16,7 @@ use crate::classes::session::state::SessionState;
 use crate::classes::statement::prepared::describe_columns;
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, Op, OpState, Step};
-use crate::options::{Options, given};
+use crate::options::{Options, or_default};
 use crate::python;
 use turbocql_values::ending::Inside;
 use turbocql_values::error;
@@ -73,7 +73,7 @@ struct Current {
     paging_state: Option<PagingState>,
     trace_id: Option<[u8; 16]>,
     /// The number of pages that iterations have moved past.
-    left: u64,
+    pages_passed: u64,
 }
 
 impl Cursor {
@@ -111,7 +111,7 @@ impl Cursor {
         paging_state: Option<PagingState>,
     ) -> PyResult<Py<PyAny>> {
         let rows = session.rows_class.bind(py).call0()?;
-        let made = Current {
+        let current = Current {
             session: session.clone(),
             rows: rows_as,
             paging_state,
@@ -120,9 +120,9 @@ impl Cursor {
             next,
             coordinator: response.coordinator,
             warnings: response.warnings,
-            left: 0,
+            pages_passed: 0,
         };
-        *rows.cast::<Cursor>()?.get().lock() = Some(made);
+        *rows.cast::<Cursor>()?.get().lock() = Some(current);
         Ok(rows.unbind())
     }
 
@@ -135,8 +135,8 @@ impl Cursor {
 
     /// Calls `work` with the lock held. Returns an error if the object was not made by a session.
     fn with<T>(&self, work: impl FnOnce(&mut Current) -> T) -> PyResult<T> {
-        let made = self.lock().as_mut().map(work);
-        made.ok_or_else(|| PyTypeError::new_err("only a session makes result objects"))
+        let result = self.lock().as_mut().map(work);
+        result.ok_or_else(|| PyTypeError::new_err("only a session makes result objects"))
     }
 
     /// Decodes at most `limit` rows of the current page.
@@ -164,8 +164,8 @@ impl Cursor {
 }
 
 fn misused(py: Python<'_>, reason: &str) -> PyErr {
-    let made = python::error(py).and_then(|class| class.call1((reason,)));
-    made.map_or_else(|error| error, PyErr::from_value)
+    let instance = python::error(py).and_then(|class| class.call1((reason,)));
+    instance.map_or_else(|error| error, PyErr::from_value)
 }
 
 fn overtaken(py: Python<'_>) -> PyErr {
@@ -188,7 +188,7 @@ impl Current {
             &session.runtime,
             session.engine.clone(),
             following.source,
-            given(&following.options).clone(),
+            or_default(&following.options).clone(),
             Some(following.next),
         )));
         self.next = NextPage::Ahead(ahead.clone());
@@ -221,14 +221,16 @@ impl Cursor {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         // If the lock is held, the value is in use and not garbage, so the GC may skip it.
         match self.0.try_lock() {
-            Ok(current) => visit.call(current.as_ref().and_then(|it| it.rows.factory.as_ref())),
+            Ok(current) => {
+                visit.call(current.as_ref().and_then(|current| current.rows.factory.as_ref()))
+            }
             Err(_) => Ok(()),
         }
     }
 
     fn __clear__(&self) {
-        let made = self.lock().as_mut().and_then(|current| current.rows.factory.take());
-        drop(made);
+        let factory = self.lock().as_mut().and_then(|current| current.rows.factory.take());
+        drop(factory);
     }
 
     /// Decodes and returns the rows of the current page.
@@ -258,7 +260,7 @@ impl Cursor {
 
     /// Raises if an iteration has moved past the first page.
     fn _check_first(&self, py: Python<'_>) -> PyResult<()> {
-        if self.with(|current| current.left == 0)? {
+        if self.with(|current| current.pages_passed == 0)? {
             return Ok(());
         }
         Err(misused(
@@ -272,21 +274,21 @@ impl Cursor {
         if page == 0 {
             return self._check_first(py);
         }
-        if self.with(|current| current.left == page)? { Ok(()) } else { Err(overtaken(py)) }
+        if self.with(|current| current.pages_passed == page)? { Ok(()) } else { Err(overtaken(py)) }
     }
 
     /// Claims the next page for the iteration that has finished `page`. Returns false if there is
     /// no next page. Raises if another iteration has claimed it.
     fn _leave(&self, py: Python<'_>, page: u64) -> PyResult<bool> {
-        let left = self.with(|current| {
-            if current.left != page {
+        let claimed = self.with(|current| {
+            if current.pages_passed != page {
                 return None;
             }
-            let more = !matches!(current.next, NextPage::End);
-            current.left += u64::from(more);
-            Some(more)
+            let has_next = !matches!(current.next, NextPage::End);
+            current.pages_passed += u64::from(has_next);
+            Some(has_next)
         })?;
-        left.ok_or_else(|| overtaken(py))
+        claimed.ok_or_else(|| overtaken(py))
     }
 
     /// `(keyspace, table, name, type)` of each column.
@@ -371,7 +373,7 @@ impl Step for Advance {
     ) -> PyResult<Next> {
         let arrival = arrival.map_err(|error| raise_engine(py, &error))?;
         let cursor = self.cursor.get();
-        let more = match arrival {
+        let has_page = match arrival {
             Arrival::Page(Some(response)) => {
                 cursor.with(|current| current.load(response))?;
                 true
@@ -381,6 +383,6 @@ impl Step for Advance {
                 false
             }
         };
-        Ok(Next::Done(pyo3::types::PyBool::new(py, more).to_owned().into_any().unbind()))
+        Ok(Next::Done(pyo3::types::PyBool::new(py, has_page).to_owned().into_any().unbind()))
     }
 }

@@ -10,7 +10,7 @@ use crate::classes::result::cursor::{Cursor, Following};
 use crate::classes::session::state::{SessionState, out_of_turn};
 use crate::error::raise_engine;
 use crate::op::{Arrival, Next, OpState, Step};
-use crate::options::{Options, given};
+use crate::options::{Options, or_default};
 use turbocql_values::row::RowsAs;
 
 /// A text that is sent without being prepared.
@@ -60,18 +60,19 @@ impl FirstPage {
         op: &Arc<OpState>,
     ) -> PyResult<Next> {
         if !response.is_empty_page() {
-            return self.made(py, response);
+            return self.into_cursor(py, response);
         }
         let (engine, source, options) =
             (self.session.engine.clone(), self.source.clone(), self.options.clone());
         op.run(&self.session.runtime, async move {
-            let first = first_with_rows(&engine, &source, given(&options), response, began).await;
+            let first =
+                first_with_rows(&engine, &source, or_default(&options), response, began).await;
             first.map(Arrival::Response)
         });
         Ok(Next::Again(Box::new(self)))
     }
 
-    fn made(self, py: Python<'_>, mut response: Response) -> PyResult<Next> {
+    fn into_cursor(self, py: Python<'_>, mut response: Response) -> PyResult<Next> {
         let FirstPage { session, rows, source, options } = self;
         let next = response.next.take();
         let following = next.map(|next| Following { source, options, next });
@@ -87,7 +88,7 @@ impl Step for FirstPage {
         _: &Arc<OpState>,
     ) -> PyResult<Next> {
         match arrival.map_err(|error| raise_engine(py, &error))? {
-            Arrival::Response(response) => self.made(py, response),
+            Arrival::Response(response) => self.into_cursor(py, response),
             _ => Err(out_of_turn()),
         }
     }

@@ -160,13 +160,13 @@ impl RowStep {
                 None => iterator.pages.bind(py).call_method0(pyo3::intern!(py, "next_page"))?,
             };
             self.stage.replace(py, Stage::Running);
-            let done = if resumed {
+            let sent = if resumed {
                 coroutine.call_method1(method, arguments)
             } else {
                 coroutine.call_method1(pyo3::intern!(py, "send"), &none)
             };
             self.stage.replace(py, Stage::Ended);
-            let error = match done {
+            let error = match sent {
                 Ok(yielded) => {
                     self.stage.replace(py, Stage::Waiting(coroutine.unbind()));
                     return Ok(Sent::Yield(yielded.unbind()));

@@ -44,7 +44,7 @@ pub struct ConnectOptions<'py> {
     max_in_flight: usize,
     max_in_flight_bytes: usize,
     local_address: Option<String>,
-    addresses: Vec<(Place, Place)>,
+    addresses: Vec<(HostPort, HostPort)>,
     client_timestamps: bool,
     schema_agreement_timeout_s: Option<f64>,
     io_threads: usize,
@@ -56,7 +56,7 @@ pub struct ConnectOptions<'py> {
 }
 
 /// An address and an optional port.
-type Place = (String, Option<u16>);
+type HostPort = (String, Option<u16>);
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -86,7 +86,7 @@ struct ProfileOptions<'py> {
     shuffle_replicas: bool,
     avoid_silent: bool,
     latency: Option<LatencyOptions>,
-    allowed: Vec<Place>,
+    allowed: Vec<HostPort>,
 }
 
 #[derive(FromPyObject)]
@@ -99,15 +99,15 @@ struct LatencyOptions {
     scale_s: f64,
 }
 
-fn invalid(what: &str) -> PyErr {
-    PyValueError::new_err(format!("unknown {what}"))
+fn invalid(setting: &str) -> PyErr {
+    PyValueError::new_err(format!("unknown {setting}"))
 }
 
 fn seconds(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn allowed((ip, port): &Place) -> PyResult<Allowed> {
+fn allowed((ip, port): &HostPort) -> PyResult<Allowed> {
     let ip: IpAddr = ip.parse().map_err(|_| PyValueError::new_err(format!("invalid IP: {ip}")))?;
     Ok(Allowed { ip: ip.to_canonical(), port: *port })
 }
@@ -186,8 +186,8 @@ impl ConnectOptions<'_> {
         });
         let profiles = self.profiles.iter();
         let profiles = profiles.map(|(name, profile)| Ok((name.clone(), profile.parse()?)));
-        let places = self.addresses.iter();
-        let addresses = places.map(|(from, to)| Ok((allowed(from)?, allowed(to)?)));
+        let rules = self.addresses.iter();
+        let addresses = rules.map(|(from, to)| Ok((allowed(from)?, allowed(to)?)));
         let local = self.local_address.as_deref().map(str::parse);
         let per_node = self.connections_per_node.map(Pool::PerNode);
         Ok(Config {
@@ -231,7 +231,7 @@ struct PythonAuthenticator(Py<PyAny>);
 struct PythonConversation(Py<PyAny>);
 
 /// The text for an exception of the user's code. Errors cross threads and connections as text.
-fn told(py: Python<'_>, error: &PyErr) -> String {
+fn text_of_exception(py: Python<'_>, error: &PyErr) -> String {
     let name = error.get_type(py).name().map(|name| name.to_string());
     format!("the authenticator raised {}: {}", name.unwrap_or_default(), error.value(py))
 }
@@ -249,11 +249,11 @@ fn token(value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
 }
 
 fn run<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, String> {
-    let done = Python::try_attach(|py| {
+    let result = Python::try_attach(|py| {
         let _inside = Inside::enter(py);
-        work(py).map_err(|error| told(py, &error))
+        work(py).map_err(|error| text_of_exception(py, &error))
     });
-    done.unwrap_or_else(|| Err("the interpreter is ending".to_owned()))
+    result.unwrap_or_else(|| Err("the interpreter is ending".to_owned()))
 }
 
 impl Authenticate for PythonAuthenticator {

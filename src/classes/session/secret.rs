@@ -74,9 +74,9 @@ impl Secret {
 
 /// Whether two values are equal. Values of the same length are compared to the end, so the time
 /// does not depend on where they differ.
-fn same(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len()
-        && one.iter().zip(other).fold(0, |all, (a, b)| black_box(all | (a ^ b))) == 0
+fn same(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len()
+        && left.iter().zip(right).fold(0, |all, (a, b)| black_box(all | (a ^ b))) == 0
 }
 
 #[pymethods]

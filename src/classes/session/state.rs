@@ -128,8 +128,8 @@ impl SessionState {
     /// Closes the session for further calls. Returns false if it was closed before, or belongs to
     /// another process.
     pub fn close(&self) -> bool {
-        let again = self.closed.swap(true, Ordering::AcqRel);
-        !again && self.forks == FORKS.load(Ordering::Relaxed)
+        let was_closed = self.closed.swap(true, Ordering::AcqRel);
+        !was_closed && self.forks == FORKS.load(Ordering::Relaxed)
     }
 
     /// Begins a call that may run Python code. Raises if the session is closed.

@@ -9,7 +9,7 @@ use turbocql_codec::{Column, RowBuffer, token};
 use turbocql_engine::{EngineError, ErrorKind, shown};
 
 use crate::error::raise_engine;
-use crate::options::{self, Options, Place, under};
+use crate::options::{self, OptionScope, Options, under};
 use turbocql_values::bind::RowPlan;
 use turbocql_values::classes::encoded_rows;
 use turbocql_values::ending::Inside;
@@ -117,7 +117,7 @@ impl Prepared {
     /// Returns the same statement with these options. The options of a call take precedence.
     #[pyo3(signature = (**options))]
     fn with_options(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<Prepared> {
-        let options = under(options::parse(options, Place::Statement)?, &self.options);
+        let options = under(options::parse(options, OptionScope::Statement)?, &self.options);
         let (engine, plan) = (self.engine.clone(), self.plan.clone());
         Ok(Prepared { engine, plan, options, hides: self.hides })
     }
@@ -158,7 +158,7 @@ impl Query {
     #[new]
     #[pyo3(signature = (text, /, **options))]
     fn new(text: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Query> {
-        let options = options::parse(options, Place::Statement)?;
+        let options = options::parse(options, OptionScope::Statement)?;
         Ok(Query { text: text_of(text)?, options })
     }
 
@@ -208,7 +208,7 @@ impl Bound_ {
         py: Python<'_>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Bound_> {
-        let options = under(options::parse(options, Place::Statement)?, &self.options);
+        let options = under(options::parse(options, OptionScope::Statement)?, &self.options);
         Ok(Bound_ { prepared: self.prepared.clone_ref(py), row: self.row.clone(), options })
     }
 
