@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.harness import samples
 from bench.harness.environments import BUILD, KEPT
 from bench.harness.processes import Failed
+from bench.harness.samples import Sample
 from bench.harness.selection import unknown
 from bench.harness.suites import Options, Suite
 from bench.report.parts import BUILT
+from bench.report.tables.accelerator import accelerator_section
+from bench.report.tables.availability import availability_section
+from bench.report.tables.engines import engines_section
 from bench.suites.registry import SUITES
 
 __all__ = ["main"]
@@ -22,6 +26,14 @@ Measures suites, or some of their cases. A case is run whose name has all the wo
 the suite's name counts as one of them. Samples go to build/bench/, and the pages with figures to
 build/bench/pages/. With --keep the samples also replace those about the same in bench/samples/.
 """
+
+
+SECTIONS: dict[str, Callable[[list[Sample]], list[str]]] = {
+    "accelerator.jsonl": accelerator_section,
+    "availability.jsonl": availability_section,
+    "engines.jsonl": engines_section,
+}
+"""Tables that are printed after a run; other suites print theirs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,6 +126,8 @@ def _run(suites: Sequence[Suite], options: Options) -> int:
         failures += run.failures
         if run.samples and suite.is_kept:
             is_measured = True
+            if suite.file in SECTIONS:
+                print("\n".join(SECTIONS[suite.file](run.samples)))
             if options.keep:
                 samples.keep(KEPT / suite.file, run.samples, suite.subject)
     if is_measured:

@@ -102,9 +102,12 @@ def with_usage(arguments: list[str]) -> tuple[str, resource.struct_rusage, float
     """
     began = time.perf_counter()
     with tempfile.TemporaryFile("w+") as text:
-        running = subprocess.Popen(
-            arguments, stdout=text, stderr=subprocess.STDOUT, env=environment()
-        )
+        try:
+            running = subprocess.Popen(
+                arguments, stdout=text, stderr=subprocess.STDOUT, env=environment()
+            )
+        except OSError as error:
+            raise Failed(str(error)) from error
         _, status, usage = os.wait4(running.pid, 0)
         wall_s = time.perf_counter() - began
         text.seek(0)
