@@ -38,7 +38,7 @@ Answer: TypeAlias = "tuple[list[dict[str, Any]], str | None] | Error"
 
 @dataclass(frozen=True)
 class NodeDiagnosis:
-    """A node, as the system tables describe it, and as the session is connected to it."""
+    """A node, by the system tables and the session's connections to it."""
 
     address: str
     """The address for clients, as `address:port`, or without the port if the server has none."""
@@ -157,9 +157,9 @@ Steps: TypeAlias = Generator[str, Answer, Diagnosis]
 
 def steps(session: SessionBase | None, asynchronous: bool) -> Steps:
     """Collects the diagnosis. The caller executes the statements that this yields."""
-    asked = None if session is None else (yield from _session_steps(session))
+    session_diagnosis = None if session is None else (yield from _session_steps(session))
     loop = _running_loop()
-    told = asynchronous and asked is not None and bool(asked.nodes)
+    has_nodes = session_diagnosis is not None and bool(session_diagnosis.nodes)
     from importlib.metadata import PackageNotFoundError, version
 
     def installed(name: str) -> str | None:
@@ -188,11 +188,12 @@ def steps(session: SessionBase | None, asynchronous: bool) -> Steps:
         libc=_libc(),
         cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else _cpus(),
         event_loop=None if loop is None else _loop_name(loop, uvloop),
-        woken_by=_woken_by(loop) if told else None,
+        # Without nodes, no query has completed on the event loop.
+        woken_by=_woken_by(loop) if asynchronous and has_nodes else None,
         numpy=installed("numpy"),
         uvloop=uvloop,
         accelerate=_accelerate(),
-        session=asked,
+        session=session_diagnosis,
     )
 
 
@@ -204,7 +205,7 @@ def _session_steps(session: SessionBase) -> Generator[str, Answer, SessionDiagno
     notes: list[str] = []
     local = yield from _first_local(notes)
     nodes = (yield from _nodes(notes)) if local else ()
-    # The session knows these by its connections; the system tables do not have them.
+    # The system tables lack shards and extensions. The session has them from its connections.
     connected = {} if session.closed else {str(node.host_id): node for node in session.nodes}
     nodes = tuple(_with_connections(node, connected.get(node.host_id or "")) for node in nodes)
     return SessionDiagnosis(
@@ -240,19 +241,19 @@ def _first_local(notes: list[str]) -> Generator[str, Answer, dict[str, Any]]:
 def _nodes(notes: list[str]) -> Generator[str, Answer, tuple[NodeDiagnosis, ...]]:
     """Collects all nodes.
 
-    A node describes itself in one table and the other nodes in another one. The two queries may go
-    to different nodes, so they are repeated until the answers cover every node.
+    A node describes itself in `system.local`, and the other nodes in a table of peers. The two
+    queries may go to different nodes, so they are repeated until the answers cover every node.
     """
     nodes: dict[str, NodeDiagnosis] = {}
-    told_itself: set[str | None] = set()
-    told_others: set[str | None] = set()
+    self_describing: set[str | None] = set()
+    peer_describing: set[str | None] = set()
     peers = "system.peers_v2"
     for _ in range(_ROUNDS):
         answer = yield "SELECT * FROM system.local"
         if isinstance(answer, Error):
             notes.append(f"system.local: {answer}")
             break
-        told_itself.add(_keep(nodes, answer))
+        self_describing.add(_add_nodes(nodes, answer))
         answer = yield f"SELECT * FROM {peers}"
         if isinstance(answer, InvalidQuery) and peers == "system.peers_v2":
             # ScyllaDB and Cassandra before 4.0 have only the older table.
@@ -261,17 +262,17 @@ def _nodes(notes: list[str]) -> Generator[str, Answer, tuple[NodeDiagnosis, ...]
         if isinstance(answer, Error):
             notes.append(f"{peers}: {answer}")
             break
-        told_others.add(_keep(nodes, answer))
-        # A node's table of others lacks only that node. Its description of itself, or the table of
-        # a second node, completes the list.
-        if len(told_others) > 1 or told_itself & told_others:
+        peer_describing.add(_add_nodes(nodes, answer))
+        # A node's table of peers lacks only the node itself. Its own description, or the table of
+        # peers of a second node, completes the list.
+        if len(peer_describing) > 1 or self_describing & peer_describing:
             break
     else:
         notes.append("different nodes have answered each time: one node may be missing")
     return tuple(sorted(nodes.values(), key=lambda node: node.address))
 
 
-def _keep(
+def _add_nodes(
     nodes: dict[str, NodeDiagnosis], answer: tuple[list[dict[str, Any]], str | None]
 ) -> str | None:
     """Adds the nodes of an answer, and returns the address of the node that sent it."""
@@ -290,13 +291,13 @@ def _node(row: dict[str, Any], coordinator: str | None) -> NodeDiagnosis:
     port = text("native_port")
     if row.get("key") == "local" and coordinator:
         # `system.local` may have no port, but the node has answered at this address.
-        where = coordinator
+        client_address = coordinator
     elif port and address:
-        where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        client_address = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     else:
-        where = address or "unknown"
+        client_address = address or "unknown"
     return NodeDiagnosis(
-        address=where,
+        address=client_address,
         datacenter=text("data_center"),
         rack=text("rack"),
         version=text("release_version"),
@@ -310,7 +311,8 @@ def _node(row: dict[str, Any], coordinator: str | None) -> NodeDiagnosis:
 
 def _compressions() -> tuple[str, ...]:
     hint = typing.get_type_hints(Config)["compression"]
-    literals = [one for one in typing.get_args(hint) if typing.get_origin(one) is typing.Literal]
+    members = typing.get_args(hint)
+    literals = [member for member in members if typing.get_origin(member) is typing.Literal]
     return tuple(name for literal in literals for name in typing.get_args(literal))
 
 
@@ -324,8 +326,8 @@ def _pgo() -> bool | None:
 def _python_build(pgo: bool | None) -> str:
     import platform
 
-    known = {None: "PGO unknown", True: "PGO", False: "no PGO"}
-    parts = [platform.python_compiler(), known[pgo]]
+    pgo_texts = {None: "PGO unknown", True: "PGO", False: "no PGO"}
+    parts = [platform.python_compiler(), pgo_texts[pgo]]
     if hasattr(sys, "gettotalrefcount"):
         parts.append("debug build")
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -363,8 +365,8 @@ def _running_loop() -> Any:
 
 
 def _loop_name(loop: Any, uvloop: str | None) -> str:
-    kind = type(loop)
-    name = f"{kind.__module__}.{kind.__qualname__}"
+    loop_class = type(loop)
+    name = f"{loop_class.__module__}.{loop_class.__qualname__}"
     return f"{name} (uvloop {uvloop})" if name.startswith("uvloop.") and uvloop else name
 
 

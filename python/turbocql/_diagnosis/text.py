@@ -11,73 +11,75 @@ if TYPE_CHECKING:
 __all__ = ["page"]
 
 
-def page(of: Diagnosis) -> str:
+def page(diagnosis: Diagnosis) -> str:
     """The lines of a diagnosis, at most 100 characters wide."""
-    lines = _table(_about(of))
-    if of.session is not None:
-        lines += ["", *_table(_about_session(of.session))]
+    lines = _table(_about(diagnosis))
+    if diagnosis.session is not None:
+        lines += ["", *_table(_about_session(diagnosis.session))]
     return "\n".join(lines)
 
 
-def _about(of: Diagnosis) -> list[tuple[str, str]]:
-    core = f"{of.core}, {of.core_profile}, {of.core_allocator} allocator"
-    loop = of.event_loop or "none runs here"
+def _about(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    core = f"{diagnosis.core}, {diagnosis.core_profile}, {diagnosis.core_allocator} allocator"
+    loop = diagnosis.event_loop or "none runs here"
+    edits = ", ".join(diagnosis.engine_edits) or "none: see edits/README.md of the sources"
+    libc = diagnosis.libc or "libc unknown"
     return [
-        ("turbocql", f"{of.turbocql} in {of.folder}"),
+        ("turbocql", f"{diagnosis.turbocql} in {diagnosis.folder}"),
         ("native core", core),
-        ("quick paths", _quick(of.quick_paths)),
-        ("engine", of.engine or "unknown"),
-        ("engine edits", ", ".join(of.engine_edits) or "none: see edits/README.md of the sources"),
-        ("TLS", of.tls_backend or "none"),
-        ("compressions", ", ".join(of.compressions)),
-        ("Python", f"{of.python}, {of.python_build}"),
-        ("platform", f"{of.platform}, {of.libc or 'libc unknown'}, {of.cpus} processors"),
-        ("event loop", f"{loop}, woken by {of.woken_by}" if of.woken_by else loop),
-        ("numpy", of.numpy or "not installed"),
-        ("uvloop", of.uvloop or "not installed"),
-        ("accelerate()", of.accelerate),
+        ("quick paths", _quick_path_summary(diagnosis.quick_paths)),
+        ("engine", diagnosis.engine or "unknown"),
+        ("engine edits", edits),
+        ("TLS", diagnosis.tls_backend or "none"),
+        ("compressions", ", ".join(diagnosis.compressions)),
+        ("Python", f"{diagnosis.python}, {diagnosis.python_build}"),
+        ("platform", f"{diagnosis.platform}, {libc}, {diagnosis.cpus} processors"),
+        ("event loop", f"{loop}, woken by {diagnosis.woken_by}" if diagnosis.woken_by else loop),
+        ("numpy", diagnosis.numpy or "not installed"),
+        ("uvloop", diagnosis.uvloop or "not installed"),
+        ("accelerate()", diagnosis.accelerate),
     ]
 
 
-def _quick(paths: tuple[QuickPath, ...]) -> str:
-    off: dict[str, list[str]] = {}
+def _quick_path_summary(paths: tuple[QuickPath, ...]) -> str:
+    names_by_reason: dict[str, list[str]] = {}
     for path in paths:
         if not path.on:
-            off.setdefault(path.reason or "switched off", []).append(path.name)
-    if not off:
+            names_by_reason.setdefault(path.reason or "switched off", []).append(path.name)
+    if not names_by_reason:
         return "all on"
-    said = [f"{', '.join(names)} ({reason})" for reason, names in off.items()]
-    whole = sum(map(len, off.values())) == len(paths)
-    if whole and len(off) == 1:
-        return f"all off ({next(iter(off))})"
-    return f"off: {'; '.join(said)}; the others are on"
+    descriptions = [f"{', '.join(names)} ({reason})" for reason, names in names_by_reason.items()]
+    are_all_off = sum(map(len, names_by_reason.values())) == len(paths)
+    if are_all_off and len(names_by_reason) == 1:
+        return f"all off ({next(iter(names_by_reason))})"
+    return f"off: {'; '.join(descriptions)}; the others are on"
 
 
-def _about_session(of: SessionDiagnosis) -> list[tuple[str, str]]:
+def _about_session(session: SessionDiagnosis) -> list[tuple[str, str]]:
     lines = [
-        ("session", "closed" if of.closed else "open"),
-        ("contact points", ", ".join(of.contact_points)),
-        ("keyspace", of.keyspace or "none"),
-        ("user", "given" if of.user_given else "none"),
-        ("compression", of.compression or "none"),
-        ("in flight", str(of.in_flight)),
-        ("prepared", str(of.prepared)),
-        ("cluster", of.cluster_name or "unknown"),
-        ("server", of.server_version or "unknown"),
-        ("partitioner", of.partitioner or "unknown"),
+        ("session", "closed" if session.closed else "open"),
+        ("contact points", ", ".join(session.contact_points)),
+        ("keyspace", session.keyspace or "none"),
+        ("user", "given" if session.user_given else "none"),
+        ("compression", session.compression or "none"),
+        ("in flight", str(session.in_flight)),
+        ("prepared", str(session.prepared)),
+        ("cluster", session.cluster_name or "unknown"),
+        ("server", session.server_version or "unknown"),
+        ("partitioner", session.partitioner or "unknown"),
     ]
-    lines += [("node", _about_node(node)) for node in of.nodes]
-    return [*lines, *(("note", note) for note in of.notes)]
+    lines += [("node", _about_node(node)) for node in session.nodes]
+    return [*lines, *(("note", note) for note in session.notes)]
 
 
-def _about_node(of: NodeDiagnosis) -> str:
-    place = f"{of.datacenter or '?'}/{of.rack or '?'}"
-    parts = [of.address, place, of.version or "?", f"host {of.host_id or '?'}"]
-    parts.append(f"schema {of.schema_version or '?'}")
-    if of.shards is not None:
-        parts.append(f"{of.shards} shards")
-    if of.extensions:
-        parts.append(f"extensions {' '.join(of.extensions)}")
+def _about_node(node: NodeDiagnosis) -> str:
+    location = f"{node.datacenter or '?'}/{node.rack or '?'}"
+    parts = [node.address, location, node.version or "?", f"host {node.host_id or '?'}"]
+    parts.append(f"schema {node.schema_version or '?'}")
+    if node.shards is not None:
+        parts.append(f"{node.shards} shards")
+    if node.extensions:
+        parts.append(f"extensions {' '.join(node.extensions)}")
     return ", ".join(parts)
 
 
@@ -85,9 +87,9 @@ def _table(lines: list[tuple[str, str]]) -> list[str]:
     width = 16
     return [
         line
-        for name, said in lines
+        for name, description in lines
         for line in textwrap.wrap(
-            f"{name:{width}}{said}",
+            f"{name:{width}}{description}",
             100,
             subsequent_indent=" " * width,
             break_long_words=False,

@@ -1,1 +1,1 @@
-"""Tables as parts, for engines that run tasks in many processes."""
+"""Tables in parts, for engines that run tasks in many processes."""

@@ -1,6 +1,7 @@
-"""Tables as parts, for engines that run tasks in many processes: what the adapters share.
+"""Tables that engines read and write in parts, shared by the adapters of all engines.
 
-What is here is sent to workers, so it is plain data. Sessions are those of `workers`.
+`Reading` and `Writing` are sent to workers, so they are plain data. Sessions come from the module
+`workers`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from .._cql.names import place_of, qualified, quoted
 from .._options import LoadOptions, ScanOptions
 from .._transfer.scan import LAST, TABLE, Scan, partition_key
-from .._transfer.target import JobTime
+from .._transfer.target import NOW, JobTime
 from ..bulk import BulkReport
 from ..columns import ColumnTypes
 from ..config import Config
@@ -35,15 +36,15 @@ __all__ = [
     "writing",
 ]
 
-_NOT_IN_TASKS = frozenset(
+_REFUSED_OPTIONS = frozenset(
     {"format", "csv", "limit", "dry_run", "rejects", "checkpoint", "resume", "progress"}
     | {"raise_failures"}
 )
-_QUERY = ("consistency", "timeout_s", "page_size", "profile")
+_QUERY_OPTIONS = ("consistency", "timeout_s", "page_size", "profile")
 _TABLE_ROWS, _TABLE_BYTES = 65_536, 8 << 20
 RANGES = 2
-"""The token ranges that a task reads at a time, unless it is told otherwise. The tasks of an engine
-read beside each other already."""
+"""The default number of token ranges that a task reads at a time. It is small, because an engine
+runs many tasks at a time."""
 
 
 def _pyarrow() -> Any:
@@ -52,7 +53,7 @@ def _pyarrow() -> Any:
 
 @dataclass(frozen=True)
 class Reading:
-    """A table that is read in parts."""
+    """A table to read in parts."""
 
     settings: Config | Environment | Profile
     place: tuple[str, str]
@@ -67,108 +68,123 @@ class Reading:
         return qualified(*self.place)
 
     def selecting(self, columns: Sequence[str]) -> Reading:
-        """The same with these columns only."""
+        """A copy that reads only these columns."""
         return replace(self, options={**self.options, "columns": list(columns)})
 
     def schema(self) -> Any:
-        """The `pyarrow.Schema` of what is read.
+        """The `pyarrow.Schema` of the columns that are read.
 
         Raises: `ConfigError` when there is no such table or column.
         """
-        with session(self.settings) as opened:
-            return schema_of(opened, self.place, self.options, self.types)
+        with session(self.settings) as open_session:
+            return schema_of(open_session, self.place, self.options, self.types)
 
     def splits(self, parts: int) -> list[Split]:
-        """The table in so many parts, or fewer."""
-        with session(self.settings) as opened:
-            return opened.splits(self.table, parts)
+        """Splits of the table, at most `parts` of them."""
+        with session(self.settings) as open_session:
+            return open_session.splits(self.table, parts)
 
     def columns(self) -> list[tuple[str, str, str, int]]:
         """The columns of the table: name, kind, CQL type, and position in the key."""
-        with session(self.settings) as opened:
-            known = opened.execute(TABLE, self.place, rows="tuple", idempotent=True).all()
-            partition_key(known, self.place)
-            return known
+        with session(self.settings) as open_session:
+            return _table_columns(open_session, self.place)
 
     def row_bytes(self) -> int | None:
-        """The size of a row in Arrow, by some rows; `None` without any."""
-        with session(self.settings) as opened:
-            given = self.options.get("columns")
-            names = "*" if given is None else ", ".join(map(quoted, given))
-            options: Any = {name: self.options[name] for name in _QUERY if name in self.options}
-            asked = f"SELECT {names} FROM {self.table} LIMIT 100"
-            rows = opened.execute(asked, idempotent=True, **options)
+        """The average size of a row in Arrow, of at most 100 rows; `None` for an empty table."""
+        with session(self.settings) as open_session:
+            selected = self.options.get("columns")
+            names = "*" if selected is None else ", ".join(map(quoted, selected))
+            options: Any = {
+                name: self.options[name] for name in _QUERY_OPTIONS if name in self.options
+            }
+            query = f"SELECT {names} FROM {self.table} LIMIT 100"
+            rows = open_session.execute(query, idempotent=True, **options)
             for batch in rows.batches(types=self.types):
-                made = _pyarrow().record_batch(batch)
-                if made.num_rows:
-                    return max(1, int(made.nbytes) // int(made.num_rows))
+                record_batch = _pyarrow().record_batch(batch)
+                if record_batch.num_rows:
+                    return max(1, int(record_batch.nbytes) // int(record_batch.num_rows))
         return None
 
     def in_order(self, split: Split, unit: int, limit: int | None = None) -> Iterator[Any]:
-        """The rows of a part as `pyarrow.Table`s, which are the same each time while the table's
-        rows are: in the order of tokens, and cut by their contents, not by pages. `unit` is a
-        number of rows that are kept together.
+        """The rows of a part as `pyarrow.Table`s, in the order of tokens.
+
+        The tables are cut by their contents, not by pages. So they are the same at each call, as
+        long as the rows do not change. `unit` is the number of rows that are never separated.
         """
         options = {**self.options, "concurrency": 1}
         if limit is not None:
             options["page_size"] = min(limit, options.get("page_size") or limit, 5000) or 1
-        with session(self.settings) as opened:
-            rows = opened.scan(split=split, **options)
-            made = rows.batches(rows_per_batch=unit, types=self.types)
-            yield from _gathered(up_to(limit, made))
+        with session(self.settings) as open_session:
+            rows = open_session.scan(split=split, **options)
+            batches = rows.batches(rows_per_batch=unit, types=self.types)
+            yield from _gathered_tables(up_to(limit, batches))
 
     def batches(self, split: Split) -> Iterator[Any]:
-        """The rows of a part as `pyarrow.RecordBatch`es, in no order."""
-        with session(self.settings) as opened:
-            rows = opened.scan(split=split, **self.options)
+        """The rows of a part as `pyarrow.RecordBatch`es, in any order."""
+        with session(self.settings) as open_session:
+            rows = open_session.scan(split=split, **self.options)
             yield from up_to(None, rows.batches(types=self.types))
 
     def query(self, where: str, values: Sequence[Any]) -> Iterator[Any]:
         """The rows that a condition on the key selects, as `pyarrow.RecordBatch`es."""
-        given = self.options.get("columns")
-        names = [name for name, *_ in self.columns()] if given is None else given
-        asked = f"SELECT {', '.join(map(quoted, names))} FROM {self.table} WHERE {where}"
-        options: Any = {name: self.options[name] for name in _QUERY if name in self.options}
-        with session(self.settings) as opened:
-            rows = opened.execute(f"{asked} ALLOW FILTERING", values, idempotent=True, **options)
+        selected = self.options.get("columns")
+        names = [name for name, *_ in self.columns()] if selected is None else selected
+        query = f"SELECT {', '.join(map(quoted, names))} FROM {self.table} WHERE {where}"
+        options: Any = {name: self.options[name] for name in _QUERY_OPTIONS if name in self.options}
+        with session(self.settings) as open_session:
+            rows = open_session.execute(
+                f"{query} ALLOW FILTERING", values, idempotent=True, **options
+            )
             yield from up_to(None, rows.batches(types=self.types))
 
 
-def _gathered(batches: Iterable[Any]) -> Iterator[Any]:
-    """Small batches as tables of some size."""
-    table, kept, rows, size = _pyarrow().Table, [], 0, 0
+def _gathered_tables(batches: Iterable[Any]) -> Iterator[Any]:
+    """Joins small batches to tables of about 65,536 rows or 8 MiB."""
+    table_class, pending_batches, pending_rows, pending_bytes = _pyarrow().Table, [], 0, 0
     for batch in batches:
-        kept.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _TABLE_ROWS or size >= _TABLE_BYTES:
-            yield table.from_batches(kept)
-            kept, rows, size = [], 0, 0
-    if kept:
-        yield table.from_batches(kept)
+        pending_batches.append(batch)
+        pending_rows, pending_bytes = pending_rows + batch.num_rows, pending_bytes + batch.nbytes
+        if pending_rows >= _TABLE_ROWS or pending_bytes >= _TABLE_BYTES:
+            yield table_class.from_batches(pending_batches)
+            pending_batches, pending_rows, pending_bytes = [], 0, 0
+    if pending_batches:
+        yield table_class.from_batches(pending_batches)
+
+
+def _table_columns(
+    open_session: Session, place: tuple[str, str]
+) -> list[tuple[str, str, str, int]]:
+    """The columns of a table.
+
+    Raises: `ConfigError` when there is no such table.
+    """
+    table_columns = open_session.execute(TABLE, place, rows="tuple", idempotent=True).all()
+    partition_key(table_columns, place)
+    return table_columns
 
 
 def schema_of(
-    opened: Session, place: tuple[str, str], options: Mapping[str, Any], types: ColumnTypes
+    open_session: Session, place: tuple[str, str], options: Mapping[str, Any], types: ColumnTypes
 ) -> Any:
     """The `pyarrow.Schema` of a scan with these options."""
-    # The last token alone: a page has the types of its columns, and this one has no rows.
-    nothing = Split(*place, ((LAST - 1, LAST),), None, ())
-    rows = opened.scan(split=nothing, **options)
+    # A page has the types of its columns even if it has no rows. This split has only one token.
+    empty_split = Split(*place, ((LAST - 1, LAST),), None, ())
+    rows = open_session.scan(split=empty_split, **options)
     return _pyarrow().schema(rows.batches(types=types))
 
 
 def up_to(limit: int | None, batches: Iterable[Any]) -> Iterator[Any]:
-    """At most so many rows of Arrow batches, as `pyarrow.RecordBatch`es."""
+    """The first `limit` rows of Arrow batches, as `pyarrow.RecordBatch`es that are not empty."""
     pa = _pyarrow()
     if limit == 0:
         return
     for batch in batches:
-        made = pa.record_batch(batch)
+        record_batch = pa.record_batch(batch)
         if limit is not None:
-            made = made.slice(0, limit)
-            limit -= made.num_rows
-        if made.num_rows:
-            yield made
+            record_batch = record_batch.slice(0, limit)
+            limit -= record_batch.num_rows
+        if record_batch.num_rows:
+            yield record_batch
         if limit == 0:
             return
 
@@ -179,73 +195,74 @@ def reading(
     types: ColumnTypes | None,
     options: Mapping[str, Any],
 ) -> Reading:
-    """A table to be read; `options` are those of `Session.scan`.
+    """A table to read; `options` are the options of `Session.scan`.
 
-    Raises: `ConfigError` or `TypeError` for what cannot be, before anything is connected.
+    Raises: `ConfigError` or `TypeError` for invalid arguments. No connection is opened.
     """
     settings = _sendable(config)
-    given = {name: value for name, value in options.items() if value is not None}
-    check_columns(given.get("columns"))
-    given.setdefault("concurrency", RANGES)
-    scan = Scan(table, _keyspace(settings, table), ScanOptions(**given))  # type: ignore[typeddict-item]
+    scan_options = {name: value for name, value in options.items() if value is not None}
+    check_columns(scan_options.get("columns"))
+    scan_options.setdefault("concurrency", RANGES)
+    scan = Scan(table, _keyspace(settings, table), ScanOptions(**scan_options))  # type: ignore[typeddict-item]
     if types is not None and not isinstance(types, ColumnTypes):
         raise TypeError(f"types must be a ColumnTypes, got {type(types).__name__}")
-    return Reading(settings, scan.place, given, types or ColumnTypes())
+    return Reading(settings, scan.place, scan_options, types or ColumnTypes())
 
 
 def check_columns(columns: Any) -> None:
-    """Raises `ConfigError` for a column that is named twice: data sets have names once."""
+    """Raises `ConfigError` if a column is named twice: data sets need unique names."""
     names = [] if columns is None or isinstance(columns, str) else list(columns)
-    doubled = next((name for name in names if names.count(name) > 1), None)
-    if doubled is not None:
-        raise ConfigError(f"columns name {doubled!r} twice")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise ConfigError(f"columns name {duplicate!r} twice")
 
 
 def _keyspace(settings: Config | Environment | Profile, table: object) -> str | None:
-    """The keyspace of an unqualified table, which the settings name."""
+    """The keyspace of the settings, for an unqualified table; `None` for a qualified one."""
     if isinstance(table, str) and "." not in table:
-        made = settings if isinstance(settings, Config) else settings.read()
-        return made.keyspace
+        config = settings if isinstance(settings, Config) else settings.read()
+        return config.keyspace
     return None
 
 
 @dataclass(frozen=True)
 class Writing:
-    """A table that rows are written to in tasks."""
+    """A table to which tasks write rows."""
 
     settings: Config | Environment | Profile
     place: tuple[str, str]
     options: Mapping[str, Any] = field(hash=False)
-    """Options of `Session.load`. Once it has begun, they have a write time, so that a task that is
-    run again writes what it wrote before, and changes nothing. Where lists are written that are not
-    frozen, a task that is run again replaces what it wrote before."""
+    """Options of `Session.load`. `begun` adds a write time, so that a task that runs again writes
+    the same cells, and changes nothing. If a list is written that is not frozen, a task that runs
+    again replaces the list that it wrote before."""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The CQL type of each column of the table, once it has begun."""
+    """The CQL type of each column of the table; empty before `begun`."""
 
     @property
     def table(self) -> str:
         """The table in CQL."""
         return qualified(*self.place)
 
-    def begun(self, none: Any = None) -> Writing:
-        """The same with its write time, which is now. `none` is a `pyarrow.Table` with the columns
-        of the data and no rows, if they are known.
+    def begun(self, empty_table: Any = None) -> Writing:
+        """A copy with the current time as write time, and with the types of the table's columns.
+
+        `empty_table` is a `pyarrow.Table` with the columns of the data and no rows, if the columns
+        are known.
 
         Raises: `ConfigError` when there is no such table; `EncodeError` when a column or its type
             does not fit.
         """
         options = {**self.options}
-        with session(self.settings) as opened:
-            known = opened.execute(TABLE, self.place, rows="tuple", idempotent=True).all()
-            partition_key(known, self.place)
-            if none is not None:
-                opened.load(self.table, none, **options)
+        with session(self.settings) as open_session:
+            table_columns = _table_columns(open_session, self.place)
+            if empty_table is not None:
+                open_session.load(self.table, empty_table, **options)
             if options.get("timestamp") is None:
-                asked = "SELECT toUnixTimestamp(now()) FROM system.local"
-                (there,) = opened.execute(asked, rows="tuple", idempotent=True).one() or (0,)
-                now = max(time.time_ns() // 1000, int(there) * 1000)
-                options["timestamp"] = JobTime(now)
-        types = {name: cql_type for name, _, cql_type, _ in known}
+                times = open_session.execute(NOW, rows="tuple", idempotent=True)
+                (cluster_ms,) = times.one() or (0,)
+                write_time = max(time.time_ns() // 1000, int(cluster_ms) * 1000)
+                options["timestamp"] = JobTime(write_time)
+        types = {name: cql_type for name, _, cql_type, _ in table_columns}
         return replace(self, options=options, types=types)
 
     def load(self, data: Iterable[Any]) -> BulkReport:
@@ -253,8 +270,8 @@ class Writing:
 
         Raises: `BulkError` when a row failed.
         """
-        with session(self.settings) as opened:
-            return opened.load(self.table, data, **self.options)
+        with session(self.settings) as open_session:
+            return open_session.load(self.table, data, **self.options)
 
 
 def writing(
@@ -262,22 +279,22 @@ def writing(
     config: Config | Environment | Profile | str | None,
     options: Mapping[str, Any],
 ) -> Writing:
-    """A table to be written to; `options` are those of `Session.load`.
+    """A table to write to; `options` are the options of `Session.load`.
 
-    Raises: `ConfigError` or `TypeError` for what cannot be, before anything is connected.
+    Raises: `ConfigError` or `TypeError` for invalid arguments. No connection is opened.
     """
     settings = _sendable(config)
-    known = [name for name in LoadOptions.__annotations__ if name not in _NOT_IN_TASKS]
+    option_names = [name for name in LoadOptions.__annotations__ if name not in _REFUSED_OPTIONS]
     for name in options:
-        if name not in known:
-            raise TypeError(f"a sink has no option {name!r}; it has {', '.join(known)}")
-    given = {name: value for name, value in options.items() if value is not None}
+        if name not in option_names:
+            raise TypeError(f"a sink has no option {name!r}; it has {', '.join(option_names)}")
+    load_options = {name: value for name, value in options.items() if value is not None}
     place = place_of(table, _keyspace(settings, table))
-    return Writing(settings, place, given)
+    return Writing(settings, place, load_options)
 
 
 def needed(extra: str, *modules: str) -> None:
-    """Raises `ModuleNotFoundError`, with what to install, unless all these modules are there."""
+    """Raises `ModuleNotFoundError`, with the package to install, if a module is missing."""
     for name in modules:
         try:
             importlib.import_module(name)
@@ -288,8 +305,11 @@ def needed(extra: str, *modules: str) -> None:
             ) from error
 
 
-def checked_count(name: str, value: Any, most: int) -> int | None:
-    """A number of parts, or `None`."""
-    if value is not None and (type(value) is not int or not 1 <= value <= most):
-        raise ConfigError(f"{name} must be from 1 to {most:,}, got {value!r}")
+def checked_count(name: str, value: Any, maximum: int) -> int | None:
+    """Returns a number of parts, or `None`.
+
+    Raises: `ConfigError` unless the number is an int from 1 to `maximum`.
+    """
+    if value is not None and (type(value) is not int or not 1 <= value <= maximum):
+        raise ConfigError(f"{name} must be from 1 to {maximum:,}, got {value!r}")
     return value

@@ -333,8 +333,8 @@ def _table_fields(row: Row, name: str, columns: list[TableColumn]) -> dict[str, 
         "name": name,
         "id": row.get("id"),
         "columns": {column.name: column for column in columns},
-        "partition_key": tuple(one for one in columns if one.kind == "partition_key"),
-        "clustering_key": tuple(one for one in columns if one.kind == "clustering"),
+        "partition_key": tuple(column for column in columns if column.kind == "partition_key"),
+        "clustering_key": tuple(column for column in columns if column.kind == "clustering"),
         "options": options,
     }
 

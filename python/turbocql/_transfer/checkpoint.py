@@ -1,4 +1,4 @@
-"""Which rows of the input were acknowledged: the file that a load goes on from."""
+"""The checkpoint of a load: a file that records which rows of the input were acknowledged."""
 
 from __future__ import annotations
 
@@ -12,98 +12,101 @@ from typing import Any
 from .._files.atomic import replace_file
 from ..errors import ConfigError
 
-__all__ = ["Checkpoint", "joined", "left_of"]
+__all__ = ["Checkpoint", "merged_ranges", "ranges_without"]
 
 _KIND = "turbocql checkpoint of a load"
 _VERSION = 1
 
 Ranges = list[tuple[int, int]]
-"""Rows by number: the first, and the one after the last. In order, and apart from each other."""
+"""Rows by number: the first row of each range and the row after its last. The ranges are in order,
+and do not touch."""
 
 
-def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The same rows in as few ranges as can be."""
-    made: Ranges = []
+def merged_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """The same rows in as few ranges as possible."""
+    merged: Ranges = []
     for first, end in sorted(ranges):
-        if made and first <= made[-1][1]:
-            made[-1] = (made[-1][0], max(end, made[-1][1]))
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         elif first < end:
-            made.append((first, end))
-    return made
+            merged.append((first, end))
+    return merged
 
 
-def left_of(first: int, end: int, done: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The parts of a range of rows that are not in `done`, which is in order."""
-    for begin, after in done:
-        if after <= first:
+def ranges_without(
+    first: int, end: int, excluded: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """The parts of a range of rows that are not in `excluded`, whose ranges are in order."""
+    for excluded_begin, excluded_end in excluded:
+        if excluded_end <= first:
             continue
-        if begin >= end:
+        if excluded_begin >= end:
             break
-        if begin > first:
-            yield first, begin
-        first = after
+        if excluded_begin > first:
+            yield first, excluded_begin
+        first = excluded_end
     if first < end:
         yield first, end
 
 
 class Checkpoint:
-    """The file of a load, and what it says."""
+    """The checkpoint file of a load."""
 
-    def __init__(self, path: str | os.PathLike[str], load: Mapping[str, Any]) -> None:
-        """`load` says which load it is of: what differs in it belongs to another load."""
+    def __init__(self, path: str | os.PathLike[str], description: Mapping[str, Any]) -> None:
+        """`description` identifies the load. A checkpoint with another description is refused."""
         self.path = Path(path)
-        # As it is read back.
-        self._load: dict[str, Any] = json.loads(json.dumps(load))
+        # Converted to JSON and back, so that it equals the description in the file.
+        self._description: dict[str, Any] = json.loads(json.dumps(description))
         self._written: Ranges | None = None
 
     def read(self) -> Ranges:
         """The rows that were acknowledged.
 
-        Raises: `ConfigError` for a damaged file, and for one of another load; `OSError` when it
-            cannot be read.
+        Raises: `ConfigError` for a damaged file, or for the checkpoint of another load; `OSError`
+            when the file cannot be read.
         """
         try:
             body = json.loads(self.path.read_bytes())
             check = body.pop("check")
-            whole = body["kind"] == _KIND and check == _check(body)
+            is_intact = body["kind"] == _KIND and check == _checksum(body)
         except (ValueError, KeyError, TypeError, AttributeError):
-            whole = False
-        if not whole:
+            is_intact = False
+        if not is_intact:
             raise ConfigError(f"{self.path} is damaged, or no checkpoint of a load")
         if body["version"] != _VERSION:
             raise ConfigError(f"{self.path} is of another version of turbocql")
-        for name, value in self._load.items():
-            other = body["load"].get(name)
-            if other != value:
+        for name, value in self._description.items():
+            stored_value = body["load"].get(name)
+            if stored_value != value:
                 raise ConfigError(
-                    f"{self.path} is of another load: its {name} is {_short(other)}, not"
-                    f" {_short(value)}"
+                    f"{self.path} is of another load: its {name} is {_shortened(stored_value)}, not"
+                    f" {_shortened(value)}"
                 )
-        return joined((first, end) for first, end in body["acknowledged"])
+        return merged_ranges((first, end) for first, end in body["acknowledged"])
 
     def write(self, acknowledged: Ranges, *, complete: bool = False) -> None:
-        """Replaces the file, unless it says the same already.
+        """Replaces the file, unless the acknowledged rows have not changed.
 
-        Raises: `OSError`, with the path, when it cannot be written. The file is as it was then.
+        Raises: `OSError`, with the path, when the file cannot be written. It is unchanged then.
         """
         if acknowledged == self._written and not complete:
             return
         body = {
             "kind": _KIND,
             "version": _VERSION,
-            "load": self._load,
+            "load": self._description,
             "acknowledged": acknowledged,
             "complete": complete,
         }
-        text = json.dumps({**body, "check": _check(body)}, indent=1)
+        text = json.dumps({**body, "check": _checksum(body)}, indent=1)
         replace_file(self.path, text.encode())
         self._written = acknowledged
 
 
-def _check(body: Mapping[str, Any]) -> str:
+def _checksum(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def _short(value: object) -> str:
+def _shortened(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 200 else f"{text[:200]}…"

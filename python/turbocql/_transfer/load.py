@@ -1,4 +1,4 @@
-"""Loads of columns into a table: what `Session.load` and its twin share."""
+"""Loads of columns into a table, shared by `Session.load` and `AsyncSession.load`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .target import Care, JobTime
 
 __all__ = ["QUERY", "UDTS", "Load", "Pace", "rows_or_columns"]
 
-_LONGEST_TTL_S = 630_720_000
+_MAX_TTL_S = 630_720_000
 _DEFAULTS: dict[str, Any] = {
     **{"rename": None, "columns": None, "nulls": "unset", "ttl": None, "timestamp": None},
     **{"truncate_time": False, "concurrency": 256, "max_failures": 1000, "raise_failures": True},
@@ -36,10 +36,10 @@ QUERY = (
 
 
 class Pace(NamedTuple):
-    """How the requests of a bulk are sent."""
+    """The pace at which a bulk sends its requests."""
 
     adaptive: bool
-    """Whether the number of requests in flight follows what the cluster bears."""
+    """Whether the number of requests in flight adapts to the cluster."""
     rows_per_s: float | None
     bytes_per_s: float | None
     retry_for_s: float
@@ -49,79 +49,86 @@ UDTS = "SELECT type_name, field_names, field_types FROM system_schema.types WHER
 
 
 def rows_or_columns(rows: Any, columns: Any, apart: bool) -> Any:
-    """The rows of an `execute_many`, or its columns, whose names are those of the bind markers.
+    """The rows of an `execute_many`, or its columns, whose names are the names of bind markers.
 
-    `apart`: the columns are read on a thread of their own.
+    If `apart` is true, the columns are read on another thread.
+
+    Raises: `TypeError` unless either rows or columns are passed, or for columns passed as rows.
     """
     if (rows is None) == (columns is None):
         raise TypeError("execute_many takes either rows or columns")
     if columns is None:
-        is_own = type(rows).__module__.startswith("turbocql.")
-        if hasattr(rows, "__arrow_c_stream__") and not is_own:
+        is_of_turbocql = type(rows).__module__.startswith("turbocql.")
+        if hasattr(rows, "__arrow_c_stream__") and not is_of_turbocql:
             raise TypeError(
                 f"pass a {type(rows).__name__} as columns=: as rows it is no iterable of rows"
             )
         return rows
-    found = columns_of(columns)
-    if found is None:
+    data_columns = columns_of(columns)
+    if data_columns is None:
         return []
-    return _core.Columns(found.pieces, None, [], False, False, apart, False, None, None)
+    return _core.Columns(data_columns.pieces, None, [], False, False, apart, False, None, None)
 
 
 class Load:
-    """A load: first its arguments, then the table's columns, at last the statement."""
+    """A load. `__init__` checks its options, `open` its data, and `match` writes its statement."""
 
     def __init__(self, table: str, keyspace: str | None, options: LoadOptions) -> None:
-        given = {**_DEFAULTS, **options}
-        unknown = given.keys() - LoadOptions.__annotations__.keys()
-        if unknown:
-            known = ", ".join(LoadOptions.__annotations__)
-            raise TypeError(f"load has no option {sorted(unknown)[0]!r}; it has {known}")
+        settings = {**_DEFAULTS, **options}
+        unknown_names = settings.keys() - LoadOptions.__annotations__.keys()
+        if unknown_names:
+            option_names = ", ".join(LoadOptions.__annotations__)
+            unknown_name = sorted(unknown_names)[0]
+            raise TypeError(f"load has no option {unknown_name!r}; it has {option_names}")
         self.place = place_of(table, keyspace)
-        self.concurrency: int = given["concurrency"]
-        self.max_failures, most_share = _most(given["max_failures"], given["max_errors"])
-        self.raise_failures: bool = given["raise_failures"]
-        check_flag("raise_failures", self.raise_failures)
-        self._rename = _checked_rename(given["rename"])
-        columns = given["columns"]
-        self._columns = None if columns is None else _checked_names("columns", columns)
-        check_choice("nulls", given["nulls"], ("unset", "null"))
-        check_flag("truncate_time", given["truncate_time"])
-        self._leaves_nulls = given["nulls"] == "unset"
-        self._truncates: bool = given["truncate_time"]
-        self._ttl, self._timestamp = given["ttl"], given["timestamp"]
-        _check_setting("ttl", self._ttl, _LONGEST_TTL_S)
-        _check_setting("timestamp", self._timestamp, 2**63 - 1)
-        constant = None if isinstance(self._timestamp, str) else self._timestamp
-        if isinstance(constant, JobTime):
-            constant = int(constant)
-        self.request = StatementOptions(
-            consistency=given["consistency"],
-            timeout_s=given["timeout_s"],
-            timestamp=constant,
-            idempotent=given["idempotent"],
-            profile=given["profile"],
+        self.concurrency: int = settings["concurrency"]
+        self.max_failures, max_failure_share = _failure_limits(
+            settings["max_failures"], settings["max_errors"]
         )
-        self.question: Any = {"timeout_s": given["timeout_s"], "profile": given["profile"]}
+        self.raise_failures: bool = settings["raise_failures"]
+        check_flag("raise_failures", self.raise_failures)
+        self._rename = _checked_rename(settings["rename"])
+        columns = settings["columns"]
+        self._columns = None if columns is None else _checked_names("columns", columns)
+        check_choice("nulls", settings["nulls"], ("unset", "null"))
+        check_flag("truncate_time", settings["truncate_time"])
+        self._leaves_nulls = settings["nulls"] == "unset"
+        self._truncates: bool = settings["truncate_time"]
+        self._ttl, self._timestamp = settings["ttl"], settings["timestamp"]
+        _check_setting("ttl", self._ttl, _MAX_TTL_S)
+        _check_setting("timestamp", self._timestamp, 2**63 - 1)
+        constant_timestamp = None if isinstance(self._timestamp, str) else self._timestamp
+        if isinstance(constant_timestamp, JobTime):
+            constant_timestamp = int(constant_timestamp)
+        self.request = StatementOptions(
+            consistency=settings["consistency"],
+            timeout_s=settings["timeout_s"],
+            timestamp=constant_timestamp,
+            idempotent=settings["idempotent"],
+            profile=settings["profile"],
+        )
+        self.question: Any = {"timeout_s": settings["timeout_s"], "profile": settings["profile"]}
         self.question |= {"rows": "tuple", "idempotent": True}
-        check_flag("adaptive", given["adaptive"])
-        patience = given["retry_for_s"]
-        if patience != 0:
-            check_seconds("retry_for_s, if not 0,", patience)
-        self.pace = Pace(given["adaptive"], *_rates(given["rate_limit"]), float(patience))
-        """How requests are sent: see the native `execute_many`."""
-        check_flag("dry_run", given["dry_run"])
-        self.is_tried: bool = given["dry_run"]
-        """Whether nothing is sent."""
-        self._batches = _checked_batches(given["batches"], given["batch_bytes"])
-        self._files = Files({**given, "most": self.max_failures}, self._truncates, most_share)
+        check_flag("adaptive", settings["adaptive"])
+        retry_for_s = settings["retry_for_s"]
+        if retry_for_s != 0:
+            check_seconds("retry_for_s, if not 0,", retry_for_s)
+        self.pace = Pace(settings["adaptive"], *_rates(settings["rate_limit"]), float(retry_for_s))
+        """See the native `execute_many`."""
+        check_flag("dry_run", settings["dry_run"])
+        self.is_tried: bool = settings["dry_run"]
+        """Whether the load is a dry run, which sends no row."""
+        self._batches = _checked_batches(settings["batches"], settings["batch_bytes"])
+        self._files = Files(
+            {**settings, "max_failures": self.max_failures}, self._truncates, max_failure_share
+        )
         self.statement = ""
         self._fields: list[str] = []
         self._pairs_of_key: dict[str, str] = {}
         self.care: Care | None = None
-        """What is special about the columns that are written, once they are known."""
+        """The written columns that need special care; `None` before `match`."""
         self.pairs: Mapping[str, str] = {}
-        """The table's columns, and the data's column for each."""
+        """The data's column for each column of the table."""
 
     def open(
         self,
@@ -129,25 +136,26 @@ class Load:
         table: Sequence[tuple[str, str, str]],
         udts: Sequence[tuple[str, Sequence[str], Sequence[str]]],
     ) -> Columns | None:
-        """The columns of the data, which may be files; `None` for no data at all. `table` is the
-        answer to `QUERY`, `udts` that to `UDTS`.
+        """The columns of the data, which may be files; `None` if there are none. `table` is the
+        answer to `QUERY`, and `udts` is the answer to `UDTS`.
         """
         if not is_files(data):
             self._files.check_unused()
-            found = columns_of(data)
-            self._files.expect(None if found is None else found.rows)
-            return found
+            data_columns = columns_of(data)
+            self._files.expect(None if data_columns is None else data_columns.rows)
+            return data_columns
         types = {name: cql_type for name, _, cql_type in table}
-        return self._files.open(data, types, {it[0]: _definition(*it) for it in udts}, self._rename)
+        definitions = {udt[0]: _definition(*udt) for udt in udts}
+        return self._files.open(data, types, definitions, self._rename)
 
     def watched(self) -> Watch:
-        """What goes on beside the load."""
+        """The monitor that runs beside the load."""
         return self._files.watch
 
     def ended(self, report: BulkReport) -> BulkReport:
-        """The report of this run, whose rejected rows are written.
+        """The report of this run. Its rejected rows have been written.
 
-        Raises: `BulkError` when a row failed, unless the call wants the report.
+        Raises: `BulkError` when a row failed, unless `raise_failures` is false.
         """
         report = self._files.ended(report)
         if self.raise_failures:
@@ -155,61 +163,71 @@ class Load:
         return report
 
     @property
-    def unread(self) -> int:
+    def unreadable_rows(self) -> int:
         """The number of rows of files that could not be read."""
-        return self._files.unread
+        return self._files.unreadable_rows
 
     def tried(
-        self, session: _core.Session, found: Columns, insert: Prepared, known: _core.Care | None
+        self,
+        session: _core.Session,
+        data_columns: Columns,
+        insert: Prepared,
+        care: _core.Care | None,
     ) -> BulkReport:
-        """Reads and encodes all rows, and sends none: the report of a load that would write all."""
-        columns = self.columns(found, apart=False, known=known)
+        """The report of a dry run, which reads and encodes all rows, and sends none."""
+        columns = self.columns(data_columns, apart=False, care=care)
         encoded = _core.EncodedColumns(session, columns, insert)
         rows, failures = 0, list[BulkFailure]()
         try:
-            while (taken := encoded.take()) is not None and len(failures) <= self.max_failures:
-                rows += len(taken[0]) + len(taken[1])
-                failures += [BulkFailure(row, error) for row, error in taken[1]]
+            while (piece := encoded.take()) is not None and len(failures) <= self.max_failures:
+                encoded_rows, errors = piece
+                rows += len(encoded_rows) + len(errors)
+                failures += [BulkFailure(row, error) for row, error in errors]
         except Stopped as stopped:
             error = BulkError(f"the data is not read on: {stopped}")
             report = BulkReport(rows, rows - len(failures), failures, stopped=True)
             error.report = self._files.tried(report)
             raise error from stopped
-        is_too_much = len(failures) > self.max_failures
-        report = self._files.tried(BulkReport(rows, rows - len(failures), failures, is_too_much))
+        stopped_early = len(failures) > self.max_failures
+        report = BulkReport(rows, rows - len(failures), failures, stopped=stopped_early)
+        report = self._files.tried(report)
         if self.raise_failures:
             report.raise_for_failures()
         return report
 
     def match(self, names: Sequence[str], table: Sequence[tuple[str, str, str]]) -> None:
-        """Finds a column of the table for each of the data's, and writes the statement. `table` is
-        the answer to `QUERY`.
+        """Finds the table's column for each column of the data, and writes the statement. `table`
+        is the answer to `QUERY`.
+
+        Raises: `ConfigError` if the table does not exist or has counters; `EncodeError` if columns
+            of data and table do not match.
         """
         kinds = {name: kind for name, kind, _ in table}
         counters = [name for name, _, cql_type in table if cql_type == "counter"]
-        where = qualified(*self.place)
+        table_name = qualified(*self.place)
         if not kinds:
-            raise ConfigError(f"there is no table {where}")
+            raise ConfigError(f"there is no table {table_name}")
         if counters:
             raise ConfigError(
-                f"{where} has counters, which no INSERT sets: use"
+                f"{table_name} has counters, which no INSERT sets: use"
                 ' execute_many("UPDATE ... SET c = c + ?", columns=data)'
             )
-        pairs = self._pairs(names, kinds, where)
-        self._check_keys(pairs, kinds, where)
-        markers, using = ", ".join("?" for _ in pairs), []
+        pairs = self._pairs(names, kinds, table_name)
+        self._check_keys(pairs, kinds, table_name)
+        markers, using_options = ", ".join("?" for _ in pairs), []
         fields = list(pairs.values())
         for option, setting in (("TTL", self._ttl), ("TIMESTAMP", self._timestamp)):
             if isinstance(setting, str):
                 if setting not in names:
                     raise refused(f"{option.lower()}: the data has no column {setting!r}")
-                using.append(f"{option} ?")
+                using_options.append(f"{option} ?")
                 fields.append(setting)
             elif setting is not None and option == "TTL":
-                using.append(f"{option} {setting}")
-        end = f" USING {' AND '.join(using)}" if using else ""
-        into = ", ".join(map(quoted, pairs))
-        self.statement = f"INSERT INTO {where} ({into}) VALUES ({markers}){end}"
+                using_options.append(f"{option} {setting}")
+        using_clause = f" USING {' AND '.join(using_options)}" if using_options else ""
+        column_list = ", ".join(map(quoted, pairs))
+        insert = f"INSERT INTO {table_name} ({column_list}) VALUES ({markers})"
+        self.statement = insert + using_clause
         self._fields, self.pairs = fields, pairs
         keys = ("partition_key", "clustering")
         self._pairs_of_key = {name: field for name, field in pairs.items() if kinds[name] in keys}
@@ -217,22 +235,31 @@ class Load:
         self.care = Care(self.place, table, list(pairs))
         self._files.begin(self.statement, types, pairs)
 
-    def _pairs(self, names: Sequence[str], kinds: Mapping[str, str], where: str) -> dict[str, str]:
-        """The table's columns, and the data's column for each."""
+    def _pairs(
+        self, names: Sequence[str], kinds: Mapping[str, str], table_name: str
+    ) -> dict[str, str]:
+        """The data's column for each column of the table.
+
+        Raises: `EncodeError` if columns of data and table do not match.
+        """
         for name in self._rename:
             if name not in names:
                 raise refused(f"rename: the data has no column {name!r}; it has {_listed(names)}")
-        own = {setting for setting in (self._ttl, self._timestamp) if isinstance(setting, str)}
+        settings = (self._ttl, self._timestamp)
+        option_columns = {setting for setting in settings if isinstance(setting, str)}
         pairs: dict[str, str] = {}
         for name in names:
             target = self._rename.get(name, name)
-            wanted = name not in own if self._columns is None else target in self._columns
-            if not wanted:
+            if self._columns is None:
+                is_selected = name not in option_columns
+            else:
+                is_selected = target in self._columns
+            if not is_selected:
                 continue
             if target not in kinds:
                 raise refused(
-                    f"{where} has no column {target!r}; it has {_listed(kinds)}. Pass rename= or"
-                    " columns="
+                    f"{table_name} has no column {target!r}; it has {_listed(kinds)}. Pass rename="
+                    " or columns="
                 )
             if target in pairs:
                 raise refused(f"two columns of the data are for {target!r}")
@@ -242,21 +269,27 @@ class Load:
                 raise refused(f"columns: the data has no column for {target!r}")
         return pairs
 
-    def _check_keys(self, pairs: Mapping[str, str], kinds: Mapping[str, str], where: str) -> None:
-        values = {kinds[name] for name in pairs if kinds[name] != "partition_key"}
+    def _check_keys(
+        self, pairs: Mapping[str, str], kinds: Mapping[str, str], table_name: str
+    ) -> None:
+        value_kinds = {kinds[name] for name in pairs if kinds[name] != "partition_key"}
         # Static columns belong to the partition, not to one of its rows.
-        needed = ("partition_key",) if values == {"static"} else ("partition_key", "clustering")
-        lacking = [name for name, kind in kinds.items() if kind in needed and name not in pairs]
-        if lacking:
-            raise refused(f"the data has no column for {_listed(lacking)} of the key of {where}")
+        required = (
+            {"partition_key"} if value_kinds == {"static"} else {"partition_key", "clustering"}
+        )
+        missing = [name for name, kind in kinds.items() if kind in required and name not in pairs]
+        if missing:
+            raise refused(
+                f"the data has no column for {_listed(missing)} of the key of {table_name}"
+            )
 
     def questions(self) -> list[str]:
-        """What is to be prepared before the load: what reads lists that are there."""
+        """The statements to prepare before the load, which read stored lists."""
         return [] if self.care is None else self.care.questions(self._timestamp)
 
     @property
     def needs_now(self) -> bool:
-        """Whether the cluster's time must be known."""
+        """Whether the load needs the cluster's time."""
         return bool(self.care and self.care.has_lists) and isinstance(self._timestamp, JobTime)
 
     def known(
@@ -265,36 +298,39 @@ class Load:
         reads: Sequence[Prepared] = (),
         indexes: Sequence[tuple[str, Mapping[str, str]]] = (),
     ) -> _core.Care | None:
-        """What is known of the table: its time, the statements of `questions`, its indexes."""
+        """The native `Care`, from the cluster's time, the statements of `questions`, and the
+        table's indexes.
+        """
         if self.care is None:
             return None
         return self.care.native(self._timestamp, now_ms, reads, indexes)
 
     def check(self, data: Any) -> None:
-        """Raises `EncodeError` if data that can be read twice lacks a value of a key."""
+        """Raises `EncodeError` if data that can be read twice has a null in the primary key."""
         targets = {field: key for key, field in self._pairs_of_key.items()}
-        missing = first_missing(data, list(targets))
-        if missing is not None:
+        row_and_field = first_missing(data, list(targets))
+        if row_and_field is not None:
+            row, field = row_and_field
             raise refused(
-                f'row {missing[0]}, column "{targets[missing[1]]}": a column of the primary key'
-                " needs a value, got null"
+                f'row {row}, column "{targets[field]}": a column of the primary key needs a value,'
+                " got null"
             )
 
     def columns(
-        self, found: Columns, *, apart: bool, known: _core.Care | None = None
+        self, data_columns: Columns, *, apart: bool, care: _core.Care | None = None
     ) -> _core.Columns:
-        """The columns for the statement. `known` is what is known of the table."""
+        """The data's columns for the statement, as the native core reads them."""
         return _core.Columns(
-            found.pieces,
+            data_columns.pieces,
             self._fields,
             list(self._pairs_of_key),
             self._leaves_nulls,
             self._truncates,
             apart,
-            # A row of a file without a key is one that fails, and those after it are loaded.
+            # A row of a file without a key fails alone, and the rows after it are loaded.
             not self._files.are_read,
             self._batches,
-            self.known() if known is None else known,
+            self.known() if care is None else care,
         )
 
 
@@ -303,41 +339,43 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _checked_rename(rename: Mapping[str, str] | None) -> dict[str, str]:
-    made = {} if rename is None else dict(rename)
-    for name, target in made.items():
+    targets = {} if rename is None else dict(rename)
+    for name, target in targets.items():
         if not isinstance(name, str) or not isinstance(target, str):
             raise TypeError(f"rename must map str to str, got {shown(name)}: {shown(target)}")
-    return made
+    return targets
 
 
 def _checked_names(option: str, names: Sequence[str]) -> list[str]:
     if isinstance(names, str):
         raise TypeError(f"{option} must be a list of names, got the str {names!r}")
-    made = list(names)
-    for name in made:
+    name_list = list(names)
+    for name in name_list:
         if not isinstance(name, str):
             raise TypeError(f"{option} must be a list of names, got one with {shown(name)}")
-    return made
+    return name_list
 
 
-def _check_setting(option: str, setting: object, most: int) -> None:
+def _check_setting(option: str, setting: object, maximum: int) -> None:
     if setting is None or isinstance(setting, str):
         return
-    if not isinstance(setting, int) or isinstance(setting, bool) or not 0 <= setting <= most:
+    if not isinstance(setting, int) or isinstance(setting, bool) or not 0 <= setting <= maximum:
         raise ConfigError(
-            f"{option} must be an int from 0 to {most}, or the name of a column, got"
+            f"{option} must be an int from 0 to {maximum}, or the name of a column, got"
             f" {shown(setting)}"
         )
 
 
 def _definition(name: str, fields: Sequence[str], types: Sequence[str]) -> str:
-    """A user-defined type with its fields, as the codec reads it."""
-    parts = (f"{quoted(field)} {kind}" for field, kind in zip(fields, types, strict=True))
+    """A user-defined type with its fields, in the syntax of `CqlType`."""
+    parts = (
+        f"{quoted(field)} {field_type}" for field, field_type in zip(fields, types, strict=True)
+    )
     return f"{quoted(name)}{{{', '.join(parts)}}}"
 
 
-def _most(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:
-    """The most rows that may fail, and their greatest share."""
+def _failure_limits(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:
+    """The maximal number of rows that may fail, and their maximal share."""
     if max_errors is None:
         return max_failures, None
     if isinstance(max_errors, float) and 0 <= max_errors < 1:
@@ -346,27 +384,30 @@ def _most(max_failures: Any, max_errors: Any) -> tuple[int, float | None]:
     return max_errors, None
 
 
-def _checked_batches(batches: Any, most_bytes: Any) -> tuple[int, bool] | None:
-    """The greatest size of a batch, and whether batches are made unmeasured."""
+def _checked_batches(batches: Any, max_bytes: Any) -> tuple[int, bool] | None:
+    """The maximal size of a batch, and whether batches are sent without measuring their speed.
+
+    `None` if rows are never batched.
+    """
     if not isinstance(batches, bool) and batches != "auto":
         raise ConfigError(f'batches must be True, False or "auto", got {shown(batches)}')
-    check_int("batch_bytes", most_bytes, 1, 2**30)
-    return None if batches is False else (most_bytes, batches is True)
+    check_int("batch_bytes", max_bytes, 1, 2**30)
+    return None if batches is False else (max_bytes, batches is True)
 
 
 _UNITS = {"rows": 0, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20}
 
 
 def _rates(limit: Any) -> tuple[float | None, float | None]:
-    """Rows and bytes a second."""
+    """The limits in rows and in bytes per second; `None` for no limit."""
     if limit is None:
         return None, None
     number, unit = limit, "rows"
     if isinstance(limit, str):
-        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)(?:/s)?", limit.strip())
-        number, unit = (float(found[1]), found[2]) if found else (0, "")
-    known = isinstance(number, (int, float)) and not isinstance(number, bool) and unit in _UNITS
-    if not known or not 0 < number < float("inf"):
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)(?:/s)?", limit.strip())
+        number, unit = (float(match[1]), match[2]) if match else (0, "")
+    is_valid = isinstance(number, (int, float)) and not isinstance(number, bool) and unit in _UNITS
+    if not is_valid or not 0 < number < float("inf"):
         raise ConfigError(
             f"rate_limit must be rows a second, or bytes a second such as '20 MB', got"
             f" {shown(limit)}"

@@ -1,4 +1,4 @@
-"""Loads from files: what they have beside loads of columns."""
+"""The parts of a load that only files have: formats, checkpoints and rejects."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .._files.cells import cells_of
 from .._files.source import Source, open_source
 from ..bulk import BulkFailure, BulkReport, Progress
 from ..errors import ConfigError, EncodeError
-from .checkpoint import Checkpoint, Ranges, joined, left_of
+from .checkpoint import Checkpoint, Ranges, merged_ranges, ranges_without
 from .monitor import Watch, shown_progress
 
-__all__ = ["Files", "is_files", "told"]
+__all__ = ["Files", "is_files", "progress_callback"]
 
 
 def is_files(data: Any) -> bool:
-    """Whether the data of a load is a path, a pattern of paths, or a list of them."""
+    """Whether the data of a load is a path, a pattern of paths, or a list of these."""
     if isinstance(data, (str, os.PathLike)):
         return True
     is_list = isinstance(data, (list, tuple)) and bool(data)
@@ -35,29 +35,29 @@ class Files:
     """The files of a load, its checkpoint and its rejects."""
 
     def __init__(
-        self, options: Mapping[str, Any], truncates: bool, most_share: float | None
+        self, options: Mapping[str, Any], truncates: bool, max_failure_share: float | None
     ) -> None:
         self._format, self._csv = options["format"], options["csv"]
         check_choice("format", self._format, (None, "parquet", "csv", "jsonl", "arrow"))
-        self._checkpoint, self._resume = options["checkpoint"], _resumed(options)
+        self._checkpoint, self._resume = options["checkpoint"], _resume_path(options)
         self._rejects = None if options["rejects"] is None else Path(options["rejects"])
-        self._tell = told(options["progress"])
+        self._report_progress = progress_callback(options["progress"])
         self._limit: int | None = options["limit"]
         if self._limit is not None:
             check_int("limit", self._limit, 0, 2**63 - 1)
-        self._is_tried: bool = options["dry_run"]
-        self._truncates, self._most_share = truncates, most_share
+        self._is_dry_run: bool = options["dry_run"]
+        self._truncates, self._max_failure_share = truncates, max_failure_share
         self._nulls: str = options["nulls"]
         self._timestamp: int | str | None = options["timestamp"]
         self._source: Source | None = None
-        self._done: Ranges = []
-        self._most: int = options["most"]
-        self._unread: dict[int, tuple[EncodeError, Any]] = {}
-        self._fresh: set[int] = set()
-        self._rows = 0
-        self._total: float | None = None
-        self._is_exact = False
-        self.watch = self._watch(None)
+        self._acknowledged: Ranges = []
+        self._max_failures: int = options["max_failures"]
+        self._unreadable: dict[int, tuple[EncodeError, Any]] = {}
+        self._new_unreadable: set[int] = set()
+        self._rows_read = 0
+        self._total_rows: float | None = None
+        self._is_total_exact = False
+        self.watch = self._make_watch(None)
 
     @property
     def are_read(self) -> bool:
@@ -65,12 +65,12 @@ class Files:
         return self._source is not None
 
     def _outputs(self) -> dict[str, Path]:
-        """The files that are written, by option."""
+        """The files that the load writes, by the names of their options."""
         outputs = {"checkpoint": self._checkpoint, "resume": self._resume, "rejects": self._rejects}
         return {name: Path(path) for name, path in outputs.items() if path is not None}
 
     def check_unused(self) -> None:
-        """Raises `ConfigError` if an option is for files only."""
+        """Raises `ConfigError` if an option is set that only loads of files have."""
         options = {
             **{"format": self._format, "csv": self._csv, "rejects": self._rejects},
             **{"checkpoint": self._checkpoint, "resume": self._resume, "limit": self._limit},
@@ -86,7 +86,10 @@ class Files:
         udts: Mapping[str, str],
         rename: Mapping[str, str],
     ) -> Columns:
-        """The columns of files, and their rows when they are asked for."""
+        """Opens files, and returns their columns. Rows are read when the pieces are iterated.
+
+        Raises: `ConfigError` if the load would overwrite a file of its data.
+        """
         self._source = open_source(
             data, format=self._format, types=types, rename=rename, csv=self._csv, udts=udts
         )
@@ -97,23 +100,27 @@ class Files:
         return Columns(self._source.names, self._pieces(self._source))
 
     def begin(self, statement: str, types: Mapping[str, str], pairs: Mapping[str, str]) -> None:
-        """Reads the checkpoint. The statement is what the rows are sent with, `types` are those of
-        its columns, `pairs` the data's column for each.
+        """Reads the checkpoint, and creates the rejects. `statement` is the INSERT of the rows,
+        `types` are the types of its columns, and `pairs` names the data's column for each.
+
+        Raises: `ConfigError` if the checkpoint is of another load, or if a file would be
+            overwritten; `OSError`.
         """
         if self._source is None:
             return
         outputs = self._outputs()
-        if self._is_tried:
+        if self._is_dry_run:
             # No row is acknowledged.
             outputs = {}
         path, rejects = outputs.get("checkpoint", outputs.get("resume")), self._rejects
         if path is not None:
             self._begin(path, statement, types, pairs)
         if rejects is not None:
-            if any(os.path.realpath(rejects) == os.path.realpath(it) for it in (path,) if it):
+            if path is not None and os.path.realpath(rejects) == os.path.realpath(path):
                 raise ConfigError(f"rejects and the checkpoint are one file: {rejects}")
             _check_rejects(rejects)
-            # Where it cannot be written, nothing is sent.
+            # Written before the first row is sent, so that a file that cannot be written is an
+            # error of the call.
             replace_file(rejects, b"")
 
     def _begin(
@@ -139,147 +146,159 @@ class Files:
             ],
         }
         if self._resume is not None:
-            self._done = Checkpoint(self._resume, load).read()
-        self.watch = self._watch(Checkpoint(path, load))
+            self._acknowledged = Checkpoint(self._resume, load).read()
+        self.watch = self._make_watch(Checkpoint(path, load))
 
-    def _watch(self, checkpoint: Checkpoint | None) -> Watch:
+    def _make_watch(self, checkpoint: Checkpoint | None) -> Watch:
         return Watch(
             checkpoint=checkpoint,
-            done=self._done,
-            tell=self._tell,
-            total=self._rows_of_all,
-            most=self._most,
-            most_share=self._most_share,
-            unread=lambda: len(self._unread),
-            read=lambda: self._rows,
-            ended=self._reject,
+            earlier_acknowledged=self._acknowledged,
+            report_progress=self._report_progress,
+            get_total_rows=self._get_total_rows,
+            max_failures=self._max_failures,
+            max_failure_share=self._max_failure_share,
+            count_unreadable=lambda: len(self._unreadable),
+            count_rows_read=lambda: self._rows_read,
+            complete_report=self._reject,
         )
 
     def expect(self, rows: int | None) -> None:
-        """Notes how many rows there are, of data that is not files."""
+        """Stores the number of rows of data that is not files; `None` if it is unknown."""
         if self._source is None:
-            self._total = rows
+            self._total_rows = rows
 
-    def _rows_of_all(self) -> float | None:
-        """The number of rows of the whole data; of files that do not tell it, an estimate."""
-        return self._total
+    def _get_total_rows(self) -> float | None:
+        """The number of rows of all data. It is estimated if the files' metadata lacks it."""
+        return self._total_rows
 
-    def _estimate(self, source: Source, read: int) -> None:
-        """Estimates the number of rows from those that were read, by the bytes that they have."""
-        if self._is_exact:
+    def _estimate(self, source: Source, rows_read: int) -> None:
+        """Estimates the number of rows by the rows and bytes that were read so far."""
+        if self._is_total_exact:
             return
-        known = source.rows
-        if known is None:
-            done, total = source.position()
-            known = round(read * total / done) if done else None
+        total_rows = source.rows
+        if total_rows is None:
+            bytes_read, total_bytes = source.position()
+            total_rows = round(rows_read * total_bytes / bytes_read) if bytes_read else None
         else:
-            self._is_exact = True
-        if known is not None:
-            self._total = float(known if self._limit is None else min(known, self._limit))
+            self._is_total_exact = True
+        if total_rows is not None:
+            limited_rows = total_rows if self._limit is None else min(total_rows, self._limit)
+            self._total_rows = float(limited_rows)
 
     def _pieces(self, source: Source) -> Iterator[_core.Piece]:
-        """The rows that were not acknowledged before."""
+        """The rows that were not acknowledged in an earlier run."""
 
-        def is_done(first: int, count: int) -> bool:
-            return next(left_of(first, first + count, self._done), None) is None
+        def is_acknowledged(first: int, count: int) -> bool:
+            return next(ranges_without(first, first + count, self._acknowledged), None) is None
 
-        last = 0
-        for first, batch in source.batches(is_done, self._note):
+        rows_seen = 0
+        for first, batch in source.batches(is_acknowledged, self._record_unreadable):
             if self._limit is not None:
                 if first >= self._limit:
                     break
                 batch = batch.slice(0, self._limit - first)
-            self._rows += len(batch)
-            last = first + len(batch)
-            self._estimate(source, last)
-            for begin, end in left_of(first, first + len(batch), self._left_out(first, len(batch))):
+            self._rows_read += len(batch)
+            rows_seen = first + len(batch)
+            self._estimate(source, rows_seen)
+            excluded = self._excluded_rows(first, len(batch))
+            for begin, end in ranges_without(first, first + len(batch), excluded):
                 self.watch.check()
                 part = batch.slice(begin - first, end - begin)
                 schema, array = part.__arrow_c_array__()
                 yield _core.Piece.of_array(schema, array, begin)
-        if self._total is not None and not self._is_exact:
+        if self._total_rows is not None and not self._is_total_exact:
             # All rows were read.
-            self._total = float(max(last, max((end for _, end in self._done), default=0)))
+            last_acknowledged = max((end for _, end in self._acknowledged), default=0)
+            self._total_rows = float(max(rows_seen, last_acknowledged))
         self.watch.check()
 
-    def _note(self, row: int, error: EncodeError, raw: Any) -> None:
-        """Notes a row that cannot be read, unless it was loaded before: then it is not read."""
+    def _record_unreadable(self, row: int, error: EncodeError, raw: Any) -> None:
+        """Records a row that cannot be read, unless an earlier run has loaded it."""
         if self._limit is not None and row >= self._limit:
             return
-        if next(left_of(row, row + 1, self._done), None) is not None:
-            self._unread.setdefault(row, (error, raw))
-            self._fresh.add(row)
+        if next(ranges_without(row, row + 1, self._acknowledged), None) is not None:
+            self._unreadable.setdefault(row, (error, raw))
+            self._new_unreadable.add(row)
 
-    def _left_out(self, first: int, count: int) -> Ranges:
-        """The rows that are not sent: they were acknowledged, or cannot be read."""
-        unread = [(row, row + 1) for row in self._fresh if first <= row < first + count]
-        self._fresh.clear()
-        return joined([*self._done, *unread]) if unread else self._done
+    def _excluded_rows(self, first: int, count: int) -> Ranges:
+        """The rows of a batch that are not sent: acknowledged or unreadable rows."""
+        end = first + count
+        unreadable = [(row, row + 1) for row in self._new_unreadable if first <= row < end]
+        self._new_unreadable.clear()
+        if not unreadable:
+            return self._acknowledged
+        return merged_ranges([*self._acknowledged, *unreadable])
 
     @property
-    def unread(self) -> int:
+    def unreadable_rows(self) -> int:
         """The number of rows that could not be read."""
-        return len(self._unread)
+        return len(self._unreadable)
 
-    def _whole(self, report: BulkReport) -> BulkReport:
-        """The report with the rows that could not be read among the failures."""
-        if not self._unread:
+    def _with_unreadable(self, report: BulkReport) -> BulkReport:
+        """The report, with the rows that could not be read among its failures."""
+        if not self._unreadable:
             return report
-        unread = [BulkFailure(row, error) for row, (error, _) in self._unread.items()]
-        failures = sorted([*report.failures, *unread], key=lambda failure: failure.row)
-        rows = max(report.rows, 1 + max(self._unread))
-        # As for rows that the server refuses, also where the last row was one too many.
-        stopped = report.stopped or len(failures) > self._most
+        unreadable = [BulkFailure(row, error) for row, (error, _) in self._unreadable.items()]
+        failures = sorted([*report.failures, *unreadable], key=lambda failure: failure.row)
+        rows = max(report.rows, 1 + max(self._unreadable))
+        # A load has stopped if it has too many failures, even if they include its last row.
+        stopped = report.stopped or len(failures) > self._max_failures
         return dataclasses.replace(report, rows=rows, failures=failures, stopped=stopped)
 
     def ended(self, report: BulkReport) -> BulkReport:
-        """The report of the rows of this run."""
+        """The report of this run, without the rows of earlier runs."""
         if self._source is None:
             return report
         report = self.watch.end(report)
-        rows = sum(end - first for first, end in left_of(0, report.rows, self._done))
-        earlier = sum(end - first for first, end in self._done)
+        rows = sum(end - first for first, end in ranges_without(0, report.rows, self._acknowledged))
+        earlier = sum(end - first for first, end in self._acknowledged)
         return dataclasses.replace(report, rows=rows, earlier_rows=earlier)
 
     def tried(self, report: BulkReport) -> BulkReport:
-        """The report of a load that has sent nothing."""
-        rows = report.rows + len(self._unread)
+        """The report of a dry run."""
+        rows = report.rows + len(self._unreadable)
         return dataclasses.replace(self._reject(report), rows=rows)
 
     def _reject(self, report: BulkReport) -> BulkReport:
-        """Writes the rows that failed, with their numbers and errors, one in a line of JSON."""
-        report = self._whole(report)
+        """Writes the rows that failed, with their numbers and errors, as JSON lines.
+
+        Returns: the report with the rows that could not be read.
+        """
+        report = self._with_unreadable(report)
         if self._source is None or self._rejects is None or not report.failures:
             return report
         errors: dict[int, Any] = {failure.row: failure.error for failure in report.failures}
 
-        def has_none(first: int, count: int) -> bool:
+        def has_no_failures(first: int, count: int) -> bool:
             return not any(first <= row < first + count for row in errors)
 
-        told: dict[int, tuple[Any, Any]] = dict(self._unread)
-        for first, batch in self._source.batches(has_none, self._note):
+        rejected_rows: dict[int, tuple[Any, Any]] = dict(self._unreadable)
+        for first, batch in self._source.batches(has_no_failures, self._record_unreadable):
             for row in range(first, first + len(batch)):
-                if row not in errors or row in told:
+                if row not in errors or row in rejected_rows:
                     continue
-                one = batch.slice(row - first, 1)
-                pairs = zip(one.columns, one.schema, strict=True)
-                values = {field.name: cells_of(column, field, None)[0] for column, field in pairs}
-                told[row] = (errors[row], values)
+                row_batch = batch.slice(row - first, 1)
+                columns_and_fields = zip(row_batch.columns, row_batch.schema, strict=True)
+                values = {
+                    field.name: cells_of(column, field, None)[0]
+                    for column, field in columns_and_fields
+                }
+                rejected_rows[row] = (errors[row], values)
         lines = []
-        for row, (error, data) in sorted(told.items()):
+        for row, (error, data) in sorted(rejected_rows.items()):
             reason = f"{type(error).__name__}: {error}"
             line = {"row": row, "error": reason, "data": data}
             text = json.dumps(line, default=str, ensure_ascii=False)
             if not _is_unicode(text):
-                # JSON can have half of a surrogate pair, and UTF-8 cannot.
+                # JSON can express a lone surrogate, and UTF-8 cannot.
                 text = json.dumps(line, default=str)
             lines.append(f"{text}\n")
         replace_file(self._rejects, "".join(lines).encode())
         return report
 
 
-def _resumed(options: Mapping[str, Any]) -> Any:
-    """The checkpoint to go on from. `"auto"` is the one of `checkpoint`, if it is there.
+def _resume_path(options: Mapping[str, Any]) -> Any:
+    """The path of the checkpoint to resume from; for `"auto"`, of `checkpoint` if the file exists.
 
     Raises: `ConfigError` for `"auto"` without a checkpoint.
     """
@@ -300,30 +319,33 @@ def _is_unicode(text: str) -> bool:
 
 
 def _check_rejects(path: Path) -> None:
-    """Raises `ConfigError` if a file is something else than the rejects of an earlier load."""
+    """Raises `ConfigError` if a file exists and is not the rejects of an earlier load."""
     if not path.is_file():
         return
     with open(path, "rb") as file:
-        first = file.readline(1 << 20)
-    if first and not first.startswith(b'{"row": '):
+        first_line = file.readline(1 << 20)
+    if first_line and not first_line.startswith(b'{"row": '):
         raise ConfigError(f"rejects: {path} is there, and has no rejects: pass another name")
 
 
-def told(progress: Any) -> Callable[[Progress], object] | None:
-    """What is called with the progress."""
+def progress_callback(progress: Any) -> Callable[[Progress], object] | None:
+    """The callback for the option `progress`; `None` if progress is not reported.
+
+    Raises: `TypeError` unless `progress` is a callable, a bool or `None`.
+    """
     if progress is None or progress is False:
         return None
     if progress is True:
-        # Shown with the first news: before, the call may be refused.
-        shown: list[Callable[[Progress], object]] = []
+        # The bar is created at the first report, because the call may be refused before.
+        callbacks: list[Callable[[Progress], object]] = []
 
-        def show(now: Progress) -> None:
-            if not shown:
-                shown.append(shown_progress())
-            shown[0](now)
+        def show(current: Progress) -> None:
+            if not callbacks:
+                callbacks.append(shown_progress())
+            callbacks[0](current)
 
         return show
     if not callable(progress):
         raise TypeError(f"progress must be True or a callable, got {type(progress).__name__}")
-    tell: Callable[[Progress], object] = progress
-    return tell
+    callback: Callable[[Progress], object] = progress
+    return callback

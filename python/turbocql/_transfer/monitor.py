@@ -1,4 +1,4 @@
-"""What goes on beside a load: its checkpoint, its progress, and when there are too many errors."""
+"""The thread beside a load, which writes its checkpoint, reports progress and counts failures."""
 
 from __future__ import annotations
 
@@ -13,47 +13,50 @@ from typing import Any
 from .. import _core
 from ..bulk import BulkReport, Progress
 from ..errors import BulkError
-from .checkpoint import Checkpoint, Ranges, joined
+from .checkpoint import Checkpoint, Ranges, merged_ranges
 
 __all__ = ["Stopped", "Watch", "shown_progress"]
 
-_EVERY_S = 0.5
-_FEW = 1000
-"""A share of errors is looked at after so many rows."""
+_UPDATE_INTERVAL_S = 0.5
+_MIN_ROWS_OF_SHARE = 1000
+"""A share of failures is computed of at least 1,000 rows."""
 
 
 class Stopped(Exception):
-    """Ends the reading of the data: what stands beside the load has failed, or too many rows."""
+    """Ends the reading of the data: a callback or the checkpoint has failed, or too many rows."""
 
 
 class Watch:
-    """A thread beside a load. What it raises, the load raises."""
+    """A thread beside a load. The load raises the thread's exceptions."""
 
     def __init__(
         self,
         *,
         checkpoint: Checkpoint | None,
-        done: Ranges,
-        tell: Callable[[Progress], object] | None,
-        total: Callable[[], float | None],
-        most: int,
-        most_share: float | None,
-        unread: Callable[[], int],
-        read: Callable[[], int],
-        ended: Callable[[BulkReport], BulkReport],
+        earlier_acknowledged: Ranges,
+        report_progress: Callable[[Progress], object] | None,
+        get_total_rows: Callable[[], float | None],
+        max_failures: int,
+        max_failure_share: float | None,
+        count_unreadable: Callable[[], int],
+        count_rows_read: Callable[[], int],
+        complete_report: Callable[[BulkReport], BulkReport],
     ) -> None:
-        """`done` are the rows of earlier runs. `total` gives the number of rows of the input, if it
-        can be told. `most` rows may fail, or their share; `unread` is the number of those
-        that failed before they were handed in, of `read` rows. `ended` is called with the report,
-        whether it is returned or raised, and makes it whole.
+        """`earlier_acknowledged` are the rows of earlier runs. `get_total_rows` returns the number
+        of rows of the input, or `None` if it is unknown. At most `max_failures` rows may fail, or
+        `max_failure_share` of them. `count_unreadable` counts the rows that could not be read, of
+        `count_rows_read` rows. `complete_report` adds these rows to a report, which the load then
+        returns or raises.
         """
         self.native = _core.BulkProgress(checkpoint is not None)
-        self._checkpoint, self._done, self._tell, self._total = checkpoint, done, tell, total
-        self._most, self._most_share, self._on_end = most, most_share, ended
-        self._unread, self._read = unread, read
-        self._began = time.monotonic()
-        self._ended = threading.Event()
-        self._failed: BaseException | None = None
+        self._checkpoint, self._earlier_acknowledged = checkpoint, earlier_acknowledged
+        self._report_progress, self._get_total_rows = report_progress, get_total_rows
+        self._max_failures, self._max_failure_share = max_failures, max_failure_share
+        self._complete_report = complete_report
+        self._count_unreadable, self._count_rows_read = count_unreadable, count_rows_read
+        self._began_at = time.monotonic()
+        self._end_event = threading.Event()
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="turbocql-load", daemon=True)
 
     def begin(self) -> None:
@@ -62,29 +65,30 @@ class Watch:
         Raises: `OSError` when the checkpoint cannot be written.
         """
         if self._checkpoint is not None:
-            self._checkpoint.write(self._done)
+            self._checkpoint.write(self._earlier_acknowledged)
         self._thread.start()
 
     def leave(self, raised: BaseException | None) -> None:
-        """Called after the last row, with what the load has raised.
+        """Called after the last row, with the exception of the load if it has raised one.
 
-        Raises: what stands beside the load has raised, such as the callback.
+        Raises: the exception of the checkpoint or of a callback, if one has failed; `BulkError` if
+            reading was stopped before the first row was sent.
         """
-        self._ended.set()
+        self._end_event.set()
         self._thread.join()
-        self._look(last=True, whole=raised is None)
+        self._update(is_last=True, is_complete=raised is None)
         if isinstance(raised, BulkError) and raised.report is not None:
-            raised.report = self._on_end(raised.report)
-        if isinstance(raised, Stopped) and self._failed is None:
-            # Before the first row was handed in.
+            raised.report = self._complete_report(raised.report)
+        if isinstance(raised, Stopped) and self._failure is None:
+            # No row was passed to the core, so the load has no report.
             error = BulkError(f"nothing was sent: {raised}")
-            error.report = self._on_end(BulkReport(0, 0, stopped=True))
+            error.report = self._complete_report(BulkReport(0, 0, stopped=True))
             raise error from raised
         if isinstance(raised, KeyboardInterrupt) and self._checkpoint is not None:
             _add_note(raised, f"the load can go on: pass resume={str(self._checkpoint.path)!r}")
-        # Ctrl-C and a canceled task are raised as they are.
-        if self._failed is not None and (raised is None or isinstance(raised, Exception)):
-            raise self._failed from raised
+        # KeyboardInterrupt and CancelledError are not replaced by the failure.
+        if self._failure is not None and (raised is None or isinstance(raised, Exception)):
+            raise self._failure from raised
 
     def __enter__(self) -> Watch:
         self.begin()
@@ -117,83 +121,86 @@ class Watch:
 
     def acknowledged(self) -> Ranges:
         """The rows that were acknowledged, in this run or an earlier one."""
-        return joined([*self._done, *self.native.acknowledged()])
+        return merged_ranges([*self._earlier_acknowledged, *self.native.acknowledged()])
 
     def end(self, report: BulkReport) -> BulkReport:
-        """Notes that the load has come to its report, and makes it whole."""
-        report = self._on_end(report)
+        """Completes the report of a load that has ended, and writes the last checkpoint."""
+        report = self._complete_report(report)
         if self._checkpoint is not None and not report.stopped:
             self._checkpoint.write(self.acknowledged(), complete=not report.failures)
         return report
 
     def check(self) -> None:
-        """Called where the data is read.
+        """Called while the data is read.
 
-        Raises: `Stopped` if the load is to end.
+        Raises: `Stopped` if the checkpoint or a callback has failed, or if too many rows failed.
         """
-        if self._failed is not None:
-            raise Stopped(f"{type(self._failed).__name__}: {self._failed}") from self._failed
+        if self._failure is not None:
+            raise Stopped(f"{type(self._failure).__name__}: {self._failure}") from self._failure
         succeeded, failed, *_ = self.native.snapshot()
-        failed += self._unread()
-        most = self._most
-        if self._most_share is not None:
-            most = int(self._most_share * max(_FEW, self._read(), succeeded + failed))
-        if failed > most:
-            tried = succeeded + failed
-            raise Stopped(f"{failed} of the first {tried} rows failed, more than max_errors allows")
+        failed += self._count_unreadable()
+        max_failures = self._max_failures
+        if self._max_failure_share is not None:
+            rows = max(_MIN_ROWS_OF_SHARE, self._count_rows_read(), succeeded + failed)
+            max_failures = int(self._max_failure_share * rows)
+        if failed > max_failures:
+            finished = succeeded + failed
+            raise Stopped(
+                f"{failed} of the first {finished} rows failed, more than max_errors allows"
+            )
 
     def _run(self) -> None:
-        while not self._ended.wait(_EVERY_S) and self._failed is None:
-            self._look()
+        while not self._end_event.wait(_UPDATE_INTERVAL_S) and self._failure is None:
+            self._update()
 
-    def _look(self, *, last: bool = False, whole: bool = False) -> None:
+    def _update(self, *, is_last: bool = False, is_complete: bool = False) -> None:
         try:
             if self._checkpoint is not None:
                 self._checkpoint.write(self.acknowledged())
-            if self._tell is not None:
-                self._tell(self._progress(last=last, whole=whole))
+            if self._report_progress is not None:
+                self._report_progress(self._progress(is_last=is_last, is_complete=is_complete))
         except BaseException as error:
-            self._failed = self._failed or error
+            self._failure = self._failure or error
             self.native.stop()
 
-    def _progress(self, *, last: bool, whole: bool) -> Progress:
-        succeeded, failed, bytes_, window, in_flight, *others = self.native.snapshot()
-        elapsed = time.monotonic() - self._began
-        failed += self._unread()
-        before = sum(end - first for first, end in self._done)
-        total, now = self._total(), succeeded + failed
-        share = None if not total else min(1.0, (before + now) / total)
-        left = None
-        if total and now:
-            left = max(0.0, total - before - now) * elapsed / now
+    def _progress(self, *, is_last: bool, is_complete: bool) -> Progress:
+        succeeded, failed, bytes_, window, in_flight, retried, batched = self.native.snapshot()
+        elapsed_s = time.monotonic() - self._began_at
+        failed += self._count_unreadable()
+        earlier_rows = sum(end - first for first, end in self._earlier_acknowledged)
+        total_rows, finished_rows = self._get_total_rows(), succeeded + failed
+        share = None if not total_rows else min(1.0, (earlier_rows + finished_rows) / total_rows)
+        left_s = None
+        if total_rows and finished_rows:
+            left_s = max(0.0, total_rows - earlier_rows - finished_rows) * elapsed_s / finished_rows
         retrying, reason = self.native.trouble() or (0, None)
         return Progress(
             rows=succeeded,
             failed=failed,
             bytes=bytes_,
-            rows_per_s=succeeded / elapsed if elapsed else 0.0,
-            elapsed_s=elapsed,
-            left_s=0.0 if last else left,
-            share=1.0 if whole and share is not None else share,
+            rows_per_s=succeeded / elapsed_s if elapsed_s else 0.0,
+            elapsed_s=elapsed_s,
+            left_s=0.0 if is_last else left_s,
+            share=1.0 if is_complete and share is not None else share,
             window=window,
             in_flight=in_flight,
-            retried=others[0],
-            batched=others[1],
-            earlier_rows=before,
-            ended=last,
+            retried=retried,
+            batched=batched,
+            earlier_rows=earlier_rows,
+            ended=is_last,
             retrying=retrying,
             reason=reason,
         )
 
 
 def _add_note(error: BaseException, note: str) -> None:
-    """Adds a line to what a traceback shows, since Python 3.11."""
+    """Adds a line to the traceback of an exception, from Python 3.11."""
     if hasattr(error, "add_note"):
         error.add_note(note)
 
 
 def shown_progress() -> Callable[[Progress], None]:
-    """A bar of tqdm, in a notebook too, or of rich; lines of text without either."""
+    """Shows progress by a bar of tqdm or rich, or by lines of text if neither is installed."""
     try:
         return _tqdm(importlib.import_module("tqdm.auto").tqdm)
     except ModuleNotFoundError:
@@ -201,11 +208,11 @@ def shown_progress() -> Callable[[Progress], None]:
     try:
         return _rich(importlib.import_module("rich.progress"))
     except ModuleNotFoundError:
-        return _lines()
+        return _text_progress()
 
 
 def _tqdm(tqdm: Any) -> Callable[[Progress], None]:
-    # A postfix would begin with a comma.
+    # tqdm would begin a postfix with a comma, so the text is the description.
     bar = tqdm(total=100, bar_format="rows: {desc}")
 
     def show(progress: Progress) -> None:
@@ -223,28 +230,28 @@ def _tqdm(tqdm: Any) -> Callable[[Progress], None]:
 def _rich(module: Any) -> Callable[[Progress], None]:
     text = module.TextColumn("{task.description}")
     bar = module.Progress(module.BarColumn(), module.TaskProgressColumn(), text)
-    # Without a total, the bar shows that something goes on.
+    # Without a total, the bar moves without a percentage.
     task = bar.add_task("", total=None)
     bar.start()
 
     def show(progress: Progress) -> None:
-        known: dict[str, float] = {}
+        completion: dict[str, float] = {}
         if progress.share is not None:
-            known = {"completed": progress.share, "total": 1.0}
-        bar.update(task, description=str(progress), **known)
+            completion = {"completed": progress.share, "total": 1.0}
+        bar.update(task, description=str(progress), **completion)
         if progress.ended:
             bar.stop()
 
     return show
 
 
-def _lines() -> Callable[[Progress], None]:
-    told = 0.0
+def _text_progress() -> Callable[[Progress], None]:
+    last_shown_s = 0.0
 
     def show(progress: Progress) -> None:
-        nonlocal told
-        if progress.ended or progress.elapsed_s >= told + 5:
-            told = progress.elapsed_s
+        nonlocal last_shown_s
+        if progress.ended or progress.elapsed_s >= last_shown_s + 5:
+            last_shown_s = progress.elapsed_s
             print(progress, file=sys.stderr, flush=True)
 
     return show

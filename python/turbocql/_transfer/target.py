@@ -1,8 +1,8 @@
-"""What a load knows of its table: how it writes nothing twice, and whose fault an error is.
+"""The columns of a loaded table that need special care, such as lists that are not frozen.
 
-A server gives each element of a list that is not frozen an id of its own, at each INSERT. So a list
-that is written twice with one write time has its elements twice. One that is written later replaces
-the earlier.
+At each INSERT, a server assigns new ids to the elements of a list that is not frozen. So a list
+that is written twice with the same write time has its elements twice. A list that is written with a
+later write time replaces the earlier list.
 """
 
 from __future__ import annotations
@@ -23,63 +23,66 @@ INDEXES = (
     " WHERE keyspace_name = ? AND table_name = ?"
 )
 NOW = "SELECT toUnixTimestamp(now()) FROM system.local"
-_SPREAD = 1_000_000
-_SAI = ("StorageAttachedIndex", "sai")
+_MAX_OFFSET_US = 1_000_000
+_SAI_CLASSES = ("StorageAttachedIndex", "sai")
 
 
 class JobTime(int):
-    """The write time of a job whose tasks may run again. Where lists are written that are not
-    frozen, each run of a task has later times of its own.
+    """The write time of a job whose tasks may run again. If the job writes lists that are not
+    frozen, each run of a task uses later write times.
     """
 
     __slots__ = ()
 
 
 class Care:
-    """The columns that a load writes, by what is special about them."""
+    """The columns that a load writes, sorted by the care that they need."""
 
     def __init__(
-        self, place: tuple[str, str], table: Sequence[tuple[str, str, str]], written: Sequence[str]
+        self,
+        place: tuple[str, str],
+        table: Sequence[tuple[str, str, str]],
+        written_columns: Sequence[str],
     ) -> None:
-        """`table` has name, kind and CQL type of the table's columns, `written` the names of those
-        that are written.
+        """`table` has the name, the kind and the CQL type of each column of the table.
+        `written_columns` are the names of the columns that the load writes.
         """
         kinds = {name: kind for name, kind, _ in table}
         types = {name: cql_type for name, _, cql_type in table}
         self._place = place
-        self._lists = [name for name in written if types[name].startswith("list<")]
-        self._statics = [name for name in written if kinds[name] == "static"]
-        self._vectors = [name for name in written if types[name].startswith("vector<float")]
-        self._partition_key = [name for name in written if kinds[name] == "partition_key"]
-        clustering = [name for name in written if kinds[name] == "clustering"]
+        self._lists = [name for name in written_columns if types[name].startswith("list<")]
+        self._statics = [name for name in written_columns if kinds[name] == "static"]
+        self._vectors = [name for name in written_columns if types[name].startswith("vector<float")]
+        self._partition_key = [name for name in written_columns if kinds[name] == "partition_key"]
+        clustering = [name for name in written_columns if kinds[name] == "clustering"]
         self._key = [*self._partition_key, *clustering]
-        own = [name for name in self._lists if name not in self._statics]
-        shared = [name for name in self._lists if name in self._statics]
-        self._reads = [(self._key, own), (self._partition_key, shared)]
+        row_lists = [name for name in self._lists if name not in self._statics]
+        static_lists = [name for name in self._lists if name in self._statics]
+        self._reads = [(self._key, row_lists), (self._partition_key, static_lists)]
         self._reads = [(key, lists) for key, lists in self._reads if lists]
 
     @property
     def has_lists(self) -> bool:
-        """Whether lists are written that are not frozen."""
+        """Whether the load writes lists that are not frozen."""
         return bool(self._lists)
 
     @property
     def has_vectors(self) -> bool:
-        """Whether vectors are written that may have an index."""
+        """Whether the load writes vectors, which may have an index."""
         return bool(self._vectors)
 
     def questions(self, timestamp: int | str | None) -> list[str]:
-        """The statements that read the lists and their write times, where these must be known."""
+        """The statements that read stored lists and their write times, if the load needs these."""
         if timestamp is None or isinstance(timestamp, JobTime):
             return []
         return [
-            f"SELECT {', '.join(f'{quoted(it)}, WRITETIME({quoted(it)})' for it in lists)}"
-            f" FROM {qualified(*self._place)} WHERE {_where(key)} LIMIT 1"
+            f"SELECT {', '.join(f'{quoted(name)}, WRITETIME({quoted(name)})' for name in lists)}"
+            f" FROM {qualified(*self._place)} WHERE {_key_condition(key)} LIMIT 1"
             for key, lists in self._reads
         ]
 
     def cannot_tell(self, error: RequestError) -> ConfigError:
-        """The error for a server that does not know the write times of lists."""
+        """The error for a server that has no `WRITETIME` of lists. The caller raises it."""
         names = ", ".join(f'"{name}"' for name in self._lists)
         are = "is a list that is" if len(self._lists) == 1 else "are lists that are"
         return ConfigError(
@@ -97,43 +100,51 @@ class Care:
         reads: Sequence[Prepared],
         indexes: Sequence[tuple[str, Mapping[str, str]]],
     ) -> _core.Care:
-        """The same for the core. `reads` are the statements of `questions`, `indexes` the answer to
-        `INDEXES`, `now_ms` that to `NOW`.
+        """The native `Care`. `reads` are the statements of `questions`, `indexes` is the answer to
+        `INDEXES`, and `now_ms` is the answer to `NOW`.
         """
-        counted, chosen = None, None
+        first_write_time, list_reads = None, None
         if isinstance(timestamp, JobTime):
-            now = 1000 * (now_ms or 0)
-            # Where two runs begin in one millisecond, or the job's clock is ahead of the cluster's.
-            later = now + secrets.randbelow(1000) if now > timestamp else None
-            counted = later or int(timestamp) + secrets.randbelow(_SPREAD)
+            cluster_time = 1000 * (now_ms or 0)
+            # Random offsets keep write times apart if two runs begin in the same millisecond, or
+            # if the job's clock is ahead of the cluster's.
+            if cluster_time > timestamp:
+                first_write_time = cluster_time + secrets.randbelow(1000)
+            else:
+                first_write_time = int(timestamp) + secrets.randbelow(_MAX_OFFSET_US)
         elif reads:
-            pairs = zip(reads, self._reads, strict=True)
-            constant = None if isinstance(timestamp, str) else timestamp
-            chosen = (constant, [(read, key, lists) for read, (key, lists) in pairs])
+            constant_timestamp = None if isinstance(timestamp, str) else timestamp
+            statements = zip(reads, self._reads, strict=True)
+            reads_with_columns = [(read, key, lists) for read, (key, lists) in statements]
+            list_reads = (constant_timestamp, reads_with_columns)
         return _core.Care(
             self._lists,
             self._statics,
             self._partition_key if self._statics else self._key,
             self.has_lists,
-            counted if self._lists else None,
-            chosen,
-            [it for it in map(self._indexed, indexes) if it is not None],
+            first_write_time if self._lists else None,
+            list_reads,
+            [index for index in map(self._indexed, indexes) if index is not None],
             (
                 f"SELECT {quoted(self._partition_key[0])} FROM {qualified(*self._place)}"
-                f" WHERE {_where(self._partition_key)} LIMIT 1",
+                f" WHERE {_key_condition(self._partition_key)} LIMIT 1",
                 self._partition_key,
             ),
         )
 
     def _indexed(self, index: tuple[str, Mapping[str, str]]) -> tuple[str, str, bool] | None:
-        """The column of an index of vectors, its name, and whether it compares by angles."""
+        """The column of a vector index, its name, and whether it compares by cosine.
+
+        `None` for any other index.
+        """
         name, options = index
         target = options.get("target", "").strip('"')
-        if target not in self._vectors or options.get("class_name", "").split(".")[-1] not in _SAI:
+        index_class = options.get("class_name", "").split(".")[-1]
+        if target not in self._vectors or index_class not in _SAI_CLASSES:
             return None
-        function: Any = options.get("similarity_function", "cosine")
-        return target, name, function.lower() == "cosine"
+        similarity: Any = options.get("similarity_function", "cosine")
+        return target, name, similarity.lower() == "cosine"
 
 
-def _where(key: Sequence[str]) -> str:
+def _key_condition(key: Sequence[str]) -> str:
     return " AND ".join(f"{quoted(name)} = ?" for name in key)

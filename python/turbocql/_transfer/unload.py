@@ -1,4 +1,4 @@
-"""Tables written to files: what `Session.unload` and its twin share."""
+"""Writes tables to files, shared by `Session.unload` and `AsyncSession.unload`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from .._files.writer import Sink, open_sink
 from .._options import UnloadOptions
 from ..bulk import Progress, UnloadReport
 from ..columns import Batch
-from .load_files import told
-from .scan import Known, Scan
+from .load_files import progress_callback
+from .scan import Scan, TableColumns
 
 __all__ = ["Unload"]
 
-_OWN: dict[str, Any] = {
+_DEFAULTS: dict[str, Any] = {
     **{"format": None, "compression": None, "files": 1, "overwrite": False, "progress": None},
     "limit": None,
 }
-_EVERY_S = 0.5
+_REPORT_INTERVAL_S = 0.5
 
 
 class Unload:
-    """An unload: first its arguments, then the table, at last its batches."""
+    """An unload. `__init__` checks its options, `match` takes the table, `write` each batch."""
 
     def __init__(
         self,
@@ -34,78 +34,81 @@ class Unload:
         path: str | os.PathLike[str],
         options: UnloadOptions,
     ) -> None:
-        unknown = options.keys() - UnloadOptions.__annotations__.keys()
-        if unknown:
-            known = ", ".join(UnloadOptions.__annotations__)
-            raise TypeError(f"unload has no option {sorted(unknown)[0]!r}; it has {known}")
-        own = {**_OWN, **{name: value for name, value in options.items() if name in _OWN}}
-        others: Any = {name: value for name, value in options.items() if name not in _OWN}
-        self.scan = Scan(table, keyspace, others)
-        check_choice("format", own["format"], (None, "parquet", "csv", "jsonl", "arrow"))
-        check_int("files", own["files"], 1, 100_000)
-        check_flag("overwrite", own["overwrite"])
-        if own["limit"] is not None:
-            check_int("limit", own["limit"], 0, 2**63 - 1)
-        self._path, self._own = path, own
-        self._tell = told(own["progress"])
+        unknown_names = options.keys() - UnloadOptions.__annotations__.keys()
+        if unknown_names:
+            option_names = ", ".join(UnloadOptions.__annotations__)
+            unknown_name = sorted(unknown_names)[0]
+            raise TypeError(f"unload has no option {unknown_name!r}; it has {option_names}")
+        settings: dict[str, Any] = {**_DEFAULTS, **options}
+        own_options = {name: settings.pop(name) for name in _DEFAULTS}
+        scan_options: Any = settings
+        self.scan = Scan(table, keyspace, scan_options)
+        check_choice("format", own_options["format"], (None, "parquet", "csv", "jsonl", "arrow"))
+        check_int("files", own_options["files"], 1, 100_000)
+        check_flag("overwrite", own_options["overwrite"])
+        if own_options["limit"] is not None:
+            check_int("limit", own_options["limit"], 0, 2**63 - 1)
+        self._path, self._options = path, own_options
+        self._report_progress = progress_callback(own_options["progress"])
         self._types: dict[str, str] = {}
         self._sink: Sink | None = None
         self._rows = self._bytes = 0
-        self._began = self._told = time.monotonic()
+        self._began_at = self._reported_at = time.monotonic()
 
-    def match(self, known: Known) -> None:
-        """Takes the table's columns. `known` is the answer to `TABLE`."""
-        self._types = {name: cql_type for name, _, cql_type, _ in known}
+    def match(self, table_columns: TableColumns) -> None:
+        """Stores the types of the table's columns. `table_columns` is the answer to `TABLE`."""
+        self._types = {name: cql_type for name, _, cql_type, _ in table_columns}
 
     def begin(self, rows: Any) -> None:
         """Opens the files."""
         pa: Any = importlib.import_module("pyarrow")
         self._sink = open_sink(
             self._path,
-            format=self._own["format"],
+            format=self._options["format"],
             schema=pa.schema(rows._gatherer(None)),
             types=self._types,
-            compression=self._own["compression"],
-            files=self._own["files"],
-            overwrite=self._own["overwrite"],
+            compression=self._options["compression"],
+            files=self._options["files"],
+            overwrite=self._options["overwrite"],
         )
 
     def write(self, batch: Batch) -> bool:
-        """Writes some rows. Returns whether more are wanted."""
+        """Writes the rows of a batch, up to the limit. Returns whether the limit allows more."""
         pa: Any = importlib.import_module("pyarrow")
-        made = pa.record_batch(batch)
-        most = self._own["limit"]
-        if most is not None:
-            made = made.slice(0, most - self._rows)
+        record_batch = pa.record_batch(batch)
+        limit = self._options["limit"]
+        if limit is not None:
+            record_batch = record_batch.slice(0, limit - self._rows)
         if self._sink is not None:
-            self._sink.write(made)
-        self._rows += made.num_rows
-        self._bytes += made.nbytes
-        if self._tell is not None and time.monotonic() - self._told >= _EVERY_S:
-            self._told = time.monotonic()
-            self._tell(self._progress(ended=False))
-        return most is None or self._rows < most
+            self._sink.write(record_batch)
+        self._rows += record_batch.num_rows
+        self._bytes += record_batch.nbytes
+        now = time.monotonic()
+        if self._report_progress is not None and now - self._reported_at >= _REPORT_INTERVAL_S:
+            self._reported_at = now
+            self._report_progress(self._progress(ended=False))
+        return limit is None or self._rows < limit
 
     def end(self) -> UnloadReport:
-        """Moves the files to their names."""
+        """Completes the files, and gives them their names."""
         files = () if self._sink is None else tuple(self._sink.close())
-        if self._tell is not None:
-            self._tell(self._progress(ended=True))
+        if self._report_progress is not None:
+            self._report_progress(self._progress(ended=True))
         return UnloadReport(self._rows, files, sum(file.stat().st_size for file in files))
 
     def abandon(self) -> None:
-        """Removes what was written."""
+        """Removes the files."""
         if self._sink is not None:
             self._sink.abort()
 
     def _progress(self, *, ended: bool) -> Progress:
-        elapsed = time.monotonic() - self._began
+        elapsed_s = time.monotonic() - self._began_at
         return Progress(
             rows=self._rows,
             failed=0,
             bytes=self._bytes,
-            rows_per_s=self._rows / elapsed if elapsed else 0.0,
-            elapsed_s=elapsed,
+            rows_per_s=self._rows / elapsed_s if elapsed_s else 0.0,
+            elapsed_s=elapsed_s,
             left_s=0.0 if ended else None,
             share=1.0 if ended else None,
             window=0,

@@ -1,4 +1,4 @@
-"""Comparing a table with data that was loaded: what `Session.verify` and its twin share."""
+"""Compares a table with data, shared by `Session.verify` and `AsyncSession.verify`."""
 
 from __future__ import annotations
 
@@ -20,32 +20,35 @@ from .load import Load
 
 __all__ = ["Verification"]
 
-_KEPT = 1000
-"""So many differences are kept, one by one; the others are counted."""
+_MAX_RECORDED = 1000
+"""A report lists 1,000 differences. Further differences are only counted."""
 
 Cells = tuple[Any, ...]
 Rows = list[tuple[int, Cells]]
 
 
 class Verification:
-    """A comparison: first its arguments, then the statements, then the rows, part by part."""
+    """A comparison. `__init__` checks its options, `match` writes its statement, and `compare`
+    compares rows in parts.
+    """
 
     def __init__(self, table: str, keyspace: str | None, options: VerifyOptions) -> None:
-        own: dict[str, Any] = dict(options)
-        sample, seed = own.pop("sample", None), own.pop("seed", 0)
-        self._progress: Callable[[int], object] | None = own.pop("progress", None)
+        settings: dict[str, Any] = dict(options)
+        sample, seed = settings.pop("sample", None), settings.pop("seed", 0)
+        self._progress: Callable[[int], object] | None = settings.pop("progress", None)
         if self._progress is not None and not callable(self._progress):
             raise TypeError(f"progress must be a callable, got {shown(self._progress)}")
-        unknown = own.keys() - VerifyOptions.__annotations__.keys()
-        if unknown:
-            known = ", ".join(VerifyOptions.__annotations__)
-            raise TypeError(f"verify has no option {sorted(unknown)[0]!r}; it has {known}")
+        unknown_names = settings.keys() - VerifyOptions.__annotations__.keys()
+        if unknown_names:
+            option_names = ", ".join(VerifyOptions.__annotations__)
+            unknown_name = sorted(unknown_names)[0]
+            raise TypeError(f"verify has no option {unknown_name!r}; it has {option_names}")
         if sample is not None and not (isinstance(sample, (int, float)) and 0 < sample <= 1):
             raise ConfigError(f"sample must be a share above 0 and up to 1, got {shown(sample)}")
-        # Rows that could not be loaded are counted.
-        own["max_failures"] = 2**31 - 1
-        self.load = Load(table, keyspace, LoadOptions(**own))  # type: ignore[typeddict-item]
-        self._share, self._chosen = sample, random.Random(seed)
+        # Rows that cannot be encoded are counted, and never end the comparison.
+        settings["max_failures"] = 2**31 - 1
+        self.load = Load(table, keyspace, LoadOptions(**settings))  # type: ignore[typeddict-item]
+        self._share, self._random = sample, random.Random(seed)
         self._duplicates = _Duplicates()
         self.rows = self.checked = self._missing = self._different = 0
         self._unfit = 0
@@ -57,124 +60,131 @@ class Verification:
         self._types: list[str] = []
         self.question = ""
 
-    def match(self, known: Sequence[tuple[str, str, str]]) -> None:
-        """Writes the statement that reads a row by its key. `known` is the answer to `QUERY`."""
-        kinds = {name: kind for name, kind, _ in known}
-        types = {name: cql_type for name, _, cql_type in known}
+    def match(self, table_columns: Sequence[tuple[str, str, str]]) -> None:
+        """Writes the statement that reads a row by its key. `table_columns` is the answer to
+        `QUERY`.
+        """
+        kinds = {name: kind for name, kind, _ in table_columns}
+        types = {name: cql_type for name, _, cql_type in table_columns}
         self._names = list(self.load.pairs)
-        is_key = ("partition_key", "clustering")
-        self._key = [place for place, name in enumerate(self._names) if kinds[name] in is_key]
+        key_kinds = ("partition_key", "clustering")
+        is_key = [kinds[name] in key_kinds for name in self._names]
+        self._key = [position for position, in_key in enumerate(is_key) if in_key]
         self._types = [types[name] for name in self._names]
-        others = [quoted(name) for name in self._names if kinds[name] not in is_key]
-        keys = [quoted(self._names[place]) for place in self._key]
-        # Static columns alone could not be asked for by a clustering key.
-        others += [quoted(name) for name in self._names if kinds[name] == "clustering"]
-        where = " AND ".join(f"{key} = ?" for key in keys)
-        self.question = (
-            f"SELECT {', '.join(others or keys)} FROM {qualified(*self.load.place)} WHERE {where}"
-            " LIMIT 1"
-        )
+        value_columns = [quoted(name) for name in self._names if kinds[name] not in key_kinds]
+        key_columns = [quoted(self._names[position]) for position in self._key]
+        # A server refuses a condition on the clustering key if only static columns are selected.
+        value_columns += [quoted(name) for name in self._names if kinds[name] == "clustering"]
+        condition = " AND ".join(f"{key} = ?" for key in key_columns)
+        selected = ", ".join(value_columns or key_columns)
+        table_name = qualified(*self.load.place)
+        self.question = f"SELECT {selected} FROM {table_name} WHERE {condition} LIMIT 1"
 
     def choose(self, rows: Rows, unfit: Sequence[Any]) -> Rows:
-        """The rows to be looked up."""
+        """The rows to look up: all rows, or a random sample. Counts them and their keys."""
         self.rows += len(rows) + len(unfit)
         self._unfit += len(unfit)
         for number, cells in rows:
-            self._duplicates.add(number, [cells[place] for place in self._key])
+            self._duplicates.add(number, [cells[position] for position in self._key])
         if self._share is None:
             return rows
-        return [row for row in rows if self._chosen.random() < self._share]
+        return [row for row in rows if self._random.random() < self._share]
 
-    def encoded(self, session: _core.Session, found: Columns, insert: Any) -> _core.EncodedColumns:
-        """The rows of the data, as a load would send them."""
-        columns = self.load.columns(found, apart=False)
+    def encoded(
+        self, session: _core.Session, data_columns: Columns, insert: Any
+    ) -> _core.EncodedColumns:
+        """The rows of the data, encoded as a load would send them."""
+        columns = self.load.columns(data_columns, apart=False)
         encoded = _core.EncodedColumns(session, columns, insert)
         self._values, self._markers = encoded.values, len(insert.markers)
         return encoded
 
     def keys(self, rows: Rows) -> list[Cells]:
-        """The values of the keys of rows."""
-        return [self._keys_of(cells) for _, cells in rows]
+        """The values of the primary keys of rows."""
+        return [self._decoded_key(cells) for _, cells in rows]
 
-    def _keys_of(self, cells: Cells) -> Cells:
-        row = [cell if place in self._key else None for place, cell in enumerate(cells)]
+    def _decoded_key(self, cells: Cells) -> Cells:
+        row = [cell if position in self._key else None for position, cell in enumerate(cells)]
         values = self._values(row)
-        return tuple(values[place] for place in self._key)
+        return tuple(values[position] for position in self._key)
 
-    def _value(self, place: int, cell: bytes) -> Any:
+    def _value(self, position: int, cell: bytes) -> Any:
         row: list[bytes | None] = [None] * self._markers
-        row[place] = cell
-        return self._values(row)[place]
+        row[position] = cell
+        return self._values(row)[position]
 
-    def compare(self, rows: Rows, found: Sequence[Any]) -> None:
-        """Compares rows with what the table has for their keys: a result each."""
-        for (number, cells), result in zip(rows, found, strict=True):
+    def compare(self, rows: Rows, results: Sequence[Any]) -> None:
+        """Compares rows with the results of reading them from the table."""
+        for (number, cells), result in zip(rows, results, strict=True):
             self.checked += 1
-            there: list[list[bytes | None]] = result._raw().cells()
-            if not there:
+            stored_rows: list[list[bytes | None]] = result._raw().cells()
+            if not stored_rows:
                 self._missing += 1
-                self._note(Difference(number, None, None, None))
+                self._record(Difference(number, None, None, None))
                 continue
-            others = [place for place in range(len(self._names)) if place not in self._key]
+            positions = range(len(self._names))
+            value_positions = [position for position in positions if position not in self._key]
             differs = False
-            for place, cell in zip(others, there[0], strict=False):
-                expected = cells[place]
-                if expected is ... or expected == cell or self._are_equal(place, expected, cell):
+            for position, cell in zip(value_positions, stored_rows[0], strict=False):
+                expected = cells[position]
+                if expected is ... or expected == cell or self._are_equal(position, expected, cell):
                     continue
                 differs = True
-                values = [None if it is None else self._value(place, it) for it in (expected, cell)]
-                self._note(Difference(number, self._names[place], *values))
+                expected_value = None if expected is None else self._value(position, expected)
+                actual_value = None if cell is None else self._value(position, cell)
+                name = self._names[position]
+                self._record(Difference(number, name, expected_value, actual_value))
             self._different += differs
         if self._progress is not None:
             self._progress(self.rows)
 
-    def _are_equal(self, place: int, expected: bytes | None, cell: bytes | None) -> bool:
-        """Whether cells of different bytes are one value: the server sorts sets and maps."""
+    def _are_equal(self, position: int, expected: bytes | None, cell: bytes | None) -> bool:
+        """Whether cells of different bytes have equal values: the server sorts sets and maps."""
         if expected is None:
             return False
-        value = self._value(place, expected)
+        value = self._value(position, expected)
         if cell is None:
-            # The server keeps no empty collection, unless it is frozen.
-            is_open = self._types[place].startswith(("list<", "set<", "map<"))
-            return is_open and not value
-        return bool(_comparable(value) == _comparable(self._value(place, cell)))
+            # The server stores an empty collection that is not frozen as null.
+            is_unfrozen = self._types[position].startswith(("list<", "set<", "map<"))
+            return is_unfrozen and not value
+        return bool(_comparable(value) == _comparable(self._value(position, cell)))
 
-    def _note(self, difference: Difference) -> None:
-        if len(self._differences) < _KEPT:
+    def _record(self, difference: Difference) -> None:
+        if len(self._differences) < _MAX_RECORDED:
             self._differences.append(difference)
 
     def report(self) -> VerifyReport:
-        """What was found."""
-        pairs, duplicates = self._duplicates.found()
-        unread = self.load.unread
+        """The report of the comparison."""
+        duplicate_rows, duplicates = self._duplicates.find()
+        unreadable_rows = self.load.unreadable_rows
         return VerifyReport(
-            rows=self.rows + unread,
+            rows=self.rows + unreadable_rows,
             checked=self.checked,
             missing=self._missing,
             different=self._different,
-            unfit=self._unfit + unread,
+            unfit=self._unfit + unreadable_rows,
             differences=self._differences,
             duplicates=duplicates,
-            duplicate_rows=pairs,
+            duplicate_rows=duplicate_rows,
         )
 
 
 def _comparable(value: Any) -> Any:
-    """A value that is equal to another if both are the same: NaN to NaN, and 0.0 not to -0.0.
+    """A value to compare instead, in which NaN equals NaN, and 0.0 does not equal -0.0.
 
-    The bits of a NaN do not matter: processors set its sign, and text does not keep it.
+    All NaNs are equal: processors set the sign of a NaN, and text has none.
     """
     if isinstance(value, float):
         return (float, "NaN") if value != value else (float, value, math.copysign(1, value))
     if isinstance(value, Mapping):
-        return frozenset((_comparable(key), _comparable(it)) for key, it in value.items())
+        return frozenset((_comparable(key), _comparable(entry)) for key, entry in value.items())
     if isinstance(value, (set, frozenset)):
         return frozenset(map(_comparable, value))
     return tuple(map(_comparable, value)) if isinstance(value, (list, tuple)) else value
 
 
 class _Duplicates:
-    """Finds keys that come twice. Digests go to files, so that memory does not grow with rows."""
+    """Finds keys that occur twice. Digests are written to files, so that memory is bounded."""
 
     _PARTS = 64
     _BUFFER = 1 << 16
@@ -189,10 +199,10 @@ class _Duplicates:
         for cell in key:
             digest.update(len(cell).to_bytes(4, "big"))
             digest.update(cell)
-        made = digest.digest()
-        part = made[0] % self._PARTS
+        key_digest = digest.digest()
+        part = key_digest[0] % self._PARTS
         buffer = self._buffers[part]
-        buffer += made
+        buffer += key_digest
         buffer += number.to_bytes(8, "big")
         if len(buffer) >= self._BUFFER:
             file = self._files[part]
@@ -202,31 +212,34 @@ class _Duplicates:
             buffer.clear()
 
     def _entries(self, part: int) -> Iterator[tuple[bytes, int]]:
-        whole = bytes(self._buffers[part])
+        entries = bytes(self._buffers[part])
         file = self._files[part]
         if file is not None:
             file.seek(0)
-            whole = file.read() + whole
-        step = self._SIZE + 8
-        for at in range(0, len(whole), step):
+            entries = file.read() + entries
+        entry_size = self._SIZE + 8
+        for offset in range(0, len(entries), entry_size):
             yield (
-                whole[at : at + self._SIZE],
-                int.from_bytes(whole[at + self._SIZE : at + step], "big"),
+                entries[offset : offset + self._SIZE],
+                int.from_bytes(entries[offset + self._SIZE : offset + entry_size], "big"),
             )
 
-    def found(self) -> tuple[list[tuple[int, int]], int]:
-        """Rows with one key, the first of them and a later one, and how many there are."""
-        pairs: list[tuple[int, int]] = []
+    def find(self) -> tuple[list[tuple[int, int]], int]:
+        """Pairs of rows with equal keys, the first row and a later one; and the number of pairs.
+
+        At most 1,000 pairs are returned, and all are counted.
+        """
+        duplicate_rows: list[tuple[int, int]] = []
         count = 0
         for part in range(self._PARTS):
-            first: dict[bytes, int] = {}
+            first_rows: dict[bytes, int] = {}
             for digest, number in self._entries(part):
-                earlier = first.setdefault(digest, number)
+                earlier = first_rows.setdefault(digest, number)
                 if earlier != number:
                     count += 1
-                    if len(pairs) < _KEPT:
-                        pairs.append((earlier, number))
+                    if len(duplicate_rows) < _MAX_RECORDED:
+                        duplicate_rows.append((earlier, number))
             file = self._files[part]
             if file is not None:
                 file.close()
-        return sorted(pairs), count
+        return sorted(duplicate_rows), count
