@@ -217,7 +217,9 @@ def test_a_server_that_does_not_know_write_times(
     name = table("id int PRIMARY KEY, l list<int>, v int, f frozen<list<int>>")
     # Other servers refuse the function for lists.
     monkeypatch.setattr(
-        target.Care, "questions", lambda *_: [f"SELECT WRITETIME(id) FROM {name} WHERE id = ?"]
+        target.Care,
+        "list_read_statements",
+        lambda *_: [f"SELECT WRITETIME(id) FROM {name} WHERE id = ?"],
     )
     with pytest.raises(
         ConfigError, match=r'column "l" is a list that is not frozen.*columns='

@@ -8,7 +8,7 @@ from .._checks import shown
 from ..errors import ConfigError
 
 __all__ = [
-    "place_of",
+    "parse_table_name",
     "qualified",
     "quoted",
     "quoted_type",
@@ -90,7 +90,7 @@ def split_qualified(name: str) -> tuple[str, str] | None:
     return _part(quoted_keyspace, plain_keyspace), _part(quoted_name, plain_name)
 
 
-def place_of(table: str, keyspace: str | None) -> tuple[str, str]:
+def parse_table_name(table: str, keyspace: str | None) -> tuple[str, str]:
     """The keyspace and the name of a table, from CQL text that may leave out the keyspace.
 
     Raises: `TypeError` unless `table` is a str; `ConfigError` for text that is no name of a table,

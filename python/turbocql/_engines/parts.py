@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .._cql.names import place_of, qualified, quoted
+from .._cql.names import parse_table_name, qualified, quoted
 from .._options import LoadOptions, ScanOptions
 from .._transfer.scan import LAST, TABLE, Scan, partition_key
 from .._transfer.target import NOW, JobTime
@@ -56,7 +56,7 @@ class Reading:
     """A table to read in parts."""
 
     settings: Config | Environment | Profile
-    place: tuple[str, str]
+    keyspace_and_table: tuple[str, str]
     """Keyspace and table."""
     options: Mapping[str, Any] = field(hash=False)
     """Options of `Session.scan`."""
@@ -65,7 +65,7 @@ class Reading:
     @property
     def table(self) -> str:
         """The table in CQL."""
-        return qualified(*self.place)
+        return qualified(*self.keyspace_and_table)
 
     def selecting(self, columns: Sequence[str]) -> Reading:
         """A copy that reads only these columns."""
@@ -77,7 +77,7 @@ class Reading:
         Raises: `ConfigError` when there is no such table or column.
         """
         with session(self.settings) as open_session:
-            return schema_of(open_session, self.place, self.options, self.types)
+            return schema_of(open_session, self.keyspace_and_table, self.options, self.types)
 
     def splits(self, parts: int) -> list[Split]:
         """Splits of the table, at most `parts` of them."""
@@ -87,7 +87,7 @@ class Reading:
     def columns(self) -> list[tuple[str, str, str, int]]:
         """The columns of the table: name, kind, CQL type, and position in the key."""
         with session(self.settings) as open_session:
-            return _table_columns(open_session, self.place)
+            return _table_columns(open_session, self.keyspace_and_table)
 
     def row_bytes(self) -> int | None:
         """The average size of a row in Arrow, of at most 100 rows; `None` for an empty table."""
@@ -152,23 +152,28 @@ def _gathered_tables(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _table_columns(
-    open_session: Session, place: tuple[str, str]
+    open_session: Session, keyspace_and_table: tuple[str, str]
 ) -> list[tuple[str, str, str, int]]:
     """The columns of a table.
 
     Raises: `ConfigError` when there is no such table.
     """
-    table_columns = open_session.execute(TABLE, place, rows="tuple", idempotent=True).all()
-    partition_key(table_columns, place)
+    table_columns = open_session.execute(
+        TABLE, keyspace_and_table, rows="tuple", idempotent=True
+    ).all()
+    partition_key(table_columns, keyspace_and_table)
     return table_columns
 
 
 def schema_of(
-    open_session: Session, place: tuple[str, str], options: Mapping[str, Any], types: ColumnTypes
+    open_session: Session,
+    keyspace_and_table: tuple[str, str],
+    options: Mapping[str, Any],
+    types: ColumnTypes,
 ) -> Any:
     """The `pyarrow.Schema` of a scan with these options."""
     # A page has the types of its columns even if it has no rows. This split has only one token.
-    empty_split = Split(*place, ((LAST - 1, LAST),), None, ())
+    empty_split = Split(*keyspace_and_table, ((LAST - 1, LAST),), None, ())
     rows = open_session.scan(split=empty_split, **options)
     return _pyarrow().schema(rows.batches(types=types))
 
@@ -206,7 +211,7 @@ def reading(
     scan = Scan(table, _keyspace(settings, table), ScanOptions(**scan_options))  # type: ignore[typeddict-item]
     if types is not None and not isinstance(types, ColumnTypes):
         raise TypeError(f"types must be a ColumnTypes, got {type(types).__name__}")
-    return Reading(settings, scan.place, scan_options, types or ColumnTypes())
+    return Reading(settings, scan.keyspace_and_table, scan_options, types or ColumnTypes())
 
 
 def check_columns(columns: Any) -> None:
@@ -230,7 +235,7 @@ class Writing:
     """A table to which tasks write rows."""
 
     settings: Config | Environment | Profile
-    place: tuple[str, str]
+    keyspace_and_table: tuple[str, str]
     options: Mapping[str, Any] = field(hash=False)
     """Options of `Session.load`. `begun` adds a write time, so that a task that runs again writes
     the same cells, and changes nothing. If a list is written that is not frozen, a task that runs
@@ -241,7 +246,7 @@ class Writing:
     @property
     def table(self) -> str:
         """The table in CQL."""
-        return qualified(*self.place)
+        return qualified(*self.keyspace_and_table)
 
     def begun(self, empty_table: Any = None) -> Writing:
         """A copy with the current time as write time, and with the types of the table's columns.
@@ -254,7 +259,7 @@ class Writing:
         """
         options = {**self.options}
         with session(self.settings) as open_session:
-            table_columns = _table_columns(open_session, self.place)
+            table_columns = _table_columns(open_session, self.keyspace_and_table)
             if empty_table is not None:
                 open_session.load(self.table, empty_table, **options)
             if options.get("timestamp") is None:
@@ -289,8 +294,8 @@ def writing(
         if name not in option_names:
             raise TypeError(f"a sink has no option {name!r}; it has {', '.join(option_names)}")
     load_options = {name: value for name, value in options.items() if value is not None}
-    place = place_of(table, _keyspace(settings, table))
-    return Writing(settings, place, load_options)
+    keyspace_and_table = parse_table_name(table, _keyspace(settings, table))
+    return Writing(settings, keyspace_and_table, load_options)
 
 
 def needed(extra: str, *modules: str) -> None:

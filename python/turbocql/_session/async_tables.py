@@ -7,10 +7,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .._checks import check_int
-from .._cql.names import place_of
+from .._cql.names import parse_table_name
 from .._options import ExecuteOptions, LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
 from .._transfer.load import QUERY, UDTS, Load
-from .._transfer.scan import PARTITIONER, TABLE, Scan, check_partitioner, partition_key, question
+from .._transfer.scan import (
+    PARTITIONER,
+    TABLE,
+    Scan,
+    check_partitioner,
+    partition_key,
+    query_options,
+)
 from .._transfer.target import INDEXES, NOW
 from .._transfer.unload import Unload
 from .._transfer.verify import Verification
@@ -95,20 +102,20 @@ class AsyncTables(SessionBase):
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         # Opening and checking data may take long; so may a producer, which has a thread of its own.
         data = for_threads(data)  # async only
-        columns = await self._query(QUERY, load.place, load.question)
-        udts = await self._query(UDTS, load.place[:1], load.question)
+        columns = await self._query(QUERY, load.keyspace_and_table, load.query_options)
+        udts = await self._query(UDTS, load.keyspace_and_table[:1], load.query_options)
         opened = await in_thread(load.open, data, columns, udts)
         if opened is None:
             return BulkReport(0, 0)
         load.match(opened.names, columns)
         care = await self._care(load)
-        if load.is_tried:
+        if load.is_dry_run:
             insert: Prepared = await self._core.prepare(load.statement)
-            return await in_thread(load.tried, self._core, opened, insert, care)
+            return await in_thread(load.dry_run_report, self._core, opened, insert, care)
         await in_thread(load.check, data)
-        async with load.watched() as watch:
-            report: BulkReport = await self._start_load(load, opened, care, watch)
-        return await in_thread(load.ended, report)
+        async with load.monitor() as monitor:
+            report: BulkReport = await self._start_load(load, opened, care, monitor)
+        return await in_thread(load.finished_report, report)
 
     async def _care(self, load: Load) -> _core.Care | None:
         """Reads what a load needs of the cluster before its first row."""
@@ -116,17 +123,17 @@ class AsyncTables(SessionBase):
         if care is None:
             return None
         now, indexes, reads = None, list[Any](), list[Prepared]()
-        if load.needs_now:
-            rows = await self._query(NOW, None, load.question)
+        if load.needs_cluster_time:
+            rows = await self._query(NOW, None, load.query_options)
             now = rows[0][0] if rows else None
         if care.has_vectors:
-            indexes = await self._query(INDEXES, load.place, load.question)
+            indexes = await self._query(INDEXES, load.keyspace_and_table, load.query_options)
         try:
-            for text in load.questions():
+            for text in load.list_read_statements():
                 reads.append(await self._core.prepare(text))
         except InvalidQuery as error:
-            raise care.cannot_tell(error) from error
-        return load.known(now, reads, indexes)
+            raise care.write_time_error(error) from error
+        return load.native_care(now, reads, indexes)
 
     async def _query(
         self, text: str, values: Values | None, options: ExecuteOptions
@@ -137,8 +144,8 @@ class AsyncTables(SessionBase):
 
     async def _match(self, scan: Scan) -> list[tuple[Any, ...]]:
         """Checks a scan against its table, and returns the table's columns."""
-        columns = await self._query(TABLE, scan.place, scan.question)
-        scan.match(columns, await self._partitioner(scan.question))
+        columns = await self._query(TABLE, scan.keyspace_and_table, scan.query_options)
+        scan.match(columns, await self._partitioner(scan.query_options))
         return columns
 
     async def _partitioner(self, options: ExecuteOptions) -> tuple[str] | None:
@@ -236,19 +243,19 @@ class AsyncTables(SessionBase):
         load = verification.load
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
         data = for_threads(data)  # async only
-        columns = await self._query(QUERY, load.place, load.question)
-        udts = await self._query(UDTS, load.place[:1], load.question)
+        columns = await self._query(QUERY, load.keyspace_and_table, load.query_options)
+        udts = await self._query(UDTS, load.keyspace_and_table[:1], load.query_options)
         opened = await in_thread(load.open, data, columns, udts)
         if opened is None:
             return verification.report()
         load.match(opened.names, columns)
         verification.match(columns)
         insert: Prepared = await self._core.prepare(load.statement)
-        read: Prepared = await self._core.prepare(verification.question)
+        read: Prepared = await self._core.prepare(verification.statement)
         encoded = verification.encoded(self._core, opened, insert)
         while (part := await in_thread(encoded.take)) is not None:
-            rows = verification.choose(*part)
-            keys = verification.keys(rows)
+            rows = verification.chosen_rows(*part)
+            keys = verification.key_values(rows)
             report: BulkReport = await self._start_look_up(load, read, keys)
             report.raise_for_failures()
             verification.compare(rows, report.results or [])
@@ -270,10 +277,10 @@ class AsyncTables(SessionBase):
             >>> len(parts)
             4
         """
-        name = place_of(table, self.keyspace)
+        name = parse_table_name(table, self.keyspace)
         check_int("n", n, 1, 100_000)
-        partition_key(await self._query(TABLE, name, question({})), name)
-        check_partitioner(await self._partitioner(question({})))
+        partition_key(await self._query(TABLE, name, query_options({})), name)
+        check_partitioner(await self._partitioner(query_options({})))
         estimates: list[tuple[str, str, int, int]] = []
         for op in self._start_estimates(name):
             # They are no more than hints.

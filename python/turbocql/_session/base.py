@@ -12,7 +12,7 @@ from .._columns.pieces import Columns
 from .._options import ExecuteOptions, StatementOptions
 from .._schema.read import PAGE_SIZE
 from .._transfer.load import Load, Pace
-from .._transfer.monitor import Watch
+from .._transfer.monitor import Monitor
 from .._transfer.scan import ESTIMATES, Scan, Weights, split_table
 from ..cluster import Metrics, Node, Replica, _metrics, _node
 from ..config import Config
@@ -167,7 +167,7 @@ class SessionBase:
         )
 
     def _start_load(
-        self, load: Load, data: Columns, care: _core.Care | None, watch: Watch
+        self, load: Load, data: Columns, care: _core.Care | None, monitor: Monitor
     ) -> _core.Op:
         return self._core.execute_many(
             load.statement,
@@ -175,7 +175,7 @@ class SessionBase:
             load.concurrency,
             load.max_failures,
             False,
-            watch.native,
+            monitor.native,
             load.pace,
             load.request,
         )
@@ -191,7 +191,7 @@ class SessionBase:
         nodes = self.nodes
         return self._core.scan(
             scan.statement,
-            scan.place,
+            scan.keyspace_and_table,
             scan.ranges(nodes),
             scan.values,
             None,

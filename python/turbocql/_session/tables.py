@@ -8,10 +8,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .._checks import check_int
-from .._cql.names import place_of
+from .._cql.names import parse_table_name
 from .._options import ExecuteOptions, LoadOptions, ScanOptions, UnloadOptions, VerifyOptions
 from .._transfer.load import QUERY, UDTS, Load
-from .._transfer.scan import PARTITIONER, TABLE, Scan, check_partitioner, partition_key, question
+from .._transfer.scan import (
+    PARTITIONER,
+    TABLE,
+    Scan,
+    check_partitioner,
+    partition_key,
+    query_options,
+)
 from .._transfer.target import INDEXES, NOW
 from .._transfer.unload import Unload
 from .._transfer.verify import Verification
@@ -91,20 +98,20 @@ class Tables(SessionBase):
         """
         load = Load(table, self.keyspace, options)
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
-        columns = self._query(QUERY, load.place, load.question)
-        udts = self._query(UDTS, load.place[:1], load.question)
+        columns = self._query(QUERY, load.keyspace_and_table, load.query_options)
+        udts = self._query(UDTS, load.keyspace_and_table[:1], load.query_options)
         opened = load.open(data, columns, udts)
         if opened is None:
             return BulkReport(0, 0)
         load.match(opened.names, columns)
         care = self._care(load)
-        if load.is_tried:
+        if load.is_dry_run:
             insert: Prepared = self._core.prepare(load.statement).wait()
-            return load.tried(self._core, opened, insert, care)
+            return load.dry_run_report(self._core, opened, insert, care)
         load.check(data)
-        with load.watched() as watch:
-            report: BulkReport = self._start_load(load, opened, care, watch).wait()
-        return load.ended(report)
+        with load.monitor() as monitor:
+            report: BulkReport = self._start_load(load, opened, care, monitor).wait()
+        return load.finished_report(report)
 
     def _care(self, load: Load) -> _core.Care | None:
         """Reads what a load needs of the cluster before its first row."""
@@ -112,17 +119,17 @@ class Tables(SessionBase):
         if care is None:
             return None
         now, indexes, reads = None, list[Any](), list[Prepared]()
-        if load.needs_now:
-            rows = self._query(NOW, None, load.question)
+        if load.needs_cluster_time:
+            rows = self._query(NOW, None, load.query_options)
             now = rows[0][0] if rows else None
         if care.has_vectors:
-            indexes = self._query(INDEXES, load.place, load.question)
+            indexes = self._query(INDEXES, load.keyspace_and_table, load.query_options)
         try:
-            for text in load.questions():
+            for text in load.list_read_statements():
                 reads.append(self._core.prepare(text).wait())
         except InvalidQuery as error:
-            raise care.cannot_tell(error) from error
-        return load.known(now, reads, indexes)
+            raise care.write_time_error(error) from error
+        return load.native_care(now, reads, indexes)
 
     def _query(
         self, text: str, values: Values | None, options: ExecuteOptions
@@ -133,8 +140,8 @@ class Tables(SessionBase):
 
     def _match(self, scan: Scan) -> list[tuple[Any, ...]]:
         """Checks a scan against its table, and returns the table's columns."""
-        columns = self._query(TABLE, scan.place, scan.question)
-        scan.match(columns, self._partitioner(scan.question))
+        columns = self._query(TABLE, scan.keyspace_and_table, scan.query_options)
+        scan.match(columns, self._partitioner(scan.query_options))
         return columns
 
     def _partitioner(self, options: ExecuteOptions) -> tuple[str] | None:
@@ -227,19 +234,19 @@ class Tables(SessionBase):
         verification = Verification(table, self.keyspace, options)
         load = verification.load
         self._check_many(load.concurrency, load.max_failures, load.pace.retry_for_s)
-        columns = self._query(QUERY, load.place, load.question)
-        udts = self._query(UDTS, load.place[:1], load.question)
+        columns = self._query(QUERY, load.keyspace_and_table, load.query_options)
+        udts = self._query(UDTS, load.keyspace_and_table[:1], load.query_options)
         opened = load.open(data, columns, udts)
         if opened is None:
             return verification.report()
         load.match(opened.names, columns)
         verification.match(columns)
         insert: Prepared = self._core.prepare(load.statement).wait()
-        read: Prepared = self._core.prepare(verification.question).wait()
+        read: Prepared = self._core.prepare(verification.statement).wait()
         encoded = verification.encoded(self._core, opened, insert)
         while (part := encoded.take()) is not None:
-            rows = verification.choose(*part)
-            keys = verification.keys(rows)
+            rows = verification.chosen_rows(*part)
+            keys = verification.key_values(rows)
             report: BulkReport = self._start_look_up(load, read, keys).wait()
             report.raise_for_failures()
             verification.compare(rows, report.results or [])
@@ -261,10 +268,10 @@ class Tables(SessionBase):
             >>> len(parts)
             4
         """
-        name = place_of(table, self.keyspace)
+        name = parse_table_name(table, self.keyspace)
         check_int("n", n, 1, 100_000)
-        partition_key(self._query(TABLE, name, question({})), name)
-        check_partitioner(self._partitioner(question({})))
+        partition_key(self._query(TABLE, name, query_options({})), name)
+        check_partitioner(self._partitioner(query_options({})))
         estimates: list[tuple[str, str, int, int]] = []
         for op in self._start_estimates(name):
             # They are no more than hints.

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from .. import _core
 from .._checks import check_choice, check_flag, check_int, check_seconds, shown
 from .._columns.pieces import Columns, columns_of, first_missing, refused
-from .._cql.names import place_of, qualified, quoted
+from .._cql.names import parse_table_name, qualified, quoted
 from .._options import LoadOptions, StatementOptions
 from ..bulk import BulkFailure, BulkReport
 from ..errors import BulkError, ConfigError
 from ..statements import Prepared
 from .load_files import Files, is_files
-from .monitor import Stopped, Watch
+from .monitor import Monitor, Stopped
 from .target import Care, JobTime
 
 __all__ = ["QUERY", "UDTS", "Load", "Pace", "rows_or_columns"]
@@ -80,7 +80,7 @@ class Load:
             option_names = ", ".join(LoadOptions.__annotations__)
             unknown_name = sorted(unknown_names)[0]
             raise TypeError(f"load has no option {unknown_name!r}; it has {option_names}")
-        self.place = place_of(table, keyspace)
+        self.keyspace_and_table = parse_table_name(table, keyspace)
         self.concurrency: int = settings["concurrency"]
         self.max_failures, max_failure_share = _failure_limits(
             settings["max_failures"], settings["max_errors"]
@@ -107,8 +107,8 @@ class Load:
             idempotent=settings["idempotent"],
             profile=settings["profile"],
         )
-        self.question: Any = {"timeout_s": settings["timeout_s"], "profile": settings["profile"]}
-        self.question |= {"rows": "tuple", "idempotent": True}
+        self.query_options: Any = {name: settings[name] for name in ("timeout_s", "profile")}
+        self.query_options |= {"rows": "tuple", "idempotent": True}
         check_flag("adaptive", settings["adaptive"])
         retry_for_s = settings["retry_for_s"]
         if retry_for_s != 0:
@@ -116,7 +116,7 @@ class Load:
         self.pace = Pace(settings["adaptive"], *_rates(settings["rate_limit"]), float(retry_for_s))
         """See the native `execute_many`."""
         check_flag("dry_run", settings["dry_run"])
-        self.is_tried: bool = settings["dry_run"]
+        self.is_dry_run: bool = settings["dry_run"]
         """Whether the load is a dry run, which sends no row."""
         self._batches = _checked_batches(settings["batches"], settings["batch_bytes"])
         self._files = Files(
@@ -148,16 +148,16 @@ class Load:
         definitions = {udt[0]: _definition(*udt) for udt in udts}
         return self._files.open(data, types, definitions, self._rename)
 
-    def watched(self) -> Watch:
+    def monitor(self) -> Monitor:
         """The monitor that runs beside the load."""
-        return self._files.watch
+        return self._files.monitor
 
-    def ended(self, report: BulkReport) -> BulkReport:
+    def finished_report(self, report: BulkReport) -> BulkReport:
         """The report of this run. Its rejected rows have been written.
 
         Raises: `BulkError` when a row failed, unless `raise_failures` is false.
         """
-        report = self._files.ended(report)
+        report = self._files.finished_report(report)
         if self.raise_failures:
             report.raise_for_failures()
         return report
@@ -167,7 +167,7 @@ class Load:
         """The number of rows of files that could not be read."""
         return self._files.unreadable_rows
 
-    def tried(
+    def dry_run_report(
         self,
         session: _core.Session,
         data_columns: Columns,
@@ -186,11 +186,11 @@ class Load:
         except Stopped as stopped:
             error = BulkError(f"the data is not read on: {stopped}")
             report = BulkReport(rows, rows - len(failures), failures, stopped=True)
-            error.report = self._files.tried(report)
+            error.report = self._files.dry_run_report(report)
             raise error from stopped
         stopped_early = len(failures) > self.max_failures
         report = BulkReport(rows, rows - len(failures), failures, stopped=stopped_early)
-        report = self._files.tried(report)
+        report = self._files.dry_run_report(report)
         if self.raise_failures:
             report.raise_for_failures()
         return report
@@ -204,7 +204,7 @@ class Load:
         """
         kinds = {name: kind for name, kind, _ in table}
         counters = [name for name, _, cql_type in table if cql_type == "counter"]
-        table_name = qualified(*self.place)
+        table_name = qualified(*self.keyspace_and_table)
         if not kinds:
             raise ConfigError(f"there is no table {table_name}")
         if counters:
@@ -232,7 +232,7 @@ class Load:
         keys = ("partition_key", "clustering")
         self._pairs_of_key = {name: field for name, field in pairs.items() if kinds[name] in keys}
         types = {name: cql_type for name, _, cql_type in table if name in pairs}
-        self.care = Care(self.place, table, list(pairs))
+        self.care = Care(self.keyspace_and_table, table, list(pairs))
         self._files.begin(self.statement, types, pairs)
 
     def _pairs(
@@ -283,22 +283,22 @@ class Load:
                 f"the data has no column for {_listed(missing)} of the key of {table_name}"
             )
 
-    def questions(self) -> list[str]:
+    def list_read_statements(self) -> list[str]:
         """The statements to prepare before the load, which read stored lists."""
-        return [] if self.care is None else self.care.questions(self._timestamp)
+        return [] if self.care is None else self.care.list_read_statements(self._timestamp)
 
     @property
-    def needs_now(self) -> bool:
+    def needs_cluster_time(self) -> bool:
         """Whether the load needs the cluster's time."""
         return bool(self.care and self.care.has_lists) and isinstance(self._timestamp, JobTime)
 
-    def known(
+    def native_care(
         self,
         now_ms: int | None = None,
         reads: Sequence[Prepared] = (),
         indexes: Sequence[tuple[str, Mapping[str, str]]] = (),
     ) -> _core.Care | None:
-        """The native `Care`, from the cluster's time, the statements of `questions`, and the
+        """The native `Care`, from the cluster's time, the prepared `list_read_statements` and the
         table's indexes.
         """
         if self.care is None:
@@ -330,7 +330,7 @@ class Load:
             # A row of a file without a key fails alone, and the rows after it are loaded.
             not self._files.are_read,
             self._batches,
-            self.known() if care is None else care,
+            self.native_care() if care is None else care,
         )
 
 

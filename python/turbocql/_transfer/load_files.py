@@ -18,7 +18,7 @@ from .._files.source import Source, open_source
 from ..bulk import BulkFailure, BulkReport, Progress
 from ..errors import ConfigError, EncodeError
 from .checkpoint import Checkpoint, Ranges, merged_ranges, ranges_without
-from .monitor import Watch, shown_progress
+from .monitor import Monitor, shown_progress
 
 __all__ = ["Files", "is_files", "progress_callback"]
 
@@ -57,7 +57,7 @@ class Files:
         self._rows_read = 0
         self._total_rows: float | None = None
         self._is_total_exact = False
-        self.watch = self._make_watch(None)
+        self.monitor = self._make_monitor(None)
 
     @property
     def are_read(self) -> bool:
@@ -147,10 +147,10 @@ class Files:
         }
         if self._resume is not None:
             self._acknowledged = Checkpoint(self._resume, load).read()
-        self.watch = self._make_watch(Checkpoint(path, load))
+        self.monitor = self._make_monitor(Checkpoint(path, load))
 
-    def _make_watch(self, checkpoint: Checkpoint | None) -> Watch:
-        return Watch(
+    def _make_monitor(self, checkpoint: Checkpoint | None) -> Monitor:
+        return Monitor(
             checkpoint=checkpoint,
             earlier_acknowledged=self._acknowledged,
             report_progress=self._report_progress,
@@ -202,7 +202,7 @@ class Files:
             self._estimate(source, rows_seen)
             excluded = self._excluded_rows(first, len(batch))
             for begin, end in ranges_without(first, first + len(batch), excluded):
-                self.watch.check()
+                self.monitor.check()
                 part = batch.slice(begin - first, end - begin)
                 schema, array = part.__arrow_c_array__()
                 yield _core.Piece.of_array(schema, array, begin)
@@ -210,7 +210,7 @@ class Files:
             # All rows were read.
             last_acknowledged = max((end for _, end in self._acknowledged), default=0)
             self._total_rows = float(max(rows_seen, last_acknowledged))
-        self.watch.check()
+        self.monitor.check()
 
     def _record_unreadable(self, row: int, error: EncodeError, raw: Any) -> None:
         """Records a row that cannot be read, unless an earlier run has loaded it."""
@@ -245,16 +245,16 @@ class Files:
         stopped = report.stopped or len(failures) > self._max_failures
         return dataclasses.replace(report, rows=rows, failures=failures, stopped=stopped)
 
-    def ended(self, report: BulkReport) -> BulkReport:
+    def finished_report(self, report: BulkReport) -> BulkReport:
         """The report of this run, without the rows of earlier runs."""
         if self._source is None:
             return report
-        report = self.watch.end(report)
+        report = self.monitor.end(report)
         rows = sum(end - first for first, end in ranges_without(0, report.rows, self._acknowledged))
         earlier = sum(end - first for first, end in self._acknowledged)
         return dataclasses.replace(report, rows=rows, earlier_rows=earlier)
 
-    def tried(self, report: BulkReport) -> BulkReport:
+    def dry_run_report(self, report: BulkReport) -> BulkReport:
         """The report of a dry run."""
         rows = report.rows + len(self._unreadable)
         return dataclasses.replace(self._reject(report), rows=rows)

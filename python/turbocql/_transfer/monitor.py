@@ -15,7 +15,7 @@ from ..bulk import BulkReport, Progress
 from ..errors import BulkError
 from .checkpoint import Checkpoint, Ranges, merged_ranges
 
-__all__ = ["Stopped", "Watch", "shown_progress"]
+__all__ = ["Monitor", "Stopped", "shown_progress"]
 
 _UPDATE_INTERVAL_S = 0.5
 _MIN_ROWS_OF_SHARE = 1000
@@ -26,7 +26,7 @@ class Stopped(Exception):
     """Ends the reading of the data: a callback or the checkpoint has failed, or too many rows."""
 
 
-class Watch:
+class Monitor:
     """A thread beside a load. The load raises the thread's exceptions."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Watch:
         if self._failure is not None and (raised is None or isinstance(raised, Exception)):
             raise self._failure from raised
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Monitor:
         self.begin()
         return self
 

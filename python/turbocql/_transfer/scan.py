@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from .._checks import check_int, check_seconds, shown
-from .._cql.names import place_of, qualified, quoted
+from .._cql.names import parse_table_name, qualified, quoted
 from .._options import ExecuteOptions, ScanOptions
 from ..cluster import Node
 from ..errors import ConfigError
@@ -22,7 +22,7 @@ __all__ = [
     "Weights",
     "check_partitioner",
     "partition_key",
-    "question",
+    "query_options",
     "split_table",
 ]
 
@@ -50,13 +50,13 @@ TableColumns = Sequence[tuple[str, str, str, int]]
 """The answer to `TABLE`."""
 
 
-def partition_key(table_columns: TableColumns, place: tuple[str, str]) -> list[str]:
+def partition_key(table_columns: TableColumns, keyspace_and_table: tuple[str, str]) -> list[str]:
     """The columns of the partition key, in the order of the key.
 
     Raises: `ConfigError` if there is no such table.
     """
     if not table_columns:
-        raise ConfigError(f"there is no table {qualified(*place)}")
+        raise ConfigError(f"there is no table {qualified(*keyspace_and_table)}")
     kind_of_key = "partition_key"
     keys = [(position, name) for name, kind, _, position in table_columns if kind == kind_of_key]
     return [name for _, name in sorted(keys)]
@@ -107,13 +107,13 @@ class Scan:
         if table is None:
             if split is None:
                 raise TypeError("scan takes a table, or a split of one")
-            self.place = (split.keyspace, split.table)
+            self.keyspace_and_table = (split.keyspace, split.table)
         else:
-            self.place = place_of(table, keyspace)
-        if split is not None and self.place != (split.keyspace, split.table):
+            self.keyspace_and_table = parse_table_name(table, keyspace)
+        if split is not None and self.keyspace_and_table != (split.keyspace, split.table):
             split_table_name = qualified(split.keyspace, split.table)
             raise ConfigError(
-                f"the split is of {split_table_name}, not of {qualified(*self.place)}"
+                f"the split is of {split_table_name}, not of {qualified(*self.keyspace_and_table)}"
             )
         self._within = ((FIRST, LAST),) if split is None else split.ranges
         self._is_part = split is not None
@@ -143,9 +143,9 @@ class Scan:
         self.statement = ""
 
     @property
-    def question(self) -> ExecuteOptions:
+    def query_options(self) -> ExecuteOptions:
         """The options of queries about the table."""
-        return question(self.options)
+        return query_options(self.options)
 
     def match(self, table_columns: TableColumns, partitioner: tuple[str] | None) -> None:
         """Writes the statement. `table_columns` is the answer to `TABLE`, and `partitioner` is the
@@ -153,10 +153,10 @@ class Scan:
 
         Raises: `ConfigError` if there is no such table or column, or for another partitioner.
         """
-        keys = partition_key(table_columns, self.place)
+        keys = partition_key(table_columns, self.keyspace_and_table)
         check_partitioner(partitioner)
         names = [name for name, *_ in table_columns]
-        table_name = qualified(*self.place)
+        table_name = qualified(*self.keyspace_and_table)
         selected = _names_in_select_order(table_columns) if self._columns is None else self._columns
         for name in selected:
             if name not in names:
@@ -188,14 +188,14 @@ class Scan:
         return _divided(ranges, ranges_per_reader * self.concurrency(nodes))
 
 
-def question(options: Any) -> ExecuteOptions:
+def query_options(options: Any) -> ExecuteOptions:
     """The options of queries about a table, for a call with these options."""
-    query_options = ExecuteOptions(rows="tuple", idempotent=True)
+    selected = ExecuteOptions(rows="tuple", idempotent=True)
     if "timeout_s" in options:
-        query_options["timeout_s"] = options["timeout_s"]
+        selected["timeout_s"] = options["timeout_s"]
     if "profile" in options:
-        query_options["profile"] = options["profile"]
-    return query_options
+        selected["profile"] = options["profile"]
+    return selected
 
 
 def check_partitioner(partitioner: tuple[str] | None) -> None:
@@ -230,7 +230,11 @@ def _checked_columns(columns: Sequence[str] | None) -> list[str] | None:
 
 
 def split_table(
-    place: tuple[str, str], parts: int, weights: Weights, nodes: Sequence[Node], owners: Owners
+    keyspace_and_table: tuple[str, str],
+    parts: int,
+    weights: Weights,
+    nodes: Sequence[Node],
+    owners: Owners,
 ) -> list[Split]:
     """Parts of a table of about equal size."""
     ends, cuts, splits = ring(nodes), weights.cuts(parts), []
@@ -243,7 +247,9 @@ def split_table(
         split_bytes = None
         if table_bytes is not None:
             split_bytes = round(table_bytes * weights.share(before, last))
-        splits.append(Split(*place, ((before, last),), split_bytes, owners(heaviest[1])))
+        splits.append(
+            Split(*keyspace_and_table, ((before, last),), split_bytes, owners(heaviest[1]))
+        )
     return splits
 
 

@@ -40,7 +40,7 @@ class Care:
 
     def __init__(
         self,
-        place: tuple[str, str],
+        keyspace_and_table: tuple[str, str],
         table: Sequence[tuple[str, str, str]],
         written_columns: Sequence[str],
     ) -> None:
@@ -49,7 +49,7 @@ class Care:
         """
         kinds = {name: kind for name, kind, _ in table}
         types = {name: cql_type for name, _, cql_type in table}
-        self._place = place
+        self._keyspace_and_table = keyspace_and_table
         self._lists = [name for name in written_columns if types[name].startswith("list<")]
         self._statics = [name for name in written_columns if kinds[name] == "static"]
         self._vectors = [name for name in written_columns if types[name].startswith("vector<float")]
@@ -71,17 +71,17 @@ class Care:
         """Whether the load writes vectors, which may have an index."""
         return bool(self._vectors)
 
-    def questions(self, timestamp: int | str | None) -> list[str]:
+    def list_read_statements(self, timestamp: int | str | None) -> list[str]:
         """The statements that read stored lists and their write times, if the load needs these."""
         if timestamp is None or isinstance(timestamp, JobTime):
             return []
         return [
             f"SELECT {', '.join(f'{quoted(name)}, WRITETIME({quoted(name)})' for name in lists)}"
-            f" FROM {qualified(*self._place)} WHERE {_key_condition(key)} LIMIT 1"
+            f" FROM {qualified(*self._keyspace_and_table)} WHERE {_key_condition(key)} LIMIT 1"
             for key, lists in self._reads
         ]
 
-    def cannot_tell(self, error: RequestError) -> ConfigError:
+    def write_time_error(self, error: RequestError) -> ConfigError:
         """The error for a server that has no `WRITETIME` of lists. The caller raises it."""
         names = ", ".join(f'"{name}"' for name in self._lists)
         are = "is a list that is" if len(self._lists) == 1 else "are lists that are"
@@ -100,8 +100,8 @@ class Care:
         reads: Sequence[Prepared],
         indexes: Sequence[tuple[str, Mapping[str, str]]],
     ) -> _core.Care:
-        """The native `Care`. `reads` are the statements of `questions`, `indexes` is the answer to
-        `INDEXES`, and `now_ms` is the answer to `NOW`.
+        """The native `Care`. `reads` are the prepared `list_read_statements`, `indexes` is the
+        answer to `INDEXES`, and `now_ms` is the answer to `NOW`.
         """
         first_write_time, list_reads = None, None
         if isinstance(timestamp, JobTime):
@@ -117,6 +117,7 @@ class Care:
             statements = zip(reads, self._reads, strict=True)
             reads_with_columns = [(read, key, lists) for read, (key, lists) in statements]
             list_reads = (constant_timestamp, reads_with_columns)
+        table_name = qualified(*self._keyspace_and_table)
         return _core.Care(
             self._lists,
             self._statics,
@@ -126,7 +127,7 @@ class Care:
             list_reads,
             [index for index in map(self._indexed, indexes) if index is not None],
             (
-                f"SELECT {quoted(self._partition_key[0])} FROM {qualified(*self._place)}"
+                f"SELECT {quoted(self._partition_key[0])} FROM {table_name}"
                 f" WHERE {_key_condition(self._partition_key)} LIMIT 1",
                 self._partition_key,
             ),

@@ -58,7 +58,7 @@ class Verification:
         self._values: Callable[[list[bytes | None]], Cells] = tuple
         self._markers = 0
         self._types: list[str] = []
-        self.question = ""
+        self.statement = ""
 
     def match(self, table_columns: Sequence[tuple[str, str, str]]) -> None:
         """Writes the statement that reads a row by its key. `table_columns` is the answer to
@@ -77,10 +77,10 @@ class Verification:
         value_columns += [quoted(name) for name in self._names if kinds[name] == "clustering"]
         condition = " AND ".join(f"{key} = ?" for key in key_columns)
         selected = ", ".join(value_columns or key_columns)
-        table_name = qualified(*self.load.place)
-        self.question = f"SELECT {selected} FROM {table_name} WHERE {condition} LIMIT 1"
+        table_name = qualified(*self.load.keyspace_and_table)
+        self.statement = f"SELECT {selected} FROM {table_name} WHERE {condition} LIMIT 1"
 
-    def choose(self, rows: Rows, unfit: Sequence[Any]) -> Rows:
+    def chosen_rows(self, rows: Rows, unfit: Sequence[Any]) -> Rows:
         """The rows to look up: all rows, or a random sample. Counts them and their keys."""
         self.rows += len(rows) + len(unfit)
         self._unfit += len(unfit)
@@ -99,7 +99,7 @@ class Verification:
         self._values, self._markers = encoded.values, len(insert.markers)
         return encoded
 
-    def keys(self, rows: Rows) -> list[Cells]:
+    def key_values(self, rows: Rows) -> list[Cells]:
         """The values of the primary keys of rows."""
         return [self._decoded_key(cells) for _, cells in rows]
 

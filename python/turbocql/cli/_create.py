@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._columns.pieces import refused
-from .._cql.names import place_of, qualified, quoted, quoted_type, text
+from .._cql.names import parse_table_name, qualified, quoted, quoted_type, text
 from .._files.formats import format_of
 from .._files.source import Source, open_source
 from .._files.text import library
@@ -64,7 +64,7 @@ def create_table(
 
     Raises: `ConfigError` if a key is not among the columns.
     """
-    qualified_name = place_of(table, keyspace)
+    qualified_name = parse_table_name(table, keyspace)
     keys = (*key, *clustering)
     for name in keys:
         if name not in types:
@@ -148,7 +148,7 @@ def types_of_data(
 
 def table_exists(session: Any, table: str) -> bool:
     """Whether a table exists."""
-    keyspace, name = place_of(table, session.keyspace)
+    keyspace, name = parse_table_name(table, session.keyspace)
     keyspace_schema = session.schema().keyspaces.get(keyspace)
     return keyspace_schema is not None and name in keyspace_schema.tables
 
@@ -177,7 +177,7 @@ def check_files(
 
 def drop_if_empty(session: Any, table: str) -> bool:
     """Drops a table that has no rows. Returns whether it did."""
-    table_name = qualified(*place_of(table, session.keyspace))
+    table_name = qualified(*parse_table_name(table, session.keyspace))
     if session.execute(f"SELECT * FROM {table_name} LIMIT 1").one() is not None:
         return False
     session.execute(f"DROP TABLE IF EXISTS {table_name}")

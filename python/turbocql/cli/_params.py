@@ -14,7 +14,7 @@ from uuid import UUID
 
 import click
 
-from .._cql.names import place_of, qualified, quoted
+from .._cql.names import parse_table_name, qualified, quoted
 from .._files.text import days_of, milliseconds_of
 from ..codec import CqlType
 from ..rows import Column
@@ -95,7 +95,7 @@ def typed_pairs_of(
         return ()
     if not params_by_name:
         return ()
-    table_name = qualified(*place_of(table, session.keyspace))
+    table_name = qualified(*parse_table_name(table, session.keyspace))
     prepared = session.prepare(f"SELECT * FROM {table_name} WHERE {where} ALLOW FILTERING")
     values = values_of(prepared, params_by_name, Types(session, keyspaces_of(prepared)))
     return tuple(values[Column(*marker).name] for marker in prepared.markers)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from .._cql.names import place_of
+from .._cql.names import parse_table_name
 from ..errors import Error
 from ._bar import Bar, duration, size
 from ._connect import connection_options, opened
@@ -287,7 +287,7 @@ def _create(
         options["truncate_time"],
     )
     named = {name: str(definition) for name, definition in user_types.items()}
-    keyspace = place_of(table, session.keyspace)[0]
+    keyspace = parse_table_name(table, session.keyspace)[0]
     types = types_of_data(selection, named, Types(session), keyspace)
     statement = create_table(table, session.keyspace, types, *keys)
     print(f"{statement};")
@@ -375,7 +375,7 @@ def unload(
 def count(table: str, where: str | None, params: Sequence[str], **connection: Any) -> None:
     """Count the rows of KEYSPACE.TABLE, token range by token range."""
     with opened(**connection) as session, Bar("count") as bar:
-        keyspace, name = place_of(table, session.keyspace)
+        keyspace, name = parse_table_name(table, session.keyspace)
         try:
             table_schema = session.schema().keyspace(keyspace).table(name)
         except KeyError as error:

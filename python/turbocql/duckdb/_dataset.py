@@ -52,7 +52,7 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
             if name in options:
                 raise TypeError(f"a relation has no option {name!r}")
         check_columns(options.get("columns"))
-        qualified_name = Scan(table, session.keyspace, options).place
+        qualified_name = Scan(table, session.keyspace, options).keyspace_and_table
         self._session, self._qualified_name = session, qualified_name
         self._types = types or ColumnTypes()
         self._options: dict[str, Any] = {**options}
