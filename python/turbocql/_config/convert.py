@@ -86,8 +86,8 @@ def _text_members(annotation: Any) -> Any:
 def check_text(name: str, field: Field, source: str) -> None:
     """Raises `ConfigError` for a field that cannot be set by text."""
     if field.text is None:
-        alternative = "a file or the program" if field.in_file else "the program"
-        raise ConfigError(f"{name} cannot be given {source}: use {alternative}")
+        allowed_sources = "a file or the program" if field.in_file else "the program"
+        raise ConfigError(f"{name} cannot be given {source}: use {allowed_sources}")
 
 
 def table_settings(
@@ -147,8 +147,8 @@ def _read(name: str, annotation: Any, value: Any, may_show: bool) -> Any:
     if not isinstance(target_class, type):
         return _MISMATCH
     if target_class in _SCALARS:
-        strips = target_class is not str and _is_text(value)
-        return _SCALARS[target_class](value.strip() if strips else value)
+        ignores_spaces = target_class is not str and _is_text(value)
+        return _SCALARS[target_class](value.strip() if ignores_spaces else value)
     if issubclass(target_class, Enum):
         return _read_enum(target_class, value)
     if dataclasses.is_dataclass(target_class):

@@ -121,11 +121,11 @@ def _scalars(array: Any, arrow_type: Any, kind: str) -> list[Any]:
 
 def _is_binary(arrow_type: Any) -> bool:
     types = library().types
-    checks = (
+    type_checks = (
         *(types.is_binary, types.is_large_binary),
         *(types.is_fixed_size_binary, types.is_binary_view),
     )
-    return any(is_kind(arrow_type) for is_kind in checks)
+    return any(has_type(arrow_type) for has_type in type_checks)
 
 
 def _varint(text: str | None) -> int | str | None:

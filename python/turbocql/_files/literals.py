@@ -98,8 +98,10 @@ class _Literal:
         return value
 
     def _error(self, expected: str) -> ValueError:
-        actual = self._text[self._position : self._position + 20]
-        return ValueError(f"expected {expected} at character {self._position + 1}, got {actual!r}")
+        following_text = self._text[self._position : self._position + 20]
+        return ValueError(
+            f"expected {expected} at character {self._position + 1}, got {following_text!r}"
+        )
 
     def _skip_spaces(self) -> None:
         while self._text[self._position : self._position + 1].isspace():

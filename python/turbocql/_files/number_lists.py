@@ -91,8 +91,8 @@ def texts_of(array: Any) -> Any:
     texts = values.cast(pa.string())
     if types.is_floating(value_type):
         # Without a fraction, a negative zero would be read as a whole number, which has no sign.
-        is_special = pc.or_(pc.invert(pc.is_finite(values)), pc.equal(texts, "-0"))
-        if pc.any(is_special).as_py():
+        has_no_json_form = pc.or_(pc.invert(pc.is_finite(values)), pc.equal(texts, "-0"))
+        if pc.any(has_no_json_form).as_py():
             return None
     lengths = pc.fill_null(pc.list_value_length(array), 0)
     offsets = pa.concat_arrays(

@@ -56,10 +56,10 @@ class CheckedQuotes(io.RawIOBase):
         """
         new_bytes = self._file.read(size - len(self._pending))
         chunk, self._pending = self._pending + new_bytes, b""
-        is_undecided = chunk.endswith(b"\r") or self._ends_in_escape(chunk)
-        if is_undecided and len(chunk) > 1:
+        needs_next_byte = chunk.endswith(b"\r") or self._ends_in_escape(chunk)
+        if needs_next_byte and len(chunk) > 1:
             chunk, self._pending = chunk[:-1], chunk[-1:]
-        elif is_undecided and new_bytes:
+        elif needs_next_byte and new_bytes:
             chunk += self._file.read(1)
         if self._escape:
             chunk = self._mark_escapes(chunk)

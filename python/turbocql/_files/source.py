@@ -179,13 +179,13 @@ class Source:
         status = os.stat(file.path)
         if (status.st_size, status.st_mtime_ns) != (file.size, file.modified_ns):
             raise refused(f"{file.path} has changed since it was first read")
-        names, contrast = reader.names(), f"and {self.files[0].path} has"
+        names, first_file_clause = reader.names(), f"and {self.files[0].path} has"
         for name in names:
             if name not in self.names:
-                raise refused(f"{file.path} has the column {name!r}, {contrast} not")
+                raise refused(f"{file.path} has the column {name!r}, {first_file_clause} not")
         for name in self.names:
             if name not in names:
-                raise refused(f"{file.path} has no column {name!r}, {contrast} it")
+                raise refused(f"{file.path} has no column {name!r}, {first_file_clause} it")
 
 
 def open_source(

@@ -339,10 +339,10 @@ def progress_callback(progress: Any) -> Callable[[Progress], object] | None:
         # The bar is created at the first report, because the call may be refused before.
         callbacks: list[Callable[[Progress], object]] = []
 
-        def show(current: Progress) -> None:
+        def show(report: Progress) -> None:
             if not callbacks:
                 callbacks.append(shown_progress())
-            callbacks[0](current)
+            callbacks[0](report)
 
         return show
     if not callable(progress):

@@ -190,12 +190,12 @@ class Scan:
 
 def query_options(options: Any) -> ExecuteOptions:
     """The options of queries about a table, for a call with these options."""
-    selected = ExecuteOptions(rows="tuple", idempotent=True)
+    execute_options = ExecuteOptions(rows="tuple", idempotent=True)
     if "timeout_s" in options:
-        selected["timeout_s"] = options["timeout_s"]
+        execute_options["timeout_s"] = options["timeout_s"]
     if "profile" in options:
-        selected["profile"] = options["profile"]
-    return selected
+        execute_options["profile"] = options["profile"]
+    return execute_options
 
 
 def check_partitioner(partitioner: tuple[str] | None) -> None:
