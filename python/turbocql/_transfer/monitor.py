@@ -102,7 +102,7 @@ class Monitor:
     ) -> None:
         self.leave(exc)
 
-    async def __aenter__(self) -> Watch:
+    async def __aenter__(self) -> Monitor:
         # Imported here, because it imports asyncio, which is slow. By now asyncio is loaded.
         from .._native.threads import in_thread
 
