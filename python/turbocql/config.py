@@ -326,9 +326,9 @@ class Config:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         password, tls = state.get("password"), state.get("tls")
         if isinstance(tls, tuple):
-            restored: Tls = tls[0].__new__(tls[0])
-            restored.__setstate__(tls[1])
-            tls = restored
+            restored_tls: Tls = tls[0].__new__(tls[0])
+            restored_tls.__setstate__(tls[1])
+            tls = restored_tls
         _restore(
             self,
             {

@@ -375,8 +375,8 @@ def in_batch(error: BaseException, number: int) -> None:
 def _no_session(error: RequestError | DecodeError) -> ConnectError:
     """Makes the exception that `connect` raises from an error of one of its requests."""
     message = str(error)
-    text = message if message.startswith(_CONNECTING) else f"{_CONNECTING}: {message}"
-    return ConnectError(text)
+    connect_message = message if message.startswith(_CONNECTING) else f"{_CONNECTING}: {message}"
+    return ConnectError(connect_message)
 
 
 def _hints(cls: type[Error], message: str) -> list[str]:

@@ -267,18 +267,21 @@ def _profile_native(
 ) -> dict[str, Any]:
     """Merges a profile over the session's own profile, for the native core."""
 
-    def merged(name: str) -> Any:
+    def effective_value(name: str) -> Any:
         profile_value = getattr(profile, name, None)
         return getattr(base, name) if profile_value is None else profile_value
 
-    speculation, balancing = merged("speculation"), merged("balancing") or Balancing()
+    speculation, balancing = (
+        effective_value("speculation"),
+        effective_value("balancing") or Balancing(),
+    )
     constant = isinstance(speculation, ConstantSpeculation)
     percentile = isinstance(speculation, PercentileSpeculation)
     return {
-        "consistency": merged("consistency"),
-        "serial_consistency": merged("serial_consistency"),
-        "timeout_s": merged("timeout_s"),
-        "retry": merged("retry"),
+        "consistency": effective_value("consistency"),
+        "serial_consistency": effective_value("serial_consistency"),
+        "timeout_s": effective_value("timeout_s"),
+        "retry": effective_value("retry"),
         "constant_speculation": (
             (min(speculation.delay_s, 1e9), speculation.max_attempts) if constant else None
         ),

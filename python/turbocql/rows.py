@@ -151,10 +151,10 @@ class _Result(_core.Cursor, Generic[T]):
         self._check_first()
         return Frame(self._raw(), self._columns, types)
 
-    def _add_to(self, consumer: Arrays | Frame, page: list[_core.RawPage]) -> None:
+    def _add_to(self, accumulator: Arrays | Frame, page: list[_core.RawPage]) -> None:
         """Appends the current page, which `page` holds undecoded."""
         for raw in page:
-            consumer.add(raw, self._tuples)
+            accumulator.add(raw, self._tuples)
 
 
 class _SyncResult(_Result[T]):

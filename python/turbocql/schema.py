@@ -55,17 +55,19 @@ def _from_fields(cls: type[Any], fields: dict[str, Any]) -> Any:
 
 def _read_only(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return MappingProxyType({key: _read_only(nested) for key, nested in value.items()})
+        return MappingProxyType(
+            {key: _read_only(mapping_value) for key, mapping_value in value.items()}
+        )
     return value
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(nested) for key, nested in value.items()}
+        return {key: _plain(mapping_value) for key, mapping_value in value.items()}
     return value
 
 
-def _look_up(kind: str, name: str, items_by_name: Mapping[str, T], location: str = "") -> T:
+def _look_up(noun: str, name: str, items_by_name: Mapping[str, T], location: str = "") -> T:
     """The item with that name, or a `KeyError` that lists similar names."""
     try:
         return items_by_name[name]
@@ -80,7 +82,7 @@ def _look_up(kind: str, name: str, items_by_name: Mapping[str, T], location: str
             if similar_name.lower() == name.lower() and similar_name not in similar_names
         ]
         hint = f"; near: {', '.join(similar_names)}" if similar_names else ""
-        raise KeyError(f"no {kind} {name!r}{location}{hint}") from None
+        raise KeyError(f"no {noun} {name!r}{location}{hint}") from None
 
 
 @dataclass(frozen=True)

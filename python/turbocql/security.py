@@ -75,9 +75,9 @@ def _copied(settings: T) -> T:
 
 def _copied_deep(settings: T, memo: dict[int, Any]) -> T:
     """Implements `copy.deepcopy`."""
-    duplicate = type(settings).__new__(type(settings))
-    memo[id(settings)] = duplicate
-    return _restore(duplicate, copy.deepcopy(_state(settings), memo))
+    settings_copy = type(settings).__new__(type(settings))
+    memo[id(settings)] = settings_copy
+    return _restore(settings_copy, copy.deepcopy(_state(settings), memo))
 
 
 @_init_without_frames
@@ -188,12 +188,12 @@ class Tls:
 
 def _pem(tls: Tls, name: str) -> bytes | Secret[bytes] | None:
     """Returns the content of a PEM source; the content of a key as a `Secret`."""
-    content = _read_pem(name, getattr(tls, name))
-    if isinstance(content, str):
+    content_or_fault = _read_pem(name, getattr(tls, name))
+    if isinstance(content_or_fault, str):
         # Raised here and not in `_read_pem`, because a traceback keeps the frames that it passes:
         # this frame holds no key in clear text.
-        raise ConfigError(f"tls: {name}{content}")
-    return content
+        raise ConfigError(f"tls: {name}{content_or_fault}")
+    return content_or_fault
 
 
 def _read_pem(

@@ -126,19 +126,19 @@ class Batch:
         return f"<Batch {self._kind} of {len(self)}>"
 
 
-def _are_values(candidate: object) -> bool:
+def _are_values(values: object) -> bool:
     """Whether a session may accept an object as values. If not, it always refuses the object."""
-    if isinstance(candidate, (tuple, list, Mapping)) or _has_fields(candidate):
+    if isinstance(values, (tuple, list, Mapping)) or _has_fields(values):
         return True
-    if isinstance(candidate, (str, bytes, bytearray, memoryview)):
+    if isinstance(values, (str, bytes, bytearray, memoryview)):
         return False
-    return hasattr(candidate, "__getitem__") and hasattr(candidate, "__len__")
+    return hasattr(values, "__getitem__") and hasattr(values, "__len__")
 
 
-def _has_fields(candidate: object) -> bool:
+def _has_fields(instance: object) -> bool:
     """Whether an object is an instance of a dataclass, or of a class of attrs, msgspec or pydantic.
 
     It is false for a named tuple, which is a sequence.
     """
     names = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "__pydantic_fields__")
-    return any(hasattr(type(candidate), name) for name in names)
+    return any(hasattr(type(instance), name) for name in names)

@@ -27,21 +27,21 @@ usage: python -m turbocql.accel [--status] [--without=PART,...]
 def main() -> None:
     """Runs the program that the command line names."""
     arguments, prints_status, without = sys.argv[1:], False, _without_of_variable()
-    left_out: list[str] = []
+    left_out_parts: list[str] = []
     while arguments and arguments[0].startswith(("--status", "--without=")):
         option = arguments.pop(0)
         if option == "--status":
             prints_status = True
         elif option.startswith("--without="):
-            left_out.append(option.removeprefix("--without="))
-            without = f"without={','.join(left_out)}"
+            left_out_parts.append(option.removeprefix("--without="))
+            without = f"without={','.join(left_out_parts)}"
         else:
             arguments.insert(0, option)
             break
     if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
-        is_help = bool(arguments) and arguments[0] in ("-h", "--help")
-        print(_USAGE, file=sys.stdout if is_help else sys.stderr)
-        raise SystemExit(0 if is_help else 2)
+        is_help_requested = bool(arguments) and arguments[0] in ("-h", "--help")
+        print(_USAGE, file=sys.stdout if is_help_requested else sys.stderr)
+        raise SystemExit(0 if is_help_requested else 2)
     if arguments[0].startswith("-") and arguments[0] != "-m":
         print(f"unknown option {arguments[0]!r}\n{_USAGE}", file=sys.stderr)
         raise SystemExit(2)

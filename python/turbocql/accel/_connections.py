@@ -95,16 +95,16 @@ def _round_trip(codec: Any, message: bytes, functions: Any) -> list[Any]:
     """Encodes a message and decodes it: the segments, their parts, and the stream positions."""
     stream = io.BytesIO()
     functions["encode"](codec, stream, message)
-    observations: list[Any] = [stream.getvalue()]
+    segment_states: list[Any] = [stream.getvalue()]
     stream.seek(0)
-    while stream.tell() < len(observations[0]):
+    while stream.tell() < len(segment_states[0]):
         header = functions["decode_header"](codec, stream)
-        observations += [
+        segment_states += [
             vars(header),
             vars(functions["decode"](codec, stream, header)),
             stream.tell(),
         ]
-    return observations
+    return segment_states
 
 
 def _canceled_callback() -> None:
@@ -143,8 +143,8 @@ class Timers(Group):
             before = vars(timer).copy()
             cancel(timer)
             after = {**before, "canceled": True, "callback": callback}
-            is_same = set(before) == {"end", "callback"} and vars(timer) == after
-            if not is_same or timer.finish(timer.end + 1) is not True or calls:
+            equals_original = set(before) == {"end", "callback"} and vars(timer) == after
+            if not equals_original or timer.finish(timer.end + 1) is not True or calls:
                 raise NotReplaced("its timers differ from those that turbocql knows")
 
 

@@ -281,7 +281,7 @@ def _nested(cql_type: CqlType, value: Any) -> Any:
             and all(isinstance(pair, list) and len(pair) == 2 for pair in value)
         ):
             raise ValueError("expected an object, or a list of [key, value]")
-        return {_nested(parts[0], key): _nested(parts[1], nested) for key, nested in pairs}
+        return {_nested(parts[0], key): _nested(parts[1], element) for key, element in pairs}
     if kind == "udt":
         if not isinstance(value, dict):
             raise ValueError("expected an object by field")
@@ -289,7 +289,7 @@ def _nested(cql_type: CqlType, value: Any) -> Any:
         unknown = value.keys() - types.keys()
         if unknown:
             raise ValueError(f"there is no field {sorted(unknown)[0]!r}")
-        return {name: _nested(types[name], nested) for name, nested in value.items()}
+        return {name: _nested(types[name], element) for name, element in value.items()}
     if kind == "tuple" and isinstance(value, dict):
         # Results of JSON show tuples as objects by position.
         positions = [str(position) for position in range(len(parts))]
@@ -301,9 +301,13 @@ def _nested(cql_type: CqlType, value: Any) -> Any:
     if kind == "tuple":
         if len(value) > len(parts):
             raise ValueError(f"expected {len(parts)} values, got {len(value)}")
-        return tuple(_nested(part, nested) for part, nested in zip(parts, value, strict=False))
-    elements = [_nested(parts[0], nested) for nested in value]
-    return set(elements) if kind == "set" and all(map(_is_hashable, elements)) else elements
+        return tuple(_nested(part, element) for part, element in zip(parts, value, strict=False))
+    converted_elements = [_nested(parts[0], element) for element in value]
+    return (
+        set(converted_elements)
+        if kind == "set" and all(map(_is_hashable, converted_elements))
+        else converted_elements
+    )
 
 
 def _is_hashable(value: Any) -> bool:

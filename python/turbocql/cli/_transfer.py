@@ -314,8 +314,8 @@ def _loaded(report: Any, options: dict[str, Any], took: float) -> int:
     if not report.failures:
         return FAILED if report.stopped else 0
     first = report.failures[0]
-    pronoun = "it is" if len(report.failures) == 1 else "they are"
-    rejects_hint = f"; {pronoun} in {options['rejects']}" if options["rejects"] is not None else ""
+    subject = "it is" if len(report.failures) == 1 else "they are"
+    rejects_hint = f"; {subject} in {options['rejects']}" if options["rejects"] is not None else ""
     print(f"{counted(len(report.failures), 'row')} failed{rejects_hint}", file=sys.stderr)
     print(f"the first, row {first.row}: {escaped(str(first.error))}", file=sys.stderr)
     return FAILED if report.stopped else REJECTED

@@ -75,16 +75,18 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         for name in result_columns:
             if name not in names:
                 raise ConfigError(f"there is no column {name!r}; there are {', '.join(names)}")
-        read = [name for name in names if name in result_columns] or names[:1]
+        scanned_columns = [name for name in names if name in result_columns] or names[:1]
         if filter is not None:
             # An expression does not list its columns. Its text contains plain names unquoted; a
             # column with another name is always read.
             filter_text = str(filter)
-            read = [
-                name for name in names if name in read or name in filter_text or not _is_plain(name)
+            scanned_columns = [
+                name
+                for name in names
+                if name in scanned_columns or name in filter_text or not _is_plain(name)
             ]
         rows = self._session.scan(
-            qualified(*self._qualified_name), **{**self._options, "columns": read}
+            qualified(*self._qualified_name), **{**self._options, "columns": scanned_columns}
         )
         batches = rows.batches(rows_per_batch=_BATCH_ROWS, types=self._types)
         reader = pa.RecordBatchReader.from_stream(batches)

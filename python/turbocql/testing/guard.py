@@ -46,10 +46,10 @@ def main(order: dict[str, Any]) -> int:
             if wake_reader in ready:
                 os.read(wake_reader, 512)
             if 0 in ready:
-                requested = os.read(0, 512)
-                if not requested:
+                signal_numbers = os.read(0, 512)
+                if not signal_numbers:
                     break
-                for number in requested.split():
+                for number in signal_numbers.split():
                     if node.poll() is None:
                         os.killpg(node.pid, int(number))
         return node.returncode if node.returncode is not None else 1

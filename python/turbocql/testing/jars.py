@@ -42,9 +42,9 @@ _POM = f"""\
 
 def cache_dir() -> Path:
     """The folder `TURBOCQL_CACHE_DIR` if set, else `turbocql` in the user's XDG cache folder."""
-    configured = os.environ.get("TURBOCQL_CACHE_DIR")
-    if configured:
-        return Path(configured).absolute()
+    configured_dir = os.environ.get("TURBOCQL_CACHE_DIR")
+    if configured_dir:
+        return Path(configured_dir).absolute()
     xdg = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache"
     return base / "turbocql"
@@ -86,7 +86,7 @@ def _fetch(lib: Path) -> None:
     partial = Path(tempfile.mkdtemp(prefix=prefix, dir=lib.parent))
     try:
         (partial / "pom.xml").write_text(_POM)
-        completed = subprocess.run(
+        maven_run = subprocess.run(
             [mvn, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"],
             cwd=partial,
             stdin=subprocess.DEVNULL,
@@ -95,10 +95,10 @@ def _fetch(lib: Path) -> None:
             text=True,
             errors="replace",
         )
-        if completed.returncode or not (partial / "lib" / f"cassandra-all-{VERSION}.jar").is_file():
-            tail = "\n".join(completed.stdout.splitlines()[-20:])
+        if maven_run.returncode or not (partial / "lib" / f"cassandra-all-{VERSION}.jar").is_file():
+            tail = "\n".join(maven_run.stdout.splitlines()[-20:])
             raise CassandraError(
-                f"Maven could not fetch Cassandra {VERSION} (exit status {completed.returncode}):\n"
+                f"Maven could not fetch Cassandra {VERSION} (exit status {maven_run.returncode}):\n"
                 f"{tail}"
             )
         os.chmod(partial / "lib", 0o755)

@@ -69,20 +69,22 @@ def find_java() -> Java:
     if not java_path:
         raise MissingPrerequisite(f"Cassandra needs Java and none was found: {_INSTALL}.")
     # `java` on PATH may be a shim that starts another process, so Java is asked for its home.
-    settings = subprocess.run(
+    version_output = subprocess.run(
         [java_path, "-XshowSettings:properties", "-version"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         errors="replace",
     )
-    properties = dict(re.findall(r"^\s+(java\.\S+) = (.*?)\s*$", settings.stderr, re.MULTILINE))
+    properties = dict(
+        re.findall(r"^\s+(java\.\S+) = (.*?)\s*$", version_output.stderr, re.MULTILINE)
+    )
     version = properties.get("java.specification.version", "")
     feature = int(version.removeprefix("1.")) if re.fullmatch(r"[\d.]*\d", version) else 0
     if feature not in SUPPORTED:
-        description = f"version {feature}" if feature else "not a working Java"
+        problem = f"version {feature}" if feature else "not a working Java"
         raise MissingPrerequisite(
-            f"Cassandra 5.0 runs on Java 17 or 11, and {java_path} is {description}: {_INSTALL}."
+            f"Cassandra 5.0 runs on Java 17 or 11, and {java_path} is {problem}: {_INSTALL}."
         )
     program = Path(properties.get("java.home", "")) / "bin" / "java"
     return Java(program if program.is_file() else Path(java_path), feature)

@@ -106,7 +106,7 @@ def _openssl(folder: Path, *arguments: str) -> None:
             "tls=True makes its certificates with openssl, which was not found: install it "
             "(Debian and Ubuntu: apt-get install openssl) and put it on PATH."
         )
-    completed = subprocess.run(
+    openssl_run = subprocess.run(
         [openssl, *arguments],
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -115,5 +115,5 @@ def _openssl(folder: Path, *arguments: str) -> None:
         text=True,
         errors="replace",
     )
-    if completed.returncode:
-        raise CassandraError(f"openssl {arguments[0]} failed:\n{completed.stdout.strip()}")
+    if openssl_run.returncode:
+        raise CassandraError(f"openssl {arguments[0]} failed:\n{openssl_run.stdout.strip()}")

@@ -203,9 +203,9 @@ def _rewrite(select: Select, text: str, upstream: Mapping[str, str]) -> Refusal 
         # The comment makes the text differ from a statement without this column, because Cassandra
         # derives the id of a prepared statement from the text.
         item_text = " ".join(text[select.items[0].start : select.items[-1].end].split())
-        selected = ", ".join(selected_texts or [_KEYS[select.table]])
+        select_list = ", ".join(selected_texts or [_KEYS[select.table]])
         start, end = select.items[0].start, select.items[-1].end
-        text = f"{text[:start]}{selected} /* {item_text.replace('*/', '')} */{text[end:]}"
+        text = f"{text[:start]}{select_list} /* {item_text.replace('*/', '')} */{text[end:]}"
     return Rewrite(text, select.table, select.items)
 
 
