@@ -21,9 +21,13 @@ def rust_files(*folders: str) -> list[Path]:
 
 
 def without_comments(path: Path) -> str:
-    """A Rust source without its comments and the insides of its string literals."""
+    """A Rust source without its comments and the insides of its string literals, in equal lines."""
     pattern = r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"'
-    return re.sub(pattern, '""', path.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+    def blank(match: re.Match[str]) -> str:
+        return '""' + "\n" * match[0].count("\n")
+
+    return re.sub(pattern, blank, path.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def python_modules() -> dict[str, Path]:
