@@ -7,7 +7,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock $(wildcard crates/*/Cargo.toml)
 
-PROOF := tests/accel tests/differential tests/property tests/golden tests/unit \
+PROOF := tests/differential tests/property tests/golden tests/unit \
 	tests/integration/test_server_witness.py tests/integration/test_tokens.py tests/integration/test_types.py \
 	tests/integration/test_hostile_servers.py
 
@@ -17,8 +17,10 @@ SAFE := tests/unit tests/golden tests/property
 # Drivers to measure beside ours, each in an environment of its own.
 RIVALS := scylla-driver cassandra-driver acsylla scyllapy
 AVAILABLE := scylla-driver cassandra-driver acsylla
-# Drivers to compare with, and to accelerate.
-DRIVERS := scylla-driver cassandra-driver scylla-driver-previous scylla-driver-earlier cassandra-driver-earlier
+# Drivers to compare with, and to accelerate: current and earlier releases.
+CURRENT := scylla-driver cassandra-driver
+EARLIER := scylla-driver-previous scylla-driver-earlier cassandra-driver-earlier
+DRIVERS := $(CURRENT) $(EARLIER)
 
 # Engines that read and write tables in several processes, each in an environment of its own.
 ENGINES := ray spark duckdb dask
@@ -72,6 +74,7 @@ check-all: check ## make check, the exhaustive tests too, and all tests with all
 proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars ## the codec's bytes in full: differential, server, fuzzing, memory; about half an hour
 	@rm -f build/stages
 	@$(STAGE) tests $(BIN)/python -m pytest --proof --all $(PROOF)
+	@$(STAGE) accelerator $(MAKE) --no-print-directory $(DRIVERS:%=accel-%) PYTEST_ARGS=--proof
 	@$(STAGE) tables env PYTHONPATH=python .venv-columns/bin/python -m pytest --proof $(COLUMNS)
 	@$(STAGE) fuzz fuzz/run 1000000
 	@$(STAGE) memcheck scripts/memcheck
@@ -137,13 +140,20 @@ rust-test: loom build/edits | prerequisites
 
 python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory $(CURRENT:%=accel-%)
 	PYTHONPATH=python .venv-columns/bin/python -m pytest $(COLUMNS) $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
 
 python-test-all: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars
 	$(BIN)/python -m pytest --all -m exhaustive $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory $(EARLIER:%=accel-%)
 	PYTHONPATH=python .venv-columns/bin/python -m pytest --all -m exhaustive $(COLUMNS) $(PYTEST_ARGS)
-	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest --all tests/accel tests/integration
+	_TURBOCQL_TEST_INTERPRETER=3.99 $(MAKE) --no-print-directory $(DRIVERS:%=accel-%)
+	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest --all tests/integration
+
+# The tests of the accelerator in the environment of one driver, as in make accel-scylla-driver.
+accel-%: $(BIN)/.built .venv-%/.installed
+	PYTHONPATH=python .venv-$*/bin/python -m pytest -p turbocql.testing.pytest_plugin tests/accel $(PYTEST_ARGS)
 
 jars: $(BIN)/.built # Cassandra and what it depends on, into the user's cache
 	$(BIN)/python -m turbocql.testing.jars

@@ -8,10 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
-# Columns and whole tables are tested in the environment that has pyarrow: see `make python-test`.
-collect_ignore = [] if find_spec("pyarrow") else ["columns", "tables"]
+# Columns and whole tables are tested in the environment that has pyarrow, the accelerator in the
+# environment of each driver: see `make python-test`.
+collect_ignore = [
+    *([] if find_spec("pyarrow") else ["columns", "tables"]),
+    *([] if find_spec("cassandra") else ["accel"]),
+]
 
 _ROOT = str(Path(__file__).resolve().parents[1])
 if _ROOT not in sys.path:
@@ -48,6 +51,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Environments of drivers have no hypothesis: no test that runs there needs it.
+    if not find_spec("hypothesis"):
+        return
+    from hypothesis import settings
+
     # A check of one state says the same twice; looking further is for those who can look into it.
     settings.register_profile(
         "turbocql", deadline=None, database=None, derandomize=not config.getoption("--proof")

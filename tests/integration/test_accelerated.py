@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.accel import test_processes
-from tests.accel.test_accel import ALL_DRIVERS, DRIVERS, LEFT, ROOT, SAFE, run
+from tests.accel.environments import (
+    ALL_DRIVERS,
+    DRIVERS,
+    LEFT,
+    PROGRAMS,
+    SAFE,
+    python_of,
+    run,
+    run_installed,
+)
 
 from turbocql.testing import Cassandra
 
@@ -28,7 +36,9 @@ SEGMENTS = {f"segment.SegmentCodec.{name}" for name in ("encode", "decode_header
 
 def scenario(cassandra: Cassandra, driver: str, version: int, *options: str) -> dict[str, Any]:
     host, _, port = cassandra.contact_points[0].rpartition(":")
-    done = run(driver, "-m", "tests.accel.scenario", host, port, str(version), *options)
+    done = run(
+        python_of(driver), "-m", "tests.accel.programs.scenario", host, port, str(version), *options
+    )
     assert done.returncode == 0, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
     return report
@@ -65,9 +75,6 @@ def test_a_program_sees_the_same(cassandra: Cassandra, driver: str, version: int
     }
 
 
-PROGRAMS = ROOT / "tests" / "accel" / "programs"
-
-
 def program(
     cassandra: Cassandra,
     tmp_path: Path,
@@ -80,7 +87,7 @@ def program(
     host, _, port = cassandra.contact_points[0].rpartition(":")
     before = ("-m", "turbocql.accel", "--status") if accelerated else ()
     arguments = (*before, str(PROGRAMS / name), host, port, *options)
-    done = test_processes.run(tmp_path, driver, *arguments)
+    done = run_installed(python_of(driver), tmp_path, *arguments)
     assert done.returncode == 0, done.stderr
     assert ("turbocql.accel is on" in done.stderr) == accelerated
     return json.loads(done.stdout), done.stderr
@@ -140,7 +147,7 @@ def test_answered_requests_are_freed(cassandra: Cassandra, driver: str) -> None:
     host, _, port = cassandra.contact_points[0].rpartition(":")
     kept = {}
     for state in ("off", "on"):
-        done = run(driver, "-c", ANSWERED, host, port, state)
+        done = run(python_of(driver), "-c", ANSWERED, host, port, state)
         assert done.returncode == 0, done.stderr
         kept[state] = int(done.stdout)
     assert kept == {"off": 18, "on": 0}
@@ -187,6 +194,6 @@ print(seams["query.bind_params"].native, seams["query.BoundStatement.bind"].nati
 @pytest.mark.parametrize("driver", ALL_DRIVERS)
 def test_simple_statements_are_counted(cassandra: Cassandra, driver: str, when: str) -> None:
     host, _, port = cassandra.contact_points[0].rpartition(":")
-    done = run(driver, "-c", COUNTING, host, port, when)
+    done = run(python_of(driver), "-c", COUNTING, host, port, when)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "9 1\n"

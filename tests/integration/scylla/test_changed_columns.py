@@ -12,14 +12,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.accel.test_accel import ROOT, SAFE
+from tests.accel.environments import PROGRAMS, ROOT, SAFE, python_of
 
 import turbocql
 from turbocql.testing import Cassandra, Scylla
 
 from .arrivals import executes
 
-PROGRAM = ROOT / "tests" / "accel" / "programs" / "changing.py"
+PROGRAM = PROGRAMS / "changing.py"
 ROWS = 50
 
 
@@ -42,7 +42,7 @@ def reading(
 ) -> Iterator[Callable[[], dict[str, Any]]]:
     """A program that reads the table, and a function that waits for its next round."""
     host, _, port = point.rpartition(":")
-    python = str(ROOT / f".venv-{driver}" / "bin" / "python")
+    python = python_of(driver)
     process = subprocess.Popen(
         [
             *(python, "-W", "ignore", "-m", "turbocql.accel"),

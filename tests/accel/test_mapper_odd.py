@@ -1,9 +1,4 @@
-"""The object mapper where programs are odd: names, threads, deep types, what is kept alive.
-
-    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.mapper_odd
-
-Run in the environment of either driver, without a server, as `mapper` is.
-"""
+"""The object mapper where programs are odd: names, threads, deep types, objects kept alive."""
 
 from __future__ import annotations
 
@@ -16,14 +11,16 @@ import uuid
 import weakref
 from typing import Any
 
+import pytest
 from cassandra.cqlengine import columns, connection, models
-from tests.accel.answers import run
 from tests.accel.mapper import GIVEN, Thing, both
 
 from turbocql import accel
 
+pytestmark = pytest.mark.usefixtures("mapper_session")
 
-def sets_may_change_meanwhile() -> None:
+
+def test_sets_may_change_meanwhile() -> None:
     class Marked(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True)
         ids = columns.Set(columns.UUID)
@@ -50,7 +47,7 @@ def sets_may_change_meanwhile() -> None:
         sys.setswitchinterval(before)
 
 
-def odd_names_are_the_drivers() -> None:
+def test_odd_names_are_the_drivers() -> None:
     class Selfish(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True)
         self = columns.Text()
@@ -70,7 +67,7 @@ def odd_names_are_the_drivers() -> None:
     both(Broken.column_family_name)
 
 
-def what_an_instance_has_of_its_own() -> None:
+def test_what_an_instance_has_of_its_own() -> None:
     class Kept(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True)
         name = columns.Text()
@@ -94,7 +91,7 @@ def what_an_instance_has_of_its_own() -> None:
     both(partly)
 
 
-def deep_types_are_the_drivers() -> None:
+def test_deep_types_are_the_drivers() -> None:
     column: Any = columns.Integer()
     for _ in range(200):
         column = columns.List(column)
@@ -108,7 +105,7 @@ def deep_types_are_the_drivers() -> None:
         sys.setrecursionlimit(limit)
 
 
-def messages_for_debugging_may_be_watched() -> None:
+def test_messages_for_debugging_may_be_watched() -> None:
     seen: list[str] = []
     log = connection.log
     accel.accelerate()
@@ -121,7 +118,7 @@ def messages_for_debugging_may_be_watched() -> None:
     assert inspect.signature(connection.execute).parameters["timeout"].default is ...
 
 
-def classes_are_not_kept() -> None:
+def test_classes_are_not_kept() -> None:
     accel.accelerate()
     kept = []
     for number in range(300):
@@ -140,20 +137,3 @@ def classes_are_not_kept() -> None:
             Thing.create(**GIVEN)
     gc.collect()
     assert len(gc.get_objects()) - before < 200
-
-
-def main() -> None:
-    run(
-        [
-            sets_may_change_meanwhile,
-            odd_names_are_the_drivers,
-            what_an_instance_has_of_its_own,
-            deep_types_are_the_drivers,
-            messages_for_debugging_may_be_watched,
-            classes_are_not_kept,
-        ]
-    )
-
-
-if __name__ == "__main__":
-    main()

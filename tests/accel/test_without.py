@@ -1,20 +1,14 @@
-"""Parts of the accelerator that are left out.
-
-    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.without
-
-Run in the environment of either driver. Prints the names of what passed; the first that fails is
-an AssertionError.
-"""
+"""Parts of the accelerator that are left out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+import pytest
 from cassandra import connection, cqltypes
 from cassandra.cqltypes import Int32Type, ListType, UTF8Type
-from tests.accel.answers import answer, run
-from tests.accel.overrides import statement
+from tests.accel.answers import answer
+from tests.accel.statements import seams, statement
 
 from turbocql import accel
 from turbocql.accel._variable import parts_of
@@ -35,24 +29,22 @@ def work() -> list[Any]:
     return [bound.values, data, numbers.deserialize(data, 4), timer.canceled]
 
 
-def each_part_alone() -> None:
-    accel.uninstall()
-    own = work()
-    for part in sorted(PARTS):
-        accel.accelerate(without=[part])
-        status = accel.status()
-        assert {seam.part for seam in status.seams if seam.part} == PARTS
-        left = {seam.name for seam in status.seams if "left out" in seam.why}
-        of_part = {seam.name for seam in status.seams if seam.part == part}
-        assert left == of_part, (part, left)
-        assert left
-        assert work() == own, part
-        counts = {seam.name: seam for seam in accel.status().seams}
-        assert not any(counts[name].native or counts[name].fallback for name in left)
-        assert f"left out: without='{part}'" in str(accel.status())
+@pytest.mark.parametrize("part", sorted(PARTS))
+def test_each_part_alone(part: str) -> None:
+    plain = work()
+    accel.accelerate(without=[part])
+    status = accel.status()
+    assert {seam.part for seam in status.seams if seam.part} == PARTS
+    omitted = {seam.name for seam in status.seams if "left out" in seam.why}
+    assert omitted == {seam.name for seam in status.seams if seam.part == part}
+    assert omitted
+    assert work() == plain
+    counts = seams()
+    assert not any(counts[name].native or counts[name].fallback for name in omitted)
+    assert f"left out: without='{part}'" in str(accel.status())
 
 
-def all_parts_and_none() -> None:
+def test_all_parts_and_none() -> None:
     accel.accelerate(without=PARTS)
     assert isinstance(cqltypes.VectorType, type)
     assert not any(seam.patched for seam in accel.status().seams if seam.part)
@@ -70,23 +62,28 @@ def all_parts_and_none() -> None:
     accel.accelerate()
 
 
-def what_is_no_part() -> None:
-    for given, cls, said in (
+@pytest.mark.parametrize(
+    ("given", "cls", "message"),
+    [
         (["nosuch"], ValueError, "there is no part 'nosuch'; the parts are bind, bodies,"),
         ("types", TypeError, "must be a list of names"),
         (7, TypeError, "not iterable"),
         ([7], ValueError, "there is no part 7"),
         ([[]], TypeError, "unhashable"),
-    ):
-        raised = answer(lambda given=given: accel.accelerate(without=given))
-        assert raised.cls is cls, raised
-        assert said in raised.said, raised
+    ],
+    ids=repr,
+)
+def test_what_is_no_part(given: Any, cls: type[Exception], message: str, accelerated: None) -> None:
+    raised = answer(lambda: accel.accelerate(without=given))
+    assert raised.cls is cls, raised
+    assert message in raised.said, raised
     assert accel.status().on
     assert not any("left out" in seam.why for seam in accel.status().seams)
 
 
-def the_variable() -> None:
-    for value, parts in (
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
         ("1", []),
         ("ON", []),
         ("", None),
@@ -94,22 +91,12 @@ def the_variable() -> None:
         ("without=timers", ["timers"]),
         ("without= timers , segments,", ["timers", "segments"]),
         ("without=", []),
-    ):
-        assert parts_of(value) == parts, value
-    assert answer(parts_of, "maybe").cls is ValueError
-    assert answer(parts_of, "with=timers").cls is ValueError
+    ],
+)
+def test_the_variable(value: str, parts: list[str] | None) -> None:
+    assert parts_of(value) == parts
 
 
-def main() -> None:
-    accel.accelerate()
-    checks: list[Callable[[], None]] = [
-        each_part_alone,
-        all_parts_and_none,
-        what_is_no_part,
-        the_variable,
-    ]
-    run(checks)
-
-
-if __name__ == "__main__":
-    main()
+@pytest.mark.parametrize("value", ["maybe", "with=timers"])
+def test_a_variable_of_no_meaning(value: str) -> None:
+    assert answer(parts_of, value).cls is ValueError

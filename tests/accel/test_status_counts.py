@@ -1,10 +1,4 @@
-"""What the status counts: simple statements, and processes that were forked.
-
-    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.status_counts
-
-Run in the environment of either driver. Prints the names of what passed; the first that fails is
-an AssertionError.
-"""
+"""What the status counts: simple statements, and processes that were forked."""
 
 from __future__ import annotations
 
@@ -17,20 +11,16 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import pytest
 from cassandra import cluster, encoder, metadata, query
 from cassandra.cqltypes import Int32Type, ListType
 from cassandra.query import BatchStatement, SimpleStatement
-from tests.accel.answers import answer, run
-from tests.accel.overrides import statement
+from tests.accel.answers import answer
+from tests.accel.statements import seams, statement
 
 from turbocql import accel
 
 COUNTED = "query.bind_params"
-
-
-def seams() -> dict[str, accel.Seam]:
-    """What the status says, by name."""
-    return {seam.name: seam for seam in accel.status().seams}
 
 
 def counted() -> tuple[int, int]:
@@ -39,7 +29,7 @@ def counted() -> tuple[int, int]:
     return seam.native, seam.fallback
 
 
-def parameters_of_simple_statements_are_counted() -> None:
+def test_parameters_of_simple_statements_are_counted() -> None:
     own = query.bind_params
     assert cluster.bind_params is own
     insert, params = "INSERT INTO t (a, b) VALUES (%s, %s)", (1, "it's")
@@ -113,21 +103,21 @@ def parameters_of_simple_statements_are_counted() -> None:
         assert counted() == (0, 0)
 
 
-def a_function_for_parameters_of_the_programs_own_wins() -> None:
+@pytest.mark.parametrize("owner", [query, cluster], ids=["query", "cluster"])
+def test_a_function_for_parameters_of_the_programs_own_wins(owner: Any) -> None:
     own = query.bind_params
 
     def mine(text: str, params: Any, encoder: Any) -> str:
         return "mine"
 
-    for owner in (query, cluster):
-        with mock.patch.object(owner, "bind_params", mine):
-            with accel.accelerated():
-                assert owner.bind_params is mine
-                told = seams()[COUNTED].why
-                assert ("replaced" in told) == (owner is query)
+    with mock.patch.object(owner, "bind_params", mine):
+        with accel.accelerated():
             assert owner.bind_params is mine
-        assert query.bind_params is cluster.bind_params is own
-        accel.accelerate()
+            assert ("replaced" in seams()[COUNTED].why) == (owner is query)
+        assert owner.bind_params is mine
+    assert query.bind_params is cluster.bind_params is own
+    accel.accelerate()
+    try:
         with mock.patch.object(owner, "bind_params", mine):
             assert owner.bind_params("", (), None) == "mine"
             accel.uninstall()
@@ -135,6 +125,7 @@ def a_function_for_parameters_of_the_programs_own_wins() -> None:
             assert "replaced by somebody" in str(accel.status())
         # What mock has put back is ours; it is the driver's still.
         assert owner.bind_params("%s", (1,), encoder.Encoder()) == "1"
+    finally:
         owner.bind_params = own
 
 
@@ -163,7 +154,9 @@ def counts() -> dict[str, list[int]]:
     return {name: numbers for name, numbers in called.items() if any(numbers)}
 
 
-def children_count_for_themselves() -> None:
+# Later CPythons warn that a child may wait for ever for what other threads hold; none does here.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_children_count_for_themselves() -> None:
     binding = "query.BoundStatement.bind"
     prepared = statement(ListType.apply_parameters([Int32Type]))
     rows = ["a", "b"]
@@ -219,24 +212,17 @@ def children_count_for_themselves() -> None:
     assert counts() == before
     assert in_a_child(counts) == {}
     assert counts() == before
-    # A chain of children, as of servers that start themselves anew.
+
+
+# Later CPythons warn that a child may wait for ever for what other threads hold; none does here.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_chain_of_children_count_for_themselves() -> None:
+    """As of servers that start themselves anew."""
+
+    def chain(length: int) -> Any:
+        query.bind_params("%s", (1,), encoder.Encoder())
+        rest = in_a_child(lambda: chain(length - 1)) if length else ()
+        return [counts()[COUNTED][0], *rest]
+
     with accel.accelerated():
-
-        def chain(left: int) -> Any:
-            work(1)
-            return [counts()[COUNTED][0], *(in_a_child(lambda: chain(left - 1)) if left else ())]
-
         assert chain(30) == [1] * 31
-
-
-def main() -> None:
-    checks: list[Callable[[], None]] = [
-        parameters_of_simple_statements_are_counted,
-        a_function_for_parameters_of_the_programs_own_wins,
-        children_count_for_themselves,
-    ]
-    run(checks)
-
-
-if __name__ == "__main__":
-    main()

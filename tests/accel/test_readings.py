@@ -1,22 +1,18 @@
-"""What users have put in the place of the driver's reading: it has the effect that it has without
-the accelerator, whether put there before or while that is on, and none when it is gone.
+"""What users have put in the place of the driver's reading has its effect with the accelerator too.
 
-    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.readings
-
-Run in the environment of either driver. Prints how much was compared; what differs is an
-AssertionError.
+It was put there before, or while the accelerator is on; and it has no effect when it is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from cassandra import cqltypes, protocol, util
 from tests.accel.answers import answer
-from tests.accel.compare import READERS, Mapped, deep, page_answer
+from tests.accel.pages import READERS, Mapped, deep, page_answer
 from tests.differential.results import definition
 from tests.differential.shapes import parse
 from tests.support.results import result
@@ -61,9 +57,16 @@ def readings(types: Any = None) -> list[Any]:
     return seen
 
 
-def expect(seen: list[Any], wanted: list[Any], when: str) -> None:
-    for one, other in zip(seen, wanted, strict=True):
-        assert one == other, f"{when}:\n{one}\n{other}"
+def expect(expected: list[Any]) -> None:
+    """Reads all those bytes; a difference is an error that has the first."""
+    for reading, other in zip(readings(), expected, strict=True):
+        assert reading == other
+
+
+@pytest.fixture(scope="module")
+def unchanged() -> list[Any]:
+    """What the driver itself reads."""
+    return readings()
 
 
 @contextlib.contextmanager
@@ -157,33 +160,39 @@ def changes() -> dict[str, Callable[[], contextlib.AbstractContextManager[None]]
     return found
 
 
-def main() -> None:
-    plain = readings()
-    mapped = {"ks": {"pair": Mapped}}
-    plain_mapped = readings(mapped)
-    for name, change in changes().items():
-        print(name, file=sys.stderr, flush=True)
-        with change():
-            wanted = readings()
-        expect(readings(), plain, f"{name}, gone")
-        with change(), accel.accelerated():
-            expect(readings(), wanted, f"{name}, before")
-            expect(readings(), wanted, f"{name}, before, again")
-        with accel.accelerated():
-            expect(readings(), plain, "nothing")
-            expect(readings(), plain, "nothing, again")
-            for _ in range(2):
-                with change():
-                    expect(readings(), wanted, f"{name}, after")
-                    expect(readings(), wanted, f"{name}, after, again")
-                expect(readings(), plain, f"{name}, taken back")
-        expect(readings(), plain, f"{name}, off")
+CHANGES = changes()
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_before(name: str, unchanged: list[Any]) -> None:
+    with CHANGES[name]():
+        changed = readings()
+    expect(unchanged)
+    with CHANGES[name](), accel.accelerated():
+        for _ in range(2):
+            expect(changed)
+    expect(unchanged)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_after(name: str, unchanged: list[Any]) -> None:
+    with CHANGES[name]():
+        changed = readings()
     with accel.accelerated():
         for _ in range(2):
-            expect(readings(), plain, "no class registered")
-            expect(readings(mapped), plain_mapped, "a class registered")
-    print(len(changes()) * len(plain))
+            expect(unchanged)
+        for _ in range(2):
+            with CHANGES[name]():
+                for _ in range(2):
+                    expect(changed)
+            expect(unchanged)
+    expect(unchanged)
 
 
-if __name__ == "__main__":
-    main()
+def test_a_class_is_registered(unchanged: list[Any]) -> None:
+    mapped = {"ks": {"pair": Mapped}}
+    plain_mapped = readings(mapped)
+    with accel.accelerated():
+        for _ in range(2):
+            expect(unchanged)
+            assert readings(mapped) == plain_mapped

@@ -1,14 +1,7 @@
-"""Literals of simple statements against the driver's own.
-
-    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.literals [--count N]
-
-Run in the environment of either driver. Prints the names of what passed; the first that fails is
-an AssertionError.
-"""
+"""Literals of simple statements against the driver's own."""
 
 from __future__ import annotations
 
-import argparse
 import collections
 import datetime
 import decimal
@@ -22,16 +15,22 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from cassandra import cluster, query, util
 from cassandra.encoder import Encoder, ValueSequence
 from cassandra.query import BatchStatement, SimpleStatement
-from tests.accel.answers import Raised, answer, run
+from tests.accel.answers import Raised, answer
+from tests.accel.statements import seams
 
 from turbocql import accel
 
 NAME = "query.bind_params"
 ZONES = [datetime.timezone.utc, datetime.timezone(datetime.timedelta(hours=-5, minutes=-30)), None]
 CHOSEN = random.Random(20261123)
+OWN = query.bind_params
+"""The driver's own function, while another is in its place."""
+
+pytestmark = pytest.mark.usefixtures("accelerated")
 
 
 class Text(str):
@@ -121,116 +120,150 @@ def value(depth: int = 0) -> Any:
     return made
 
 
-def same(own: Callable[..., Any], *arguments: Any) -> Any:
+def same(*arguments: Any) -> Any:
     """The answer, which is the driver's own."""
-    expected = answer(own, *arguments)
-    ours = answer(query.bind_params, *arguments)
-    assert ours == expected, (arguments, ours, expected)
-    return ours
+    expected = answer(OWN, *arguments)
+    accelerated = answer(query.bind_params, *arguments)
+    assert accelerated == expected, (arguments, accelerated, expected)
+    return accelerated
 
 
-def generated_values(own: Callable[..., Any], count: int) -> None:
+def test_the_function_is_replaced() -> None:
+    assert query.bind_params is not OWN
+    assert accel.status().on
+
+
+def test_generated_values() -> None:
+    """A hundred thousand values, in rows of four."""
+    CHOSEN.seed(20261123)
     encoder = Encoder()
-    before = accel.status()
-    for _ in range(count // 4):
+    rows = 25_000
+    for _ in range(rows):
         values = [value() for _ in range(4)]
-        same(own, "%s, %s, %s, %s", tuple(values), encoder)
-        same(own, "%s, %s, %s, %s", values, encoder)
+        same("%s, %s, %s, %s", tuple(values), encoder)
+        same("%s, %s, %s, %s", values, encoder)
         named = dict(zip("abcd", values, strict=True))
-        same(own, "%(a)s %(d)s %(b)s", named, encoder)
-    told = {seam.name: seam for seam in accel.status().seams}[NAME]
-    assert told.native >= count // 4 * 3
-    assert told.fallback == 0
-    assert before.on
+        same("%(a)s %(d)s %(b)s", named, encoder)
+    seam = seams()[NAME]
+    assert seam.native >= rows * 3
+    assert seam.fallback == 0
 
 
-def errors_are_the_drivers(own: Callable[..., Any], _: int) -> None:
-    encoder = Encoder()
-    recursive: list[Any] = []
-    recursive.append(recursive)
-    deep: Any = 1
+class Failing:
+    """An object that has no text."""
+
+    def __str__(self) -> str:
+        raise KeyError("no")
+
+
+def recursive() -> list[Any]:
+    """A list that has itself."""
+    items: list[Any] = []
+    items.append(items)
+    return items
+
+
+def deep() -> Any:
+    """A list in a list, 200 times."""
+    items: Any = 1
     for _ in range(200):
-        deep = [deep]
-
-    class Failing:
-        def __str__(self) -> str:
-            raise KeyError("no")
-
-    for text_, params in (
-        ("%s", ()),
-        ("%s", (1, 2)),
-        ("%d", ("a",)),
-        ("%(a)s", {}),
-        ("%(a)s", (1,)),
-        ("%", (1,)),
-        ("%s", (Failing(),)),
-        ("%s", ([Failing()],)),
-        ("%s", (decimal.Decimal("sNaN"),)),
-        ("%s", (10**5000,)),
-        ("%s", ("\ud800",)),
-        ("%s", (["\ud800"],)),
-        ("%s", (recursive,)),
-        ("%s", (deep,)),
-        ("%s", 5),
-        ("%s", None),
-        ("%s", "ab"),
-        ("%s", {1: 2}.items()),
-        (b"%s", (1,)),
-        (Text("%s"), (1,)),
-        (None, (1,)),
-    ):
-        same(own, text_, params, encoder)
-    for arguments in ((), ("%s",), ("%s", (1,)), ("%s", (1,), None), ("%s", (1,), encoder, 1)):
-        same(own, *arguments)
-    generator = query.bind_params("%s", ((n for n in range(3)),), encoder)
-    assert generator == "[0, 1, 2]"
+        items = [items]
+    return items
 
 
-def what_users_have_put_in_its_place_wins(own: Callable[..., Any], _: int) -> None:
-    values = ([1, "a", (2,)], (1, 2), 1.5, "it's", {"a": 1.5}, True, Number(3))
-    text_ = ", ".join(["%s"] * len(values))
+FAULTS: dict[str, tuple[Any, Any]] = {
+    "too few": ("%s", ()),
+    "too many": ("%s", (1, 2)),
+    "no number": ("%d", ("a",)),
+    "no such name": ("%(a)s", {}),
+    "no names": ("%(a)s", (1,)),
+    "an unfinished format": ("%", (1,)),
+    "str fails": ("%s", (Failing(),)),
+    "str fails in a list": ("%s", ([Failing()],)),
+    "a signalling decimal": ("%s", (decimal.Decimal("sNaN"),)),
+    "too many digits": ("%s", (10**5000,)),
+    "a surrogate": ("%s", ("\ud800",)),
+    "a surrogate in a list": ("%s", (["\ud800"],)),
+    "a recursive list": ("%s", (recursive(),)),
+    "a deep list": ("%s", (deep(),)),
+    "a number for parameters": ("%s", 5),
+    "None for parameters": ("%s", None),
+    "text for parameters": ("%s", "ab"),
+    "items for parameters": ("%s", {1: 2}.items()),
+    "a statement of bytes": (b"%s", (1,)),
+    "a statement of a class of its own": (Text("%s"), (1,)),
+    "None for a statement": (None, (1,)),
+}
 
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_errors_are_the_drivers(fault: str) -> None:
+    same(*FAULTS[fault], Encoder())
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4])
+def test_any_number_of_arguments(count: int) -> None:
+    arguments = ("%s", (1,), None if count == 3 else Encoder(), 1)
+    same(*arguments[:count])
+
+
+def test_a_generator_is_a_list() -> None:
+    assert query.bind_params("%s", ((n for n in range(3)),), Encoder()) == "[0, 1, 2]"
+
+
+VALUES = ([1, "a", (2,)], (1, 2), 1.5, "it's", {"a": 1.5}, True, Number(3))
+FORMAT = ", ".join(["%s"] * len(VALUES))
+
+
+def test_an_encoders_own_functions_win() -> None:
     changed = Encoder()
     changed.mapping[tuple] = changed.cql_encode_tuple
     changed.mapping[float] = lambda value: f"<{value}>"
     changed.mapping[Number] = lambda value: b"bytes"
-    assert "(1, 2)" in same(own, text_, values, changed)
-    assert "<1.5>" in same(own, text_, values, changed)
-    raised = same(own, "%s", ([Number(3)],), changed)
+    assert "(1, 2)" in same(FORMAT, VALUES, changed)
+    assert "<1.5>" in same(FORMAT, VALUES, changed)
+    raised = same("%s", ([Number(3)],), changed)
     assert isinstance(raised, Raised)
     assert raised.cls is TypeError
-    assert "b'bytes'" in same(own, "%s", ({"a": Number(3)},), changed)
+    assert "b'bytes'" in same("%s", ({"a": Number(3)},), changed)
 
     other = Encoder()
     changed.mapping[str] = other.cql_encode_str
-    same(own, text_, values, changed)
+    same(FORMAT, VALUES, changed)
     del changed.mapping[int]
     changed.mapping[list] = changed.cql_encode_set_collection
-    same(own, text_, values, changed)
+    same(FORMAT, VALUES, changed)
     changed.mapping = types.MappingProxyType(changed.mapping)
-    same(own, text_, values, changed)
+    same(FORMAT, VALUES, changed)
 
+
+def test_a_derived_encoder_wins() -> None:
     class Mine(Encoder):  # type: ignore[misc]
         def cql_encode_all_types(self, val: Any, as_text_type: bool = False) -> str:
             return "mine"
 
-    assert "mine" in same(own, text_, values, Mine())
+    assert "mine" in same(FORMAT, VALUES, Mine())
     single = Encoder()
     single.cql_encode_object = lambda value: "single"
-    assert "single" in same(own, text_, values, single)
-    for name in ("cql_encode_object", "cql_encode_float", "cql_encode_all_types", "cql_encode_str"):
-        usual = vars(Encoder)[name]
-        encoder = Encoder()
-        try:
-            setattr(Encoder, name, lambda self, value: "replaced")
-            same(own, text_, (*values, decimal.Decimal("1.5")), encoder)
-            same(own, text_, values, Encoder())
-        finally:
-            setattr(Encoder, name, usual)
-        same(own, text_, values, encoder)
+    assert "single" in same(FORMAT, VALUES, single)
 
 
-def functions_may_change_what_they_encode(own: Callable[..., Any], _: int) -> None:
+@pytest.mark.parametrize(
+    "name", ["cql_encode_object", "cql_encode_float", "cql_encode_all_types", "cql_encode_str"]
+)
+def test_a_replaced_method_of_encoders_wins(name: str) -> None:
+    usual = vars(Encoder)[name]
+    encoder = Encoder()
+    try:
+        setattr(Encoder, name, lambda self, value: "replaced")
+        same(FORMAT, (*VALUES, decimal.Decimal("1.5")), encoder)
+        same(FORMAT, VALUES, Encoder())
+    finally:
+        setattr(Encoder, name, usual)
+    same(FORMAT, VALUES, encoder)
+
+
+def test_functions_may_change_what_they_encode() -> None:
     """The program's own functions, called in the middle of a collection, do odd things."""
     encoder = Encoder()
     items: list[Any] = [Number(1), 2, 3]
@@ -248,42 +281,13 @@ def functions_may_change_what_they_encode(own: Callable[..., Any], _: int) -> No
     encoder.mapping[Number] = clearing
     table["a"] = Number(1)
     assert query.bind_params("%s", (table,), encoder).startswith("{'a': cleared")
-    assert own("%s", (1,), encoder) == "1"
+    assert OWN("%s", (1,), encoder) == "1"
 
 
-def statements_and_batches(own: Callable[..., Any], _: int) -> None:
+def test_statements_and_batches() -> None:
     assert cluster.bind_params is query.bind_params
     batch = BatchStatement()
     batch.add("INSERT INTO t (a, b) VALUES (%s, %s)", (1, "it's"))
     batch.add(SimpleStatement("UPDATE t SET b = %(b)s"), {"b": [1.5]})
     texts = [text_ for _, text_, _ in batch._statements_and_parameters]
     assert texts == ["INSERT INTO t (a, b) VALUES (1, 'it''s')", "UPDATE t SET b = [1.5]"]
-
-
-def main() -> None:
-    options = argparse.ArgumentParser()
-    options.add_argument("--count", type=int, default=100_000)
-    count = options.parse_args().count
-    own = query.bind_params
-    accel.accelerate()
-    assert query.bind_params is not own
-    checks = [
-        generated_values,
-        errors_are_the_drivers,
-        what_users_have_put_in_its_place_wins,
-        functions_may_change_what_they_encode,
-        statements_and_batches,
-    ]
-
-    def bound(check: Callable[[Callable[..., Any], int], None]) -> Callable[[], None]:
-        def named() -> None:
-            check(own, count)
-
-        named.__name__ = check.__name__
-        return named
-
-    run([bound(check) for check in checks])
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """A program on cassandra-driver or scylla-driver that uses most of it, and says what it saw.
 
-    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.scenario HOST PORT VERSION
+    PYTHONPATH=python:. PYTHON -m tests.accel.programs.scenario HOST PORT VERSION
 
 With `--accelerated`, the same with `turbocql.accelerate()` before the driver is imported. Prints
 JSON: what each step gave, and the accelerator's status. It makes its keyspace anew.

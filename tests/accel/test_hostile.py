@@ -1,10 +1,4 @@
-"""What a program may do that is hard on the accelerator: everything is as without it.
-
-    PYTHONPATH=python:. .venv-scylla-driver/bin/python -m tests.accel.hostile
-
-Run in the environment of either driver. Prints the names of what passed; the first that fails is
-an AssertionError.
-"""
+"""What a program may do that is hard on the accelerator: everything is as without it."""
 
 from __future__ import annotations
 
@@ -15,10 +9,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from cassandra import cqltypes
 from cassandra.cqltypes import DecimalType, Int32Type, ListType, UserType, UTF8Type
-from tests.accel.answers import answer, run
-from tests.accel.compare import READERS, Disguise, differing, page_answer
+from tests.accel.answers import answer, differing
+from tests.accel.pages import READERS, Disguise, page_answer
 from tests.support.results import result
 
 from turbocql import accel
@@ -42,7 +37,7 @@ def same(call: Callable[[], Any]) -> None:
             assert made == plain, "\n{}\n{}".format(*differing(made, plain))
 
 
-def keys_of_a_class_of_their_own() -> None:
+def test_keys_of_a_class_of_their_own() -> None:
     """A dict whose keys run code when they are compared, which empties what is being written."""
     inner = UserType.make_udt_class("ks", "hostile", ("a",), (Int32Type,))
     lists = ListType.apply_parameters([inner])
@@ -77,42 +72,45 @@ def keys_of_a_class_of_their_own() -> None:
             assert isinstance(attempt(), bytes)
 
 
-def wrappers_are_no_functions_of_the_drivers() -> None:
+@pytest.mark.parametrize("name", ["deserialize", "serialize"])
+def test_wrappers_are_no_functions_of_the_drivers(name: str) -> None:
     calls = []
-    cls: Any
-    for cls, name in ((Int32Type, "deserialize"), (Int32Type, "serialize")):
-        then = vars(cls)[name]
-        original = then.__func__
+    cls: Any = Int32Type
+    before = vars(cls)[name]
+    original = before.__func__
 
-        @functools.wraps(original)
-        def traced(*arguments: Any, original: Any = original) -> Any:
-            calls.append(1)
-            return original(*arguments)
+    @functools.wraps(original)
+    def traced(*arguments: Any) -> Any:
+        calls.append(1)
+        return original(*arguments)
 
-        lists = ListType.apply_parameters([cls])
+    lists = ListType.apply_parameters([cls])
 
-        def use(lists: Any = lists, name: str = name) -> Any:
-            calls.clear()
-            if name == "serialize":
-                lists.serialize([1, 2], 4)
-            else:
-                lists.deserialize(bytes([0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 1]), 4)
-            return len(calls)
+    def use() -> int:
+        calls.clear()
+        if name == "serialize":
+            lists.serialize([1, 2], 4)
+        else:
+            lists.deserialize(bytes([0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 1]), 4)
+        return len(calls)
 
+    try:
         setattr(cls, name, staticmethod(traced))
-        wanted = use()
-        assert wanted
+        plain = use()
+        assert plain
         with accel.accelerated():
-            assert use() == wanted
-        setattr(cls, name, then)
+            assert use() == plain
+        setattr(cls, name, before)
         with accel.accelerated():
             assert use() == 0
             setattr(cls, name, staticmethod(traced))
-            assert use() == wanted
-            setattr(cls, name, then)
+            assert use() == plain
+            setattr(cls, name, before)
+    finally:
+        setattr(cls, name, before)
 
 
-def a_type_that_is_defined_again() -> None:
+def test_a_type_that_is_defined_again() -> None:
     body = result([("c", "'org.apache.cassandra.db.marshal.Later'")], [[b"abc"]])
 
     def attempt() -> Any:
@@ -134,19 +132,32 @@ def a_type_that_is_defined_again() -> None:
     same(attempt)
 
 
-def columns_of_odd_shapes() -> None:
-    body = result(1, SEVEN)
-    known = [("ks", "t", "c", Int32Type)]
-    vectors = [("ks", "t", "c", cqltypes.VectorType)]
-    for columns in (known, [(*known[0], 5)], tuple(known), vectors, [], None, known * 2):
-        same(lambda columns=columns: pages(body, columns))  # type: ignore[misc]
-        same(lambda columns=columns: pages(result(1, [[None]]), columns))  # type: ignore[misc]
-    same(lambda: pages(result([], []), known))
+KNOWN = [("ks", "t", "c", Int32Type)]
+SHAPES: dict[str, Any] = {
+    "a list": KNOWN,
+    "five parts": [(*KNOWN[0], 5)],
+    "a tuple": tuple(KNOWN),
+    "vectors": [("ks", "t", "c", cqltypes.VectorType)],
+    "none": [],
+    "None": None,
+    "two": KNOWN * 2,
+}
 
 
-def fewer_digits_than_usual() -> None:
-    if not hasattr(sys, "set_int_max_str_digits"):
-        return
+@pytest.mark.parametrize("shape", SHAPES)
+def test_columns_of_odd_shapes(shape: str) -> None:
+    same(lambda: pages(result(1, SEVEN), SHAPES[shape]))
+    same(lambda: pages(result(1, [[None]]), SHAPES[shape]))
+
+
+def test_a_page_without_columns() -> None:
+    same(lambda: pages(result([], []), KNOWN))
+
+
+@pytest.mark.skipif(
+    not hasattr(sys, "set_int_max_str_digits"), reason="this CPython has no limit of digits"
+)
+def test_fewer_digits_than_usual() -> None:
     body = result([("c", "decimal")], [[b"\0\0\0\1" + b"\x55" * 400]])
     limit = sys.get_int_max_str_digits()
     same(lambda: pages(body))
@@ -158,15 +169,13 @@ def fewer_digits_than_usual() -> None:
         sys.set_int_max_str_digits(limit)
 
 
-def values_of_half_a_page() -> None:
+@pytest.mark.skipif("lazy" not in READERS, reason="this driver reads no rows one by one")
+def test_values_of_half_a_page() -> None:
     """A setting of a type that is changed while rows are read one by one."""
-    reader = READERS.get("lazy")
-    if reader is None:
-        return
+    reader: Any = READERS["lazy"]
     body = result(INTS, [[b""], [b""], [b""]])
 
     def attempt() -> Any:
-
         seen = []
         for _ in range(2):
             message, source = reader(2), io.BytesIO(body)
@@ -182,7 +191,7 @@ def values_of_half_a_page() -> None:
     same(attempt)
 
 
-def nothing_is_kept() -> None:
+def test_nothing_is_kept() -> None:
     """Types of a policy and lists of columns that are new for each page."""
 
     class New(Disguise):
@@ -202,20 +211,3 @@ def nothing_is_kept() -> None:
         use(600)
         before = use(600)
         assert use(600) - before < 2000
-
-
-def main() -> None:
-    checks: list[Callable[[], None]] = [
-        keys_of_a_class_of_their_own,
-        wrappers_are_no_functions_of_the_drivers,
-        a_type_that_is_defined_again,
-        columns_of_odd_shapes,
-        fewer_digits_than_usual,
-        values_of_half_a_page,
-        nothing_is_kept,
-    ]
-    run(checks)
-
-
-if __name__ == "__main__":
-    main()

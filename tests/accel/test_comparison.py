@@ -1,0 +1,139 @@
+"""The driver plain and accelerated: the same values have equal bytes, cells, bodies and errors."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pytest
+from cassandra import cqltypes
+from tests.accel.answers import differing
+from tests.accel.environments import LEFT, SAFE
+from tests.accel.pages import (
+    READERS,
+    array_tasks,
+    deserialize_tasks,
+    page_tasks,
+    special_page_tasks,
+)
+from tests.accel.segments import segment_tasks, timer_tasks
+from tests.accel.tasks import (
+    Task,
+    bind_tasks,
+    body_tasks,
+    literal_tasks,
+    row_tasks,
+    serialize_tasks,
+)
+from tests.differential.cases import shown
+from tests.differential.pools import WRONG
+from tests.differential.shapes import Shape, every_type
+
+from turbocql import accel
+
+# NumPy warns of values that it converts with a loss, whoever asks for it: they are among the wrong
+# values that a driver is given.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:Casting complex values to real"),
+    pytest.mark.filterwarnings("ignore:Warning. converting a masked element to nan:UserWarning"),
+]
+SHAPES = every_type()
+KINDS: dict[str, Callable[[int], Iterable[Task]]] = {
+    "rows bound": lambda count: bind_tasks(SHAPES, count),
+    "bodies": body_tasks,
+    "pages": lambda count: page_tasks(SHAPES, count),
+    "special pages": lambda count: special_page_tasks(SHAPES, count),
+    "rows made": lambda count: row_tasks(),
+    "literals": lambda count: literal_tasks(),
+    "segments": segment_tasks,
+    "timers": lambda count: timer_tasks(),
+}
+if "arrays" in READERS:
+    KINDS["arrays"] = lambda count: array_tasks(SHAPES, count)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
+    """No log of the driver's, which has a line for each value that it cannot write."""
+    for value in WRONG:
+        # scylla-driver shifts arrays of no dimension in place.
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value.setflags(write=False)
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="module")
+def count(proof: bool) -> int:
+    """How many values of each type are compared."""
+    return 800 if proof else 100
+
+
+def compare(tasks: Iterable[Task]) -> None:
+    """Each task by the driver, then each accelerated, then some after the accelerator is gone."""
+    tasks = list(tasks)
+    assert tasks
+    plain = [task() for _, task in tasks]
+    with accel.accelerated():
+        accelerated = [task() for _, task in tasks]
+    failures = []
+    for (description, _), *both in zip(tasks, plain, accelerated, strict=True):
+        if both[0] != both[1]:
+            before, after = map(shown, differing(*both))
+            failures.append(f"{description}\n    plain:       {before}\n    accelerated: {after}")
+    assert not failures, f"{len(failures)} differ\n" + "\n\n".join(failures[:20])
+    some = slice(None, None, max(1, len(tasks) // 200))
+    assert [task() for _, task in tasks[some]] == plain[some], "uninstalled, it is not what it was"
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=[shape.cql for shape in SHAPES])
+def test_values_become_the_same_bytes(shape: Shape, count: int) -> None:
+    compare(serialize_tasks([shape], count))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=[shape.cql for shape in SHAPES])
+def test_bytes_become_the_same_values(shape: Shape, count: int) -> None:
+    compare(deserialize_tasks([shape], count))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_made_of_many_values_is_the_same(kind: str, count: int) -> None:
+    compare(KINDS[kind](count))
+
+
+@pytest.fixture(scope="module")
+def status() -> accel.Status:
+    """The accelerator's status after some of all these tasks."""
+    tasks = [*serialize_tasks(SHAPES, 10), *deserialize_tasks(SHAPES, 10)]
+    for make in KINDS.values():
+        tasks += make(10)
+    with accel.accelerated():
+        for _, task in tasks:
+            task()
+        # What the driver lacks has nothing to be compared with here: test_serializers.py does it.
+        find = importlib.import_module("cassandra.serializers").find_serializer
+        assert find(cqltypes.FloatType).serialize(1.5, 4) == cqltypes.FloatType.serialize(1.5, 4)
+        return accel.status()
+
+
+def test_every_seam_but_those_known_is_patched(status: accel.Status, driver: str) -> None:
+    left = {seam.name for seam in status.seams if not seam.patched}
+    assert left == LEFT[driver], str(status)
+
+
+def test_every_seam_but_those_known_is_used(status: accel.Status, driver: str) -> None:
+    # Those of the object mapper are compared in test_mapper.py.
+    native = {
+        seam.name: seam.native for seam in status.seams if not seam.name.startswith("cqlengine.")
+    }
+    if SAFE:
+        # The driver's own way is taken for values; what is no value is still native.
+        assert not native["protocol.ProtocolHandler: recv_results_rows"]
+        assert native["segment.SegmentCodec.encode"]
+    else:
+        unused = {name for name, calls in native.items() if not calls}
+        assert unused == LEFT[driver], str(status)
