@@ -7,7 +7,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock $(wildcard crates/*/Cargo.toml)
 
-PROOF := tests/differential tests/property tests/golden tests/unit \
+PROOF := tests/property tests/golden tests/unit \
 	tests/integration/test_server_witness.py tests/integration/test_tokens.py tests/integration/test_types.py \
 	tests/integration/test_hostile_servers.py
 
@@ -24,6 +24,9 @@ DRIVERS := $(CURRENT) $(EARLIER)
 
 # Engines that read and write tables in several processes, each in an environment of its own.
 ENGINES := ray spark duckdb dask
+
+# Tests of the codec beside scylla-driver, in its environment.
+DIFFERENTIAL := -p turbocql.testing.pytest_plugin tests/differential
 
 # Tests of whole tables, in the environment that has pyarrow.
 COLUMNS := -p turbocql.testing.pytest_plugin tests/columns tests/tables
@@ -75,6 +78,7 @@ proof: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/
 	@rm -f build/stages
 	@$(STAGE) tests $(BIN)/python -m pytest --proof --all $(PROOF)
 	@$(STAGE) accelerator $(MAKE) --no-print-directory $(DRIVERS:%=accel-%) PYTEST_ARGS=--proof
+	@$(STAGE) differential env PYTHONPATH=python .venv-scylla-driver/bin/python -m pytest --proof $(DIFFERENTIAL)
 	@$(STAGE) tables env PYTHONPATH=python .venv-columns/bin/python -m pytest --proof $(COLUMNS)
 	@$(STAGE) fuzz fuzz/run 1000000
 	@$(STAGE) memcheck scripts/memcheck
@@ -141,6 +145,7 @@ rust-test: loom build/edits | prerequisites
 python-test: $(BIN)/.built $(BIN)/.demo $(DRIVERS:%=.venv-%/.installed) .venv-columns/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(MAKE) --no-print-directory $(CURRENT:%=accel-%)
+	PYTHONPATH=python .venv-scylla-driver/bin/python -m pytest $(DIFFERENTIAL) $(PYTEST_ARGS)
 	PYTHONPATH=python .venv-columns/bin/python -m pytest $(COLUMNS) $(PYTEST_ARGS)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest $(SAFE)
 

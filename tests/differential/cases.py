@@ -123,6 +123,10 @@ class Tally:
     both_refused: int = 0
     different: int = 0
 
+    @property
+    def total(self) -> int:
+        return self.same + self.both_refused + self.different
+
 
 def run(case: Case, tally: Tally | None = None) -> tuple[Any, Any, Difference | None]:
     """Both results, and their difference if there is one."""

@@ -1,19 +1,11 @@
-"""The same random requests, written by turbocql and by scylla-driver, byte for byte.
-
-Run by the interpreter of scylla-driver's environment, with turbocql's package on `PYTHONPATH`:
-
-    .venv-scylla-driver/bin/python tests/differential/messages.py KIND COUNT SEED
-
-Prints a report as JSON. A difference that no rule of `RULES` allows is listed with what made it.
-"""
+"""The same random requests, written by turbocql and by scylla-driver, byte for byte."""
 
 from __future__ import annotations
 
 import io
-import json
 import random
-import sys
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 from cassandra import ConsistencyLevel
@@ -254,21 +246,27 @@ def compare(kind: str, version: int, case: Case) -> tuple[str, bool]:
     return f"{described}, and amended they still differ", False
 
 
-def main(kind: str, count: int, seed: int) -> None:
-    counts: Counter[str] = Counter()
-    wrong: list[str] = []
-    for version in (3, 4, 5):
-        source = random.Random(f"{kind} {version} {seed}")
-        for _ in range(count):
-            reason, right = compare(kind, version, random_case(kind, version, source))
-            counts[reason if right else "wrong"] += 1
-            if not right and len(wrong) < 10:
-                wrong.append(reason)
-    equal = counts.pop("equal", 0)
-    compared = equal + sum(counts.values())
-    report = {"compared": compared, "equal": equal, "differing": counts, "wrong": wrong}
-    json.dump(report, sys.stdout)
+@dataclass
+class MessageReport:
+    """What was compared of a kind of request in a version of the protocol."""
+
+    equal: int = 0
+    differing: Counter[str] = field(default_factory=Counter)
+    """By the rule under which the bytes differ."""
+    failures: list[str] = field(default_factory=list)
 
 
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+def compare_messages(message: tuple[str, int], count: int, seed: int) -> MessageReport:
+    """Compares so many requests of a kind in a version."""
+    kind, version = message
+    report = MessageReport()
+    source = random.Random(f"{kind} {version} {seed}")
+    for _ in range(count):
+        reason, right = compare(kind, version, random_case(kind, version, source))
+        if not right:
+            report.failures.append(reason)
+        elif reason == "equal":
+            report.equal += 1
+        else:
+            report.differing[reason] += 1
+    return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -25,10 +26,23 @@ KEYS = [
 _MASK = 2**64 - 1
 
 
-def routing(count: int, seed: int) -> tuple[int, list[str]]:
+@dataclass
+class RoutingReport:
     """How many keys were compared, and what went wrong."""
-    rng, generator = Random(seed), Generator(seed)
-    compared, wrong = 0, []
+
+    keys: int = 0
+    """Of values that both drivers encode alike."""
+    tokens: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def compare_tokens(self, key: bytes) -> None:
+        self.tokens += 1
+        self.failures += wrong_tokens(key)
+
+
+def compare_keys(part: int, count: int, seed: int) -> RoutingReport:
+    """Compares so many keys of random values, and the tokens of as many random bytes."""
+    rng, generator, report = Random(seed + part), Generator(seed + part), RoutingReport()
     for _ in range(count):
         shapes = [rng.choice(KEYS) for _ in range(rng.choice((1, 1, 2, 2, 3, 5)))]
         parts = [generator.value(shape) for shape in shapes]
@@ -40,18 +54,18 @@ def routing(count: int, seed: int) -> tuple[int, list[str]]:
             continue
         if any(isinstance(part, Refusal) for part in (*ours, theirs)):
             continue
-        compared += 1
+        report.keys += 1
         key = routing_key(ours)
         named = ", ".join(shape.cql for shape in shapes)
         if key != theirs:
-            wrong.append(
+            report.failures.append(
                 f"routing key of {named}: {parts!r:.300}: {key!r:.300}, not {theirs!r:.300}"
             )
-        wrong += wrong_tokens(key)
+        report.compare_tokens(key)
     for length in range(count):
-        wrong += wrong_tokens(rng.randbytes(length % 67))
-        compared += 1
-    return compared, wrong + wrong_tokens(preimage(-(2**63), rng.getrandbits(64)))
+        report.compare_tokens(rng.randbytes(length % 67))
+    report.compare_tokens(preimage(-(2**63), rng.getrandbits(64)))
+    return report
 
 
 def their_routing_key(shapes: list[Shape], parts: list[Any]) -> Any:

@@ -2,60 +2,78 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / ".venv-scylla-driver" / "bin" / "python"
+from .messages import RULES, MessageReport, compare_messages
+from .reports import Reports, selected
 
-RULES = {
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
+VERSIONS = (3, 4, 5)
+
+RULES_OF_KINDS = {
     "query": {
-        "empty_paging_state",
-        "negative_timestamp",
-        "page_size_below_1",
-        "unset_in_version_3",
+        "empty_paging_state": VERSIONS,
+        "negative_timestamp": VERSIONS,
+        "page_size_below_1": VERSIONS,
+        "unset_in_version_3": (3,),
     },
     "execute": {
-        "empty_paging_state",
-        "metadata_id_left_out",
-        "negative_timestamp",
-        "no_metadata_id",
-        "page_size_below_1",
-        "skip_metadata",
-        "unset_in_version_3",
+        "empty_paging_state": VERSIONS,
+        "metadata_id_left_out": (3, 4),
+        "negative_timestamp": VERSIONS,
+        "no_metadata_id": (5,),
+        "page_size_below_1": VERSIONS,
+        "skip_metadata": (3, 4),
+        "unset_in_version_3": (3,),
     },
-    "batch": {"empty_batch_keyspace", "negative_timestamp", "unset_in_version_3"},
+    "batch": {
+        "empty_batch_keyspace": (5,),
+        "negative_timestamp": VERSIONS,
+        "unset_in_version_3": (3,),
+    },
 }
-"""The rules of `messages.py` that each kind of request needs."""
+"""The rules of `messages.py` that each kind of request needs, and in which versions."""
+MESSAGES = [(kind, version) for kind in RULES_OF_KINDS for version in VERSIONS]
+
+MessageReports = Reports[tuple[str, int], MessageReport]
 
 
-@pytest.mark.parametrize("kind", RULES)
-def test_messages_are_the_same_bytes(kind: str, request: pytest.FixtureRequest) -> None:
-    count = 10_000 if request.config.getoption("--proof", default=False) else 300
-    program = ROOT / "tests" / "differential" / "messages.py"
-    done = subprocess.run(
-        [PYTHON, program, kind, str(count), "791"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr == ""
-    assert done.returncode == 0
-    report = json.loads(done.stdout)
-    assert report["wrong"] == []
-    assert set(report["differing"]) == RULES[kind]
-    assert report["compared"] == 3 * count
-    assert report["equal"] == report["compared"] - sum(report["differing"].values())
-    assert report["equal"] > report["compared"] / 2
+@pytest.fixture(scope="module")
+def count(proof: bool) -> int:
+    """Requests of each kind in each version."""
+    return 10_000 if proof else 300
+
+
+@pytest.fixture(scope="module")
+def reports(
+    request: pytest.FixtureRequest, processes: ProcessPoolExecutor, count: int, seed: int
+) -> MessageReports:
+    compare = partial(compare_messages, count=count, seed=seed)
+    return Reports(processes, compare, selected(request, "message"))
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: f"{message[0]}-v{message[1]}")
+def test_messages_are_the_same_bytes(
+    message: tuple[str, int], reports: MessageReports, count: int
+) -> None:
+    kind, version = message
+    report = reports[message]
+    assert not report.failures, "\n".join(report.failures[:10])
+    expected = {rule for rule, versions in RULES_OF_KINDS[kind].items() if version in versions}
+    assert set(report.differing) == expected
+    assert report.equal + report.differing.total() == count
+    assert report.equal > count / 2
+
+
+def test_the_rules_are_those_of_the_kinds() -> None:
+    assert set(RULES) == set().union(*RULES_OF_KINDS.values())
 
 
 def test_the_rules_are_documented() -> None:
-    page = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
-    chapter = page.partition("\n## Requests\n")[2]
-    assert set(re.findall(r"^\| `(\w+)` \|", chapter, flags=re.M)) == set().union(*RULES.values())
+    chapter = PAGE.read_text(encoding="utf-8").partition("\n## Requests\n")[2]
+    assert set(re.findall(r"^\| `(\w+)` \|", chapter, flags=re.M)) == set(RULES)
