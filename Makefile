@@ -170,7 +170,9 @@ bench-availability: $(BIN)/.built $(BIN)/.demo $(if $(findstring --list,$(BENCH_
 	$(BIN)/python -m bench run --suite availability $(BENCH_ARGS) -- $(if $(CASE),"$$CASE")
 
 check-engines: $(BIN)/.built $(ENGINES:%=.venv-%/.installed) jars ## Ray, Spark, duckdb and Dask read and write 1,000,000 rows on three nodes while workers and nodes are killed; a quarter of an hour; ENGINE="ray" for some
-	$(BIN)/python -m tests.engines.run $(ENGINE)
+	@failed=; for engine in $(or $(ENGINE),$(ENGINES)); do \
+		PYTHONPATH=python .venv-$$engine/bin/python -m pytest -p turbocql.testing.pytest_plugin -v --durations=0 tests/engines/test_$$engine.py || failed="$$failed $$engine"; \
+	done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 	$(BIN)/python scripts/engine_programs.py --check
 
 bench-engines: $(BIN)/.built $(BIN)/.demo $(ENGINES:%=.venv-%/.installed) jars ## a table read by Ray, Spark and Dask beside scylla-driver within Ray, on three nodes; a quarter of an hour; BENCH_ARGS="--keep" keeps the samples

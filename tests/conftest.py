@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 # Columns and whole tables are tested in the environment that has pyarrow, the accelerator and the
-# codec's bytes in those of the drivers: see `make python-test`.
+# codec's bytes in those of the drivers: see `make python-test`. Engines are tested each in its own
+# environment: see `make check-engines`.
+ENGINES = {"ray": "ray", "spark": "pyspark", "duckdb": "duckdb", "dask": "dask"}
 collect_ignore = [
-    *([] if find_spec("pyarrow") else ["columns", "tables"]),
+    *([] if find_spec("pyarrow") else ["columns", "tables", "engines"]),
     *([] if find_spec("cassandra") else ["accel", "differential"]),
+    *(f"engines/test_{name}.py" for name, package in ENGINES.items() if not find_spec(package)),
 ]
 
 _ROOT = str(Path(__file__).resolve().parents[1])

@@ -1,219 +1,159 @@
-"""What the checks of all engines share: tables, faults, and the process that has the nodes."""
+"""What tests of engines share: tables with the generated rows, and faults."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+import pyarrow as pa
 from tests.engines.rows import TABLE, Sums, expected, sums_of_arrow, total
 
 import turbocql
+from turbocql.testing import Cassandra
 
-POINTS = sys.argv[1].split(",") if len(sys.argv) > 1 else []
-ROWS = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
-CONFIG = turbocql.Config(contact_points=POINTS) if POINTS else turbocql.Config()
-PORT = int(POINTS[0].rpartition(":")[2]) if POINTS else 9042
-EXPECTED = expected(ROWS)
+VICTIMS = ("worker", "node")
 
-
-def said(name: str, began: float, more: str = "") -> None:
-    """A line for who runs the checks."""
-    print(f"{name}: {time.time() - began:.1f} s{more and f', {more}'}", flush=True)
+Result = TypeVar("Result")
 
 
-def new_table(name: str) -> str:
-    """An empty table for the rows."""
-    with turbocql.connect(config=CONFIG) as session:
-        session.execute(
-            "CREATE KEYSPACE IF NOT EXISTS engines WITH replication ="
-            " {'class': 'SimpleStrategy', 'replication_factor': 3}"
-        )
-        session.execute(f"DROP TABLE IF EXISTS engines.{name}")
-        session.execute(TABLE.format(f"engines.{name}"))
-    return f"engines.{name}"
+class Tables:
+    """Tables for the generated rows, in the keyspace `engines`."""
+
+    def __init__(self, config: turbocql.Config, count: int) -> None:
+        self.config, self.count = config, count
+
+    @cached_property
+    def expected(self) -> Sums:
+        """What the rows of a table add up to."""
+        return expected(self.count)
+
+    def make_keyspace(self) -> None:
+        with turbocql.connect(config=self.config) as session:
+            session.execute(
+                "CREATE KEYSPACE IF NOT EXISTS engines WITH replication ="
+                " {'class': 'SimpleStrategy', 'replication_factor': 3}"
+            )
+
+    def new(self, name: str) -> str:
+        """An empty table."""
+        with turbocql.connect(config=self.config) as session:
+            session.execute(f"DROP TABLE IF EXISTS engines.{name}")
+            session.execute(TABLE.format(f"engines.{name}"))
+        return f"engines.{name}"
+
+    def check(self, table: str) -> None:
+        """The table has the generated rows, written at the same time."""
+        assert self.sums(table) == self.expected
+        assert len(self.write_times(table)) == 1
+
+    def sums(self, table: str) -> Sums:
+        """What a table adds up to, read by a session of this process."""
+        with turbocql.connect(config=self.config) as session:
+            batches = session.scan(table).batches()
+            return total(sums_of_arrow(pa.record_batch(batch)) for batch in batches)
+
+    def write_times(self, table: str) -> set[int]:
+        """The write times of all cells of a table."""
+        times: set[int] = set()
+        query = f"SELECT writetime(bucket), writetime(name), writetime(emb) FROM {table}"
+        with turbocql.connect(config=self.config) as session:
+            for page in session.execute(query, rows="tuple").pages():
+                for row in page:
+                    times.update(row)
+        return times
 
 
-def sums_of_table(table: str) -> Sums:
-    """What a table adds up to, read by a session of this process."""
-    import pyarrow as pa
+class Faults:
+    """Kills workers and nodes. A fault waits until workers are at work, and then so long more."""
 
-    with turbocql.connect(config=CONFIG) as session:
-        return total(sums_of_arrow(pa.record_batch(it)) for it in session.scan(table).batches())
+    def __init__(self, nodes: Cassandra) -> None:
+        self._nodes = nodes
+        self._port = int(nodes.contact_points[0].rpartition(":")[2])
+        self._killed: list[int] = []
 
+    def of(self, victim: str, worker: str, after_s: float) -> Callable[[], None]:
+        """Kills a node, or the workers: processes with this text in their command lines."""
+        assert victim in VICTIMS
 
-def write_times(table: str) -> set[int]:
-    """The write times of all cells of a table."""
-    times: set[int] = set()
-    with turbocql.connect(config=CONFIG) as session:
-        asked = f"SELECT writetime(bucket), writetime(name), writetime(emb) FROM {table}"
-        for page in session.execute(asked, rows="tuple").pages():
-            for row in page:
-                times.update(row)
-    return times
+        def fault() -> None:
+            until = time.time() + 120
+            while not self._workers(worker):
+                assert time.time() < until, f"no process {worker} has connections"
+                time.sleep(0.02)
+            time.sleep(after_s)
+            if victim == "node":
+                self.kill_node()
+            else:
+                self._kill_workers(worker)
 
+        return fault
 
-def check_table(table: str, *, has_one_time: bool = True) -> None:
-    """The table has the generator's rows, written at one time."""
-    assert sums_of_table(table) == EXPECTED, (sums_of_table(table), EXPECTED)
-    if has_one_time:
-        times = write_times(table)
-        assert len(times) == 1, len(times)
+    def kill_node(self, number: int = 1) -> None:
+        """Kills a node, which is started again after the test."""
+        self._killed.append(number)
+        self._nodes.nodes[number].kill()
 
+    def start_killed_nodes(self) -> None:
+        while self._killed:
+            self._nodes.nodes[self._killed.pop()].start()
 
-def refused(work: Callable[[], Any], kind: type[Exception], what: str) -> str:
-    """The error of something that must fail with these words."""
-    try:
-        work()
-    except kind as error:
-        said = str(error)
-        assert what in said, said
-        return said
-    raise AssertionError(f"expected {kind.__name__}: {what}")
+    def _kill_workers(self, worker: str) -> None:
+        # All that have connections, because one of them may be waiting for work.
+        victims = self._workers(worker)
+        assert victims, "the workers have ended"
+        for victim in victims:
+            os.kill(victim, signal.SIGKILL)
 
-
-# Faults
-
-
-def _sockets() -> set[str]:
-    """The inodes of the connections of this machine to the nodes."""
-    found = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if int(fields[2].rpartition(":")[2], 16) == PORT and fields[3] == "01":
-            found.add(fields[9])
-    return found
-
-
-def workers(name: str) -> list[int]:
-    """The processes with this in their command lines that have connections to the nodes."""
-    there, made = _sockets(), []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            if name not in command or int(process.name) == os.getpid():
+    def _workers(self, worker: str) -> list[int]:
+        """The processes with this in their command lines that have connections to the nodes."""
+        sockets, processes = self._sockets(), []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if worker not in command or int(process.name) == os.getpid():
+                    continue
+                links = [os.readlink(link) for link in (process / "fd").iterdir()]
+            except OSError:
                 continue
-            links = [os.readlink(link) for link in (process / "fd").iterdir()]
-        except OSError:
-            continue
-        if any(link.startswith("socket:[") and link[8:-1] in there for link in links):
-            made.append(int(process.name))
-    return made
+            if any(link.startswith("socket:[") and link[8:-1] in sockets for link in links):
+                processes.append(int(process.name))
+        return processes
+
+    def _sockets(self) -> set[str]:
+        """The inodes of the connections of this machine to the nodes."""
+        inodes = set()
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            fields = line.split()
+            if int(fields[2].rpartition(":")[2], 16) == self._port and fields[3] == "01":
+                inodes.add(fields[9])
+        return inodes
 
 
-def during(fault: Callable[[], None], work: Callable[[], Any]) -> Any:
+def during(fault: Callable[[], None], work: Callable[[], Result]) -> Result:
     """Does something to workers or nodes while work goes on; the work must not end before it."""
-    done = threading.Event()
-    failed: list[BaseException] = []
+    ended = threading.Event()
+    failures: list[BaseException] = []
 
     def beside() -> None:
         try:
             fault()
-            assert not done.is_set(), "the work had ended before the fault"
+            assert not ended.is_set(), "the work had ended before the fault"
         except BaseException as error:
-            failed.append(error)
+            failures.append(error)
 
     thread = threading.Thread(target=beside)
     thread.start()
     try:
-        made = work()
+        result = work()
     finally:
-        done.set()
+        ended.set()
         thread.join()
-    if failed:
-        raise failed[0]
-    return made
-
-
-def _when_working(name: str, after_s: float, act: Callable[[], None]) -> Callable[[], None]:
-    """Does something when workers have worked for so long."""
-
-    def fault() -> None:
-        until = time.time() + 120
-        while not workers(name):
-            assert time.time() < until, f"no process {name} has connections"
-            time.sleep(0.02)
-        time.sleep(after_s)
-        act()
-
-    return fault
-
-
-def worker_killed(name: str, after_s: float = 1.0) -> Callable[[], None]:
-    """Kills the workers when they have worked for so long."""
-
-    def kill() -> None:
-        # All that have connections, because one of them may be waiting for work.
-        victims = workers(name)
-        assert victims, "the workers have ended"
-        for victim in victims:
-            os.kill(victim, signal.SIGKILL)
-        print(f"killed {len(victims)} workers", flush=True)
-
-    return _when_working(name, after_s, kill)
-
-
-def node_killed(name: str, after_s: float = 1.0) -> Callable[[], None]:
-    """Kills a node when workers have worked for so long."""
-    return _when_working(name, after_s, lambda: ask("kill 1"))
-
-
-def check_faults(
-    engine: str,
-    worker: str,
-    table: str,
-    read: Callable[[str], Sums],
-    write: Callable[[str], None],
-    write_s: float = 2.0,
-) -> None:
-    """Workers and a node are killed while an engine reads a table, and while it writes others."""
-
-    def reads(fault: Callable[[], None]) -> None:
-        made = during(fault, lambda: read(table))
-        assert made == EXPECTED, made
-
-    def writes(fault: Callable[[], None], name: str) -> None:
-        other = new_table(name)
-        during(fault, lambda: write(other))
-        check_table(other)
-
-    began = time.time()
-    reads(worker_killed(worker, 0.5))
-    said(f"{engine} reads, a worker is killed", began)
-    began = time.time()
-    writes(worker_killed(worker, write_s), f"{engine}_worker")
-    said(f"{engine} writes, a worker is killed", began)
-    began = time.time()
-    with node_started():
-        writes(node_killed(worker, write_s), f"{engine}_node")
-        said(f"{engine} writes, a node is killed", began)
-    began = time.time()
-    with node_started():
-        reads(node_killed(worker, 0.5))
-        said(f"{engine} reads, a node is killed", began)
-
-
-_asking = threading.Lock()
-
-
-def ask(what: str) -> None:
-    """Asks the process that has the nodes: `kill N`, `start N`."""
-    with _asking:
-        print(f"! {what}", flush=True)
-        answer = sys.stdin.readline().strip()
-        assert answer == "done", answer
-
-
-@contextmanager
-def node_started() -> Iterator[None]:
-    """Starts the killed node again afterwards."""
-    try:
-        yield
-    finally:
-        ask("start 1")
+    if failures:
+        raise failures[0]
+    return result
