@@ -25,6 +25,8 @@ PARTS = 16
 SETTINGS = {
     # A task may be lost with its worker more often than Dask expects.
     "distributed.scheduler.allowed-failures": 10,
+    # A worker that starts again for more than 15 s would be given up, and the tasks wait for ever.
+    "distributed.deploy.lost-worker-timeout": "300s",
     # Dask would make texts of the arrays in a column of vectors.
     "dataframe.convert-string": False,
 }
