@@ -428,7 +428,7 @@ class Columns:
         keys: list[str],
         leaves_nulls: bool,
         truncates: bool,
-        apart: bool,
+        on_thread: bool,
         checks_keys: bool,
         batches: tuple[int, bool] | None,
         care: Care | None,

@@ -171,7 +171,7 @@ class SessionBase:
     ) -> _core.Op:
         return self._core.execute_many(
             load.statement,
-            load.columns(data, apart=self._reads_on_thread, care=care),
+            load.columns(data, on_thread=self._reads_on_thread, care=care),
             load.concurrency,
             load.max_failures,
             False,

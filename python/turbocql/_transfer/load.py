@@ -48,10 +48,10 @@ class Pace(NamedTuple):
 UDTS = "SELECT type_name, field_names, field_types FROM system_schema.types WHERE keyspace_name = ?"
 
 
-def rows_or_columns(rows: Any, columns: Any, apart: bool) -> Any:
+def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
     """The rows of an `execute_many`, or its columns, whose names are the names of bind markers.
 
-    If `apart` is true, the columns are read on another thread.
+    If `on_thread` is true, the columns are read on another thread.
 
     Raises: `TypeError` unless either rows or columns are passed, or for columns passed as rows.
     """
@@ -67,7 +67,7 @@ def rows_or_columns(rows: Any, columns: Any, apart: bool) -> Any:
     data_columns = columns_of(columns)
     if data_columns is None:
         return []
-    return _core.Columns(data_columns.pieces, None, [], False, False, apart, False, None, None)
+    return _core.Columns(data_columns.pieces, None, [], False, False, on_thread, False, None, None)
 
 
 class Load:
@@ -175,7 +175,7 @@ class Load:
         care: _core.Care | None,
     ) -> BulkReport:
         """The report of a dry run, which reads and encodes all rows, and sends none."""
-        columns = self.columns(data_columns, apart=False, care=care)
+        columns = self.columns(data_columns, on_thread=False, care=care)
         encoded = _core.EncodedColumns(session, columns, insert)
         rows, failures = 0, list[BulkFailure]()
         try:
@@ -317,7 +317,7 @@ class Load:
             )
 
     def columns(
-        self, data_columns: Columns, *, apart: bool, care: _core.Care | None = None
+        self, data_columns: Columns, *, on_thread: bool, care: _core.Care | None = None
     ) -> _core.Columns:
         """The data's columns for the statement, as the native core reads them."""
         return _core.Columns(
@@ -326,7 +326,7 @@ class Load:
             list(self._pairs_of_key),
             self._leaves_nulls,
             self._truncates,
-            apart,
+            on_thread,
             # A row of a file without a key fails alone, and the rows after it are loaded.
             not self._files.are_read,
             self._batches,

@@ -94,7 +94,7 @@ class Verification:
         self, session: _core.Session, data_columns: Columns, insert: Any
     ) -> _core.EncodedColumns:
         """The rows of the data, encoded as a load would send them."""
-        columns = self.load.columns(data_columns, apart=False)
+        columns = self.load.columns(data_columns, on_thread=False)
         encoded = _core.EncodedColumns(session, columns, insert)
         self._values, self._markers = encoded.values, len(insert.markers)
         return encoded
