@@ -20,7 +20,20 @@ from .text import (
     type_of,
 )
 
-__all__ = ["column_of", "guessed_of"]
+__all__ = ["column_of", "guessed_of", "without_duplicates"]
+
+
+def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of a JSON object, for `object_pairs_hook`.
+
+    Raises: `ValueError` if a name occurs twice.
+    """
+    value_by_name = dict(pairs)
+    if len(value_by_name) != len(pairs):
+        names = [name for name, _ in pairs]
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has two values for {duplicate!r}")
+    return value_by_name
 
 
 def column_of(cql_type: CqlType, cells: Sequence[Any]) -> Any:

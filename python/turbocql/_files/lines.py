@@ -10,7 +10,7 @@ from typing import Any
 
 from .._core import CqlType
 from ..errors import ConfigError, EncodeError
-from .json_values import column_of, guessed_of
+from .json_values import column_of, guessed_of, without_duplicates
 from .literals import nested_of
 from .number_lists import numbers_of
 from .quotes import CheckedQuotes, unescaped
@@ -25,15 +25,6 @@ _MAX_LINE_SEARCHES = 10
 """For the first 10 unreadable rows of a CSV file, the line is found by reading the file again."""
 _MAX_BLOCK = 1 << 30
 """The largest size of a block in bytes, and so of a row of CSV."""
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value_by_name = dict(pairs)
-    if len(value_by_name) != len(pairs):
-        names = [name for name, _ in pairs]
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"an object has two values for {duplicate!r}")
-    return value_by_name
 
 
 def _parse_int(digits: str) -> int | str:
@@ -53,7 +44,7 @@ def _decoder(*, exact: bool) -> json.JSONDecoder:
         parse_int=_parse_int if exact else None,
         # NaN, Infinity and -Infinity without quotes are read like these words in quotes.
         parse_constant=str,
-        object_pairs_hook=_without_duplicates,
+        object_pairs_hook=without_duplicates,
     )
 
 

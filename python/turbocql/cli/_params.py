@@ -15,6 +15,7 @@ from uuid import UUID
 import click
 
 from .._cql.names import parse_table_name, qualified, quoted
+from .._files.json_values import without_duplicates
 from .._files.text import days_of, milliseconds_of
 from ..codec import CqlType
 from ..rows import Column
@@ -235,13 +236,6 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    object_by_name = dict(pairs)
-    if len(object_by_name) != len(pairs):
-        raise ValueError("an object has two values for one name")
-    return object_by_name
-
-
 def _value(cql_type: CqlType, text: str) -> Any:
     while cql_type.kind == "frozen":
         cql_type = cql_type.subtypes[0]
@@ -254,7 +248,7 @@ def _value(cql_type: CqlType, text: str) -> Any:
             parse_float=str,
             parse_int=str,
             parse_constant=str,
-            object_pairs_hook=_without_doubles,
+            object_pairs_hook=without_duplicates,
         )
     except ValueError as error:
         raise ValueError(f"expected JSON: {error}") from None
