@@ -48,7 +48,7 @@ from .security import (
     _restore,
     _state,
     _unwrap_authenticator,
-    _without_frames,
+    _without_traceback_frames,
     _wrap_secret,
 )
 
@@ -340,7 +340,7 @@ class Config:
         )
 
     @classmethod
-    @_without_frames
+    @_without_traceback_frames
     def from_url(cls, url: str, **overrides: Unpack[_Overrides]) -> Self:
         """Reads settings from a URL: `cql://user:password@host:9042,host/keyspace?setting=value`.
 
@@ -362,7 +362,7 @@ class Config:
         return cls(**sources.from_url(cls, url, overrides))
 
     @classmethod
-    @_without_frames
+    @_without_traceback_frames
     def from_env(cls, prefix: str = "TURBOCQL_", **overrides: Unpack[_Overrides]) -> Self:
         """Reads settings from environment variables.
 
@@ -380,7 +380,7 @@ class Config:
         return cls(**sources.from_env(cls, prefix, overrides))
 
     @classmethod
-    @_without_frames
+    @_without_traceback_frames
     def from_toml(
         cls,
         path: str | os.PathLike[str],

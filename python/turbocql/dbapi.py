@@ -413,7 +413,7 @@ class Cursor:
     A cursor must not be used by two threads at once. The end of its `with` block closes it.
     """
 
-    __slots__ = ("_closed", "_connection", "_pages", "_rows", "_unreturned_rows", "arraysize")
+    __slots__ = ("_closed", "_connection", "_pages", "_rows", "_rows_of_failed_fetch", "arraysize")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -425,7 +425,7 @@ class Cursor:
     def _forget(self) -> None:
         self._rows: Rows[Any] | None = None
         self._pages: Iterator[Any] | None = None
-        self._unreturned_rows: deque[Any] = deque()
+        self._rows_of_failed_fetch: deque[Any] = deque()
         """Rows of a fetch that failed at a later page. The next fetch returns them first."""
 
     @property
@@ -572,7 +572,7 @@ class Cursor:
             raise ProgrammingError(
                 "the statement has no result" if executed else "no statement was executed"
             )
-        unreturned_rows = self._unreturned_rows
+        unreturned_rows = self._rows_of_failed_fetch
         count = len(unreturned_rows) if size is None else min(size, len(unreturned_rows))
         rows = [unreturned_rows.popleft() for _ in range(count)]
         try:

@@ -21,7 +21,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-def _without_frames(call: C) -> C:
+def _without_traceback_frames(call: C) -> C:
     """Wraps a function so that its exceptions come without its frames.
 
     Error trackers record the local variables of every frame of a traceback. Where settings are
@@ -41,8 +41,8 @@ def _without_frames(call: C) -> C:
 
 
 def _init_without_frames(cls: type[T]) -> type[T]:
-    """Applies `_without_frames` to a dataclass's `__init__`, whose arguments are all fields."""
-    cls.__init__ = _without_frames(cls.__init__)  # type: ignore[method-assign]
+    """Applies `_without_traceback_frames` to the `__init__` of a dataclass."""
+    cls.__init__ = _without_traceback_frames(cls.__init__)  # type: ignore[method-assign]
     return cls
 
 

@@ -20,10 +20,10 @@ from typing import Any
 import pyarrow as pa
 
 from turbocql._files import lines as line_readers
+from turbocql._files.from_text import type_of
 from turbocql._files.json_values import column_of
 from turbocql._files.number_lists import numbers_of, texts_of
 from turbocql._files.source import Source, open_source
-from turbocql._files.text import type_of
 from turbocql._files.writer import open_sink
 from turbocql.codec import CqlType
 from turbocql.errors import ConfigError, EncodeError

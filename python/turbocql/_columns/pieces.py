@@ -408,7 +408,7 @@ def first_missing(data: Any, names: list[str]) -> tuple[int, str] | None:
 
     `None` if there is no such row, or if the data cannot be read twice.
     """
-    columns, row_offset = _key_columns(data, names), 0
+    columns, row_offset = _columns_if_rereadable(data, names), 0
     if columns is None:
         return None
     for piece in columns.pieces:
@@ -419,7 +419,7 @@ def first_missing(data: Any, names: list[str]) -> tuple[int, str] | None:
     return None
 
 
-def _key_columns(data: Any, names: list[str]) -> Columns | None:
+def _columns_if_rereadable(data: Any, names: list[str]) -> Columns | None:
     if _module(data) == "pandas" and hasattr(data, "iloc"):
         return _of_pandas(_with_index(data)[names])
     if isinstance(data, Mapping):

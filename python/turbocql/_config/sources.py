@@ -55,7 +55,7 @@ def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) 
         if not variable.startswith(prefix) or variable == url_name or variable in _OTHER_VARIABLES:
             continue
         if variable not in names:
-            known_names = [
+            known_variables = [
                 url_name,
                 *(
                     variable_name
@@ -64,7 +64,7 @@ def from_env(owner: type[Config], prefix: object, overrides: Mapping[str, Any]) 
                 ),
             ]
             raise ConfigError(
-                f"unknown environment variable {variable}; known are {listed(known_names)}"
+                f"unknown environment variable {variable}; known are {listed(known_variables)}"
             )
         if not text:
             raise ConfigError(f"{variable} is empty: set a value, or unset the variable")
@@ -155,14 +155,14 @@ def _query_settings(
         name = _decoded(f"{location}: the name of parameter {number}", encoded_name)
         if name not in fields:
             # The name is not shown. If the password has an unencoded `?`, the name is part of it.
-            known_names = [
+            known_variables = [
                 field_name for field_name, field in fields.items() if field.text is not None
             ]
-            close_matches = difflib.get_close_matches(name.lower(), known_names, 1)
+            close_matches = difflib.get_close_matches(name.lower(), known_variables, 1)
             guess = f", perhaps {close_matches[0]} is meant" if close_matches else ""
             raise ConfigError(
                 f"{location}: parameter {number} of the query is unknown{guess};"
-                f" known are {listed(known_names)}"
+                f" known are {listed(known_variables)}"
             )
         check_text(f"{location}: {name}", fields[name], "in a URL")
         if not equals:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, BinaryIO
 
+from .from_text import library
 from .int96 import exact_times, int96_columns
 from .reader import MAX_BATCH_BYTES, MAX_BATCH_ROWS, FileErrors, Reader, Skip, Unit, inner_fields
-from .text import library
 
 __all__ = ["ArrowFile", "ParquetFile"]
 
@@ -57,7 +57,7 @@ class ParquetFile(Reader):
             )
 
     def names(self) -> list[str]:
-        return self.distinct_names(list(self.schema().names))
+        return self.checked_names(list(self.schema().names))
 
     def schema(self) -> Any:
         with self._open() as file, FileErrors(self):
@@ -138,7 +138,7 @@ class ArrowFile(Reader):
                 raise self.file_error(
                     f'column "{field.name}": there is no CQL type for {field.type}, a union'
                 )
-        return self.distinct_names(list(schema.names))
+        return self.checked_names(list(schema.names))
 
     def schema(self) -> Any:
         with open(self.path, "rb") as file:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from .from_text import library
 from .reader import inner_fields
-from .text import library
 
 __all__ = ["exact_times", "int96_columns"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._core import CqlType
-from .text import (
+from .from_text import (
     INTEGERS,
     UNREADABLE,
     Number,

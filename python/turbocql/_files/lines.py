@@ -10,12 +10,12 @@ from typing import Any
 
 from .._core import CqlType
 from ..errors import ConfigError, EncodeError
+from .from_text import Number, from_texts, guessed, has_kind, is_nested, library, read_all
 from .json_values import column_of, guessed_of, without_duplicates
 from .literals import nested_of
 from .number_lists import numbers_of
 from .quotes import CheckedQuotes, unescaped
 from .reader import MAX_BATCH_ROWS, FileErrors, OnUnreadable, Reader, Skip, Unit
-from .text import Number, from_texts, guessed, has_kind, is_nested, library, read_all
 
 __all__ = ["CsvFile", "JsonLines"]
 
@@ -67,7 +67,7 @@ class CsvFile(Reader):
             column_names = options.names or self.context.names
             if column_names is None:
                 raise ConfigError(f"{self.path}: a CSV file without a header needs names=")
-            return self.distinct_names(list(column_names))
+            return self.checked_names(list(column_names))
         block = _BLOCK
         while True:
             file, raw_file = self.open_bytes()
@@ -79,7 +79,7 @@ class CsvFile(Reader):
                 except EncodeError as error:
                     block = self._next_block_size(block, error)
                 else:
-                    return self.distinct_names(list(names))
+                    return self.checked_names(list(names))
 
     def _next_block_size(self, block: int, error: EncodeError) -> int:
         """The block size to try next, after an error for a row that is longer than a block.

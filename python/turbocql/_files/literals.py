@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from .._core import CqlType
-from .text import INTEGERS, Number, kind_of, names_of, thawed
+from .from_text import INTEGERS, Number, kind_of, names_of, thawed
 
 __all__ = ["nested_of"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._core import CqlType
-from .text import kind_of, library, thawed, type_of
+from .from_text import kind_of, library, thawed, type_of
 
 __all__ = ["numbers_of", "texts_of"]
 

@@ -6,8 +6,8 @@ import io
 import re
 from typing import Any, BinaryIO
 
+from .from_text import library
 from .reader import Reader
-from .text import library
 
 __all__ = ["CheckedQuotes", "unescaped"]
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from .._columns.pieces import refused
 from .._core import CqlType
 from ..errors import ConfigError, EncodeError
-from .text import library
+from .from_text import library
 
 __all__ = [
     "MAX_BATCH_BYTES",
@@ -155,7 +155,7 @@ class Reader(ABC):
             raise error
         self.context.on_unreadable(row, error, raw)
 
-    def distinct_names(self, names: list[str]) -> list[str]:
+    def checked_names(self, names: list[str]) -> list[str]:
         """Returns the names.
 
         Raises: `EncodeError` if two of them are equal.

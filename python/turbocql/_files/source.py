@@ -14,10 +14,10 @@ from .._columns.pieces import refused
 from .._core import CqlType
 from ..errors import ConfigError
 from .binary import ArrowFile, ParquetFile
-from .formats import format_of
+from .from_text import library, parsed
 from .lines import CsvFile, JsonLines
 from .reader import CsvOptions, OnUnreadable, ReadContext, Reader
-from .text import library, parsed
+from .suffixes import format_of
 
 __all__ = [
     "CsvOptions",

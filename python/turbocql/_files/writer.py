@@ -15,9 +15,9 @@ from .._columns.pieces import refused
 from .._core import CqlType
 from ..errors import ConfigError
 from .atomic import drop_temporary, forget_temporary, sync_directory, temporary_path
-from .cells import cells_of, csv_column, csv_type
-from .formats import format_of
-from .text import library, parsed
+from .from_text import library, parsed
+from .suffixes import format_of
+from .to_text import cells_of, csv_column, csv_type
 
 __all__ = ["Sink", "open_sink"]
 

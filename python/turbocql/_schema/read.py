@@ -234,10 +234,10 @@ def _real_keyspaces(tables: dict[str, list[Row]], is_scylla: bool) -> Iterable[K
 def _virtual_keyspaces(tables: dict[str, list[Row]]) -> Iterable[Keyspace]:
     table_rows = _by_keyspace(tables["virtual_tables"], "table_name")
     columns = _by_table(tables["virtual_columns"])
-    real_names = {row["keyspace_name"] for row in tables["keyspaces"]}
+    real_keyspace_names = {row["keyspace_name"] for row in tables["keyspaces"]}
     for row in tables["virtual_keyspaces"]:
         name = row["keyspace_name"]
-        if name in real_names:
+        if name in real_keyspace_names:
             continue
         yield Keyspace(
             name=name,

@@ -19,7 +19,7 @@ from ..config import Config
 from ..errors import ConfigError
 from ..policies import Consistency
 from ..schema import Schema
-from ..security import _without_frames
+from ..security import _without_traceback_frames
 from ..statements import Bound, Prepared, Query, Values
 from ..tables import Split
 
@@ -248,7 +248,7 @@ def _address(node: Node) -> str:
     return f"{host}:{node.port}"
 
 
-@_without_frames
+@_without_traceback_frames
 def configure(contact_points: Any, config: Config | None, settings: dict[str, Any]) -> Config:
     """The configuration for `connect`, from a `Config` or from single settings."""
     if config is not None and not isinstance(config, Config):

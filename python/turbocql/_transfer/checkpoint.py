@@ -56,7 +56,7 @@ class Checkpoint:
         """`description` identifies the load. A checkpoint with another description is refused."""
         self.path = Path(path)
         # Converted to JSON and back, so that it equals the description in the file.
-        self._description: dict[str, Any] = json.loads(json.dumps(description))
+        self._load_identity: dict[str, Any] = json.loads(json.dumps(description))
         self._written: Ranges | None = None
 
     def read(self) -> Ranges:
@@ -75,7 +75,7 @@ class Checkpoint:
             raise ConfigError(f"{self.path} is damaged, or no checkpoint of a load")
         if body["version"] != _VERSION:
             raise ConfigError(f"{self.path} is of another version of turbocql")
-        for name, value in self._description.items():
+        for name, value in self._load_identity.items():
             stored_value = body["load"].get(name)
             if stored_value != value:
                 raise ConfigError(
@@ -94,7 +94,7 @@ class Checkpoint:
         body = {
             "kind": _KIND,
             "version": _VERSION,
-            "load": self._description,
+            "load": self._load_identity,
             "acknowledged": acknowledged,
             "complete": complete,
         }

@@ -13,8 +13,8 @@ from .. import _core
 from .._checks import check_choice, check_int
 from .._columns.pieces import Columns
 from .._files.atomic import replace_file
-from .._files.cells import cells_of
 from .._files.source import Source, open_source
+from .._files.to_text import cells_of
 from ..bulk import BulkFailure, BulkReport, Progress
 from ..errors import ConfigError, EncodeError
 from .checkpoint import Checkpoint, Ranges, merged_ranges, ranges_without

@@ -20,7 +20,7 @@ from .load import Load
 
 __all__ = ["Verification"]
 
-_MAX_RECORDED = 1000
+_MAX_LISTED_DIFFERENCES = 1000
 """A report lists 1,000 differences. Further differences are only counted."""
 
 Cells = tuple[Any, ...]
@@ -120,7 +120,7 @@ class Verification:
             stored_rows: list[list[bytes | None]] = result._raw().cells()
             if not stored_rows:
                 self._missing += 1
-                self._record(Difference(number, None, None, None))
+                self._list_if_room(Difference(number, None, None, None))
                 continue
             positions = range(len(self._names))
             value_positions = [position for position in positions if position not in self._key]
@@ -133,7 +133,7 @@ class Verification:
                 expected_value = None if expected is None else self._value(position, expected)
                 actual_value = None if cell is None else self._value(position, cell)
                 name = self._names[position]
-                self._record(Difference(number, name, expected_value, actual_value))
+                self._list_if_room(Difference(number, name, expected_value, actual_value))
             self._different += differs
         if self._progress is not None:
             self._progress(self.rows)
@@ -149,8 +149,8 @@ class Verification:
             return is_unfrozen and not value
         return bool(_comparable(value) == _comparable(self._value(position, cell)))
 
-    def _record(self, difference: Difference) -> None:
-        if len(self._differences) < _MAX_RECORDED:
+    def _list_if_room(self, difference: Difference) -> None:
+        if len(self._differences) < _MAX_LISTED_DIFFERENCES:
             self._differences.append(difference)
 
     def report(self) -> VerifyReport:
@@ -237,7 +237,7 @@ class _Duplicates:
                 earlier = first_rows.setdefault(digest, number)
                 if earlier != number:
                     count += 1
-                    if len(duplicate_rows) < _MAX_RECORDED:
+                    if len(duplicate_rows) < _MAX_LISTED_DIFFERENCES:
                         duplicate_rows.append((earlier, number))
             file = self._files[part]
             if file is not None:

@@ -27,14 +27,14 @@ usage: python -m turbocql.accel [--status] [--without=PART,...]
 def main() -> None:
     """Runs the program that the command line names."""
     arguments, prints_status, without = sys.argv[1:], False, _without_of_variable()
-    left_out_parts: list[str] = []
+    without_values: list[str] = []
     while arguments and arguments[0].startswith(("--status", "--without=")):
         option = arguments.pop(0)
         if option == "--status":
             prints_status = True
         elif option.startswith("--without="):
-            left_out_parts.append(option.removeprefix("--without="))
-            without = f"without={','.join(left_out_parts)}"
+            without_values.append(option.removeprefix("--without="))
+            without = f"without={','.join(without_values)}"
         else:
             arguments.insert(0, option)
             break

@@ -107,7 +107,7 @@ def _round_trip(codec: Any, message: bytes, functions: Any) -> list[Any]:
     return segment_states
 
 
-def _canceled_callback() -> None:
+def _no_callback() -> None:
     """The callback of a canceled timer."""
 
 
@@ -129,16 +129,16 @@ class Timers(Group):
         for name in ("__init__", "finish"):
             expect_own(connection, owner, name)
         expect_parameters(original, ("self",))
-        stand_in = _core.TimerStandIn(original, owner, _canceled_callback)
+        stand_in = _core.TimerStandIn(original, owner, _no_callback)
         replacement = stand_in.function(documented(original))
-        self._compare(owner, original, replacement)
+        self._expect_same_effect(owner, original, replacement)
         patch = Patch(owner, "cancel", self.names[0], replacement, stand_in.counts)
         patch.count_from_here()
         return [patch]
 
-    def _compare(self, owner: Any, original: Any, replacement: Any) -> None:
+    def _expect_same_effect(self, owner: Any, original: Any, replacement: Any) -> None:
         calls: list[int] = []
-        for cancel, callback in ((original, calls.append), (replacement, _canceled_callback)):
+        for cancel, callback in ((original, calls.append), (replacement, _no_callback)):
             timer = owner(0, calls.append)
             before = vars(timer).copy()
             cancel(timer)

@@ -89,13 +89,13 @@ def expect_helpers(
         if value is not None and not is_function_of(util, value):
             raise NotReplaced(f"cassandra.util.{name} has been replaced")
     for module in (cqltypes, deserializers):
-        module_names = {} if module is None else vars(module)
+        namespace = {} if module is None else vars(module)
         for name, standard_class in (("Decimal", decimal.Decimal), ("UUID", uuid.UUID)):
-            if module_names.get(name, standard_class) is not standard_class:
-                raise NotReplaced(f"{module_names['__name__']}.{name} has been replaced")
+            if namespace.get(name, standard_class) is not standard_class:
+                raise NotReplaced(f"{namespace['__name__']}.{name} has been replaced")
         for name in _TIMESTAMP_FUNCTIONS:
-            if name in module_names and module_names[name] is not vars(util).get(name):
-                raise NotReplaced(f"{module_names['__name__']}.{name} has been replaced")
+            if name in namespace and namespace[name] is not vars(util).get(name):
+                raise NotReplaced(f"{namespace['__name__']}.{name} has been replaced")
     if vars(cqltypes).get("util") is not util:
         raise NotReplaced("cassandra.cqltypes.util has been replaced")
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from .._columns.pieces import refused
 from .._cql.names import parse_table_name, qualified, quoted, quoted_type, text
-from .._files.formats import format_of
+from .._files.from_text import library
 from .._files.source import Source, open_source
-from .._files.text import library
+from .._files.suffixes import format_of
 from ..codec import CqlType
 from ..errors import ConfigError, EncodeError
 from ._create_arrow import check_field, type_of_fields
@@ -25,7 +25,7 @@ __all__ = [
     "types_of_data",
 ]
 
-_FIRST_FILE_ROWS, _FILE_ROWS, _SAMPLED_FILES = 10_000, 1000, 100
+_FIRST_FILE_SAMPLE_ROWS, _LATER_FILE_SAMPLE_ROWS, _MAX_SAMPLED_FILES = 10_000, 1000, 100
 """The rows of CSV or JSON lines from which column types are inferred: in the first file, in each
 later file, and the number of files.
 """
@@ -227,8 +227,8 @@ def _types_of_sample(
 def _csv_sample(selection: FileSelection, source: Source) -> Iterator[dict[str, list[Any]]]:
     """The texts of the first rows of each file."""
     as_texts = dict.fromkeys(source.names, CqlType("text"))
-    for number, file in enumerate(source.files[:_SAMPLED_FILES]):
-        rows_left = _FILE_ROWS if number else _FIRST_FILE_ROWS
+    for number, file in enumerate(source.files[:_MAX_SAMPLED_FILES]):
+        rows_left = _LATER_FILE_SAMPLE_ROWS if number else _FIRST_FILE_SAMPLE_ROWS
         source_of_file = selection.open([str(file.path)], as_texts)
         # The load fails rows that cannot be read.
         for _, batch in source_of_file.batches(on_unreadable=lambda row, error, raw: None):
@@ -242,9 +242,9 @@ def _csv_sample(selection: FileSelection, source: Source) -> Iterator[dict[str, 
 def _json_sample(source: Source) -> Iterator[dict[str, list[Any]]]:
     """The values of the first objects of each file, including those its column names come from."""
     for number, objects in enumerate(source.objects()):
-        if number == _SAMPLED_FILES:
+        if number == _MAX_SAMPLED_FILES:
             return
-        rows_left = _FILE_ROWS if number else _FIRST_FILE_ROWS
+        rows_left = _LATER_FILE_SAMPLE_ROWS if number else _FIRST_FILE_SAMPLE_ROWS
         for rows in objects:
             yield {name: [row.get(name) for row in rows] for name in source.names}
             rows_left -= len(rows)

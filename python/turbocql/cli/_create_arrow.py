@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._files.from_text import library
 from .._files.reader import inner_fields
-from .._files.text import library
 from ..errors import ConfigError
 
 __all__ = ["check_field", "type_of_fields"]
@@ -74,10 +74,10 @@ def _common(first: str, second: str) -> str | None:
     """The narrowest type that holds the values of both types."""
     if first == second:
         return first
-    first_types, second_types = (
+    first_and_wider, second_and_wider = (
         (type_name, *_WIDER_TYPES.get(type_name, ())) for type_name in (first, second)
     )
-    return next((type_name for type_name in first_types if type_name in second_types), None)
+    return next((type_name for type_name in first_and_wider if type_name in second_and_wider), None)
 
 
 def check_field(path: Path, field: Any, name: str) -> None:

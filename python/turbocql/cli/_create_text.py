@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from .._files.text import UNREADABLE, Number, from_texts, guessed, library
+from .._files.from_text import UNREADABLE, Number, from_texts, guessed, library
 from ..codec import CqlType
 from ..errors import ConfigError
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from .._files.cells import cells_of, csv_column, csv_type
-from .._files.text import library
+from .._files.from_text import library
+from .._files.to_text import cells_of, csv_column, csv_type
 from ..rows import Rows
 from ._ends import FAILED, CommandExit
 

@@ -15,8 +15,8 @@ from uuid import UUID
 import click
 
 from .._cql.names import parse_table_name, qualified, quoted
+from .._files.from_text import days_of, milliseconds_of
 from .._files.json_values import without_duplicates
-from .._files.text import days_of, milliseconds_of
 from ..codec import CqlType
 from ..rows import Column
 from ..statements import Prepared

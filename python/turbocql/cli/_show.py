@@ -287,12 +287,12 @@ def print_rows(
     """Prints rows, through the pager if they have more lines than the screen. Returns the number of
     rows, or `None` if the user quit the pager before the last row.
     """
-    text_blocks = blocks(names, rows, terminal_width(), types=types, expanded=expanded)
+    blocks_and_counts = blocks(names, rows, terminal_width(), types=types, expanded=expanded)
     count, is_complete = 0, False
 
     def text() -> Iterator[str]:
         nonlocal count, is_complete
-        for block, number in text_blocks:
+        for block, number in blocks_and_counts:
             count += number
             yield block
         is_complete = True

@@ -299,8 +299,8 @@ def with_event_address(body: bytes, addresses: Mapping[bytes, bytes]) -> bytes:
         return body
     reader.string()  # UP, DOWN, NEW_NODE, ...
     start = reader.at + 1
-    shown_address = addresses.get(reader.take(reader.byte()))
-    return body if shown_address is None else body[:start] + shown_address + body[reader.at :]
+    client_address = addresses.get(reader.take(reader.byte()))
+    return body if client_address is None else body[:start] + client_address + body[reader.at :]
 
 
 def packed_address(address: str) -> bytes:

@@ -10,8 +10,8 @@ from typing import Any
 from .._columns.pieces import refused
 from .._core import CqlType
 from ..types import Date, Duration, Time, Timestamp
+from .from_text import kind_of, library, thawed
 from .number_lists import texts_of
-from .text import kind_of, library, thawed
 
 __all__ = ["cells_of", "csv_column", "csv_type"]
 
