@@ -34,15 +34,42 @@ impl Retry {
     /// The policy for statements with this effect. A profile's own policy is the one for
     /// [`Effect::Writes`].
     pub(crate) fn careful(self, effect: Effect) -> Arc<dyn RetryPolicy> {
-        const RETRIES: [Retry; 3] = [Retry::Default, Retry::Fallthrough, Retry::Downgrading];
-        const EFFECTS: [Effect; 4] =
-            [Effect::Reads, Effect::Writes, Effect::Logged, Effect::Staged];
-        static POLICIES: LazyLock<[[Arc<dyn RetryPolicy>; 4]; 3]> = LazyLock::new(|| {
-            RETRIES.map(|retry| {
-                EFFECTS.map(|effect| Arc::new(CarefulRetry { effect, retry }) as Arc<_>)
-            })
-        });
-        Arc::clone(&POLICIES[self as usize][effect as usize])
+        static DEFAULT: LazyLock<ByEffect> = LazyLock::new(|| ByEffect::new(Retry::Default));
+        static FALLTHROUGH: LazyLock<ByEffect> =
+            LazyLock::new(|| ByEffect::new(Retry::Fallthrough));
+        static DOWNGRADING: LazyLock<ByEffect> =
+            LazyLock::new(|| ByEffect::new(Retry::Downgrading));
+        let policies = match self {
+            Retry::Default => &DEFAULT,
+            Retry::Fallthrough => &FALLTHROUGH,
+            Retry::Downgrading => &DOWNGRADING,
+        };
+        Arc::clone(match effect {
+            Effect::Reads => &policies.reads,
+            Effect::Writes => &policies.writes,
+            Effect::Logged => &policies.logged,
+            Effect::Staged => &policies.staged,
+        })
+    }
+}
+
+/// The policies of one [`Retry`], which all requests share.
+struct ByEffect {
+    reads: Arc<dyn RetryPolicy>,
+    writes: Arc<dyn RetryPolicy>,
+    logged: Arc<dyn RetryPolicy>,
+    staged: Arc<dyn RetryPolicy>,
+}
+
+impl ByEffect {
+    fn new(retry: Retry) -> ByEffect {
+        let policy = |effect| Arc::new(CarefulRetry { effect, retry });
+        ByEffect {
+            reads: policy(Effect::Reads),
+            writes: policy(Effect::Writes),
+            logged: policy(Effect::Logged),
+            staged: policy(Effect::Staged),
+        }
     }
 }
 
