@@ -1,6 +1,4 @@
-"""The asynchronous face on its own: load, cancellation, event loops, threads, and the ends of
-processes.
-"""
+"""Tests of the asynchronous API: load, cancellation, event loops, threads, and process exit."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ SELECT = "SELECT v FROM t WHERE k = ?"
 
 @pytest.fixture(scope="module")
 def keyspace(cassandra: Cassandra) -> str:
-    """A keyspace with one table of 1,000 rows."""
+    """Creates a keyspace with one table of 1,000 rows and returns its name."""
     name = f"asyncio_{uuid4().hex[:12]}"
     with turbocql.connect(cassandra.contact_points) as session:
         session.execute(
@@ -44,7 +42,7 @@ def keyspace(cassandra: Cassandra) -> str:
 
 
 async def is_idle(session: AsyncSession) -> bool:
-    """Whether nothing is on its way, now or soon."""
+    """Whether no request is in flight, now or within about 5 s."""
     for _ in range(500):
         if session.in_flight == 0:
             return True
@@ -74,7 +72,7 @@ async def test_cancellation_under_load(loop: Loop, points: list[str], keyspace: 
     async with turbocql.aio.connect(points, keyspace=keyspace) as session:
         for round_number in range(3):
             tasks = [asyncio.ensure_future(value(session, k % 1_000)) for k in range(2_000)]
-            # Some before they have begun, some on their way, some perhaps done.
+            # Tasks are cancelled before they begin, in flight, or perhaps when they are done.
             for _ in range(round_number):
                 await asyncio.sleep(0)
             for task in tasks[::2]:
@@ -93,7 +91,7 @@ async def test_cancellation_under_load(loop: Loop, points: list[str], keyspace: 
 async def test_cancelling_what_takes_several_steps(
     loop: Loop, cassandra: Cassandra, keyspace: str
 ) -> None:
-    """Connecting, preparing, many rows, batches, pages, closing: each is given up half way."""
+    """Each kind of call is cancelled while it waits for a paused node."""
     points = cassandra.contact_points
     session = await turbocql.aio.connect(points, keyspace=keyspace)
     insert = await session.prepare(INSERT)
@@ -167,7 +165,7 @@ async def test_an_iteration_never_ends_before_its_last_row(
         with paused(cassandra.nodes[0]), pytest.raises(errors.RequestTimeout):
             await read(30)
         assert 0 < len(seen) < len(everything)
-        # What failed is asked for again.
+        # The iterator requests the page that failed again.
         seen += [row.k async for row in iterator]
         assert seen == everything
         with pytest.raises(StopAsyncIteration):
@@ -183,11 +181,11 @@ async def test_an_iteration_never_ends_before_its_last_row(
 
 
 async def test_a_loop_that_is_kept_busy(loop: Loop, points: list[str], keyspace: str) -> None:
-    """Completions wait for the loop; nothing is lost when it blocks."""
+    """Completions wait for a blocked loop, and none is lost."""
     async with turbocql.aio.connect(points, keyspace=keyspace) as session:
         tasks = [asyncio.ensure_future(value(session, k)) for k in range(100)]
         await asyncio.sleep(0)
-        time.sleep(0.2)  # the loop is blocked, that is the point
+        time.sleep(0.2)  # blocks the loop on purpose
         assert await asyncio.gather(*tasks) == [f"v{k}" for k in range(100)]
 
 
@@ -216,7 +214,7 @@ async def test_an_unused_connection_harms_nobody(loop: Loop, points: list[str]) 
 
 
 async def test_tasks_that_nobody_holds(loop: Loop, points: list[str], keyspace: str) -> None:
-    """The event loop holds tasks weakly: what they wait for has to hold them."""
+    """The event loop holds tasks weakly, so the request that a task awaits must hold the task."""
     done = []
 
     async def one(session: AsyncSession, key: int) -> None:
@@ -355,7 +353,7 @@ def test_many_threads_share_a_sync_session(points: list[str], keyspace: str) -> 
         assert eventually(lambda: session.in_flight == 0)
 
 
-# Ends of processes. Each child runs with warnings as errors and must leave nothing on stderr.
+# Process exit. Each child runs with warnings as errors and must leave nothing on stderr.
 
 
 LOOP_ENDS = """
@@ -422,7 +420,7 @@ def test_a_loop_closed_with_requests_pending(
         child.stdin.write("\n")
         child.stdin.flush()
         assert child.stdout.readline() == "closed\n", finish(child)
-    child.stdin.write("\n")  # now the answers come, and their loop is gone
+    child.stdin.write("\n")  # now the responses arrive, after their loop was closed
     child.stdin.flush()
     assert finish(child) == "done\n"
 
@@ -552,7 +550,7 @@ def test_control_c_ends_a_blocked_call(cassandra: Cassandra, keyspace: str, bloc
         child.stdin.write("\n")
         child.stdin.flush()
         assert child.stdout.readline() == "blocking\n"
-        time.sleep(0.2)  # until it blocks, which cannot be seen from here
+        time.sleep(0.2)  # it will block soon, which cannot be observed from here
         before = time.monotonic()
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "interrupted\n", finish(child)
@@ -589,7 +587,7 @@ def test_control_c_ends_an_event_loop(cassandra: Cassandra, keyspace: str) -> No
     with paused(cassandra.nodes[0]):
         child.stdin.write("\n")
         child.stdin.flush()
-        time.sleep(0.2)  # until it waits
+        time.sleep(0.2)  # it will wait soon
         before = time.monotonic()
         child.send_signal(signal.SIGINT)
         assert finish(child) == "interrupted\n"

@@ -1,4 +1,4 @@
-"""What `AsyncSession.execute` gives: a coroutine like any other, to whoever drives it."""
+"""Tests that `AsyncSession.execute` returns an object that works like any coroutine."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ async def test_cancelling_keeps_the_message(loop: Loop, cassandra: Cassandra) ->
         with paused(cassandra.nodes[0]):
             task = await pending(session)
             assert task.cancel("enough")
-            # CPython 3.10 has tasks lose it, whatever they wait for.
+            # In CPython 3.10, tasks lose the message, whatever they await.
             message = "^enough$" if sys.version_info >= (3, 11) else "^$"
             with pytest.raises(asyncio.CancelledError, match=message):
                 await task
-        # Before it has begun, nothing is sent.
+        # A task that is cancelled before it begins sends nothing.
         task = asyncio.create_task(session.execute(SELECT))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -112,7 +112,7 @@ async def test_cancelling_keeps_the_message(loop: Loop, cassandra: Cassandra) ->
 async def test_a_statement_that_is_cancelled_while_it_executes(
     loop: Loop, cassandra: Cassandra
 ) -> None:
-    """Also one that was prepared by the same call before."""
+    """1,000 requests are cancelled in flight, and the session can still execute the statement."""
     async with turbocql.aio.connect(cassandra.contact_points) as session:
         select = await session.prepare(SELECT)
         with paused(cassandra.nodes[0]):
@@ -146,7 +146,7 @@ async def test_tasks_run_on_in_their_own_context(loop: Loop, points: list[str]) 
 
 
 async def test_a_blocking_call_among_tasks_that_run_on(loop: Loop, points: list[str]) -> None:
-    """What they send before it is not held back by it."""
+    """A blocking call in one task does not delay requests that other tasks sent before it."""
     with turbocql.connect(points) as blocking:
 
         async def work(session: AsyncSession) -> None:
@@ -175,7 +175,7 @@ async def test_what_tasks_raise_harms_no_other(loop: Loop, points: list[str]) ->
 
 
 def test_an_interrupt_leaves_the_rest_of_a_burst(points: list[str]) -> None:
-    """Those that come after it run on when the loop runs again."""
+    """One task raises KeyboardInterrupt. The others finish when the loop runs again."""
 
     async def work(session: AsyncSession, number: int) -> int:
         await session.execute(SELECT)
@@ -206,7 +206,7 @@ def test_an_interrupt_leaves_the_rest_of_a_burst(points: list[str]) -> None:
 async def test_a_step_that_blocks_holds_up_nobody_elses_request(
     loop: Loop, points: list[str]
 ) -> None:
-    """What other tasks have sent is on its way, whatever the next task does with the thread."""
+    """Requests of other tasks are flushed even if the next task blocks the event loop."""
     async with turbocql.aio.connect(points, io_threads=2) as session:
         await session.execute(
             "CREATE KEYSPACE IF NOT EXISTS awaiting WITH replication = "
@@ -225,7 +225,7 @@ async def test_a_step_that_blocks_holds_up_nobody_elses_request(
 
         async def block() -> tuple[int, int]:
             await session.execute(SELECT)
-            # The loop stands still while another session looks for what was sent.
+            # This blocks the event loop while another session counts the rows on the server.
             deadline = time.monotonic() + 20
             with turbocql.connect(points) as other:
                 while True:
@@ -234,7 +234,7 @@ async def test_a_step_that_blocks_holds_up_nobody_elses_request(
                         return seen, sent
                     time.sleep(0.01)
 
-        # The statement is prepared by then.
+        # This prepares the statement.
         await insert(0)
         inserts = [asyncio.create_task(insert(key)) for key in range(1, 20)]
         seen, expected = await block()
@@ -244,7 +244,10 @@ async def test_a_step_that_blocks_holds_up_nobody_elses_request(
 
 
 async def test_another_loop_within_a_step(loop: Loop, points: list[str]) -> None:
-    """As shims for synchronous callers do it: a thread with a loop of its own, while ours waits."""
+    """A task runs another event loop, as wrappers for synchronous callers do.
+
+    The other loop first runs in another thread, then nested in the same thread.
+    """
     async with turbocql.aio.connect(points) as session:
         await session.execute(SELECT)
 
@@ -256,7 +259,7 @@ async def test_another_loop_within_a_step(loop: Loop, points: list[str]) -> None
             assert threads.submit(asyncio.run, elsewhere()).result(30) == "local"
         running, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        # From 3.14 on a thread runs one task at a time, whatever the loop.
+        # From CPython 3.14 on, a thread has one current task, not one per loop.
         asyncio.tasks._leave_task(running, task)
         asyncio.events._set_running_loop(None)
         try:
@@ -301,7 +304,7 @@ def test_handlers_find_what_they_look_for_in_debug_mode(points: list[str]) -> No
     async def main() -> None:
         async with turbocql.aio.connect(points) as session:
             await session.execute(SELECT)
-            # It looks at the handle that is being run: ours.
+            # In debug mode, the handler reads attributes of the current handle, here turbocql's.
             asyncio.get_running_loop().default_exception_handler({"message": "said"})
 
     asyncio.run(main(), debug=True)
@@ -329,7 +332,7 @@ def test_a_task_that_cannot_be_told_does_not_end_the_loop() -> None:
 
 
 class OwnTask(asyncio.Task[Any]):
-    """Not of C's class exactly."""
+    """A subclass of the task that is implemented in C."""
 
 
 def test_tasks_of_several_classes_are_told_in_the_order_of_their_answers(
@@ -352,7 +355,7 @@ def test_tasks_of_several_classes_are_told_in_the_order_of_their_answers(
                 for i in range(40)
             ]
             await asyncio.sleep(0)
-            time.sleep(0.1)  # so that they are answered in bursts
+            time.sleep(0.1)  # so that the responses arrive in bursts
             await asyncio.gather(*tasks)
 
     asyncio.run(main())
@@ -385,7 +388,7 @@ def test_a_callback_comes_behind_the_task_that_was_first(points: list[str]) -> N
 
 
 def test_handles_that_are_not_as_expected_are_not_used(cassandra: Cassandra) -> None:
-    """Their probe is shown a fault, in a process of its own."""
+    """A process simulates a fault in the probe of handles. The quick path is then off."""
     program = (
         "import asyncio, sys, turbocql.aio\n"
         "from turbocql import _core\n"

@@ -1,4 +1,4 @@
-"""Three nodes: one is lost and comes back while requests go on; and what only a cluster shows."""
+"""Tests on three nodes: routing, and requests while a node hangs or is killed and started again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECT = "SELECT v FROM t WHERE k = ?"
 
 @pytest.fixture(scope="module")
 def keyspace(cassandra_three: Cassandra) -> str:
-    """A keyspace on all three nodes, with one table."""
+    """A keyspace on all three nodes, with its tables."""
     name = f"cluster_{uuid4().hex[:12]}"
     with turbocql.connect(cassandra_three.contact_points) as session:
         session.execute(
@@ -42,7 +42,7 @@ def keyspace(cassandra_three: Cassandra) -> str:
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
 def test_connecting_past_a_node_that_hangs(cassandra_three: Cassandra, encrypted: bool) -> None:
-    """It takes the connection and says nothing; others are asked in the meantime."""
+    """One node accepts connections and sends nothing. The session connects to the others."""
     nodes, points = cassandra_three.nodes, cassandra_three.contact_points
     if encrypted:
         cassandra_tls = Cassandra(nodes=2, tls=True, heap_mb=512)
@@ -56,7 +56,7 @@ def test_connecting_past_a_node_that_hangs(cassandra_three: Cassandra, encrypted
         with turbocql.connect(points[0], connect_timeout_s=20, **options) as session:
             select = "SELECT key FROM system.local"
             assert session.execute(select, timeout_s=10, idempotent=True).one() == ("local",)
-            # Found out, and told of by address.
+            # The session found the hung node by discovery and lists it as not connected.
             state = {f"{node.address}:{node.port}": node.connected for node in session.nodes}
             assert state[points[0]]
             assert not state[points[-1]]
@@ -67,7 +67,7 @@ def test_connecting_past_a_node_that_hangs(cassandra_three: Cassandra, encrypted
 
 @contextmanager
 def killed(node: Node) -> Iterator[None]:
-    """The node is gone inside the block, and back after it."""
+    """Kills the node for the duration of the block and starts it again afterwards."""
     node.kill()
     try:
         yield
@@ -76,7 +76,7 @@ def killed(node: Node) -> Iterator[None]:
 
 
 class Traffic:
-    """Threads that write and read all the time, and count what becomes of it."""
+    """Threads that write and read all the time, and record successes and failures."""
 
     def __init__(self, session: Session) -> None:
         self.done = 0
@@ -87,7 +87,7 @@ class Traffic:
 
     def _run(self, number: int) -> None:
         key = number
-        # All the time, and yet leaving the nodes some of the machine.
+        # The pause leaves CPU time to the nodes.
         while not self._ended.wait(0.02):
             try:
                 value = f"{key} by {number}"
@@ -99,7 +99,7 @@ class Traffic:
             key += 4
 
     def go_on(self, requests: int = 300) -> None:
-        """Waits until so many more have succeeded."""
+        """Waits until this many more round trips have succeeded."""
         target = self.done + requests
         assert eventually(lambda: self.done >= target, timeout_s=60), self.failures[-1:]
 
@@ -115,7 +115,7 @@ class Traffic:
 
 
 def coordinators(session: Session, requests: int = 60) -> set[str | None]:
-    """Who answers, over some requests with different keys."""
+    """Returns the coordinators of some requests with different keys."""
     return {session.execute(SELECT, (key,)).coordinator for key in range(requests)}
 
 
@@ -126,7 +126,7 @@ def test_requests_go_to_every_node(cassandra_three: Cassandra, keyspace: str) ->
 
 
 def test_requests_go_to_the_replica(cassandra_three: Cassandra, keyspace: str) -> None:
-    """With one replica only it can answer without asking: a key has one coordinator, always."""
+    """With one replica per key, all requests for a key have one coordinator: the replica."""
     points = cassandra_three.contact_points
     alone = f"{keyspace}_alone"
     keys: dict[str, list[tuple[object, ...]]] = {
@@ -158,14 +158,14 @@ def test_requests_go_to_the_replica(cassandra_three: Cassandra, keyspace: str) -
 
 
 async def ask_asynchronously(points: list[str], keyspace: str) -> set[str]:
-    """What 100 concurrent requests of a new session read."""
+    """Returns the values that 100 concurrent requests of a new session read."""
     async with turbocql.aio.connect(points, keyspace=keyspace, consistency="QUORUM") as session:
         found = await asyncio.gather(*(session.execute(SELECT, (-1,)) for _ in range(100)))
         return {rows.page()[0].v for rows in found}
 
 
 def test_a_node_is_lost_and_comes_back(cassandra_three: Cassandra, keyspace: str) -> None:
-    """The first one: of the contact points, too."""
+    """The node that is killed is also the first contact point."""
     points = cassandra_three.contact_points
     lost = cassandra_three.nodes[0]
     with (
@@ -176,16 +176,16 @@ def test_a_node_is_lost_and_comes_back(cassandra_three: Cassandra, keyspace: str
         assert traffic.failures == []
         with killed(lost):
             traffic.go_on()
-            # What was under way to the lost node was sent again; that is allowed, it is idempotent.
+            # Requests in flight to the lost node were sent again, as they are idempotent.
             assert traffic.failures == []
             assert lost.contact_point not in coordinators(session)
-            # At first the others do not know that it is gone, and wait for it.
+            # At first the other nodes do not know that it is down, and wait for it.
             with pytest.raises((errors.Unavailable, errors.WriteTimeout, errors.RequestTimeout)):
                 session.execute(INSERT, (-1, "a"), consistency="ALL", timeout_s=1)
             assert session.execute(INSERT, (-1, "a"), consistency="TWO").one() is None
             done = session.execute_many(INSERT, ((k, "many") for k in range(10_000, 12_000)))
             assert done.succeeded == 2_000
-            # A new session begins with a contact point that is dead.
+            # The first contact point of a new session is down.
             with turbocql.connect(points, keyspace=keyspace, consistency="QUORUM") as other:
                 assert other.execute(SELECT, (-1,)).page()[0].v == "a"
             assert LOOPS[0].run(ask_asynchronously(points, keyspace)) == {"a"}
@@ -200,7 +200,7 @@ def test_a_node_is_lost_and_comes_back(cassandra_three: Cassandra, keyspace: str
 
 def test_the_nearest(cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
-    # An index answers at consistency ONE only, so that each replica must have all rows.
+    # ANN queries work only at consistency ONE, so each replica must have all rows.
     with turbocql.connect(points, keyspace=keyspace, consistency="ALL") as session:
         session.execute_many(
             "INSERT INTO points (k, label, place) VALUES (?, ?, ?)",
@@ -220,7 +220,7 @@ def test_the_nearest(cassandra_three: Cassandra, keyspace: str) -> None:
 
 
 def test_prepares_beside_a_hung_node(cassandra_three: Cassandra) -> None:
-    """One good answer is enough, and a statement that a node has not prepared is prepared later."""
+    """PREPARE returns after one success. A node that missed it prepares the statement later."""
     nodes, points = cassandra_three.nodes, cassandra_three.contact_points
     with turbocql.connect(points) as session:
         slowest = 0.0

@@ -1,4 +1,4 @@
-"""The command line: each command as a process, the shell through a pseudo-terminal."""
+"""Tests of the command line: each command as a process, the shell in a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ Done = subprocess.CompletedProcess[str]
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Without settings of whoever runs the tests."""
+    """Returns the environment for commands, without the user's own turbocql settings."""
     kept = {name: value for name, value in os.environ.items() if "TURBOCQL" not in name}
     kept |= {"XDG_CONFIG_HOME": str(home / "config"), "XDG_STATE_HOME": str(home / "state")}
-    # turbocql is in an environment whose own it is not; its module fits interpreters of a version.
+    # turbocql is not installed in this environment. PYTHONPATH works because both environments
+    # have the same Python version, so that the native module fits.
     return {**kept, "PYTHONPATH": str(ROOT / "python"), "COLUMNS": "100", **more}
 
 
 class Line:
-    """Runs commands that connect to the cluster of the tests."""
+    """Runs commands that connect to the test cluster."""
 
     def __init__(self, cassandra: Cassandra, home: Path) -> None:
         self.point, self.home = cassandra.contact_points[0], home
@@ -115,7 +116,7 @@ def test_results_in_each_form(line: Line) -> None:
     assert rows[1]["tags"] == ["a", "b"]
     assert rows[2]["home"] == {"street": "Elm", "number": 7}
     assert rows[2]["name"] is None
-    # Without a terminal, CSV.
+    # Without a terminal, the output is CSV.
     text = line.ok("query", select)
     assert text.splitlines()[0].replace('"', "") == "k,name,tags,at,home,data"
     assert text == line.ok("query", select, "--format", "csv")
@@ -229,7 +230,7 @@ def test_settings_come_from_options_environment_and_profile(line: Line) -> None:
 
 
 def items(path: Path, count: int) -> Path:
-    """A Parquet file of small vectors."""
+    """Writes a Parquet file of small vectors and returns its path."""
     code = (
         "import sys, numpy as np, pyarrow as pa, pyarrow.parquet as pq\n"
         "path, count = sys.argv[1], int(sys.argv[2])\n"
@@ -367,7 +368,7 @@ def test_help_is_quick_because_it_imports_little(line: Line) -> None:
     assert line.raw("nothere").returncode == 2
     for shell in ("bash", "zsh", "fish"):
         assert "_TURBOCQL_COMPLETE" in line.raw("completion", shell).stdout
-    # What such a script asks for.
+    # This is the call that a completion script makes.
     asked = line.raw(_TURBOCQL_COMPLETE="bash_complete", COMP_WORDS="turbocql unl", COMP_CWORD="1")
     assert "unload" in asked.stdout
 
@@ -375,7 +376,7 @@ def test_help_is_quick_because_it_imports_little(line: Line) -> None:
 def test_other_programs_have_their_own_codes(line: Line) -> None:
     (line.home / "ends.py").write_text("import sys; print(sys.argv[1:]); sys.exit(7)")
     done = line.raw("accel", "ends.py", "--help", "x")
-    # Without cassandra-driver there is nothing to accelerate, and the program runs.
+    # Without cassandra-driver nothing is accelerated, but the program runs.
     assert (done.returncode, done.stdout) == (7, "['--help', 'x']\n"), done.stderr
     running = subprocess.Popen(
         [str(PYTHON), "-m", "turbocql.cli", "testing", "--heap-mb", "400"],
@@ -416,7 +417,7 @@ PROMPT = re.compile(r"turbocql(:\w+)?>")
 
 
 class Terminal:
-    """A shell in a terminal, whose screen is read as people read it."""
+    """A command in a pseudo-terminal whose screen is emulated, so that tests see what users see."""
 
     def __init__(
         self, line: Line, *arguments: str, command: str = "shell", columns: int = 100
@@ -439,7 +440,7 @@ class Terminal:
         return "\n".join(it.rstrip() for it in self.screen.display).strip("\n")
 
     def wait(self, wanted: str, *, prompt: bool = True) -> None:
-        """Reads until the screen has this, and a prompt after it."""
+        """Reads until the screen matches `wanted` and, if `prompt`, ends with a prompt."""
         deadline = time.monotonic() + 40
         while time.monotonic() < deadline:
             try:
@@ -454,7 +455,7 @@ class Terminal:
         raise AssertionError(f"expected {wanted!r}:\n{self.text()}")
 
     def run(self, text: str, wanted: str) -> None:
-        """Types a line on an empty screen."""
+        """Clears the screen, types a line and waits until the screen matches `wanted`."""
         self.child.send("\x0c")
         self.wait(r"^turbocql(:\w+)?>$")
         self.child.send(text + "\r")
@@ -472,7 +473,7 @@ class Terminal:
 
 
 def opened(line: Line, *arguments: str) -> Terminal:
-    """A shell with its prompt."""
+    """Returns a shell that shows its prompt."""
     shell = Terminal(line, "--url", line.point, *arguments)
     shell.wait("")
     return shell
@@ -498,7 +499,7 @@ def test_the_shell(line: Line) -> None:
     shell = opened(line)
     shell.run(f"USE {SPACE};", rf"turbocql:{SPACE}>$")
     shell.run("SELECT k, name FROM t;", r"1 \| first")
-    # Several lines.
+    # This statement has several lines.
     shell.run("SELECT name\rFROM t\rWHERE k = 1;", r"first[\s\S]*\(1 row\)")
     shell.run("\\d", rf"{SPACE}: .*\bt\b")
     shell.run("DESCRIBE TABLE t", rf"CREATE TABLE {SPACE}\.t")
@@ -525,7 +526,7 @@ def test_the_shell(line: Line) -> None:
     shell.run("SELECT k FROM t WHERE k = 1;", r'\{"k":1\}')
     shell.run("\\nope", "there is no command")
     shell.run("CREATE ROLE x WITH PASSWORD = 'geheim';", "error: ")
-    # A line that is not wanted, and the end.
+    # Ctrl-C discards a line, and Ctrl-D ends the shell.
     shell.child.send("SELECT nothing")
     shell.wait("SELECT nothing", prompt=False)
     shell.child.send("\x03")
@@ -540,15 +541,15 @@ def test_the_shell(line: Line) -> None:
 
 def test_the_shell_completes_names(line: Line) -> None:
     shell = opened(line, "--keyspace", SPACE)
-    # The schema is read beside the prompt.
+    # The schema is read in the background, so names may not be known at once.
     for _ in range(20):
         shell.child.send("\x0cDESCRIBE command_l\t")
         time.sleep(0.5)
-        # The first takes what is chosen in the menu, if it is open.
+        # If the menu is open, the first Enter accepts its selection and the second runs the line.
         for _ in range(2):
             shell.child.send("\r")
             time.sleep(0.3)
-        # All of it is more than a screen has room for.
+        # The output is longer than the screen.
         shell.wait("CREATE TABLE|error: ")
         if "CREATE TABLE" in shell.text():
             break
@@ -569,7 +570,7 @@ def test_ctrl_c_cancels_the_request_and_not_the_shell(line: Line, cassandra: Cas
 
 
 class paused:
-    """A node that is stopped for a while."""
+    """Stops a node with SIGSTOP while the block runs."""
 
     def __init__(self, node: Any) -> None:
         self._node = node

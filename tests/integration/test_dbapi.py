@@ -1,4 +1,4 @@
-"""The Database API on a real Cassandra, point by point of PEP 249."""
+"""Tests of the Database API (PEP 249) on a real Cassandra, point by point."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ def test_description(cursor: dbapi.Cursor, number: int) -> None:
         ],
     }
     cursor.execute(f"CREATE TYPE kind{number} (a int)")
-    # The server gives columns by name.
+    # The names sort in this order, which is the server's order of columns.
     columns = [
         (f"c{place:02}", group, cql_type, value)
         for place, (group, cql_type, value) in enumerate(
@@ -428,12 +428,12 @@ def test_a_page_is_fetched_when_it_is_needed(points: list[str], keyspace: str) -
         with dbapi.connect(tap.contact_point, **settings) as connection:
             cursor = connection.cursor()
             cursor.execute(SELECT)
-            assert tap.count("QUERY", SELECT) == 1  # nothing before somebody fetches
+            assert tap.count("QUERY", SELECT) == 1  # no page is prefetched before a fetch
             for rows, pages in ((50, 2), (50, 2), (100, 3), (1, 4)):
                 cursor.fetchmany(rows)
                 while connection.session.in_flight:
                     time.sleep(0.005)
-                assert tap.count("QUERY", SELECT) == pages  # one page ahead, not more
+                assert tap.count("QUERY", SELECT) == pages  # only one page is prefetched
             assert cursor.fetchall() == ALL[201:]
             assert tap.count("QUERY", SELECT) == 10
 
@@ -444,7 +444,7 @@ def test_a_page_that_does_not_come_costs_no_row(points: list[str], keyspace: str
         with dbapi.connect(tap.contact_point, **settings) as connection:
             cursor = connection.cursor()
             cursor.execute(SELECT)
-            assert cursor.fetchmany(30) == ALL[:30]  # the second page is asked for
+            assert cursor.fetchmany(30) == ALL[:30]  # this requests the second page
             while connection.session.in_flight:
                 time.sleep(0.005)
             tap.hold()
@@ -491,7 +491,7 @@ def test_errors_of_every_class(
         assert isinstance(error, getattr(cursor.connection, ours.__name__))
         assert error.__cause__ is None
         if isinstance(error, errors.ServerError):
-            # Where preparing failed, the engine does not tell.
+            # The engine does not report the coordinator of a failed PREPARE.
             assert error.coordinator == (
                 None if parameters == (1,) else cassandra.contact_points[0]
             )
@@ -541,11 +541,11 @@ def test_threads_share_a_connection(connection: dbapi.Connection, number: int) -
     assert cursor.fetchall() == [(c,) for c in range(160)]
 
 
-# Tools
+# Generic tools
 
 
 def test_a_generic_tool(connection: Any, keyspace: str) -> None:
-    """What a query runner does that knows nothing but the Database API."""
+    """Makes the calls of a query runner that knows only the Database API."""
     module = dbapi
     assert module.apilevel == "2.0"
     cursor = connection.cursor()

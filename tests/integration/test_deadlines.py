@@ -1,4 +1,4 @@
-"""Time limits of whole calls beside a node that hangs, and errors that tell the truth."""
+"""Tests that a time limit covers a whole call, even if a node hangs, and of the errors' content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from turbocql.testing import Cassandra
 
 KEYSPACE = "deadlines"
 SLACK_S = 2.0
-"""A generous bound: what must not happen takes 10 s and more."""
+"""A generous margin: a call that ignores its limit takes 10 s or more."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def keyspace(cassandra_three: Cassandra) -> str:
 
 
 def took(call: Callable[[], object]) -> tuple[float, errors.Error | None]:
-    """The seconds of a call, and its error."""
+    """Returns the seconds that a call took, and its error or None."""
     began = time.monotonic()
     try:
         call()
@@ -48,7 +48,7 @@ def took(call: Callable[[], object]) -> tuple[float, errors.Error | None]:
 def test_a_call_keeps_its_time_limit_beside_a_hung_node(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
-    """A change of the schema waits for all nodes to agree, a `USE` for all connections."""
+    """A schema change waits for agreement of all nodes, and `USE` waits for all connections."""
     calls: dict[str, Callable[[turbocql.Session], object]] = {
         "create": lambda s: s.execute(
             f"CREATE TABLE {keyspace}.u (k int PRIMARY KEY)", timeout_s=3
@@ -88,7 +88,7 @@ def test_the_first_use_of_a_text_has_one_time_limit(cassandra: Cassandra) -> Non
         turbocql.connect(liar.contact_point) as session,
     ):
         lies.set()
-        # A second limit after the preparation would end at 1.7 s.
+        # If the limit began anew after the preparation, the call would end at 1.7 s.
         seconds, error = took(lambda: session.execute(text, ("local",), timeout_s=1))
         assert seconds < 1.5, seconds
         assert isinstance(error, errors.RequestTimeout)
@@ -115,7 +115,7 @@ def test_a_prepare_that_times_out_names_the_nodes(cassandra: Cassandra) -> None:
 
 
 def test_reading_the_schema_ends_although_pages_do_not(cassandra: Cassandra) -> None:
-    """A server that has always one more page."""
+    """The server always announces one more page."""
     number = 0
 
     def change(answer: Answer) -> bytes:
@@ -140,7 +140,7 @@ def test_reading_the_schema_ends_although_pages_do_not(cassandra: Cassandra) -> 
 
 
 def test_the_error_that_says_most_is_raised(cassandra_three: Cassandra, keyspace: str) -> None:
-    """Two of three nodes are down: the third knows how many are missing."""
+    """Two of three nodes are down. The third one's `Unavailable` is raised, with its counts."""
     nodes = cassandra_three.nodes
     with turbocql.connect(cassandra_three.contact_points, consistency="QUORUM") as session:
         insert = session.prepare(f"INSERT INTO {keyspace}.t (k, v) VALUES (?, ?)")
@@ -156,7 +156,7 @@ def test_the_error_that_says_most_is_raised(cassandra_three: Cassandra, keyspace
                 return isinstance(error, errors.Unavailable)
 
             assert eventually(unavailable, 150)
-            # From here on it is the answer to every request, whatever the retry finds.
+            # From now on every request raises Unavailable, whatever error the retry gets.
             seen: list[errors.RequestError] = []
             for key in range(100):
                 with pytest.raises(errors.RequestError) as raised:
@@ -198,7 +198,7 @@ def test_a_datacenter_that_does_not_exist_is_named(cassandra: Cassandra) -> None
 
 
 def test_a_refused_batch_says_what_is_known(cassandra: Cassandra) -> None:
-    """A server that refuses every batch as `Unavailable`."""
+    """The server refuses every batch as `Unavailable`. `may_have_applied` depends on the batch."""
     unavailable = b"\0\0\x10\0" + b"\0\x02no" + b"\0\x04" + b"\0\0\0\x02" + b"\0\0\0\x01"
 
     def change(answer: Answer) -> bytes:
@@ -263,7 +263,7 @@ def test_passwords_are_not_in_errors(cassandra: Cassandra) -> None:
     ],
 )
 def test_a_part_of_a_password_is_not_in_errors(cassandra: Cassandra, text: str) -> None:
-    """The server's excerpt ends within the password."""
+    """The server's message quotes an excerpt of the statement that ends within the password."""
     batch = Batch("unlogged")
     batch.add("INSERT INTO system.local (key) VALUES ('a')")
     batch.add(text)
@@ -281,7 +281,7 @@ def test_a_part_of_a_password_is_not_in_errors(cassandra: Cassandra, text: str) 
 
 
 def test_further_calls_wait_in_their_order(cassandra: Cassandra) -> None:
-    """And their wait is part of their time limit."""
+    """Calls above `max_in_flight` wait in order, and their time limit includes the wait."""
     hold = threading.Event()
     hold.set()
     queue: list[int] = []
@@ -324,7 +324,7 @@ def test_further_calls_wait_in_their_order(cassandra: Cassandra) -> None:
 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_call_that_has_waited_has_the_rest_of_its_limit(cassandra: Cassandra, many: bool) -> None:
-    """It waits 3.5 of 4 s, and then no answer comes."""
+    """A call with a limit of 4 s waits for 3.5 s until it is sent. Then no response comes."""
     hold, silent = threading.Event(), threading.Event()
     hold.set()
 
@@ -364,7 +364,7 @@ def test_a_call_that_has_waited_has_the_rest_of_its_limit(cassandra: Cassandra, 
 
 
 def test_rows_that_wait_are_not_all_encoded(cassandra: Cassandra) -> None:
-    """60 rows of 2 MB, of which two may be in flight."""
+    """60 rows of 2 MB are written, of which two may be in flight."""
     hold, large, rows = threading.Event(), 2_000_000, 60
     hold.set()
     begun = 0
@@ -396,7 +396,7 @@ def test_rows_that_wait_are_not_all_encoded(cassandra: Cassandra) -> None:
         many = pool.submit(session.execute_many, insert, values(), concurrency=100, timeout_s=60)
         assert eventually(lambda: begun > 2)
         time.sleep(2)
-        # 4 MB in flight, 32 MB that wait, and what is handed in meanwhile.
+        # 4 MB are in flight, 32 MB wait, and some more rows are being encoded.
         assert begun * large < 64_000_000
         hold.set()
         assert many.result(60).succeeded == rows
@@ -426,7 +426,7 @@ def test_a_full_session_may_raise(cassandra: Cassandra) -> None:
             session.execute(select, ("local",))
         assert not raised.value.may_have_applied
         assert "; statement: SELECT key FROM system.local" in str(raised.value)
-        # The rows of an `execute_many` wait.
+        # The rows of an `execute_many` wait even with when_full="raise".
         many = pool.submit(session.execute_many, select, [("local",)] * 5)
         hold.set()
         busy.result(20)
@@ -480,7 +480,7 @@ def test_the_server_s_words_have_no_values_if_not_wanted(cassandra: Cassandra) -
                 session.execute(text, values)
             history = getattr(raised.value, "history", ())
             assert "geheim" not in f"{raised.value!r} {history}", text
-        # What names the statement has may be said.
+        # Names in the statement may be in the message.
         with pytest.raises(errors.InvalidQuery, match="nosuch"):
             session.execute("SELECT nosuch FROM unsaid.t")
     with pytest.raises(errors.ConfigError) as wrong:
@@ -500,7 +500,10 @@ def test_the_schema_is_read_in_a_small_session(
 
 
 def test_a_use_that_is_done_says_so(cassandra_three: Cassandra, keyspace: str) -> None:
-    """Its keyspace is in use, although one node has not followed."""
+    """`USE` raises a RequestTimeout that says "done", and the keyspace is in use.
+
+    One node has not answered.
+    """
     with turbocql.connect(cassandra_three.contact_points) as session:
         for _ in range(30):
             session.execute("SELECT key FROM system.local")
@@ -516,7 +519,7 @@ def test_a_use_that_is_done_says_so(cassandra_three: Cassandra, keyspace: str) -
 
 
 def test_a_call_that_fails_before_it_is_sent_keeps_no_place(cassandra: Cassandra) -> None:
-    """Although its exception is kept."""
+    """A call that fails before it is sent does not count as in flight while its exception lives."""
     text = "SELECT * FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?"
     kept: list[errors.Error] = []
     with turbocql.connect(cassandra.contact_points, max_in_flight=1, timeout_s=3) as session:
@@ -532,7 +535,10 @@ def test_a_call_that_fails_before_it_is_sent_keeps_no_place(cassandra: Cassandra
 def test_a_short_connect_timeout_leaves_the_watch_alive(
     cassandra_three: Cassandra, keyspace: str
 ) -> None:
-    """Its limit for a sign of life is longer than a third of the connect timeout."""
+    """With a short connect timeout, the watch still notices a hung node and avoids it.
+
+    The watch waits at least 0.5 s for an answer, longer than a third of the connect timeout.
+    """
     with turbocql.connect(
         cassandra_three.contact_points, connect_timeout_s=1.2, consistency="QUORUM"
     ) as session:

@@ -1,5 +1,7 @@
-"""What the edits of the network engine mend: prepares beside a hung node are in test_cluster.py,
-hostile servers in test_hostile_servers.py.
+"""Tests of the faults that the edits of the network engine correct.
+
+PREPARE beside a hung node is tested in test_cluster.py, hostile servers in
+test_hostile_servers.py.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ SELECT = "SELECT key FROM system.local WHERE key = ?"
 
 @pytest.fixture(scope="module")
 def table(cassandra: Cassandra) -> str:
-    """A table of blobs."""
+    """Creates a table of blobs and returns its name."""
     with turbocql.connect(cassandra.contact_points) as session:
         session.execute(
             "CREATE KEYSPACE engine_edits WITH replication ="
@@ -35,7 +37,7 @@ def table(cassandra: Cassandra) -> str:
 
 
 def test_a_connection_that_is_receiving_is_not_closed(cassandra: Cassandra, table: str) -> None:
-    """A page of 8 MB over 2 MB a second, where silence of 1 s closes a connection."""
+    """A page of 8 MB arrives at 2 MB/s. A connection that is silent for 1 s would be closed."""
     with turbocql.connect(cassandra.contact_points) as session:
         for k in range(8):
             session.execute(f"INSERT INTO {table} (k, v) VALUES (?, ?)", (k, b"x" * MB))
@@ -55,7 +57,7 @@ def test_a_connection_that_is_receiving_is_not_closed(cassandra: Cassandra, tabl
 
 
 def test_a_connection_that_is_sending_is_not_closed(cassandra: Cassandra, table: str) -> None:
-    """8 rows of 1 MB at once over 2 MB a second."""
+    """8 rows of 1 MB are sent at once at 2 MB/s."""
     with (
         Liar(cassandra.contact_points[0], Answer.frame, bytes_per_s=2 * MB) as slow,
         turbocql.connect(
@@ -68,7 +70,7 @@ def test_a_connection_that_is_sending_is_not_closed(cassandra: Cassandra, table:
 
 
 def test_a_silent_connection_is_closed(cassandra: Cassandra) -> None:
-    """The server takes requests and answers nothing."""
+    """The server accepts requests but does not answer."""
     silent = False
 
     def change(answer: Answer) -> bytes:
@@ -92,7 +94,7 @@ def test_a_silent_connection_is_closed(cassandra: Cassandra) -> None:
 
 
 async def test_abandoned_requests_harm_no_others(loop: Loop, cassandra: Cassandra) -> None:
-    """1,500 reads are abandoned while a node pauses for 2.5 s; 100 writes have time."""
+    """1,500 reads time out while a node pauses for 2.5 s. 100 writes with 30 s succeed."""
     async with turbocql.aio.connect(cassandra.contact_points, retry="fallthrough") as session:
         read = await session.prepare(SELECT)
         written = "UPDATE engine_edits.t SET v = 0x00 WHERE k = ?"
@@ -114,7 +116,7 @@ async def test_abandoned_requests_harm_no_others(loop: Loop, cassandra: Cassandr
 
 
 async def test_more_requests_at_once_than_streams(loop: Loop, cassandra: Cassandra) -> None:
-    """A connection has 32,768 streams."""
+    """100,000 requests at once succeed, although a connection has 32,768 streams."""
     async with turbocql.aio.connect(cassandra.contact_points) as session:
         read = await session.prepare(SELECT)
         calls = [session.execute(read, ("local",), timeout_s=120) for _ in range(100_000)]
@@ -123,7 +125,10 @@ async def test_more_requests_at_once_than_streams(loop: Loop, cassandra: Cassand
 
 
 def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
-    """Pauses that double from 50 ms would have the next try 6 s later."""
+    """A node that was down for 7.5 s is reached within 3 s.
+
+    With pauses that double from 50 ms, the next attempt would be more than 5 s later.
+    """
     down = threading.Event()
 
     def change(answer: Answer) -> bytes:
@@ -144,7 +149,7 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
 
         assert works()
         down.set()
-        # The driver's own pauses would end 6.35 s and 12.75 s after the first failure.
+        # The unedited driver's pauses would end 6.35 s and 12.75 s after the first failure.
         ended = time.monotonic()
         assert eventually(lambda: not works(), 5)
         time.sleep(ended + 7.5 - time.monotonic())
@@ -155,7 +160,7 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
 def test_a_table_made_again_with_other_types_takes_no_old_bytes(
     cassandra: Cassandra, table: str
 ) -> None:
-    """Another session makes the table again, so this one does not forget its statements."""
+    """Another session creates the table again, so this session keeps its prepared statements."""
     insert = "INSERT INTO engine_edits.again (k, v, u) VALUES (?, ?, ?)"
     with (
         turbocql.connect(cassandra.contact_points) as session,
@@ -171,16 +176,16 @@ def test_a_table_made_again_with_other_types_takes_no_old_bytes(
         kept = session.prepare(insert)
         session.execute(kept, (1, 1_633_771_873, {"a": 1}))
         other.execute("ALTER TYPE engine_edits.udt ADD b int")
-        # A field more is no other type.
+        # A UDT with an added field still counts as the same type.
         session.execute(kept, (2, 1_633_771_873, {"a": 1}))
         make_again("text")
-        # Its bytes are also those of the text "aaaa".
+        # The bytes of this int are also those of the text "aaaa".
         row = (3, 1_633_771_873, None)
         for _ in range(2):
             with pytest.raises(errors.ServerError, match="other types") as raised:
                 session.execute(kept, row)
             assert not raised.value.may_have_applied
-        # The text is prepared anew, after which the server knows the statement.
+        # Executing the text prepares it again. After that, the server knows the statement's id.
         with pytest.raises(errors.EncodeError, match="expected text"):
             session.execute(insert, row)
         with pytest.raises(errors.ServerError, match="other types"):
@@ -192,7 +197,7 @@ def test_a_table_made_again_with_other_types_takes_no_old_bytes(
         with pytest.raises(errors.ServerError, match="other types"):
             session.execute(batch)
         session.execute(insert, (4, "text", None))
-        # The fields of a type have changed places.
+        # The fields of a UDT have changed places.
         other.execute("CREATE TYPE engine_edits.pair (a int, b int)")
         other.execute("CREATE TABLE engine_edits.pairs (k int PRIMARY KEY, v frozen<pair>)")
         pairs = session.prepare("INSERT INTO engine_edits.pairs (k, v) VALUES (?, ?)")

@@ -1,4 +1,4 @@
-"""Failures of production, each really made: its message is the one that docs/failures.md shows."""
+"""Makes failures that occur in production and compares their messages with docs/failures.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SELECT = "SELECT customer FROM shop.orders WHERE id = ?"
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure, and the heading of the page below which its message is."""
+    """A failure, and the heading of docs/failures.md below which its message is."""
 
     heading: str
     make: Callable[[Cassandra], object]
@@ -45,7 +45,7 @@ Make = Callable[[Cassandra], object]
 
 
 def failure(heading: str, *, secure: bool = False) -> Callable[[Make], Make]:
-    """Declares a function that makes a failure. Their order is that of the page."""
+    """Registers a function that makes a failure. The functions are in the order of the page."""
 
     def declare(make: Make) -> Make:
         FAILURES.append(Failure(heading, make, secure))
@@ -55,7 +55,7 @@ def failure(heading: str, *, secure: bool = False) -> Callable[[Make], Make]:
 
 
 def entries() -> dict[str, list[str]]:
-    """The headings of the page, each with the blocks of messages below it."""
+    """Returns the headings of the page, each with the blocks of messages below it."""
     sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     found = {}
     for section in sections:
@@ -65,7 +65,7 @@ def entries() -> dict[str, list[str]]:
 
 
 def normalised(message: str) -> str:
-    """A message in one line, with placeholders for what differs from run to run."""
+    """Returns a message in one line, with placeholders for nodes, durations and ids."""
     nodes: dict[str, str] = {}
 
     def node(match: re.Match[str]) -> str:
@@ -85,7 +85,7 @@ def nothing_listens(cluster: Cassandra) -> None:
 
 
 class Page(BaseHTTPRequestHandler):
-    """Waits for the end of a line, as many HTTP servers do."""
+    """An HTTP server that waits for the end of a line, so that it never answers CQL frames."""
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -153,7 +153,7 @@ def node_hangs(cluster: Cassandra) -> None:
 
 @failure("A node does not answer in time")
 def schema_change_is_done(cluster: Cassandra) -> None:
-    """The node answers the change, and nothing after it."""
+    """The node answers the schema change and no later request."""
     silent = threading.Event()
 
     def change(answer: Answer) -> bytes:
@@ -173,7 +173,7 @@ def schema_change_is_done(cluster: Cassandra) -> None:
 def lied_to(
     cluster: Cassandra, change: Callable[[Answer], bytes], text: str, *values: object
 ) -> None:
-    """Executes a statement whose answer is changed on its way."""
+    """Executes a statement and changes the server's response to it."""
     lies = threading.Event()
 
     def answer(answer: Answer) -> bytes:
@@ -190,7 +190,7 @@ def lied_to(
 
 
 def refusal(code: int, message: str, rest: bytes = b"") -> Callable[[Answer], bytes]:
-    """Puts an error of the server in place of an answer."""
+    """Returns a function that replaces a response by a server error."""
     body = struct.pack(">iH", code, len(message)) + message.encode() + rest
     return lambda answer: answer.with_body(body, opcode=ERROR).frame()
 
@@ -304,7 +304,7 @@ def dropped_table(cluster: Cassandra) -> None:
 
 @failure("What a statement names was dropped")
 def other_types(cluster: Cassandra) -> None:
-    """Another session makes the table again."""
+    """Another session drops the table and creates it again with other types."""
     baskets = "shop.baskets (id int PRIMARY KEY, customer"
     with (
         turbocql.connect(cluster.contact_points) as admin,
@@ -320,7 +320,7 @@ def other_types(cluster: Cassandra) -> None:
 
 @failure("What a statement names was dropped")
 def dropped_keyspace(cluster: Cassandra) -> None:
-    """The connections of the session end, and new ones cannot use its keyspace."""
+    """The session's connections close, and new ones cannot use its keyspace."""
     down = threading.Event()
 
     def change(answer: Answer) -> bytes:
@@ -403,7 +403,7 @@ def unauthorized(cluster: Cassandra) -> None:
 
 
 class Slow(Liar):
-    """Holds the answers back to writes."""
+    """Delays the responses to writes that contain "Ada"."""
 
     def __init__(self, contact_point: str) -> None:
         super().__init__(contact_point, self.hold)
@@ -494,7 +494,7 @@ def make_shop(session: turbocql.Session) -> None:
 
 @pytest.fixture(scope="module")
 def shop(cassandra: Cassandra) -> Iterator[Cassandra]:
-    """A node with the tables of these tests."""
+    """Creates the tables of these tests on a node without passwords."""
     with turbocql.connect(cassandra.contact_points) as session:
         make_shop(session)
         yield cassandra
@@ -503,7 +503,7 @@ def shop(cassandra: Cassandra) -> Iterator[Cassandra]:
 
 @pytest.fixture(scope="module")
 def secure_shop(cassandra_secure: Cassandra) -> Iterator[Cassandra]:
-    """The same with TLS and passwords. The user `reporting` may only read."""
+    """Creates the same tables on a node with TLS and passwords. User `reporting` may only read."""
     cluster = cassandra_secure
     tls = Tls(ca=cluster.ca_certificate)
     with turbocql.connect(
@@ -523,7 +523,7 @@ def cases(*, secure: bool) -> pytest.MarkDecorator:
 
 
 def check(case: Failure, cluster: Cassandra) -> None:
-    """Makes a failure, prints its message, and compares it with the page."""
+    """Makes a failure, prints its message and compares it with the page."""
     with pytest.raises(errors.Error) as caught:
         case.make(cluster)
     printed = "".join(format_exception_only(type(caught.value), caught.value)).strip()

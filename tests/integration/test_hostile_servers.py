@@ -1,5 +1,7 @@
-"""Servers that lie: each conversation ends in an error, in bounded memory and time, and the session
-works again when the server does.
+"""Tests of servers whose frames are wrong.
+
+Each request ends in an error, in bounded memory and time. The session works again when the server
+does.
 """
 
 from __future__ import annotations
@@ -44,13 +46,13 @@ Lie = Callable[[Answer], bytes]
 
 @pytest.fixture(scope="module", autouse=True)
 def edited() -> None:
-    """Without the edits, most of these tests would hang or crash the interpreter."""
+    """Fails if the engine's edits are missing: most tests would hang or crash the interpreter."""
     assert turbocql.diagnosis().engine_edits, "the core was built without the edits of its engine"
 
 
 @pytest.fixture
 def bounded() -> Iterator[None]:
-    """Fails if the process needs much more memory than before."""
+    """Fails if the peak memory of the process grows by 1 GiB or more during the test."""
     before = peak()
     yield
     assert peak() - before < GIB, "memory is not bounded"
@@ -66,7 +68,7 @@ def string(text: str | bytes) -> bytes:
 
 
 def rows(column_type: bytes, *, columns: int = 1, count: int = 1, cells: bytes = b"") -> bytes:
-    """The body of a RESULT whose columns have this type."""
+    """Returns the body of a RESULT whose columns have this type."""
     table = string("ks") + string("t")
     described = (string("c") + column_type) * min(columns, 1)
     head = struct.pack(">iii", ROWS, GLOBAL_TABLE, columns)
@@ -74,7 +76,7 @@ def rows(column_type: bytes, *, columns: int = 1, count: int = 1, cells: bytes =
 
 
 def prepared(markers: int, keys: int) -> bytes:
-    """The body of a RESULT for PREPARE that announces these counts."""
+    """Returns the body of a RESULT for PREPARE that announces these counts."""
     head = struct.pack(">i", PREPARED) + string(b"\1" * 16)
     return head + struct.pack(">iii", GLOBAL_TABLE, markers, keys) + string("ks") + string("t")
 
@@ -113,7 +115,7 @@ def version(number: int) -> Lie:
 
 
 def event(made: bytes) -> Lie:
-    """An event that nobody asked for, before the answer."""
+    """Returns a lie that sends an event before the response. The client registered for none."""
     head = struct.pack(">BBhBI", 0x84, 0, -1, EVENT, len(made))
     return lambda answer: head + made + answer.frame()
 
@@ -171,12 +173,12 @@ LIES: dict[str, Lie] = {
 
 
 HARMLESS = {
-    # Bytes that are not a value: some servers store what an older version of a table allowed.
+    # Such bytes are no valid value, but servers can store values of a table's older version.
     "a cell that is longer than the page",
-    # A later version of the protocol may have them.
+    # A later version of the protocol may define these.
     "an error of an unknown code",
     "another negative stream",
-    # This connection asked for no events. Only the control connection reads them.
+    # This connection registered for no events. Only the control connection reads them.
     "an event without a body",
     "an event of an unknown kind",
     "an event that is not UTF-8",
@@ -186,7 +188,7 @@ HARMLESS = {
 
 
 def make_table(cassandra: Cassandra, table: str) -> None:
-    """Makes a table, and the keyspace of these tests."""
+    """Creates a table and the keyspace of these tests if they do not exist."""
     with turbocql.connect(cassandra.contact_points) as session:
         session.execute(
             "CREATE KEYSPACE IF NOT EXISTS hostile_servers WITH replication ="
@@ -196,7 +198,7 @@ def make_table(cassandra: Cassandra, table: str) -> None:
 
 
 def asking(session: turbocql.Session) -> None:
-    """Asks for what the server lies about; any error of turbocql's will do."""
+    """Executes the query whose response is a lie and ignores any turbocql error."""
     with suppress(errors.Error):
         list(session.execute(MARK, timeout_s=4))
 
@@ -262,9 +264,9 @@ def test_a_lie_about_a_prepared_statement(made: bytes, cassandra: Cassandra) -> 
 @pytest.mark.parametrize(
     ("compression", "bomb"),
     [
-        # 4 MB of LZ4 that say that they are 1 GiB: a literal, then copies of it.
+        # 4 MB of LZ4 that announce 1 GiB: a literal, then copies of it.
         ("lz4", struct.pack(">I", GIB) + b"\x1fa\1\0" + b"\xff" * (4 << 20) + b"\0"),
-        # Snappy begins with the length, 7 bits a byte.
+        # Snappy begins with the uncompressed length as a varint, 7 bits per byte.
         ("snappy", b"\x80\x80\x80\x80\x04" + b"\xfe\1\0" * (1 << 20)),
     ],
 )
@@ -291,7 +293,7 @@ def test_a_compressed_body_that_becomes_large(
 
 
 def test_a_frame_within_the_setting_is_read(cassandra: Cassandra) -> None:
-    """And a longer one is not."""
+    """A frame within `max_frame_bytes` is read. A longer one fails."""
     text = "x" * 200_000
     keyspace = "hostile_servers"
     make_table(cassandra, f"{keyspace}.t (k int PRIMARY KEY, v text)")
@@ -309,7 +311,7 @@ def test_a_frame_within_the_setting_is_read(cassandra: Cassandra) -> None:
 
 
 def test_a_server_that_announces_much_and_says_nothing(cassandra: Cassandra) -> None:
-    """It is silent, so it is asked, and its connection is closed."""
+    """The keepalive closes the connection, because no byte of the announced frame comes."""
     lies = threading.Event()
 
     def change(answer: Answer) -> bytes:
@@ -358,7 +360,7 @@ def test_a_lie_about_what_is_supported(made: bytes, cassandra: Cassandra) -> Non
 
 
 def test_a_lie_about_the_number_of_shards(cassandra: Cassandra) -> None:
-    """Simulated: the node is Cassandra, which has no shards. Each gets a connection."""
+    """A node announces 65,535 shards. The session opens fewer than 10 connections and works."""
     said = {"SCYLLA_SHARD": "0", "SCYLLA_NR_SHARDS": "65535", "SCYLLA_SHARDING_IGNORE_MSB": "12"}
     options = b"".join(string(name) + b"\0\1" + string(value) for name, value in said.items())
 
@@ -377,7 +379,7 @@ def test_a_lie_about_the_number_of_shards(cassandra: Cassandra) -> None:
 
 
 def changed(answer: Answer, random: Random) -> bytes:
-    """A frame with one or some random changes."""
+    """Returns the frame of a response with one to four random changes."""
     data = bytearray(answer.body)
     opcode, flags = answer.opcode, answer.flags
     length = None
@@ -418,7 +420,7 @@ def read(session: turbocql.Session, *arguments: Any) -> None:
 
 
 def converse(seed: int, contact_point: str) -> float:
-    """One conversation with a server that lies now and then; the longest call in seconds."""
+    """Runs calls on a server that lies at random. Returns the seconds of the longest call."""
     random, lock = Random(seed), threading.Lock()
     rate = random.choice((0.02, 0.1, 0.5))
 
@@ -465,17 +467,20 @@ def converse(seed: int, contact_point: str) -> float:
 
 @pytest.mark.usefixtures("bounded")
 def test_conversations_with_random_lies(cassandra: Cassandra, proof: bool) -> None:
-    """Every call returns or raises an error of turbocql's, and every close ends."""
+    """Every call returns or raises a turbocql error, and every close ends."""
     count = 3000 if proof else 100
     with ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(converse, seed, cassandra.contact_points[0]) for seed in range(count)]
         slowest = [call.result(timeout=600) for call in calls]
-    # The schema is several statements of a second each.
+    # Reading the schema alone may take its default limit of 60 s.
     assert max(slowest) < 60
 
 
 class Texts:
-    """Knows the texts of prepared statements. `lie` gets an answer and the text of its request."""
+    """Remembers the texts of prepared statements and passes them to `lie`.
+
+    `lie` gets a response and the text of its request. None leaves the response unchanged.
+    """
 
     def __init__(self, lie: Callable[[Answer, str], bytes | None]) -> None:
         self._lie = lie
@@ -496,7 +501,7 @@ PEERS += [("rack", b"\0\x0d"), ("tokens", b"\0\x22\0\x0d")]
 
 
 def peers(count: int, more: bool) -> bytes:
-    """The body of a result of `system.peers` that announces rows and has none."""
+    """Returns the body of a result of `system.peers` that announces rows and has none."""
     head = struct.pack(">iii", ROWS, GLOBAL_TABLE | (2 if more else 0), len(PEERS))
     if more:
         head += struct.pack(">i", 1) + b"p"
@@ -509,7 +514,7 @@ def peers(count: int, more: bool) -> bytes:
     "made", [peers(MOST, more=False), peers(0, more=True)], ids=["rows", "pages"]
 )
 def test_a_lie_about_the_other_nodes(made: bytes, cassandra: Cassandra) -> None:
-    """More rows than there are, and always one more page."""
+    """`system.peers` announces 2^31-1 rows that do not come, or always one more page."""
     asked = 0
 
     def lie(answer: Answer, text: str) -> bytes | None:
@@ -561,7 +566,7 @@ def test_a_batch_that_is_never_prepared(cassandra: Cassandra) -> None:
 
 @pytest.mark.usefixtures("bounded")
 def test_large_tuples_of_nothing(cassandra: Cassandra) -> None:
-    """An empty value of 4 bytes would become a tuple of 65,535 times None."""
+    """Each cell takes 4 bytes on the wire, but would decode to a tuple of 65,535 Nones."""
     kind = TUPLE + b"\xff\xff" + INT * 65_535
     made = rows(kind, count=20_000, cells=bytes(4) * 20_000)
 
@@ -577,7 +582,7 @@ def test_large_tuples_of_nothing(cassandra: Cassandra) -> None:
 
 
 def test_an_unreadable_answer_to_a_write(cassandra: Cassandra) -> None:
-    """It may have applied; so does the report of many rows say."""
+    """The error says that the write may have applied, also in the report of `execute_many`."""
     made = rows(LIST * 5000 + INT)
 
     def lie(answer: Answer, text: str) -> bytes | None:
@@ -601,7 +606,7 @@ def test_an_unreadable_answer_to_a_write(cassandra: Cassandra) -> None:
 
 
 def test_a_page_that_names_itself_as_the_next(cassandra: Cassandra) -> None:
-    """Its pages would have no end."""
+    """A page whose paging state is that of its request raises, as paging would never end."""
     body = struct.pack(">iii", ROWS, GLOBAL_TABLE | 2, 1) + struct.pack(">i", 2) + b"ps"
     body += string("ks") + string("t") + string("c") + INT + struct.pack(">i", 1)
     body += struct.pack(">ii", 4, 1)

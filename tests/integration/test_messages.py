@@ -1,8 +1,7 @@
-"""What the bodies of `turbocql.protocol` do to a server: a socket carries them, and answers and
-effects are read without turbocql.
+"""Tests of the request bodies that `turbocql.protocol` encodes, on a real server.
 
-That bodies are exact follows from `test_every_byte_is_read`: a server that reads all of a body, and
-does what was meant, was told nothing else.
+A plain socket sends the bodies. Responses and effects are read without turbocql.
+`test_every_byte_is_read` shows that no body has surplus bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ SERVER_ERROR, PROTOCOL_ERROR = 0x0000, 0x000A
 
 
 def since(version: int) -> pytest.MarkDecorator:
-    """Runs a test with the versions that can say what it says."""
+    """Runs a test with the protocol versions from this one on."""
     return pytest.mark.parametrize("wire", [v for v in VERSIONS if v >= version], indirect=True)
 
 
@@ -75,13 +74,13 @@ alone = pytest.mark.parametrize("way", [query, execute])
 
 @pytest.fixture
 def wire(request: pytest.FixtureRequest, cassandra: Cassandra) -> Iterator[Wire]:
-    """A connection of each version."""
+    """A connection of the requested protocol version."""
     with Wire(cassandra.contact_points[0], request.param) as connection:
         yield connection
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every version, for tests that do not choose."""
+    """Runs tests that do not choose protocol versions with all of them."""
     if "wire" in metafunc.fixturenames and not any(
         "wire" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")
     ):
@@ -108,7 +107,7 @@ def ks(cassandra: Cassandra) -> str:
 
 @pytest.fixture(scope="module")
 def short_of_replicas(cassandra: Cassandra) -> str:
-    """A table that wants three replicas and has one."""
+    """A table with replication factor 3 on a single node."""
     name = f"three_{uuid4().hex[:12]}"
     with Wire(cassandra.contact_points[0], 4) as connection:
         ((center,),) = connection.ask("SELECT data_center FROM system.local")
@@ -120,18 +119,18 @@ def short_of_replicas(cassandra: Cassandra) -> str:
 
 
 def many(number: int) -> int:
-    """The first of a thousand keys that no other test gets."""
+    """Returns the first of a thousand keys that no other test uses."""
     return 1_000_000 + 1000 * number
 
 
 def kv(wire: Wire, ks: str, k: int) -> tuple[bytes | None, ...] | None:
-    """What the server has under a key."""
+    """Returns columns v and w of a key, or None if there is no row."""
     rows = wire.ask(f"SELECT v, w FROM {ks}.kv WHERE k = {k}")
     return rows[0] if rows else None
 
 
 def lacking(refused: Refused) -> int:
-    """The code of the consistency level that cannot be had."""
+    """Returns the code of the consistency level that was unavailable."""
     assert refused.code == UNAVAILABLE
     level, required, alive = struct.unpack(">Hii", refused.rest)
     assert required > alive
@@ -256,7 +255,7 @@ def test_consistency_of_reads(
         with pytest.raises(Refused, match=r"^0x2200: ANY "):
             read()
     else:
-        # The server names the level that a serial one asks of the replicas.
+        # For a serial level, the server names the level that it requests from the replicas.
         asked = {"SERIAL": "QUORUM", "LOCAL_SERIAL": "LOCAL_QUORUM"}.get(level.value, level.value)
         with pytest.raises(Refused) as caught:
             read()
@@ -311,14 +310,14 @@ def test_a_paging_state_without_a_size_is_understood(wire: Wire, ks: str, way: W
     text = f"SELECT c FROM {ks}.wide WHERE p = 0"
     state = way(wire, text, page_size=10).paging_state
     assert state is not None
-    # Without a size there are no pages for the server, but it must understand the state.
+    # Without a page size the server returns all rows, but it still parses the paging state.
     assert len(way(wire, text, paging_state=state).rows or ()) == ROWS
     with pytest.raises(Refused, match="paging state") as caught:
         way(wire, text, paging_state=b"\xff" * 8)
     assert caught.value.code == PROTOCOL_ERROR
 
 
-# Times
+# Timestamps and clocks
 
 
 @pytest.mark.parametrize("stamp", [1, 0, -1, 1_700_000_000_000_000, -(2**63) + 1, 2**63 - 1])
@@ -339,7 +338,7 @@ def test_the_older_timestamp_loses(wire: Wire, ks: str, number: int, way: Way) -
 
 
 def test_the_lowest_timestamp_is_none(wire: Wire, ks: str) -> None:
-    # Why turbocql refuses it: the server does.
+    # turbocql refuses -(2**63) because the server does, as shown here.
     message = QueryMessage(f"INSERT INTO {ks}.kv (k) VALUES (-1)", timestamp=-(2**63) + 1)
     body = message.encode(wire.version)
     with pytest.raises(Refused, match="Out of bound timestamp"):
@@ -354,7 +353,7 @@ def test_now_in_seconds_of_writes(wire: Wire, ks: str, number: int, way: Way) ->
     way(wire, text, [integer(number)], now_in_seconds=now + 50_000)
     ((left,),) = wire.ask(f"SELECT ttl(v) FROM {ks}.kv WHERE k = {number}")
     assert left is not None
-    # What the server's own clock counted while the test ran.
+    # The difference is the time that passed on the server's clock during the test.
     assert 0 <= 51_000 - int.from_bytes(left, "big") < 600
 
 
@@ -372,7 +371,7 @@ def test_now_in_seconds_of_reads(wire: Wire, ks: str, number: int, way: Way) -> 
         result = way(wire, text, [integer(number)], now_in_seconds=now + later)
         assert result.rows == [(integer(left),)]
     assert way(wire, text, [integer(number)], now_in_seconds=now + 1000).rows == []
-    # The server takes negative numbers for unsigned ones: for it, -1 is in 2106.
+    # The server reads the number as unsigned, so that -1 is in 2106 and the row has expired.
     assert way(wire, text, [integer(number)], now_in_seconds=-1).rows == []
 
 
@@ -577,7 +576,7 @@ def test_a_batch_with_every_part(wire: Wire, ks: str, number: int) -> None:
     ]
 
 
-# All of a body
+# Whole bodies
 
 
 @alone
@@ -606,12 +605,15 @@ def test_every_part_at_once(wire: Wire, ks: str, number: int, way: Way, named: b
     if wire.version == 5:
         for _, left in second.rows:
             assert left is not None
-            # What the server's own clock counted while the test wrote.
+            # The difference is the time that passed on the server's clock during the writes.
             assert 0 <= int.from_bytes(left, "big") - 99_950 < 600
 
 
 def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int, bytes]]:
-    """Requests of every kind that end in every part that a version has; each sets `v` of a key."""
+    """Yields key, opcode and body of requests of every kind that set `v` of a key.
+
+    Between them, the bodies end in every optional part that the version has.
+    """
     text = f"INSERT INTO {ks}.kv (k, v) VALUES (?, ?)"
     known = wire.prepare(text)
     extra: dict[str, Any] = {"result_metadata_id": known.result_metadata_id}
@@ -639,8 +641,8 @@ def bodies(wire: Wire, ks: str, keys: Iterator[int]) -> Iterator[tuple[int, int,
 
 
 def test_every_byte_is_read(wire: Wire, ks: str, number: int) -> None:
-    # Cassandra 5.0 does not mind bytes that follow a body; that ours have none shows when the
-    # last one is missing.
+    # Cassandra 5.0 ignores bytes after a body. If the server refuses a body without its last
+    # byte, the whole body has no surplus bytes.
     for k, opcode, body in bodies(wire, ks, count(many(number))):
         with pytest.raises(Refused) as caught:
             wire.send_body(opcode, body[:-1])

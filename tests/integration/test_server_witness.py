@@ -1,8 +1,9 @@
-"""Every type in every place that Cassandra allows, with the server itself as the witness: it tells
-as JSON or text what turbocql wrote, and turbocql reads what the server made from JSON.
+"""Tests of every type in every place that Cassandra allows, with the server as the second reader.
+The server shows turbocql's values as JSON or text. turbocql reads values that the server made
+from JSON.
 
-Nothing of a driver helps here: the server's Java reads and writes, tests/support knows its JSON.
-What that cannot say has tests of its own below, with other witnesses.
+No other driver takes part. tests/support writes and parses the server's JSON. Values that JSON
+cannot express are checked in other ways at the end of this module.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ from turbocql import Duration, Session, Timestamp, errors
 from turbocql.testing import Cassandra
 
 JSON_ROWS = 1000
-"""Rows that the server made from JSON are so far behind those that turbocql wrote."""
+"""The first key of the rows that the server made from JSON. turbocql's own begin at 0."""
 
-# A field of every type, and of every container of every type.
+# Types with a field of every scalar type, and of every container of every scalar type.
 EACH = Udt("each", tuple((f"f_{name}", leaf) for name, leaf in AWKWARD.items()))
 AROUND = Udt("around", (("inner", EACH), ("n", AWKWARD["int"])))
 OF_COUNTERS = Udt("of_counters", (("f_counter", shape("vector", COUNTER)),))
@@ -77,7 +78,7 @@ class Column:
     kind: Kind
     frozen: bool = False
     given: Sequence[Any] = ()
-    """Values other than the usual ones."""
+    """Values to write instead of the usual ones."""
 
     @property
     def definition(self) -> str:
@@ -88,7 +89,10 @@ class Column:
         return list(self.given) or values(self.kind)
 
     def read(self, value: Any) -> Any:
-        """Without parts, what is not frozen is not there at all."""
+        """Returns what a written value reads as.
+
+        A collection without elements or a UDT with only nulls reads as None if it is not frozen.
+        """
         if self.frozen or not isinstance(self.kind, ListOf | SetOf | MapOf | Udt):
             return value
         gone = all(part is None for part in value) if isinstance(self.kind, Udt) else not value
@@ -96,7 +100,7 @@ class Column:
 
 
 def _columns_around(outer: str) -> list[Column]:
-    """Every type and every container of every type in one place."""
+    """Returns columns of one kind of container around every type and every container of a type."""
     columns = [
         Column(f"{outer}_{leaf.name}{'_frozen' * frozen}", shape(outer, leaf), frozen)
         for leaf in LEAVES
@@ -114,7 +118,7 @@ def _columns_around(outer: str) -> list[Column]:
 
 
 def _deep() -> Iterator[Column]:
-    """Three and four levels of containers, of types with and without a fixed width."""
+    """Yields three and four levels of containers, of types with and without a fixed width."""
     paths = (
         "list value tuple, key tuple set, value vector key, tuple list vector, set key tuple, "
         "vector set list, vector vector vector, list tuple value set, value list set tuple, "
@@ -162,12 +166,12 @@ def make_table(session: Session, table: str, columns: Sequence[Column]) -> None:
 
 
 def rows_of(columns: Sequence[Column]) -> list[tuple[Any, ...]]:
-    """Every value of every column, and nulls in those that have no more."""
+    """Returns rows with every value of every column, padded with nulls."""
     return list(zip_longest(*(column.written for column in columns)))
 
 
 def write(session: Session, table: str, columns: Sequence[Column]) -> int:
-    """All rows, by turbocql; how many there are."""
+    """Writes all rows with turbocql and returns their number."""
     names = ", ".join(column.name for column in columns)
     insert = session.prepare(f"INSERT INTO {table} (k, {names}) VALUES (?{', ?' * len(columns)})")
     rows = rows_of(columns)
@@ -177,7 +181,7 @@ def write(session: Session, table: str, columns: Sequence[Column]) -> int:
 
 
 def tell(session: Session, table: str, columns: Sequence[Column]) -> int:
-    """All rows as JSON, for the server to write; how many there are."""
+    """Makes the server write all rows from JSON and returns their number."""
     rows = rows_of(columns)
     for k, cells in enumerate(rows):
         said: dict[str, Any] = {"k": JSON_ROWS + k}
@@ -206,7 +210,7 @@ def test_the_server_says_what_turbocql_wrote(session: Session, table: str) -> No
 
 @pytest.mark.parametrize("table", TABLES)
 def test_turbocql_reads_what_the_server_wrote(session: Session, table: str) -> None:
-    # The server makes no counters from JSON.
+    # The server cannot make counters from JSON.
     columns = [column for column in TABLES[table] if "counter" not in column.name]
     rows = tell(session, f"t_{table}", columns)
     names = ", ".join(column.name for column in columns)
@@ -224,7 +228,7 @@ def test_turbocql_reads_what_the_server_wrote(session: Session, table: str) -> N
     assert not wrong, "\n".join(wrong[:5])
 
 
-# What the server does not take. What is not said here is a column above.
+# Types that the server refuses. All other combinations are columns above.
 
 
 @pytest.mark.parametrize("outer", SHAPES)
@@ -252,7 +256,7 @@ def test_collections_hold_only_what_is_frozen(session: Session, outer: str) -> N
 
 
 def test_durations_in_keys(session: Session) -> None:
-    """Refused also inside other types, with the one exception of vectors."""
+    """The server refuses durations in keys, also inside other types, except inside vectors."""
     for name in ("duration", "frozen<list<duration>>", "tuple<duration>", "frozen<each>"):
         with pytest.raises(errors.InvalidQuery, match="duration type is not supported for PRIMARY"):
             session.execute(f"CREATE TABLE refused (k {name} PRIMARY KEY)")
@@ -263,12 +267,12 @@ def test_durations_in_keys(session: Session) -> None:
     assert said.one() == ('["1mo2d3ns"]',)
 
 
-# What JSON cannot say
+# Values that JSON cannot express
 
 
 def test_casts_to_text(session: Session) -> None:
-    """These also have words for infinities and what is no number."""
-    # Not timestamps, whose era is left out here too.
+    """Casts to text can also express infinities and NaNs, which JSON cannot."""
+    # Timestamps before the year 1 are left out: a cast omits their era, as JSON does.
     every = {**AWKWARD, **BEYOND_JSON, "timestamp": AWKWARD["timestamp"]}
     columns = [Column(f"c_{name}", leaf) for name, leaf in every.items()]
     make_table(session, "t_cast", columns)
@@ -282,7 +286,7 @@ def test_casts_to_text(session: Session) -> None:
         said = dict(session.execute(query, rows="tuple").all())
         assert len(said) == rows
         for k, value in enumerate(column.written):
-            # As JSON, but for booleans, which are text too.
+            # The text is the same as in JSON, except that booleans are text here.
             text = said[k] == "true" if column.name == "c_boolean" else said[k]
             assert column.kind.cell(column.kind.parse_json(text)) == column.kind.cell(value), text
 
@@ -290,10 +294,10 @@ def test_casts_to_text(session: Session) -> None:
 BEYOND_JSON: dict[str, Scalar] = {
     name: replace(AWKWARD[name], samples=samples)
     for name, samples in {
-        # Their JSON is null, though the server reads them from text.
+        # NaNs and infinities are null in JSON, although the server parses them from text.
         "float": (math.nan, math.inf, -math.inf, 0.5),
         "double": (math.nan, math.inf, -math.inf, 0.5),
-        # Before the year 1 the era is left out.
+        # JSON omits the era of years before 1.
         "timestamp": (
             Timestamp(-62_135_596_800_001),
             Timestamp(-(2**63)),
@@ -304,7 +308,10 @@ BEYOND_JSON: dict[str, Scalar] = {
 
 
 def test_what_json_says_falsely(session: Session) -> None:
-    """The reason for the next test."""
+    """Shows that toJson is wrong for NaNs, infinities and early timestamps.
+
+    The next test checks these values without toJson.
+    """
     columns = [Column(f"c_{name}", leaf) for name, leaf in BEYOND_JSON.items()]
     make_table(session, "t_falsely", columns)
     write(session, "t_falsely", columns)
@@ -319,10 +326,10 @@ def test_what_json_says_falsely(session: Session) -> None:
 
 
 def test_the_server_finds_what_json_cannot_say(session: Session) -> None:
-    """By comparing what turbocql wrote with what it makes of JSON itself.
+    """A WHERE clause compares what turbocql wrote with what the server makes from JSON.
 
-    Sets and maps inside tuples and vectors have but one element here: the server does not put them
-    in order when they are bound, and finds only what is.
+    Sets and maps inside tuples and vectors have only one element here. The server does not sort
+    their elements when they are bound, so that a comparison would find only sorted ones.
     """
     fields = Udt("beyond", tuple((f"f_{name}", leaf) for name, leaf in BEYOND_JSON.items()))
     session.execute(fields.create)
@@ -353,7 +360,7 @@ def test_the_server_finds_what_json_cannot_say(session: Session) -> None:
 
 
 def test_the_longest_way_back(session: Session) -> None:
-    """A duration that the server can hold, but neither write as text nor read from it."""
+    """The server can store the most negative duration, but not convert it to or from text."""
     least = Duration(-(2**31), -(2**31), -(2**63))
     told = f"blobAsDuration(0x{'f0ffffffff' * 2 + 'ff' * 9})"
     session.execute("CREATE TABLE back (k int PRIMARY KEY, v duration)")
@@ -368,8 +375,10 @@ def test_the_longest_way_back(session: Session) -> None:
 
 
 def test_ipv4_addresses_in_ipv6(session: Session) -> None:
-    """Java takes ::ffff:1.2.3.4 for 1.2.3.4; where the server reads a bound value and writes it
-    anew, which is in collections, but not in tuples and vectors, it is then that.
+    """Java parses ::ffff:1.2.3.4 as 1.2.3.4.
+
+    The server decodes and encodes bound collections again, so that the address becomes 1.2.3.4
+    there. It keeps the bytes of bound tuples and vectors.
     """
     mapped = IPv6Address("::ffff:1.2.3.4")
     plain = IPv4Address("1.2.3.4")
@@ -393,7 +402,10 @@ def test_ipv4_addresses_in_ipv6(session: Session) -> None:
 def write_and_find(
     session: Session, table: str, kind: Kind, value: Any, path: str, told: str
 ) -> list[int]:
-    """Written by turbocql and by the server; the rows that the server finds equal to its own."""
+    """Writes a value as row 1 by turbocql and as row 2 by a CQL literal.
+
+    Returns the keys of the rows that the server finds equal to the literal.
+    """
     session.execute(f"CREATE TABLE {table} (k int PRIMARY KEY, v {kind.cql})")
     term = term_of(path, told)
     session.execute(f"INSERT INTO {table} (k, v) VALUES (1, ?)", (value,))
@@ -405,7 +417,7 @@ def write_and_find(
 
 
 def test_counters_in_vectors(session: Session) -> None:
-    """The server says them as JSON, as is seen above, but takes them only as literals."""
+    """The server shows such vectors as JSON, as tested above, but accepts them only as literals."""
     low, high = -(2**63), 2**63 - 1
     for number, (definition, term, value) in enumerate(
         (
@@ -430,8 +442,9 @@ def test_counters_in_vectors(session: Session) -> None:
 
 
 def test_nulls_in_frozen_lists(session: Session) -> None:
-    """The server fails to say them as JSON, or says them as empty text, and does not read them; but
-    it counts them, and looks past them for the greatest.
+    """The server's toJson fails on nulls in a frozen list, or shows them as empty text for decimals.
+
+    collection_count counts the nulls, and collection_max ignores them.
     """
     columns = [Column(f"c_{name}", ListOf(leaf), frozen=True) for name, leaf in AWKWARD.items()]
     make_table(session, "t_holes", columns)

@@ -1,5 +1,5 @@
-"""What a session does: each scenario on the synchronous face, and on the asynchronous one on each
-kind of event loop.
+"""Tests of a session. Each scenario runs on the synchronous API, and on the asynchronous API with
+each kind of event loop.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ async def test_values_that_do_not_fit_are_not_sent(
     with Tap(points[0]) as tap:
         async with face.connect(tap.contact_point, keyspace=keyspace) as client:
             prepared = await client.prepare(insert)
-            before = tap.count("EXECUTE")  # connecting sends some of its own
+            before = tap.count("EXECUTE")  # connecting sends some too
             for values, message in refused:
                 with pytest.raises(errors.EncodeError, match=message):
                     await client.execute(prepared, values)
@@ -133,7 +133,7 @@ async def test_values_that_do_not_fit_are_not_sent(
 async def test_values_beyond_their_range(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
-    """An `OverflowError`, as programs of other drivers expect it, whatever takes the values."""
+    """Raises an `OverflowError`, as other drivers do, from every method that takes values."""
     insert = f"INSERT INTO {keyspace}.kv (k, v, w) VALUES (?, ?, ?)"
     bad: tuple[Any, ...] = (number, "a", 2**31)
     async with face.connect(points, keyspace=keyspace) as client:
@@ -284,7 +284,7 @@ async def test_options_are_checked(face: Face, points: list[str]) -> None:
             await client.execute("SELECT '\ud800'")
 
 
-# Preparing behind the scenes
+# Implicit preparation
 
 
 async def test_the_cache_of_prepared_statements_is_bounded(
@@ -332,7 +332,7 @@ async def test_a_statement_that_cannot_be_prepared(
     face: Face, points: list[str], keyspace: str
 ) -> None:
     async with face.connect(points, keyspace=keyspace) as client:
-        for _ in range(2):  # what failed is not kept
+        for _ in range(2):  # a statement that fails is not cached
             with pytest.raises(errors.CqlSyntaxError):
                 await client.prepare("SELEC")
             with pytest.raises(errors.InvalidQuery):
@@ -353,7 +353,7 @@ async def test_using_another_keyspace(
         await client.execute(insert, (number, "here"))
         await client.execute(f"USE {other}")
         assert client.session.keyspace == other
-        await client.execute(insert, (number, "there"))  # prepared anew, not for the old one
+        await client.execute(insert, (number, "there"))  # prepared again for the new keyspace
         for name, value in ((keyspace, "here"), (other, "there")):
             rows = await client.execute(f"SELECT v FROM {name}.kv WHERE k = {number}")
             assert rows.one().v == value
@@ -364,7 +364,7 @@ async def test_using_another_keyspace(
 
 
 async def test_a_table_made_anew(face: Face, points: list[str], keyspace: str, number: int) -> None:
-    """The server gives a text the same id whatever its table has become."""
+    """The server gives a text the same id, even if its table was created again with other types."""
     insert = f"INSERT INTO anew{number} (k, v) VALUES (?, ?)"
     async with face.connect(points, keyspace=keyspace) as client:
         for kind, value in (("int", 2), ("float", 2), ("text", "two")):
@@ -449,15 +449,15 @@ async def test_the_next_page_is_fetched_ahead(face: Face, points: list[str], key
     with Tap(points[0]) as tap:
         async with face.connect(tap.contact_point, keyspace=keyspace, page_size=100) as client:
             await client.prepare(select)
-            before = tap.count("EXECUTE")  # connecting sends some of its own
+            before = tap.count("EXECUTE")  # connecting sends some too
             rows = await client.execute(select, (0,))
-            assert tap.count("EXECUTE") == before + 1  # nothing before somebody iterates
+            assert tap.count("EXECUTE") == before + 1  # no page is prefetched before iteration
             iterator = rows.__aiter__()
             assert (await iterator.__anext__()).c == 0
             while tap.count("EXECUTE") < before + 2:
                 await asyncio.sleep(0.005)
             assert await client.idle()
-            assert tap.count("EXECUTE") == before + 2  # one page ahead, not more
+            assert tap.count("EXECUTE") == before + 2  # only one page is prefetched
             rest = [row.c async for row in iterator]
             assert rest == list(range(1, ROWS))
             assert tap.count("EXECUTE") == before + 10
@@ -531,7 +531,7 @@ async def test_a_request_without_an_answer(
             with pytest.raises(errors.RequestTimeout) as caught:
                 await client.execute("SELECT v FROM kv WHERE k = ?", (number,), timeout_s=0.2)
             assert not caught.value.may_have_applied
-            assert time.monotonic() - before < 2  # its preparation has no more time than it
+            assert time.monotonic() - before < 2  # the limit includes the preparation
         assert await client.idle()
         rows = await client.execute("SELECT v FROM kv WHERE k = ?", (number,))
         assert rows.one() in [None, ("a",)]

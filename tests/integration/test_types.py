@@ -1,5 +1,5 @@
-"""Every CQL type through the real server: written by turbocql, read back by turbocql, by
-scylla-driver as a witness of its own kind, and as the server's own JSON.
+"""Tests of every CQL type on a real server. turbocql writes the values. turbocql, scylla-driver
+and the server's own JSON functions read them back.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ INT, TEXT = BY_NAME["int"], BY_NAME["text"]
 
 @dataclass(frozen=True)
 class Case:
-    """A column: what is written to it row by row, and what is read then."""
+    """A column, with the values written to it and the values expected back, row by row."""
 
     name: str
     kind: Kind
     written: list[Any]
     column: str = ""
     read: dict[int, Any] = field(default_factory=dict)
-    """By number of the row, where it is not what was written."""
+    """Maps a row number to the expected value if it differs from the written one."""
 
     @property
     def definition(self) -> str:
@@ -62,12 +62,12 @@ class Case:
 
 
 def _of_each_scalar() -> Iterator[Case]:
-    """Every type as a column, and inside every kind of collection, tuple and vector."""
+    """Yields each scalar type alone and inside every kind of collection, tuple and vector."""
     for scalar in SCALARS:
         name, samples = scalar.name, list(scalar.samples)
         first, last = samples[0], samples[-1]
         yield Case(f"{name}_alone", scalar, samples)
-        # A collection that is not frozen and has no elements is the same as none.
+        # An empty collection that is not frozen reads as null.
         yield Case(f"{name}_list", ListOf(scalar), [samples, [first, first], []], read={2: None})
         frozen = ListOf(scalar)
         yield Case(f"{name}_frozen_list", frozen, [samples, [last], []], column=frozen.cql)
@@ -81,7 +81,7 @@ def _of_each_scalar() -> Iterator[Case]:
         yield Case(f"{name}_vector", VectorOf(scalar, 3), [[first, last, first], [last] * 3])
         yield Case(f"{name}_vector_one", VectorOf(scalar, 1), [[sample] for sample in samples])
         if name == "duration":
-            continue  # the server refuses it wherever it would have to be put in order
+            continue  # the server refuses durations in sets and map keys: it cannot order them
         yield Case(f"{name}_set", SetOf(scalar), [set(samples), {last}])
         keys = {sample: number for number, sample in enumerate(samples)}
         yield Case(f"{name}_key", MapOf(scalar, INT), [keys, {first: -1}])
@@ -116,7 +116,7 @@ def _of_udts() -> Iterator[Case]:
 
 
 INNER: dict[str, tuple[Kind, list[Any], list[Any]]] = {
-    # By name: the type; two values; the same two where they must be hashable.
+    # Each entry: the type, two values, and the same two values in hashable form.
     "list": (ListOf(INT), [[1, 2], []], [(1, 2), ()]),
     "set": (SetOf(TEXT), [{"a", "b"}, set()], [frozenset({"a", "b"}), frozenset()]),
     "map": (
@@ -136,7 +136,7 @@ INNER: dict[str, tuple[Kind, list[Any], list[Any]]] = {
 
 
 def _nested() -> Iterator[Case]:
-    """Each kind of container inside each other."""
+    """Yields each kind of container inside each other kind."""
     for name, (kind, (one, two), hashable) in INNER.items():
         yield Case(f"list_of_{name}", ListOf(kind), [[one, two], [two]])
         yield Case(f"set_of_{name}", SetOf(kind), [set(hashable), {hashable[1]}])
@@ -150,12 +150,12 @@ def _nested() -> Iterator[Case]:
 
 
 CASES = [*_of_each_scalar(), *_of_udts(), *_nested()]
-ROWS = max(len(case.written) for case in CASES) + 1  # the last one has nulls only
+ROWS = max(len(case.written) for case in CASES) + 1  # the last row has nulls only
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What each reader found, row by row."""
+    """The rows as each reader read them: turbocql, scylla-driver, and the server's JSON."""
 
     ours: list[dict[str, Any]]
     witness: list[dict[str, Any]]
@@ -163,7 +163,7 @@ class Stored:
 
 
 def finite(value: Any) -> Any:
-    """The server's JSON says null of infinities and of what is not a number."""
+    """Replaces infinities and NaNs by None, because the server's JSON has null for them."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -174,7 +174,7 @@ def finite(value: Any) -> Any:
 
 
 def ask_witness(contact_point: str, *queries: str) -> list[list[dict[str, Any]]]:
-    """What scylla-driver, in an environment of its own, reads."""
+    """Runs queries with scylla-driver in its own environment and returns the rows of each."""
     if not WITNESS.exists():
         pytest.fail(
             f"the witness is missing: {WITNESS}; make it with: "
@@ -196,7 +196,7 @@ def ask_witness(contact_point: str, *queries: str) -> list[list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def session(cassandra: Cassandra) -> Iterator[Session]:
-    """A session in a keyspace of this module's own, with its user-defined types."""
+    """A session in a keyspace that only this module uses, with the user-defined types."""
     name = f"types_{uuid4().hex[:12]}"
     with turbocql.connect(cassandra.contact_points) as session:
         session.execute(
@@ -211,7 +211,7 @@ def session(cassandra: Cassandra) -> Iterator[Session]:
 
 @pytest.fixture(scope="module")
 def stored(session: Session, cassandra: Cassandra) -> Stored:
-    """All columns written and read once, by everybody."""
+    """Writes all columns once and reads them with all three readers."""
     columns = ", ".join(case.definition for case in CASES)
     session.execute(f"CREATE TABLE stored (k int PRIMARY KEY, {columns})")
     names = ", ".join(case.name for case in CASES)
@@ -227,7 +227,8 @@ def stored(session: Session, cassandra: Cassandra) -> Stored:
         select.replace("FROM stored", f"FROM {session.keyspace}.stored"),
     )
     texts = session.execute(select.replace("SELECT", "SELECT JSON"), rows="tuple").all()
-    # Objects as pairs: the server writes several keys as null, and none shall be lost.
+    # Objects are parsed as pairs: the server can write several keys as null, and a dict would
+    # keep only one of them.
     parsed = [
         dict(json.loads(text, parse_float=Decimal, object_pairs_hook=list)) for (text,) in texts
     ]
@@ -259,7 +260,7 @@ def test_the_columns_are_described(session: Session, stored: Stored) -> None:
 
 
 def roundtrip(session: Session, table: str, values: list[Any]) -> list[Any]:
-    """Writes values to column v of a table, and reads them again."""
+    """Writes values to column v of a table and returns them as read back."""
     insert = session.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")
     for number, value in enumerate(values):
         session.execute(insert, (number, value))
@@ -268,12 +269,12 @@ def roundtrip(session: Session, table: str, values: list[Any]) -> list[Any]:
 
 
 def raw(session: Session, table: str, function: str) -> list[Any]:
-    """What a server's function makes of the same column, in the order of the keys."""
+    """Returns the results of a server function on column v, ordered by key."""
     rows = session.execute(f"SELECT k, {function}(v) FROM {table}", rows="tuple")
     return [value for _, value in sorted(rows)]
 
 
-# Beyond Python
+# Values beyond Python's ranges
 
 
 def test_dates_beyond_pythons_calendar(session: Session, cassandra: Cassandra) -> None:
@@ -285,7 +286,8 @@ def test_dates_beyond_pythons_calendar(session: Session, cassandra: Cassandra) -
     assert identical(read[1], Date(days[1]))
     assert identical(read[2:4], [datetime.date.min, datetime.date.max])
     assert identical(read[4:], [Date(day) for day in days[4:]])
-    # The server counts from -2**31 and prints no sign before years above 9999.
+    # Bytes are compared, as the server's text has no sign before years above 9999.
+    # On the wire, day 0 is 2**31.
     assert raw(session, "dates", "dateAsBlob") == [(day + 2**31).to_bytes(4, "big") for day in days]
     (witness,) = ask_witness(
         cassandra.contact_points[0], f"SELECT k, v FROM {session.keyspace}.dates"
@@ -294,7 +296,7 @@ def test_dates_beyond_pythons_calendar(session: Session, cassandra: Cassandra) -
 
 
 def test_timestamps_beyond_pythons_calendar(session: Session) -> None:
-    """The witness cannot read these; the server's own bytes are the second opinion."""
+    """scylla-driver cannot read these timestamps, so they are compared with the server's bytes."""
     session.execute("CREATE TABLE timestamps (k int PRIMARY KEY, v timestamp)")
     utc = datetime.timezone.utc
     first = datetime.datetime.min.replace(tzinfo=utc)
@@ -352,11 +354,13 @@ def test_large_values(session: Session) -> None:
     assert roundtrip(session, "vectors", [vector]) == [vector]
 
 
-# Nulls, empties and absences
+# Nulls, empty values and missing components
 
 
 def test_nulls_inside_collections(session: Session) -> None:
-    """A frozen list keeps them; everywhere else the server refuses, not always gracefully."""
+    """A frozen list keeps nulls. In all other collections the server refuses them, and for a list
+    it does so with a NullPointerException.
+    """
     session.execute(
         "CREATE TABLE holes (k int PRIMARY KEY, l list<int>, fl frozen<list<int>>, "
         "s set<int>, fs frozen<set<int>>, m map<int, int>, fm frozen<map<int, int>>, "
@@ -376,7 +380,7 @@ def test_nulls_inside_collections(session: Session) -> None:
         insert = f"INSERT INTO holes (k, {column}) VALUES (1, ?)"
         with pytest.raises((errors.InvalidQuery, errors.ServerInternalError), match=message):
             session.execute(insert, (value,))
-    # A vector's elements have no sign for null: this is found out before anything is sent.
+    # The wire format has no null for a vector's element, so turbocql refuses it before sending.
     with pytest.raises(
         errors.EncodeError, match=r'"v"\[1\].*an element of a vector cannot be null'
     ):
@@ -384,14 +388,14 @@ def test_nulls_inside_collections(session: Session) -> None:
     assert session.execute("SELECT * FROM holes").all() == []
     session.execute("INSERT INTO holes (k, fl) VALUES (1, ?)", ([None, 1, None],))
     assert session.execute("SELECT fl FROM holes").page()[0].fl == [None, 1, None]
-    # Neither scylla-driver, which says "Length must be positive", nor the server's own toJson
-    # tells what is in there.
+    # Neither scylla-driver ("Length must be positive") nor the server's toJson can read this list,
+    # so there is no second reader.
     with pytest.raises(errors.ServerInternalError, match="NullPointerException"):
         session.execute("SELECT toJson(fl) FROM holes")
 
 
 def test_zero_bytes_where_no_value_has_none(session: Session) -> None:
-    """The server takes them for many types; they read as null, and a page never fails."""
+    """The server accepts zero bytes for many types. They read as null, and no page fails."""
     with_empty = ("ascii", "text", "blob")
     never = ("tinyint", "smallint", "date", "time", "duration")
     names = [scalar.name for scalar in SCALARS if scalar.name not in with_empty]
@@ -454,7 +458,7 @@ def test_a_type_that_has_grown(session: Session, cassandra: Cassandra) -> None:
     session.execute(insert, (1, (1, "a"), [(2, "b"), (3, None)]))
     assert session.execute(select, (1,)).one() == (1, (1, "a"), [(2, "b"), (3, None)])
     session.execute("ALTER TYPE growing ADD c int")
-    # What was prepared before still works, and short values read with nulls at the end.
+    # Statements prepared before still work, and short values read with nulls at the end.
     session.execute(insert, (2, (4, "d"), []))
     with turbocql.connect(cassandra.contact_points, keyspace=session.keyspace) as fresh:
         for reader in (session, fresh):
@@ -467,7 +471,7 @@ def test_a_type_that_has_grown(session: Session, cassandra: Cassandra) -> None:
         fresh.execute("INSERT INTO grown (k, v) VALUES (3, ?)", ({"a": 5, "c": 6},))
     found = session.execute("SELECT v FROM grown WHERE k = 3").page()[0].v
     assert found == (5, None, 6)
-    # Also by the statement from before, whatever of the new field it shows.
+    # The old prepared statement reads it too, with or without the new field.
     found = session.execute(select, (3,)).page()[0].v
     assert tuple(found)[:2] == (5, None)
 
@@ -477,7 +481,7 @@ def test_a_table_that_grows_under_a_prepared_statement(session: Session) -> None
     session.execute("INSERT INTO table_grows (k, b) VALUES (1, 'b')")
     select = session.prepare("SELECT * FROM table_grows WHERE k = ?")
     assert session.execute(select, (1,)).one() == (1, "b")
-    # The new column comes before the old one: whoever keeps the old description reads wrongly.
+    # The new column comes before the old one, so stale column metadata would misread the rows.
     session.execute("ALTER TABLE table_grows ADD a list<int>")
     session.execute("INSERT INTO table_grows (k, a) VALUES (1, [1, 2])")
     for _ in range(3):
@@ -553,11 +557,11 @@ def test_what_the_server_refuses(session: Session, columns: str) -> None:
 
 
 def test_a_vector_of_counters_is_taken(session: Session) -> None:
-    """An oversight of the server; its elements are bigints with their lengths before them."""
+    """The server accepts this by oversight. Each element is a bigint after its length."""
     session.execute("CREATE TABLE counted (k int PRIMARY KEY, v vector<counter, 2>)")
     session.execute("INSERT INTO counted (k, v) VALUES (1, ?)", ([-(2**63), 2**63 - 1],))
     assert session.execute("SELECT v FROM counted").page()[0].v == [-(2**63), 2**63 - 1]
-    # scylla-driver expects them bare, and cannot read them; the server can.
+    # scylla-driver expects elements without lengths and cannot read them; the server can.
     said = session.execute("SELECT toJson(v) FROM counted").page()[0][0]
     assert json.loads(said) == [-(2**63), 2**63 - 1]
 
@@ -569,7 +573,7 @@ def test_a_udt_takes_no_counter(session: Session) -> None:
 
 def test_values_that_the_server_refuses(session: Session) -> None:
     session.execute("CREATE TABLE spans (k int PRIMARY KEY, v duration)")
-    # 0x020102: a month, a day back, a nanosecond.
+    # 0x020102: 1 month, -1 day, 1 nanosecond.
     with pytest.raises(errors.InvalidQuery, match="not a valid binary representation for type dur"):
         session.execute("INSERT INTO spans (k, v) VALUES (1, blobAsDuration(0x020102))")
     with pytest.raises(errors.EncodeError, match="months, days and nanoseconds of different signs"):
@@ -579,11 +583,11 @@ def test_values_that_the_server_refuses(session: Session) -> None:
         session.execute("INSERT INTO texts (k) VALUES (?)", ("",))
 
 
-# Keys: what is hashed for routing must be what the server hashes.
+# Partition keys: the routing hash must be that of the server.
 
 
 def test_every_type_in_a_partition_key(session: Session) -> None:
-    """The row is found by the key that it was written with."""
+    """Each row is found by the key that it was written with."""
     keys: list[tuple[Kind, list[Any]]] = [
         (scalar, list(scalar.samples)) for scalar in SCALARS if scalar.name != "duration"
     ]
@@ -592,7 +596,7 @@ def test_every_type_in_a_partition_key(session: Session) -> None:
     names = [f"k{number}" for number in range(len(keys))]
     columns = "".join(f"{name} {kind.cql}, " for name, (kind, _) in zip(names, keys, strict=True))
     session.execute(f"CREATE TABLE keyed ({columns} v int, PRIMARY KEY (({', '.join(names)})))")
-    # The markers in another order than the key: the key is put together by its own.
+    # The markers are in another order than the key's columns. The routing key keeps the latter.
     markers = ", ".join(["?"] * len(keys))
     insert = session.prepare(
         f"INSERT INTO keyed (v, {', '.join(reversed(names))}) VALUES (?, {markers})"
