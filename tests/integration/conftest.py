@@ -1,4 +1,4 @@
-"""Asynchronous tests, and the faces that scenarios run on."""
+"""Runs coroutine tests, and has fixtures for the APIs and event loops that they run on."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(params=FACES, ids=lambda face: face.name)
 def face(request: pytest.FixtureRequest) -> Face:
-    """Each face of the driver, the asynchronous one on each kind of event loop."""
+    """The synchronous API, and the asynchronous API on each kind of event loop."""
     chosen: Face = request.param
     return chosen
 
 
 @pytest.fixture(params=FACES[:2], ids=lambda face: face.name)
 def twin(request: pytest.FixtureRequest) -> Face:
-    """The two faces, for scenarios that take long."""
+    """The synchronous API, and the asynchronous API on one event loop, for tests that take long."""
     chosen: Face = request.param
     return chosen
 
 
 @pytest.fixture(params=LOOPS, ids=lambda loop: loop.name)
 def loop(request: pytest.FixtureRequest) -> Loop:
-    """Each kind of event loop, for what only the asynchronous face can do."""
+    """Each kind of event loop, for tests of the asynchronous API alone."""
     chosen: Loop = request.param
     return chosen
 
 
 @pytest.fixture
 def number() -> int:
-    """One that no other test of this run gets: a key, or part of a name."""
+    """A number that no other test of this run gets, for a key or a part of a name."""
     return next(_NUMBERS)
 
 
 @pytest.fixture
 def points(cassandra: Cassandra) -> list[str]:
-    """Where the shared node is."""
+    """The contact points of the shared node."""
     return cassandra.contact_points
 
 

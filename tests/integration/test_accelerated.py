@@ -1,4 +1,4 @@
-"""Programs on cassandra-driver and scylla-driver, plain and accelerated, on the real server."""
+"""Runs programs on cassandra-driver and scylla-driver, plain and accelerated, on a real server."""
 
 from __future__ import annotations
 
@@ -65,8 +65,7 @@ def test_a_program_sees_the_same(cassandra: Cassandra, driver: str, version: int
         assert counts[name][0] > 0, (name, counts)
     used = {name for name in SEGMENTS if counts[name][0] > 0}
     assert used == (SEGMENTS if version == 5 else set())
-    # Values of wrong types, and an array for a list, are all that the program gives the driver's
-    # own functions to do.
+    # Only values of wrong types, and an array for a list, fall back to the driver's own functions.
     fallen = {name for name, (_, fallback, _) in counts.items() if fallback}
     # A model is the mapper's own until it has been seen three times.
     assert {name for name in fallen if not name.startswith("cqlengine.")} == {
@@ -83,7 +82,7 @@ def program(
     *options: str,
     accelerated: bool,
 ) -> Any:
-    """What one of the programs printed, read from JSON."""
+    """Runs one of the programs. Returns its output, parsed from JSON, and its stderr."""
     host, _, port = cassandra.contact_points[0].rpartition(":")
     before = ("-m", "turbocql.accel", "--status") if accelerated else ()
     arguments = (*before, str(PROGRAMS / name), host, port, *options)

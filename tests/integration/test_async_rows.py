@@ -1,4 +1,4 @@
-"""`execute_many` over rows that come asynchronously."""
+"""Tests of `execute_many` with asynchronous iterables of rows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_failures_have_the_numbers_of_their_rows(
         assert stopped.stopped
         assert [failure.row for failure in stopped.failures] == [3, 2_000]
         assert stopped.rows < 10_000
-        # Whoever gives the rows is told that no more are wanted.
+        # The generator of the stopped call was closed, too.
         assert len(closed) == 3
 
 
@@ -132,7 +132,7 @@ async def test_cancelling(loop: Loop, points: list[str], keyspace: str) -> None:
 
 
 async def test_only_so_many_rows_are_held(loop: Loop, points: list[str], keyspace: str) -> None:
-    """Rows are not read faster than they are sent."""
+    """The number of rows that are read but not yet sent is bounded."""
     read = sent = 0
     ahead = 0
 

@@ -1,4 +1,4 @@
-"""Three nodes: which of them are asked, by policy; and what is known of the cluster."""
+"""Tests of load balancing policies, and of the session's view of the cluster, on three nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SELECT = "SELECT v FROM t WHERE k = ?"
 
 @pytest.fixture(scope="module")
 def keyspace(cassandra_three: Cassandra) -> str:
-    """A keyspace on two of three nodes, with one table."""
+    """A keyspace with replication factor 2 on three nodes, with one table."""
     name = f"balanced_{uuid4().hex[:12]}"
     with turbocql.connect(cassandra_three.contact_points) as session:
         session.execute(
@@ -42,14 +42,14 @@ def keyspace(cassandra_three: Cassandra) -> str:
 
 @pytest.fixture(scope="module")
 def everywhere(cassandra_three: Cassandra) -> str:
-    """A keyspace on all three nodes, with one table."""
+    """A keyspace with replication factor 3 on three nodes, with one table."""
     name = f"everywhere_{uuid4().hex[:12]}"
     with turbocql.connect(cassandra_three.contact_points) as session:
         session.execute(
             f"CREATE KEYSPACE {name} "
             "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
         )
-        # Coordinators ask two replicas, so that they do not wait for one that is paused.
+        # Coordinators always read from a second replica, so they do not wait for a paused one.
         session.execute(
             f"CREATE TABLE {name}.t (k int PRIMARY KEY, v text) WITH speculative_retry = 'ALWAYS'"
         )
@@ -58,14 +58,15 @@ def everywhere(cassandra_three: Cassandra) -> str:
 
 
 async def coordinators(client: Client, **options: Any) -> set[str | None]:
-    """Who answers, over some requests with different keys."""
+    """Returns the coordinators of 40 requests with different keys."""
     results = [await client.execute(SELECT, (key,), **options) for key in range(40)]
     return {result.rows.coordinator for result in results}
 
 
 async def test_nodes_and_replicas(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
-    # Each node tells of itself apart from the others: both tables have to be of one.
+    # system.local describes the node itself and system.peers the others, so both tables must be
+    # read from the same node.
     profiles = {"one": ExecutionProfile(balancing=Balancing(allowed=points[:1]))}
     async with twin.connect(
         points[:1], keyspace=keyspace, consistency="ONE", profiles=profiles
@@ -170,7 +171,7 @@ async def test_policies_of_every_kind(
             assert written.rows.coordinator in points
         with pytest.raises(errors.NoHostAvailable):
             await client.execute(SELECT, (1,), profile="elsewhere")
-        # Where the row's token does not matter every node is asked.
+        # Without token awareness, every node gets requests.
         select = await client.prepare(SELECT)
 
         async def asked(name: str) -> set[str | None]:
@@ -188,17 +189,17 @@ async def test_a_silent_node_is_asked_and_then_another(
         cassandra_three.contact_points,
         keyspace=everywhere,
         consistency="ONE",
-        # The watch would leave the node out before it is asked.
+        # Without avoid_silent=False, the watch would exclude the node before the requests.
         balancing=Balancing(shuffle_replicas=False, avoid_silent=False),
         speculation=ConstantSpeculation(delay_s=0.05),
-        # It counts as connected for longer than the test takes.
+        # With this interval, the paused node counts as connected during the whole test.
         keepalive_interval_s=600,
     ) as client:
         session = client.session
         assert eventually(lambda: all(node.connected for node in session.nodes), timeout_s=30)
         await client.execute(INSERT, (1, "a"), consistency="ALL", idempotent=False)
         select = await client.prepare(SELECT)
-        # The order of the replicas stays: this one is always asked first.
+        # Replicas are not shuffled, so this node always gets the first attempt.
         first = (await client.execute(select, (1,), idempotent=False)).coordinator
         [silent] = [node for node in cassandra_three.nodes if node.contact_point == first]
         with paused(silent):
@@ -211,7 +212,7 @@ async def test_a_silent_node_is_asked_and_then_another(
         assert {answer.one().v for answer in answers} == {"a"}
         assert first not in {answer.coordinator for answer in answers}
         assert after.requests - before.requests >= 1 + 2 * 20
-        # Requests that are given up, by the caller or because another was quicker, have not failed.
+        # Requests that timed out, or that another attempt overtook, do not count as failures.
         assert after.timeouts - before.timeouts == 1
         assert (after.retries, after.failures) == (before.retries, before.failures)
 
@@ -239,13 +240,13 @@ async def test_a_node_that_was_slow_comes_last(
             measured[coordinator] += 1
             return coordinator
 
-        # A key for each node, which is asked for it first.
+        # Finds a key for each node that this node is asked for first.
         measured = dict.fromkeys(cassandra_three.contact_points, 0)
         keys: dict[str, int] = {}
         for key in range(49):
             keys.setdefault(await asked(key), key)
         assert len(keys) == 3
-        # One measurement of each is missing before anything is said of it.
+        # Each node now gets one measurement less than latency awareness needs.
         for point, key in keys.items():
             while measured[point] < 49:
                 assert await asked(key) == point
@@ -297,7 +298,7 @@ async def test_connections_to_nodes(twin: Face, cassandra_three: Cassandra, keys
         application_version="1.2",
     ) as client:
         session = client.session
-        # Three to each of three nodes, and one that listens to the cluster.
+        # There are three connections to each of three nodes, and the control connection.
         assert eventually(lambda: session.metrics().connections >= 9, timeout_s=30)
         await client.execute(INSERT, (7, "a"))
         text = "SELECT address, driver_name, driver_version FROM system_views.clients"

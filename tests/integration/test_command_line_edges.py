@@ -1,4 +1,4 @@
-"""The command line where people, files and other programs are odd."""
+"""Tests of the command line with unusual input, files and surrounding programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["line", "space"]
 
 
 def made(line: Line, code: str, *arguments: str) -> None:
-    """Runs a program that makes files."""
+    """Runs Python code that makes files. It can use `sys`, and pyarrow as `pa` and `pq`."""
     program = f"import sys, pyarrow as pa, pyarrow.parquet as pq\n{code}"
     subprocess.run([str(PYTHON), "-c", program, *arguments], check=True, cwd=line.home)
 
@@ -142,7 +142,7 @@ def test_rejects_are_not_written_over_another_file(line: Line) -> None:
     assert "has no rejects" in line.fails(2, "load", "ok.csv", where, "--rejects", "notes.txt")
     assert other.read_text() == "keep\n"
     for _ in range(2):
-        # Those of an earlier load are replaced.
+        # The second load replaces the rejects of the first.
         assert line("load", "ok.csv", where, "--rejects", "r.jsonl").returncode == 4
         assert len((line.home / "r.jsonl").read_text().splitlines()) == 1
 
@@ -359,7 +359,8 @@ def test_a_terminated_unload_leaves_no_part(line: Line) -> None:
         ended = running.wait(60)
         assert not list(line.home.glob(".*.part"))
         if ended != 128 + number:
-            # It was done before. The signal may have ended the interpreter while it shut down.
+            # The unload was complete before the signal. The signal may have ended the interpreter's
+            # shutdown.
             assert ended in (0, -number)
             assert len((line.home / "u.csv").read_text().splitlines()) == 20_001
         (line.home / "u.csv").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Conditions beside plain writes of a session whose clock sets the times of writes."""
+"""Tests of conditional and plain writes in a session that sends client timestamps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_condition_after_a_plain_write_stays(
         session.execute(insert, (k, first))
         assert session.execute(update, (then, k, first)).applied
         assert session.execute(select, (k,)).one().v == then  # type: ignore[union-attr]
-        # The other way round, the plain write is the later.
+        # A plain write after a conditional one also wins.
         session.execute(insert, (k, first))
         assert session.execute(select, (k,)).one().v == first  # type: ignore[union-attr]
 

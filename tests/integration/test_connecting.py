@@ -1,4 +1,4 @@
-"""The beginning and the end of a session, on both faces."""
+"""Tests of opening and closing synchronous and asynchronous sessions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from turbocql.testing import Cassandra
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Cassandra]:
-    """A node that asks for user and password."""
+    """A node that requires a user and a password."""
     with Cassandra(authentication=True, heap_mb=512) as cluster:
         yield cluster
 
@@ -86,7 +86,7 @@ async def test_nobody_answers(face: Face, points: list[str]) -> None:
 
 
 async def test_somebody_else_answers(face: Face) -> None:
-    """What listens there takes connections and says nothing."""
+    """The server accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         point = f"127.0.0.1:{server.getsockname()[1]}"
         before = time.monotonic()
@@ -125,7 +125,7 @@ def test_settings_are_checked_at_once(
     connect: Any, settings: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        connect(**settings)  # the asynchronous one is not even awaited
+        connect(**settings)  # raises at once, so the asynchronous one is not awaited
 
 
 async def test_the_keyspace_of_a_session(face: Face, points: list[str], keyspace: str) -> None:
@@ -291,13 +291,16 @@ async def test_closing_in_the_middle_of_pages_and_rows(
 
     with pytest.raises(errors.ClosedError):
         await iterate()
-    # With a report, where what was on its way came to its end in time.
+    # It is a BulkError with a report if the rows in flight ended within the close timeout.
     with pytest.raises((errors.ClosedError, errors.BulkError)):
         await bulk
 
 
 def test_a_session_does_not_survive_a_fork(points: list[str]) -> None:
-    """A child cannot use its parent's session, can open its own, and does not disturb."""
+    """A forked child cannot use its parent's session and can open its own.
+
+    The parent's session keeps working.
+    """
     done = run_python(
         """
         import asyncio, os, sys, warnings
@@ -350,7 +353,7 @@ def test_a_session_does_not_survive_a_fork(points: list[str]) -> None:
 
 
 def test_the_process_is_named_in_nothing(points: list[str]) -> None:
-    """A session opened and closed leaves no thread and no descriptor behind."""
+    """A session that was opened and closed leaves no thread and no file descriptor behind."""
 
     def state() -> tuple[int, int]:
         return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
@@ -367,7 +370,7 @@ def test_the_process_is_named_in_nothing(points: list[str]) -> None:
 
 
 def test_threads_that_cannot_be_made(points: list[str]) -> None:
-    """An error that says so, and no session that waits for them for ever."""
+    """`connect` raises an error that names io_threads instead of waiting for the threads."""
     done = run_python(
         """
         import resource, sys

@@ -1,4 +1,4 @@
-"""A diagnosis of a session, and sessions by settings from elsewhere, on real nodes."""
+"""Tests of diagnoses, and of settings from URLs, the environment and files, on real nodes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from turbocql.testing import Cassandra
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Cassandra]:
-    """A node that asks for user and password."""
+    """A node that requires a user and a password."""
     with Cassandra(authentication=True, heap_mb=512) as cluster:
         yield cluster
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's own but where jars are."""
+    """Removes turbocql's environment variables, except the one for the cache of jars."""
     for name in [name for name in os.environ if name.startswith("TURBOCQL_")]:
         if name != "TURBOCQL_CACHE_DIR":
             monkeypatch.delenv(name)
@@ -101,7 +101,7 @@ async def test_a_session(face: Face, points: list[str]) -> None:
         await client.execute("SELECT key FROM local WHERE key = ?", ("local",))
         found = await diagnosis(client)
         deadline = time.monotonic() + 10
-        # An answer is handed over before its request is counted as ended.
+        # A request counts as in flight until shortly after its result was returned.
         while found.session and found.session.in_flight and time.monotonic() < deadline:
             found = await diagnosis(client)
         row: Any = (await client.execute("SELECT * FROM local")).one()
@@ -132,7 +132,7 @@ async def test_a_session(face: Face, points: list[str]) -> None:
 async def test_how_the_loop_is_woken(face: Face, points: list[str]) -> None:
     async with face.connect(points) as client:
         found = await diagnosis(client)
-    # The scenario of the synchronous face has a loop around it, which is not woken by anybody.
+    # Tests of the synchronous API run inside an event loop that turbocql does not wake.
     expected = None if face.sync else "thread" if face.loop.notifier else "eventfd"
     assert found.woken_by == expected
     assert found.event_loop

@@ -1,4 +1,4 @@
-"""Every example of the documentation runs, and gives what it says it gives."""
+"""Runs every example of the pages and docstrings, and compares output that docstrings show."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ MARK = "-- next --"
 
 
 def programs(page: Path) -> list[list[str]]:
-    """A page's examples. One that imports nothing of turbocql goes on where the one before ends."""
+    """Returns the programs of a page, each as its blocks.
+
+    A block that does not import turbocql continues the program before it.
+    """
     found: list[list[str]] = []
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         if found and not re.search(r"^\s*(import|from) turbocql", block, re.MULTILINE):
@@ -40,12 +43,12 @@ PROGRAMS = [
     for page in PAGES
     for i, blocks in enumerate(programs(page))
 ]
-# Of the migration guide: run with a host and a port, each in the environment of its driver.
+# The interpreters that run the programs of the migration guide, by driver.
 DRIVERS = {
     "cassandra-driver": ROOT / ".venv-cassandra-driver" / "bin" / "python",
     "turbocql": Path(sys.executable),
 }
-# Programs of docs/engines.md: run where their engines are installed, by `make check-engines`.
+# The programs of docs/engines.md. `make check-engines` runs them and installs their engines.
 ENGINES = [f"examples/engines/with_{name}.py" for name in ("ray", "spark", "duckdb", "dask")]
 MODULES = [
     turbocql.codec,
@@ -63,7 +66,7 @@ def test_page(blocks: list[str], tmp_path: Path) -> None:
     program = f"\nprint({MARK!r})\n".join(blocks)
     python, env = sys.executable, None
     if "from cassandra." in program:
-        # Programs with the other driver run where that is installed.
+        # Programs that use cassandra-driver run in its environment.
         python = str(DRIVERS["cassandra-driver"])
         env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     if "import polars" in program or "import pyarrow" in program:
@@ -83,7 +86,7 @@ def test_page(blocks: list[str], tmp_path: Path) -> None:
 
 
 def test_every_example_is_run() -> None:
-    """No fence hides a block of Python from the tests above and below."""
+    """Every block of Python has a fence that the other tests find."""
     for page in PAGES:
         fences = re.findall(r"^ *(?:```+|~~~+) *(?:py|pycon|python)\b.*", page.read_text(), re.M)
         others = [fence for fence in fences if fence != "```python"]
@@ -96,7 +99,7 @@ def test_every_example_is_run() -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_programs_of_engines_are_those_of_the_examples(name: str) -> None:
-    """`make check-engines` runs them and compares what they print."""
+    """The page shows the files. `make check-engines` runs them and compares their output."""
     page = (ROOT / "docs" / "engines.md").read_text()
     program = (ROOT / name).read_text()
     assert f'```python title="{name}"\n{program}```\n\nIt prints:\n\n```text\n' in page
@@ -141,7 +144,7 @@ def test_docstrings_of(module: ModuleType) -> None:
 
 @pytest.fixture
 def table(cassandra: Cassandra, unique_keyspace: str) -> str:
-    """A keyspace with the table that the examples speak of."""
+    """Creates the table that the docstrings' examples use and returns its keyspace."""
     with turbocql.connect(cassandra.contact_points) as session:
         session.execute(
             f"CREATE KEYSPACE {unique_keyspace} WITH replication ="
@@ -153,7 +156,7 @@ def table(cassandra: Cassandra, unique_keyspace: str) -> str:
 
 
 async def run_example(example: doctest.Example, names: dict[str, Any], keyspace: str) -> None:
-    """Runs one example, `await` at its top and all, and compares what it shows."""
+    """Runs an example, which may have `await` at its top level, and compares its output."""
     point = names["contact_point"]
     source = example.source.replace("127.0.0.1:9042", point).replace('"demo"', f'"{keyspace}"')
     tree = ast.parse(source)
@@ -173,7 +176,7 @@ async def run_example(example: doctest.Example, names: dict[str, Any], keyspace:
         code: CodeType = compile(part, "<example>", mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         return code
 
-    # What the interpreter would show: the values of expressions, inside a block too.
+    # Expressions inside `with` blocks show their values, as those at the top level do.
     for node in ast.walk(tree):
         if isinstance(node, (ast.With, ast.AsyncWith)):
             for inner in node.body:

@@ -1,6 +1,6 @@
-"""Pages without rows before the first row, as ScyllaDB sends where it reads many deleted rows.
+"""Tests of pages without rows before the first row.
 
-A server in between makes them of a Cassandra's pages.
+ScyllaDB sends such pages when it reads many deleted rows. Here a proxy adds them to Cassandra's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TABLE = "empty_pages"
 
 
 def emptied(body: bytes, state: bytes) -> bytes:
-    """A RESULT with rows of int columns, without its rows and with another paging state."""
+    """Returns a RESULT of int columns without its rows and with another paging state."""
     _, flags, columns = struct.unpack_from(">iii", body)
     at = 12
     if flags & 2:
@@ -53,7 +53,7 @@ def emptied(body: bytes, state: bytes) -> bytes:
 
 
 class Emptying:
-    """Answers about the table with pages without rows first."""
+    """While `on` is set, sends pages without rows before each page of a read."""
 
     def __init__(self) -> None:
         self.on, self.pause_s, self.sent = threading.Event(), 0.0, 0
@@ -66,7 +66,7 @@ class Emptying:
             return answer.frame()
         marks = [mark for mark in self._kept if mark in answer.request_body]
         if answer.opcode == ERROR and marks:
-            # The node does not know the paging state.
+            # The node refused a paging state that this proxy has made.
             kept, (mark,) = self._kept[marks[0]], marks
             if mark.endswith(b"-%d" % self.most):
                 return answer.with_body(kept.body, opcode=RESULT).frame()
@@ -157,7 +157,7 @@ def test_the_time_limit_holds(liar: str, keyspace: str, emptying: Emptying) -> N
         began = time.monotonic()
         rows = session.execute(text, timeout_s=1.0)
         assert time.monotonic() - began < 1.5
-        # The synchronous method goes on.
+        # `execute` stopped at its time limit. `one` requests the following pages.
         row = rows.one()
         assert row is not None
         assert row.ck == 0

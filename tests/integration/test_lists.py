@@ -1,4 +1,4 @@
-"""Lists that are not frozen, on several nodes, of which each chooses write times by itself."""
+"""Tests of lists that are not frozen, on three nodes that each choose their own write times."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def session(cassandra_three: Cassandra) -> Iterator[turbocql.Session]:
 
 @pytest.fixture
 def table(session: turbocql.Session) -> str:
-    """A table of this test alone.
+    """Creates a table for one test and returns its name. TRUNCATE would not be enough.
 
-    After a TRUNCATE, a replica may still apply a write that came before it. With the same time as a
-    later write, both lists would be there, although each was sent once.
+    After a TRUNCATE, a replica may still apply an earlier write. If a later write has the same
+    timestamp, the elements of both lists would remain, although each list was sent once.
     """
     name = f"lists_{next(NUMBERS)}"
     session.execute(
@@ -48,7 +48,7 @@ def lists(session: turbocql.Session, name: str) -> set[tuple[Any, ...]]:
 
 
 def repeated(count: int, times: int) -> dict[str, list[Any]]:
-    """Keys that come several times, one after another."""
+    """Returns columns in which each key comes `times` times in a row."""
     return {
         "k": [place // times for place in range(count)],
         "c": [0] * count,
@@ -95,7 +95,11 @@ def test_asynchronous_loads(
 def test_a_write_time_is_not_sent_twice(
     cassandra_three: Cassandra, session: turbocql.Session, table: str, how: str
 ) -> None:
-    """Speculation would write the list at two nodes with one time."""
+    """A write with a fixed timestamp is not sent speculatively.
+
+    Otherwise two coordinators would write the list with one timestamp, and its elements would be
+    stored twice.
+    """
     stamp = 1_700_000_000_000_000
     with turbocql.connect(
         cassandra_three.contact_points,

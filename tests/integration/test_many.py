@@ -1,4 +1,4 @@
-"""Many rows for one statement, on both faces."""
+"""Tests of `execute_many` on synchronous and asynchronous sessions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_many_rows_of_every_shape(
 
 async def test_rows_that_fail(face: Face, points: list[str], keyspace: str, number: int) -> None:
     insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
-    # 70,000 bytes do not fit a partition key, the server says; the rest is found out before.
+    # Every hundredth row has a str for an int column, so it fails before it is sent.
     keyed = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
     rows = [(number * 1000 + i, "a", "b" if i % 100 == 7 else i) for i in range(1_000)]
     async with face.connect(points, keyspace=keyspace) as client:
@@ -106,7 +106,7 @@ async def test_too_many_failures_end_it(
 
     def rows() -> Iterator[tuple[int, int]]:
         nonlocal taken
-        while True:  # without the limit this would never end
+        while True:  # only max_failures ends this
             taken += 1
             yield number, -1
 
@@ -165,7 +165,7 @@ async def test_what_execute_many_does_not_take(
 async def test_failures_of_both_kinds_count_together(
     twin: Face, points: list[str], keyspace: str
 ) -> None:
-    """Rows that cannot be encoded, and rows that the server refuses."""
+    """Rows that cannot be encoded and rows that the server refuses count towards max_failures."""
 
     def rows() -> Iterator[Any]:
         for c in range(30):

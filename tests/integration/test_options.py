@@ -1,4 +1,4 @@
-"""What a request says about itself: options, tracing, places to go on from, conditions."""
+"""Tests of options of requests: tracing, paging states, profiles, conditions and others."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ async def test_every_form_of_statement_has_options(
 async def test_a_serial_consistency_goes_with_what_has_conditions(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
-    """Nothing else makes use of it, and drivers that are not told of one send none."""
+    """It is sent with conditional statements, and with others only if it is set explicitly."""
     plain, conditional = INSERT, f"{INSERT} IF NOT EXISTS"
-    number += 0x5EA1 << 16  # not to be mistaken
+    number += 0x5EA1 << 16  # makes the key easy to find in bodies
     batch = Batch()
     batch.add(conditional, (number, "batch"))
     with Tap(points[0]) as tap:
@@ -100,15 +100,16 @@ async def test_a_serial_consistency_goes_with_what_has_conditions(
                 text = f"INSERT INTO kv (k, v) VALUES ({number}, 'marked'){condition}"
                 await client.execute(text)
             await client.execute(batch)
-    # What is bound: an id with its length, a consistency, flags. Other bodies are the engine's own.
+    # An EXECUTE has an id with its length, a consistency and flags. Bodies without the key are the
+    # engine's own.
     bound = [body for body in tap.bodies("EXECUTE") if number.to_bytes(4, "big") in body]
     executed = [body[2 + int.from_bytes(body[:2], "big") + 2] for body in bound]
     assert [bool(flags & 0x10) for flags in executed] == [False, True, True, True, False, True]
-    # A text with its length, a consistency, flags.
+    # A QUERY has a text with its length, a consistency and flags.
     texts = [body for body in tap.bodies("QUERY") if b"'marked'" in body]
     queried = [body[4 + int.from_bytes(body[:4], "big") + 2] for body in texts]
     assert [bool(flags & 0x10) for flags in queried] == [False, True]
-    # Values, a consistency, flags, and nothing behind the level.
+    # The BATCH ends with the flags and the serial consistency.
     (sent,) = tap.bodies("BATCH")
     assert sent[-3:] == b"\x10\x00\x09"
 
@@ -141,7 +142,7 @@ async def test_options_that_cannot_be(face: Face, points: list[str], keyspace: s
         prepared = (await client.prepare(select)).with_options(profile="nope")
         with pytest.raises(errors.ConfigError, match=r"no profile .nope."):
             await client.execute(prepared)
-        with pytest.raises(errors.RequestError):  # the server's business, and it says no
+        with pytest.raises(errors.RequestError):  # the server checks paging states, not turbocql
             await client.execute("SELECT c FROM wide", page_size=10, paging_state=b"junk")
 
 
@@ -253,14 +254,14 @@ async def test_profiles(face: Face, points: list[str], keyspace: str, number: in
             select, (number,), profile="all", consistency="ONE", tracing=True
         )
         assert (await both.trace()).parameters["consistency_level"] == "ONE"
-        # The table has one replica: three are not to be had, one is.
+        # The table has one replica, so THREE is unavailable and ONE is available.
         with pytest.raises(errors.Unavailable):
             await client.execute(select, (number,), consistency="THREE")
         lowered = await client.execute(select, (number,), profile="three")
         assert lowered.one().v == "a"
         text = f"SELECT v FROM kv WHERE k = {number}"
         assert (await client.execute(text, profile="three")).one().v == "a"
-        # What would write may not have its consistency lowered unless that does no harm.
+        # The consistency of writes is lowered only if they are idempotent.
         batch = Batch(profile="three", idempotent=True)
         batch.add(INSERT, (number, "b"))
         await client.execute(batch)

@@ -1,4 +1,4 @@
-"""The program that type checkers look at also runs."""
+"""Runs the program that type checkers check, and compares its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows and values of user-defined types as objects of classes of the user's, on a server."""
+"""Tests of rows and UDT values as objects of user classes, on a server."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ async def test_a_condition_that_was_met_gives_no_object(
 
 
 class Holder:
-    """Holds what holds on to it."""
+    """Holds an object that refers to the bound method `make`, which is a reference cycle."""
 
     held: Any = None
 
@@ -238,15 +238,15 @@ async def test_user_defined_types(
         assert row.home == home
         assert row.others == [home, Address(None, "Hull")]
         assert row.named == {"a": home}
-        # A dataclass that can be changed cannot be in a set.
+        # A mutable dataclass has no hash, so the elements of a set are not of class Street.
         assert {tuple(street) for street in row.visited} == {("Low", 2)}
-        # Back again, changed.
+        # An object that was read is changed and written.
         await client.execute(
             f"UPDATE homes_{tag} SET home = ? WHERE k = 1",
             (dataclasses.replace(row.home, city="Bath"),),
         )
         assert (await client.execute(select, (1,))).one().home.city == "Bath"
-        # A type that has grown: its class has to know.
+        # A class must have a field for each field of its type, also for added ones.
         await client.execute(f"ALTER TYPE street_{tag} ADD postcode text")
         with pytest.raises(TypeError, match="Street has no field 'postcode'"):
             (await client.execute(select, (1,))).one()

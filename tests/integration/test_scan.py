@@ -1,4 +1,4 @@
-"""Whole tables by token ranges: every row once, whatever cuts and nodes do."""
+"""Tests of scans of whole tables by token ranges, which read every row once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = 5000
 
 @pytest.fixture(scope="module")
 def table(cassandra: Cassandra) -> str:
-    """A table with quoted names, two columns of the partition key, and a static column."""
+    """Creates a table with quoted names, two partition key columns and a static column."""
     with turbocql.connect(cassandra.contact_points) as session:
         session.execute(
             "CREATE KEYSPACE IF NOT EXISTS scans WITH replication ="
@@ -136,7 +136,7 @@ async def test_misuse(twin: Face, points: list[str], table: str) -> None:
 
 
 def keys_of(points: list[str], split: turbocql.Split) -> list[tuple[int, int]]:
-    """What another process reads of a split."""
+    """Returns the keys of a split. This runs in another process."""
     with turbocql.connect(points, rows="tuple") as session:
         return session.scan(split=split, columns=["b", "c"]).all()
 
@@ -165,13 +165,13 @@ def test_splits_in_other_processes(points: list[str], table: str) -> None:
 
 
 def estimates(ends: list[int], sizes: list[int]) -> list[tuple[str, str, int, int]]:
-    """What nodes tell of ranges that end there. The last range goes on at the ring's beginning."""
+    """Returns size estimates of the ranges with these ends. The first range wraps around."""
     before = [ends[-1], *ends[:-1]]
     return [(str(a), str(b), size, 1) for a, b, size in zip(before, ends, sizes, strict=True)]
 
 
 def weight_between(told: list[tuple[str, str, int, int]], before: int, last: int) -> float:
-    """The part of the sizes between two tokens, each spread evenly over its range."""
+    """Returns the part of the sizes between two tokens, as if data were even within a range."""
     found = 0.0
     for begin_, end_, count, size in told:
         begin, end = int(begin_), int(end_)
@@ -216,7 +216,7 @@ def test_odd_estimates_still_cut_the_whole_ring(told: list[tuple[str, str, int, 
 
 
 def test_sizes_come_from_the_nodes() -> None:
-    # One second between a node's estimates, which otherwise are five minutes apart.
+    # The node estimates sizes every second instead of every five minutes.
     options = ["-Dcassandra.size_recorder_interval=1"]
     with (
         Cassandra(heap_mb=512, jvm_options=options, config={"num_tokens": 16}) as node,
@@ -230,8 +230,8 @@ def test_sizes_come_from_the_nodes() -> None:
             "CREATE TABLE sized.t (k int PRIMARY KEY, v blob)"
             " WITH memtable_flush_period_in_ms = 500 AND compression = {'enabled': false}"
         )
-        # Many rows in some ranges of the ring, few in the others: a node estimates the number of
-        # partitions range by range, and their size for the whole table.
+        # Some ranges of the ring have many rows and the others few. A node estimates the number of
+        # partitions for each range, but their mean size for the whole table.
         insert = session.prepare("INSERT INTO sized.t (k, v) VALUES (?, ?)")
         border = session.nodes[0].tokens[7]
 

@@ -1,4 +1,4 @@
-"""What a session says of the schema, against what a real server takes, describes and changes."""
+"""Tests of `session.schema()` against what a real server accepts, describes and changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPOSITE = (
     "(a=>org.apache.cassandra.db.marshal.IntegerType)'"
 )
 
-# In an order that is not that of names: what depends on what must be found out.
+# Names are not in the order of dependencies, so `Keyspace.statements` must sort by dependencies.
 ELABORATE = """
 CREATE KEYSPACE <ks> WITH durable_writes = false AND
     replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1};
@@ -123,14 +123,14 @@ CREATE MATERIALIZED VIEW <ks>.some AS SELECT p, c, v FROM <ks>.base
 
 
 def statements(keyspace: str) -> list[str]:
-    # None of them has a semicolon at the end of a line but its own.
+    # Every semicolon at the end of a line ends a statement.
     text = ELABORATE.replace("<ks>", keyspace).replace("<composite>", COMPOSITE)
     return [one for one in text.strip().split(";\n") if one]
 
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Cassandra]:
-    """One node that masks columns, whose schema nobody else changes."""
+    """A node with dynamic data masking, whose schema only this module changes."""
     with Cassandra(heap_mb=640, config={"dynamic_data_masking_enabled": True}) as cluster:
         yield cluster
 
@@ -142,7 +142,7 @@ def here(node: Cassandra) -> list[str]:
 
 @pytest.fixture(scope="module")
 def made(node: Cassandra) -> str:
-    """A keyspace with all that there can be. Making it takes its time: it is made once."""
+    """Creates a keyspace with every kind of object, once because it is slow. Returns its name."""
     name = "elaborate"
     with turbocql.connect(node.contact_points, timeout_s=120) as session:
         for statement in statements(name):
@@ -159,7 +159,7 @@ def test_what_it_says_makes_the_same_again(here: list[str], made: str) -> None:
     with turbocql.connect(here, timeout_s=120, rows="dict") as session:
 
         def described() -> list[str]:
-            """What the server itself says how the keyspace is made."""
+            """Returns the server's own CREATE statements of the keyspace."""
             rows = session.execute(f"DESCRIBE KEYSPACE {made}").all()
             return sorted(row["create_statement"] for row in rows)
 
@@ -177,7 +177,10 @@ def test_what_it_says_makes_the_same_again(here: list[str], made: str) -> None:
 
 
 def check_elaborate(keyspace: Keyspace) -> None:
-    """That what was read is what was made: two readings may lack the same."""
+    """Asserts that the schema has what the statements created.
+
+    A comparison of two readings would not notice what both lack.
+    """
     assert keyspace.durable_writes is False
     assert keyspace.virtual is False
     assert keyspace.replication["datacenter1"] == "1"
@@ -286,7 +289,7 @@ async def test_changes_are_noticed(face: Face, here: list[str], unique_keyspace:
         assert (await client.schema()).table(name).options["comment"] == "changed"
         await other.execute(f"DROP TABLE {name}")
         assert (await client.schema()).keyspaces[unique_keyspace].tables == {}
-        # What was given before stays what it was.
+        # A schema that was returned before does not change.
         assert list(made.table(name).columns) == ["k", "v"]
         await other.execute(f"DROP KEYSPACE {unique_keyspace}")
         with pytest.raises(KeyError, match=f"no keyspace '{unique_keyspace}'"):
@@ -326,7 +329,7 @@ def _tables(keyspace: Keyspace) -> list[Any]:
 
 
 async def test_no_schema_is_half_read(twin: Face, here: list[str], unique_keyspace: str) -> None:
-    """Tables are created whole, altered and dropped, and every schema seen has them whole."""
+    """Tables and views are created and dropped while every schema that is read has them whole."""
     async with twin.connect(here) as client, twin.connect(here) as other:
         await other.execute(KEYSPACE.format(unique_keyspace))
         done, seen = asyncio.Event(), []

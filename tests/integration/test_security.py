@@ -1,4 +1,4 @@
-"""Encrypted connections, passwords, and authenticators of one's own."""
+"""Tests of TLS, passwords and custom authenticators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERSION = "SELECT release_version FROM system.local"
 
 @pytest.fixture(scope="module")
 def demanding() -> Iterator[Cassandra]:
-    """A node that wants a certificate of its clients, and no password."""
+    """A node that requires a client certificate and no password."""
     with Cassandra(tls=True, require_client_certificate=True) as cluster:
         yield cluster
 
@@ -50,7 +50,7 @@ async def test_a_private_authority(face: Face, cassandra_secure: Cassandra) -> N
 
 async def test_what_is_not_trusted_is_refused(face: Face, cassandra_secure: Cassandra) -> None:
     cluster = cassandra_secure
-    # The system does not know the authority.
+    # The system's trust store does not have the authority.
     with pytest.raises(errors.ConnectError, match="certificate"):
         await face.open(cluster.contact_points, tls=True, **login(cluster))
     async with face.connect(
@@ -79,13 +79,13 @@ async def test_a_wrong_password(face: Face, cassandra_secure: Cassandra) -> None
 
 
 async def test_the_server_gets_the_password(face: Face, cassandra_secure: Cassandra) -> None:
-    """In whichever form it is given."""
+    """User and password work in every form: a Config, its copies, a URL, and others below."""
     cluster = cassandra_secure
     tls = Tls(ca=cluster.ca_certificate)
     config = Config(contact_points=cluster.contact_points, tls=tls, **login(cluster))
     whole = dataclasses.replace(config, pickle_secrets=True)
     user, password = cluster.user or "", cluster.password or ""
-    # Each letter percent-encoded.
+    # Every byte is percent-encoded.
     encoded = "".join(f"%{byte:02x}" for byte in password.encode())
     ways: list[tuple[Any, dict[str, Any]]] = [
         (None, {"config": config}),
@@ -134,7 +134,7 @@ async def test_clients_have_certificates_too(face: Face, demanding: Cassandra) -
         async with face.connect(demanding.contact_points, tls=tls) as client:
             assert (await client.execute(VERSION)).one() is not None
     with pytest.raises(errors.ConfigError, match="tls"):
-        # The key of another certificate.
+        # The key does not belong to the certificate.
         await face.open(demanding.contact_points, tls=Tls(ca=ca, certificate=ca, key=key))
     with pytest.raises(errors.ConfigError, match="No such file"):
         await face.open(demanding.contact_points, tls=Tls(ca="/nowhere/ca.pem"))
@@ -143,7 +143,7 @@ async def test_clients_have_certificates_too(face: Face, demanding: Cassandra) -
 
 
 def certificate_for(folder: Path, names: str) -> tuple[bytes, bytes]:
-    """An authority, and a node's certificate and key that are good for these names."""
+    """Returns an authority, and a certificate with its key for these names, as PEM."""
     (folder / "ext").write_text(f"subjectAltName = {names}\nbasicConstraints = CA:FALSE\n")
 
     def openssl(*arguments: str) -> None:
@@ -161,7 +161,7 @@ def certificate_for(folder: Path, names: str) -> tuple[bytes, bytes]:
 
 
 class Front:
-    """Speaks TLS in front of a node, with a certificate of its own."""
+    """A TLS proxy in front of a node, with its own certificate."""
 
     def __init__(self, chain: Path, behind: str) -> None:
         import socket
@@ -224,7 +224,7 @@ async def test_whom_a_certificate_is_good_for(
     ca, chain = certificate_for(tmp_path, "DNS:db.example")
     (tmp_path / "chain.pem").write_bytes(chain)
     front = Front(tmp_path / "chain.pem", points[0])
-    # The node tells of itself at another address, which is reached here.
+    # The node announces its own address, which `addresses` maps to the proxy.
     settings: dict[str, Any] = {
         "addresses": {points[0].rsplit(":", 1)[0]: f"127.0.0.1:{front.port}"},
         "connect_timeout_s": 20,
@@ -250,7 +250,7 @@ async def test_whom_a_certificate_is_good_for(
 
 
 class Plain:
-    """What user and password do, as a conversation."""
+    """An authenticator that sends user and password in its first message."""
 
     mechanisms: ClassVar[list[str]] = []
 
@@ -297,7 +297,7 @@ async def refused(face: Face, cluster: Cassandra, make: Callable[[str], Any], ma
 
 
 async def test_giving_up_on_an_authenticator(twin: Face, cassandra_secure: Cassandra) -> None:
-    """One that never ends holds up nobody who does not wait for it any more."""
+    """An authenticator that blocks delays neither a cancelled connect nor the connect timeout."""
     release = threading.Event()
 
     class Stuck(Plain):

@@ -442,7 +442,7 @@ def test_counters_in_vectors(session: Session) -> None:
 
 
 def test_nulls_in_frozen_lists(session: Session) -> None:
-    """The server's toJson fails on nulls in a frozen list, or shows them as empty text for decimals.
+    """The server's toJson fails on nulls in frozen lists. For decimals it shows them as empty text.
 
     collection_count counts the nulls, and collection_max ignores them.
     """

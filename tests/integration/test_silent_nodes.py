@@ -1,4 +1,4 @@
-"""Nodes that fall silent are left out, and tried again when they answer."""
+"""Tests that nodes that do not answer are avoided, and used again when they answer."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def keyspace(cassandra_three: Cassandra) -> str:
 
 
 class Load:
-    """Writes at a steady rate while the `with` block runs, each in a thread of its own."""
+    """Writes at a steady rate in threads while the `with` block runs."""
 
     def __init__(self, session: turbocql.Session, rate: int = 40) -> None:
         self.session = session
         self.insert = session.prepare(f"INSERT INTO {KEYSPACE}.t (k, v) VALUES (?, 'a')")
         self.rate = rate
         self.calls: list[tuple[float, float, str | None, errors.Error | None]] = []
-        """When each call began, how long it took, who answered, and its error."""
+        """For each call: when it began, its duration in seconds, its coordinator and its error."""
         self._ends = threading.Event()
 
     def _call(self, key: int) -> None:
@@ -70,7 +70,7 @@ class Load:
         self._thread.join()
 
     def nodes_since(self, since: float) -> set[str | None]:
-        """The nodes that answered calls begun since then."""
+        """Returns the nodes that answered calls begun after a time. A failed call gives None."""
         return {node for began, _, node, _ in self.calls.copy() if began > since}
 
 
@@ -85,7 +85,7 @@ def test_a_silent_node_is_left_out_and_comes_back(
             began = time.monotonic()
             assert eventually(lambda: len(load.nodes_since(began)) == 3, 30)
             with paused(hung):
-                # It is noticed within a second on a quiet machine.
+                # On a quiet machine, the session notices the silence within a second.
                 time.sleep(4)
                 silent = [str(node.address) for node in session.nodes if node.silent]
                 assert silent == [hung.address]
@@ -98,10 +98,10 @@ def test_a_silent_node_is_left_out_and_comes_back(
         beside = [call for call in load.calls if left_out < call[0] < end]
         assert len(beside) > 50
         assert not [call for call in beside if call[3] is not None]
-        # Those that are sent to the hung node wait until it goes on.
+        # Writes that were sent to the hung node wait until it resumes.
         slow = [call for call in beside if call[2] is not None and call[2].startswith(hung.address)]
         assert len(slow) <= 2
-        # Nothing that was sent to the node was lost: it answered when it went on.
+        # No write failed: the hung node answered when it resumed.
         assert not [call for call in load.calls if call[3] is not None]
 
 
@@ -116,7 +116,7 @@ def test_a_node_that_falls_silent_while_the_session_is_idle(
         before = session.metrics().requests
         with paused(hung):
             time.sleep(13)
-            # The watch's own requests are not counted.
+            # The metrics do not count the watch's own requests.
             assert session.metrics().requests == before
             began = time.monotonic()
             for key in range(60):
@@ -126,7 +126,7 @@ def test_a_node_that_falls_silent_while_the_session_is_idle(
 
 
 class Slow(Liar):
-    """Sends the answers to EXECUTE with a mark 5 s late, and all others at once."""
+    """Sends the responses to marked EXECUTE requests 5 s late, and all others at once."""
 
     def __init__(self, contact_point: str) -> None:
         super().__init__(contact_point, self._change)
@@ -152,7 +152,7 @@ class Slow(Liar):
 
 @pytest.fixture
 def behind_slow(cassandra_three: Cassandra) -> Iterator[dict[str, str]]:
-    """The addresses of proxies before all nodes."""
+    """Starts a proxy for each node and yields their addresses by node address."""
     liars = [Slow(point) for point in cassandra_three.contact_points]
     for liar in liars:
         liar.__enter__()
@@ -167,7 +167,7 @@ def behind_slow(cassandra_three: Cassandra) -> Iterator[dict[str, str]]:
 def test_a_slow_statement_leaves_out_nobody(
     cassandra_three: Cassandra, keyspace: str, behind_slow: dict[str, str]
 ) -> None:
-    """Alone on its node, and beside fast ones."""
+    """A node with a slow statement is not avoided, whether or not it also runs fast statements."""
     with turbocql.connect(
         list(behind_slow.values()), addresses=behind_slow, consistency="ONE"
     ) as session:

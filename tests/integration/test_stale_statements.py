@@ -1,4 +1,7 @@
-"""Statements that are known no more, or mean something else: schema changes, USE, evictions."""
+"""Tests of prepared statements that were evicted, or whose meaning has changed.
+
+Schema changes, `USE` and full caches cause this.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ REPLICATION = "WITH replication = {'class': 'SimpleStrategy', 'replication_facto
 
 @pytest.fixture(scope="module")
 def keyspaces(cassandra: Cassandra) -> tuple[str, str]:
-    """Two of them, with tables of the same name and their own rows."""
+    """Two keyspaces that have a table of the same name with different rows."""
     names = f"first_{uuid4().hex[:12]}", f"second_{uuid4().hex[:12]}"
     with turbocql.connect(cassandra.contact_points) as session:
         for name in names:
@@ -71,7 +74,7 @@ def run_many(session: Session, text: str) -> None:
 
 
 def run_too_late(session: Session, text: str) -> None:
-    """Answered after the client has lost its patience, and carried out all the same."""
+    """Executes a statement that times out in the client but is carried out by the server."""
     try:
         session.execute(text, timeout_s=0.001)
     except errors.RequestTimeout:
@@ -116,7 +119,10 @@ def test_a_type_registered_anew_is_written_with_its_new_field(
 
 
 def test_what_was_begun_before_is_not_kept(session: Session) -> None:
-    """It works, for whoever asked, and may mean something else to everybody after that."""
+    """A PREPARE that began before `forget_prepared` works, but is not cached.
+
+    Its statement may mean something else by then.
+    """
     preparing: Any = session._core.prepare("SELECT v FROM t WHERE p = ?")
     session.forget_prepared()
     prepared: Prepared = preparing.wait()
@@ -135,7 +141,7 @@ def test_a_closed_session_takes_no_type(points: list[str], keyspaces: tuple[str,
 
 
 def test_a_server_that_forgets_at_once() -> None:
-    """Its cache is full, and new statements have to prove themselves before they are let in."""
+    """When the server's cache is full, it may evict new statements at once."""
     with (
         Cassandra(nodes=1, config={"prepared_statements_cache_size": "1MiB"}) as cassandra,
         turbocql.connect(cassandra.contact_points) as session,
@@ -144,6 +150,6 @@ def test_a_server_that_forgets_at_once() -> None:
             text = f"SELECT key AS k{number} FROM system.local WHERE key = ?"
             assert session.execute(text, ("local",)).one() == ("local",)
         kept: Any = session.execute("SELECT count(*) FROM system.prepared_statements").one()
-        # Were all of them kept, this would show nothing.
+        # If the server had kept all statements, this test would show nothing.
         assert kept is not None
         assert kept[0] < 1500

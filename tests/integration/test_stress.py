@@ -1,4 +1,4 @@
-"""Many threads on one session."""
+"""Tests many threads on one session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ THREADS, CALLS = 200, 60
 
 
 def test_two_hundred_threads_on_one_session(cassandra: Cassandra) -> None:
-    """Each reads what it has written; some calls are given up, and none gets another's answer."""
+    """Each thread reads what it wrote. Some calls time out, and none gets another's response."""
     with turbocql.connect(cassandra.contact_points) as session:
         session.execute(
             "CREATE KEYSPACE IF NOT EXISTS stress WITH replication ="
@@ -24,7 +24,7 @@ def test_two_hundred_threads_on_one_session(cassandra: Cassandra) -> None:
     faults: list[object] = []
     given_up = 0
     lock = threading.Lock()
-    # The bound is below the number of threads, so some calls wait.
+    # The limit is below the number of threads, so some calls wait.
     with turbocql.connect(cassandra.contact_points, max_in_flight=150) as session:
         insert = session.prepare("INSERT INTO stress.t (k, v) VALUES (?, ?)")
         select = session.prepare("SELECT v FROM stress.t WHERE k = ?")
@@ -55,9 +55,9 @@ def test_two_hundred_threads_on_one_session(cassandra: Cassandra) -> None:
             thread.join(120)
         assert not any(thread.is_alive() for thread in threads), "a call did not return"
         assert faults == []
-        # How many depends on the machine.
+        # The number of timeouts depends on the machine.
         assert given_up > 0
-        # The I/O thread may still be at the end of the last.
+        # The I/O thread may still be finishing the last request.
         deadline = time.monotonic() + 10
         while session.in_flight and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Tasks of engines whose rows are sent again: times of their own for each row and attempt."""
+"""Tests that tasks of engines give each row and each retry its own write time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WRITE_TIMEOUT = 0x1100
 
 
 def timeout() -> bytes:
-    """An ERROR for a write that was too slow."""
+    """Returns the body of an ERROR for a write timeout."""
 
     def text(value: str) -> bytes:
         return struct.pack(">H", len(value)) + value.encode()
@@ -46,14 +46,14 @@ def test_a_row_that_is_sent_again(cassandra: Cassandra, keyspace: str, batches: 
         options: dict[str, Any] = {"batches": batches}
         sink = writing(f"{keyspace}.again", f"cql://{liar.contact_point}", options).begun()
         count = 40
-        # Each key comes again in the next rows, with another list.
+        # Each key comes in four consecutive rows, each time with another list.
         data = {
             "k": [1] * count,
             "c": [place // 4 for place in range(count)],
             "v": [4_242_000 + place // 8 if place % 8 == 0 else 0 for place in range(count)],
             "l": [[place, place] for place in range(count)],
         }
-        # The worker's session is closed after the last of its users.
+        # With idle_s=0, the worker's session is closed after this block.
         with workers.session(sink.settings, idle_s=0):
             assert sink.load([data]).succeeded == count
         assert not any(left.values())

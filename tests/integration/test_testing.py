@@ -1,4 +1,4 @@
-"""The test cluster itself: it answers, does as it is told, and leaves nothing behind."""
+"""Tests of `turbocql.testing`: clusters answer, obey their settings and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
 
 
 def processes_of(folder: Path) -> list[int]:
-    """Every process, guard or server, whose command line names the cluster's folder."""
+    """Returns the ids of all processes whose command line names the cluster's folder."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -120,7 +120,7 @@ def test_two_clusters_at_once_do_not_collide(one: Cassandra) -> None:
         with other.nodes[0].probe() as connection:
             (tokens,) = connection.query("SELECT tokens FROM system.local").rows[0]
         assert tokens is not None
-        assert int.from_bytes(tokens[:4], "big") == 4  # the configuration given counts
+        assert int.from_bytes(tokens[:4], "big") == 4  # num_tokens is that of `config`
         pid, folder = pid_of(other.nodes[0]), folder_of(other.nodes[0])
     assert not exists(pid)
     assert not folder.exists()
@@ -151,7 +151,7 @@ def test_a_node_keeps_address_and_data(one: Cassandra) -> None:
         connection.query("CREATE TABLE kept.t (k int PRIMARY KEY)")
         connection.query("INSERT INTO kept.t (k) VALUES (7)")
     node.pause()
-    node.stop()  # a paused node too
+    node.stop()  # also stops a paused node
     assert not node.is_running
     assert not exists(pid)
     assert "shutdown complete" in node.log_tail()
@@ -182,7 +182,7 @@ def test_tls_and_authentication() -> None:
         trusting = ssl.create_default_context(cafile=cluster.ca_certificate)
         with pytest.raises((ssl.SSLError, ConnectionError)):  # no client certificate
             Connection(node.address, context=trusting)
-        with pytest.raises(ssl.SSLCertVerificationError):  # an authority nobody knows
+        with pytest.raises(ssl.SSLCertVerificationError):  # an unknown authority
             Connection(node.address, context=ssl.create_default_context())
         with pytest.raises((OSError, CassandraError)):  # no encryption
             Connection(node.address, timeout_s=2.0)
@@ -214,7 +214,7 @@ def test_three_nodes_survive_the_loss_of_one() -> None:
             with node.probe() as connection:
                 select = "SELECT v FROM replicated.t WHERE k = 1"
                 assert connection.query(select, "QUORUM").rows == [[b"x"]]
-        third.start()  # returns when all see all, so ALL is possible at once
+        third.start()  # returns when all nodes see each other, so ALL works at once
         for node in cluster.nodes:
             with node.probe() as connection:
                 assert connection.query(select, "ALL").rows == [[b"x"]]
@@ -253,7 +253,7 @@ def test_control_c_ends_it_by_hand() -> None:
         assert "contact points: 127." in shown
         assert "turbocql.connect(" in shown
         assert len(processes_of(log.parent.parent)) == 2  # the guard and the server
-        os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to the whole group
+        os.killpg(child.pid, signal.SIGINT)  # like Ctrl-C in a terminal
         rest, _ = child.communicate(timeout=30)
     finally:
         child.kill()
@@ -379,7 +379,7 @@ def test_missing_maven_is_said_in_one_sentence(
 
 
 def fake_maven(folder: Path, body: str) -> None:
-    """An `mvn` that notes that it ran, and does what `body` says."""
+    """Creates an `mvn` script that records its runs and then executes `body`."""
     folder.mkdir()
     mvn = folder / "mvn"
     mvn.write_text(f"#!/bin/sh\necho ran >> {folder}/runs\n{body}\n")
@@ -391,7 +391,7 @@ def test_two_fetches_at_once_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     fake_maven(tmp_path / "bin", f"mkdir lib; sleep 1; echo > lib/cassandra-all-{VERSION}.jar")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("TURBOCQL_CACHE_DIR", str(tmp_path / "cache"))
-    # Left behind by a fetch that was killed half way.
+    # A fetch that was killed half way leaves such a folder behind.
     (tmp_path / "cache" / f"cassandra-{VERSION}.partial-old" / "lib").mkdir(parents=True)
     fetch = "from turbocql.testing.jars import ensure_jars; print(ensure_jars())"
     children = [
@@ -513,7 +513,7 @@ def test_loading_the_plugin_loads_no_server() -> None:
 
 
 def child_environment() -> dict[str, str]:
-    """This process's, with turbocql where this process found it."""
+    """Returns this process's environment, with the folder of turbocql in PYTHONPATH."""
     import turbocql.testing
 
     root = Path(turbocql.testing.__file__ or "").parents[2]

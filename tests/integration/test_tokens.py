@@ -1,4 +1,4 @@
-"""What turbocql hashes for routing against the server's own `token(...)`."""
+"""Compares turbocql's routing tokens with the server's `token(...)`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UTC = datetime.timezone.utc
 
 
 def _rng() -> random.Random:
-    """The same numbers in every run."""
+    """Returns a generator with the same numbers in every run."""
     return random.Random(20_240_229)
 
 
@@ -43,8 +43,10 @@ def _texts() -> list[str]:
 
 
 def _blobs() -> list[bytes]:
-    """Of every length around the 16 bytes of a block, with bytes on both sides of 0x80, where
-    Cassandra's hash is not Murmur3 as others have it.
+    """Returns blobs of every length from 1 to 40 bytes, and one of 1,000.
+
+    Murmur3 hashes blocks of 16 bytes. Cassandra's variant differs from others for bytes from 0x80
+    on, so the blobs have bytes below and above that.
     """
     rng = _rng()
     blobs = []
@@ -84,7 +86,7 @@ def _timestamps() -> list[Any]:
 
 
 def _composite(*columns: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Each with each at some time, of lengths that do not go together."""
+    """Returns 200 keys with a random value for each column."""
     rng = _rng()
     return [tuple(rng.choice(column) for column in columns) for _ in range(200)]
 
@@ -95,7 +97,7 @@ def _short(texts: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Shape:
-    """The types of a partition key, and keys of it."""
+    """The types of a partition key's columns, and keys to test."""
 
     types: tuple[str, ...]
     keys: Sequence[tuple[Any, ...]]
@@ -110,7 +112,7 @@ def _single(cql_type: str, keys: Sequence[Any]) -> Shape:
 
 
 def _of_awkward(name: str) -> Shape:
-    """The server takes no empty key if it is the only one."""
+    """Returns a shape without empty keys, which the server refuses in single-column keys."""
     return _single(name, [sample for sample in AWKWARD[name].samples if sample not in ("", b"")])
 
 
@@ -130,7 +132,7 @@ SHAPES = [
     ),
     _single("frozen<list<int>>", [[], [1], [-1, 2], INTS]),
     _single("frozen<list<text>>", [[""], ["ä", ""], TEXTS[:30]]),
-    # The server puts sets and maps in order, which is also how they must be written here.
+    # The server sorts sets and maps before hashing, so they must be sorted here.
     _single("frozen<set<int>>", [[], [-1], sorted(INTS)]),
     _single("frozen<map<int, text>>", [{}, {-1: ""}, dict(zip(sorted(INTS), TEXTS, strict=False))]),
     _single("tuple<int, text>", [(1, "ä"), (None, ""), (1, None), (None, None), (1,)]),
@@ -159,7 +161,7 @@ SHAPES = [
 
 @pytest.fixture(scope="module")
 def session(cassandra: Cassandra) -> Iterator[Session]:
-    """A session in a keyspace of this module's own."""
+    """A session in a keyspace that only this module uses."""
     name = f"tokens_{uuid4().hex[:12]}"
     with turbocql.connect(cassandra.contact_points) as session:
         session.execute(
@@ -171,7 +173,7 @@ def session(cassandra: Cassandra) -> Iterator[Session]:
 
 
 def _expected(session: Session, shape: Shape) -> dict[int, int]:
-    """What the server says, by the number of the key."""
+    """Returns the server's token of each key, by the number of the key."""
     table = f"keys_{uuid4().hex[:12]}"
     names = [f"k{number}" for number in range(len(shape.types))]
     definitions = ", ".join(f"{name} {t}" for name, t in zip(names, shape.types, strict=True))
@@ -189,7 +191,7 @@ def _expected(session: Session, shape: Shape) -> dict[int, int]:
 def test_tokens_are_the_servers(session: Session, shape: Shape) -> None:
     said = _expected(session, shape)
     columns = [(f"k{number}", cql_type) for number, cql_type in enumerate(shape.types)]
-    # The encoder's columns are in another order than its key, and one is no part of it.
+    # The encoder's columns are in another order than the key's, and `v` is not in the key.
     encoder = RowEncoder(
         [("v", "int"), *reversed(columns)], key_columns=[name for name, _ in columns]
     )
@@ -206,12 +208,12 @@ def test_tokens_are_the_servers(session: Session, shape: Shape) -> None:
     assert rows.tokens() == [said[v] for v in range(len(shape.keys))]
 
 
-# Equal sets, which Python goes through in different orders.
+# Two equal sets that Python iterates in different orders.
 ONE, OTHER = {0, 8}, {8, 0}
 
 
 def _rows_of_equal_keys(session: Session, key: str, one: Any, other: Any) -> int:
-    """How many rows come of writing with two keys that are equal in Python."""
+    """Writes with two keys that are equal in Python and returns the number of rows."""
     assert one == other
     table = f"equal_{uuid4().hex[:12]}"
     session.execute(f"CREATE TABLE {table} (k {key} PRIMARY KEY, v int)")
@@ -261,7 +263,10 @@ IN_ORDER = [0, 8]
 def test_sets_inside_other_types_keep_the_order_they_are_written_in(
     session: Session, key: str, one: Any, other: Any, in_order: Any
 ) -> None:
-    """As documented: where such a value is a key, its sets are to be written in order."""
+    """The server does not sort sets inside tuples, vectors and UDTs of a key.
+
+    Programs must sort them, as the documentation says.
+    """
     session.execute("CREATE TYPE IF NOT EXISTS holder (s frozen<set<int>>)")
     assert _rows_of_equal_keys(session, key, one, other) == 2
     assert _rows_of_equal_keys(session, key, in_order, in_order) == 1

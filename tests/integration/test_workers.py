@@ -1,4 +1,4 @@
-"""One session for each process and settings, where engines run tasks."""
+"""Tests of `turbocql.workers`: tasks of engines share one session per process and settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from turbocql.workers import Environment, Profile
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """A session that nobody uses is closed, so that none outlives its test."""
+    """Waits until all idle sessions are closed, so that none outlives its test."""
     yield
     until = time.time() + 10
     while workers._table.by_settings and time.time() < until:
@@ -53,7 +53,7 @@ def test_a_session_is_kept_while_it_is_idle_and_then_closed(cassandra: Cassandra
         pass
     with workers.session(config(cassandra), idle_s=0.5) as again:
         assert again is first
-        # The time of the use before does not end this one.
+        # The idle timer of the first use must not close the session during the second.
         time.sleep(0.7)
         assert not first.closed
     until = time.time() + 10

@@ -1,4 +1,4 @@
-"""What arrived at which node and shard, and where it should arrive."""
+"""Helpers that show at which node and shard requests arrived, and where they belong."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from turbocql.testing import Scylla
 from turbocql.testing.scylla import ClientConnection, Request
 
 SHARDS = {0: 4, 1: 2}
-"""The shards of the nodes. The third is an old node, which announces nothing."""
+"""The number of shards by node. The third node is an old one that announces no shards."""
 ROWS = 200
-"""The rows of each table: an int from 0, and its digits as text."""
+"""The number of rows of each table. Row n has the int n, from 0, and its digits as text."""
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Waits for something that other threads do."""
+    """Waits until a condition holds, and fails after 30 s."""
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline, "it has not come true within 30 s"
@@ -29,7 +29,7 @@ def pools_are_full(
     shards: Mapping[int, int] = SHARDS,
     others: Sequence[ClientConnection] = (),
 ) -> bool:
-    """Whether each node has a connection to each of its shards, beside those of other sessions."""
+    """Whether each node has a connection to each of its shards, not counting `others`."""
     others_ends = set(map(_ends, others))
     connections = [client for client in scylla.connections() if _ends(client) not in others_ends]
     return all(
@@ -40,41 +40,41 @@ def pools_are_full(
 
 
 def _ends(connection: ClientConnection) -> tuple[int, bool, str, int]:
-    """What tells a connection from every other."""
+    """Returns fields that identify a connection."""
     client = connection.client_address, connection.client_port
     return connection.node, connection.shard_aware_port, *client
 
 
 def executes(scylla: Scylla) -> list[Request]:
-    """The EXECUTEs on the tests' tables that have arrived."""
+    """Returns the EXECUTEs on the tests' tables that have arrived."""
     return [
         request
         for request in scylla.requests()
-        # A session reads the schema whenever an event tells it to.
+        # System tables are left out, because a session reads the schema after events.
         if request.opcode == "EXECUTE" and request.text and " system" not in request.text
     ]
 
 
 def arrived(scylla: Scylla, work: Callable[[], object]) -> list[Request]:
-    """The EXECUTEs on the tests' tables that arrive while something runs."""
+    """Runs `work` and returns the EXECUTEs on the tests' tables that arrived meanwhile."""
     scylla.reset()
     work()
     return executes(scylla)
 
 
 def shard_of(token: int, shards: int) -> int:
-    """ScyllaDB's formula for tables without tablets, with 12 bits ignored."""
+    """Returns a token's shard by ScyllaDB's formula without tablets, with 12 bits ignored."""
     return (((token + 2**63) << 12) % 2**64) * shards >> 64
 
 
 def owner(nodes: Sequence[Node], token: int) -> int:
-    """The index of the node that owns a token: of the first token of the ring that is not less."""
+    """Returns the index of the node that owns the first ring token not less than `token`."""
     ring = sorted((own, index) for index, node in enumerate(nodes) for own in node.tokens)
     return ring[bisect_left(ring, (token, -1)) % len(ring)][1]
 
 
 def at_wrong_shards(requests: list[Request], shards: Mapping[int, int] = SHARDS) -> list[Request]:
-    """The requests that are not at the shard of their token."""
+    """Returns the requests that did not arrive at the shard of their token."""
     wrong = []
     for request in requests:
         assert request.token is not None

@@ -1,4 +1,4 @@
-"""A cluster with what ScyllaDB adds to the protocol, simulated in front of Cassandra."""
+"""Fixtures for a Cassandra cluster behind a simulation of ScyllaDB's protocol extensions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYSPACES = {
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[Cassandra]:
-    """Three nodes with different shards, and tables with and without tablets."""
+    """Three nodes with different numbers of shards, and tables with and without tablets."""
     settings = [Shards(SHARDS[0]), Shards(SHARDS[1]), None]
     with Cassandra(nodes=3, scylla=settings) as nodes:
         with turbocql.connect(nodes.contact_points) as session:
@@ -46,7 +46,7 @@ def scylla(cluster: Cassandra) -> Scylla:
 
 @pytest.fixture
 def session(cluster: Cassandra, scylla: Scylla) -> Iterator[turbocql.Session]:
-    """A session whose pools are full."""
+    """A session whose connection pools are full."""
     with turbocql.connect(cluster.contact_points) as opened:
         wait_until(lambda: pools_are_full(scylla))
         yield opened

@@ -1,4 +1,4 @@
-"""Loads, scans and `execute_many` on a simulated ScyllaDB: shards and rate limits."""
+"""Tests of loads, scans and `execute_many` on a simulated ScyllaDB: shards and rate limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COLUMNS = {
 
 @pytest.fixture
 def limited(scylla: Scylla) -> Iterator[Scylla]:
-    """Few requests a second for each node that has the extension."""
+    """The simulation with a limit of 40 requests per second on each node with the extension."""
     scylla.limit(per_second=40)
     yield scylla
     scylla.limit()
@@ -60,7 +60,7 @@ async def test_loads_and_scans_arrive_at_the_shard(
     scans = executes(scylla)
     assert {request.node for request in scans} == {0, 1, 2}
     for request in scans:
-        # A range of tokens is read where its last token is.
+        # A token range is read from the shard of its last token.
         assert request.values is not None
         last = request.values[-1]
         assert last is not None
@@ -82,7 +82,7 @@ def test_a_batch_of_a_load_arrives_at_a_shard_of_its_partition(
     assert session.load("vnodes.wide", columns, batches=True).succeeded == 1000
     batches = [request for request in scylla.requests() if request.opcode == "BATCH"]
     assert batches
-    # A BATCH has no key of its own here, so the places are those of single rows.
+    # A BATCH has no token here, so its place is compared with those of single-row reads.
     select = session.prepare("SELECT * FROM vnodes.wide WHERE p = ?")
     places = set()
     for number in range(20):
@@ -97,7 +97,7 @@ async def test_loads_slow_down_at_a_rate_limit(
 ) -> None:
     async with twin.connect(cluster.contact_points) as client:
         limited.reset()
-        # At first every row is refused: on a slow machine, a load is not above any rate.
+        # At first every row is refused, because a load may not exceed a rate on a slow machine.
         limited.limit(marked="vnodes.t")
         threading.Timer(0.5, partial(limited.limit, per_second=40)).start()
         report = await client.call("load", "vnodes.t", COLUMNS, batches=with_batches)
@@ -116,12 +116,12 @@ async def test_execute_many_waits_at_a_rate_limit_if_it_may(
         failures = caught.value.failed
         assert failures
         assert all(isinstance(failure.error, RateLimited) for failure in failures)
-        # Not one was tried again: each row arrived once.
+        # Without retry_for_s, no row is retried: each refused row arrived once.
         limited.reset()
         report = await client.execute_many(insert, rows, raise_failures=False)
         requests = [request for request in executes(limited) if request.error]
         assert len(requests) == len(report.failures) > 0
-        # What the coordinator has refused was not written, so it may be sent again in any case.
+        # The coordinator refuses a row before writing it, so even other statements can be retried.
         for idempotent in (True, None):
             report = await client.execute_many(insert, rows, idempotent=idempotent, retry_for_s=60)
             assert (report.succeeded, report.failures) == (ROWS, [])
@@ -147,13 +147,13 @@ def test_a_limit_that_does_not_end_fails_the_rows(
 ) -> None:
     insert = session.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
     every = [(number, str(number)) for number in range(ROWS)]
-    # The third node has no rate limits.
+    # The third node has no rate limits, so its rows are not refused.
     refused = [row for row in every if session.replicas(insert.bind(row))[0].shard is not None]
     rows = every if others_succeed else refused
     columns = dict(zip(("id", "a"), map(list, zip(*rows, strict=True)), strict=True))
     scylla.limit(marked="INSERT INTO")
     try:
-        # Once no refused row has succeeded for a second, further ones do not wait for one each.
+        # If no refused row succeeds for a second, the others fail without waiting a second each.
         with pytest.raises(BulkError) as caught:
             session.load("vnodes.t", columns, retry_for_s=1)
         with pytest.raises(BulkError) as many:
@@ -182,7 +182,7 @@ def test_a_session_that_is_closed_tells_of_rows_that_wait(
 ) -> None:
     session = turbocql.connect(cluster.contact_points)
     insert = "INSERT INTO vnodes.t (id, a) VALUES (?, ?)"
-    # The third node has no rate limits, so some rows are written: those that are there.
+    # The third node has no rate limits, so the rows that it owns are written.
     rows = ((number % ROWS, str(number % ROWS)) for number in range(10**6))
     write = (
         partial(session.load, "vnodes.t", COLUMNS, retry_for_s=600)

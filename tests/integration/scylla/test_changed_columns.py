@@ -1,4 +1,4 @@
-"""Accelerated drivers read a table that gets further columns while 100 requests are in flight."""
+"""Tests of accelerated drivers: a table gets columns while 100 requests are in flight."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = 50
 
 
 def make_table(points: list[str], replication: str) -> str:
-    """A keyspace of its own, with the table that the program reads."""
+    """Creates a keyspace with the table that the program reads, and returns its name."""
     keyspace = f"changing_{uuid4().hex[:12]}"
     with turbocql.connect(points) as session:
         session.execute(f"CREATE KEYSPACE {keyspace} WITH replication = {replication}")
@@ -40,7 +40,7 @@ def make_table(points: list[str], replication: str) -> str:
 def reading(
     driver: str, point: str, version: int, keyspace: str
 ) -> Iterator[Callable[[], dict[str, Any]]]:
-    """A program that reads the table, and a function that waits for its next round."""
+    """Runs a program that reads the table. Yields a function that waits for its next round."""
     host, _, port = point.rpartition(":")
     python = python_of(driver)
     process = subprocess.Popen(
@@ -79,7 +79,7 @@ def reading(
 def until(
     next_round: Callable[[], dict[str, Any]], condition: Callable[[dict[str, Any]], bool]
 ) -> dict[str, Any]:
-    """The first round for which something holds."""
+    """Returns the first round that meets a condition, and fails after 200 rounds."""
     for _ in range(200):
         found = next_round()
         if condition(found):
@@ -103,7 +103,10 @@ def add_columns(next_round: Callable[[], dict[str, Any]], points: list[str], key
 
 
 def assert_native(seams: dict[str, Any]) -> None:
-    """Every body and every bind, and all rows but the first of each list of columns."""
+    """Asserts that all bodies and binds were native, and almost all rows.
+
+    The driver reads the first rows after a change of columns.
+    """
     if SAFE:
         return
     native, fallback, _, reasons = seams["protocol.ExecuteMessage.send_body"]
@@ -111,7 +114,7 @@ def assert_native(seams: dict[str, Any]) -> None:
     assert seams["query.BoundStatement.bind"][1] == 0
     (rows,) = [count for name, count in seams.items() if "recv_results_rows" in name and any(count)]
     assert rows[0] > 1000
-    # Several responses may have the same new columns before the first of them was learned from.
+    # Several responses may bring new columns before turbocql has learned them from the first.
     assert rows[1] + rows[2] < 400, rows
 
 
@@ -130,7 +133,7 @@ def test_columns_change_under_metadata_ids(cluster: Cassandra, scylla: Scylla, d
             scylla.reset()
             last = until(next_round, lambda found: bool(executes(scylla)))
             sent = {request.metadata_id for request in executes(scylla) if request.node != 2}
-            # The new id is handed back, and the metadata is left out again.
+            # Requests send the new id, and ask again to leave the metadata out.
             assert bytes.fromhex(new) in sent
             assert any(request.skips_metadata for request in executes(scylla))
         else:

@@ -1,4 +1,4 @@
-"""Conditional statements on a simulated ScyllaDB: each partition's go to one replica."""
+"""Tests that conditional statements on a partition go to one replica of a simulated ScyllaDB."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEYS = 40
 
 
 def assert_at_owners(scylla: Scylla, nodes: tuple[Node, ...]) -> list[Request]:
-    """The EXECUTEs that have arrived, each at the first replica of its token."""
+    """Asserts that each EXECUTE arrived at the first replica of its token, and returns them."""
     requests = [request for request in executes(scylla) if "copies" in (request.text or "")]
     for request in requests:
         assert request.token is not None
@@ -73,7 +73,7 @@ async def test_conditional_batches_go_there_too(
 async def test_other_writes_go_to_all_replicas(
     cluster: Cassandra, scylla: Scylla, twin: Face
 ) -> None:
-    """Otherwise the test above would prove nothing."""
+    """Plain writes use all replicas, so the tests above show an effect of conditions."""
     async with twin.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?)")
         scylla.reset()

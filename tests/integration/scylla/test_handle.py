@@ -1,4 +1,4 @@
-"""The handle of the simulation: interrupted calls, wrong arguments, statements without effect."""
+"""Tests of the simulation's handle: interrupted calls, wrong arguments, no-op statements."""
 
 from __future__ import annotations
 

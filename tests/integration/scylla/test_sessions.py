@@ -1,4 +1,4 @@
-"""Sessions on what ScyllaDB adds to the protocol, simulated: shards, extensions, results."""
+"""Tests of sessions with simulated ScyllaDB protocol extensions: shards, extensions, results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_shards_have_connections_through_their_own_port(
     for node, shards in SHARDS.items():
         through_port = [c for c in connections if c.node == node and c.shard_aware_port]
         assert len(through_port) >= shards - 1
-        # The first of each pool, and the control connection.
+        # These are the first connection of each pool, and the control connection.
         assert len([c for c in plain if c.node == node]) <= 2
     assert [node.shards for node in session.nodes].count(None) == 1
     assert sorted(node.shards for node in session.nodes if node.shards) == [2, 4]
@@ -76,7 +76,7 @@ def test_tokens_are_the_databases(scylla: Scylla, session: turbocql.Session) -> 
             rows[row[0]] = row[1]
 
     requests = arrived(scylla, read)
-    # A node that has not prepared the statement gets it twice.
+    # A node that has not prepared the statement gets it twice, so tokens are compared as sets.
     assert {request.token for request in requests} == set(rows.values())
     assert len(rows) == 20
 
@@ -118,7 +118,7 @@ def test_a_restart_with_other_shards_is_noticed(scylla: Scylla, session: turbocq
             wait_until(partial(pools_are_full, scylla, shards))
             wait_until(partial(has_shards, session, count))
             assert at_wrong_shards(arrived(scylla, read), shards) == []
-        # A node that is no longer ScyllaDB's, or one behind something that hides what it is.
+        # The node now announces no shards, like Cassandra, or a proxy that hides the extensions.
         scylla.set_shards(0, None)
         read()
         wait_until(partial(has_shards, session, None))
@@ -144,7 +144,7 @@ def test_a_rate_limit_is_an_error_with_its_fields(
                 session.execute(select, (numbers[0],))
             assert "rejected_by_coordinator true" in str(caught.value)
 
-        # It is not tried again.
+        # The request is not retried.
         assert len(arrived(scylla, limited)) == 1
     finally:
         scylla.limit()

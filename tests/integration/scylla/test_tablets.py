@@ -1,4 +1,4 @@
-"""Tablets on a simulated ScyllaDB: requests follow those that move, split and merge."""
+"""Tests that requests follow tablets that move, split and merge, on a simulated ScyllaDB."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .arrivals import ROWS, SHARDS, arrived, executes, pools_are_full, wait_unti
 
 
 def misrouted(scylla: Scylla, session: turbocql.Session) -> int:
-    """How many of a table's rows are read at a wrong node or shard."""
+    """Reads all rows and returns the number of requests that arrived at a wrong node or shard."""
     select = session.prepare("SELECT * FROM tablets.t WHERE id = ?")
 
     def read() -> None:
         for number in range(ROWS):
             assert session.execute(select, (number,)).one() == (number, str(number))
 
-    # The old node serves what arrives there, and says nothing of tablets.
+    # The third node serves all requests and announces no tablets.
     requests = arrived(scylla, read)
     assert len(requests) >= ROWS
     return sum(request.is_misrouted is True for request in requests)
@@ -91,7 +91,7 @@ async def heals(scylla: Scylla) -> None:
 
 
 def test_tablets_of_version_2_are_followed(cluster: Cassandra, scylla: Scylla) -> None:
-    """The payload of the second version, and the block that each EXECUTE ends with."""
+    """Version 2 has another payload, and a block at the end of each EXECUTE."""
     for node, count in SHARDS.items():
         scylla.set_shards(node, Shards(count, tablets_v2=True))
     try:
