@@ -42,7 +42,7 @@ def keyspace(cassandra: Cassandra) -> str:
 
 
 async def is_idle(session: AsyncSession) -> bool:
-    """Whether no request is in flight, now or within about 5 s."""
+    """Waits about 5 s for the requests in flight, and returns whether none is left."""
     for _ in range(500):
         if session.in_flight == 0:
             return True
@@ -550,7 +550,7 @@ def test_control_c_ends_a_blocked_call(cassandra: Cassandra, keyspace: str, bloc
         child.stdin.write("\n")
         child.stdin.flush()
         assert child.stdout.readline() == "blocking\n"
-        time.sleep(0.2)  # it will block soon, which cannot be observed from here
+        time.sleep(0.2)  # gives the child time to block, which cannot be seen from here
         before = time.monotonic()
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "interrupted\n", finish(child)
@@ -587,7 +587,7 @@ def test_control_c_ends_an_event_loop(cassandra: Cassandra, keyspace: str) -> No
     with paused(cassandra.nodes[0]):
         child.stdin.write("\n")
         child.stdin.flush()
-        time.sleep(0.2)  # it will wait soon
+        time.sleep(0.2)  # gives the child time to wait
         before = time.monotonic()
         child.send_signal(signal.SIGINT)
         assert finish(child) == "interrupted\n"

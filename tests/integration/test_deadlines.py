@@ -1,4 +1,4 @@
-"""Tests that a time limit covers a whole call, even if a node hangs, and of the errors' content."""
+"""Tests of time limits of whole calls while a node hangs, and of the content of errors."""
 
 from __future__ import annotations
 

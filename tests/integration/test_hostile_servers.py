@@ -173,7 +173,7 @@ LIES: dict[str, Lie] = {
 
 
 HARMLESS = {
-    # Such bytes are no valid value, but servers can store values of a table's older version.
+    # Only the value is invalid. Servers can store bytes that an older table definition allowed.
     "a cell that is longer than the page",
     # A later version of the protocol may define these.
     "an error of an unknown code",

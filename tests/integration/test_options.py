@@ -85,7 +85,7 @@ async def test_every_form_of_statement_has_options(
 async def test_a_serial_consistency_goes_with_what_has_conditions(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
-    """It is sent with conditional statements, and with others only if it is set explicitly."""
+    """Conditional statements send a serial consistency. Others send it only if it is set."""
     plain, conditional = INSERT, f"{INSERT} IF NOT EXISTS"
     number += 0x5EA1 << 16  # makes the key easy to find in bodies
     batch = Batch()

@@ -79,7 +79,7 @@ async def test_a_wrong_password(face: Face, cassandra_secure: Cassandra) -> None
 
 
 async def test_the_server_gets_the_password(face: Face, cassandra_secure: Cassandra) -> None:
-    """User and password work in every form: a Config, its copies, a URL, and others below."""
+    """User and password work in a Config, its copies, a URL and keyword arguments."""
     cluster = cassandra_secure
     tls = Tls(ca=cluster.ca_certificate)
     config = Config(contact_points=cluster.contact_points, tls=tls, **login(cluster))

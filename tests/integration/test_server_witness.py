@@ -50,7 +50,7 @@ from turbocql.testing import Cassandra
 JSON_ROWS = 1000
 """The first key of the rows that the server made from JSON. turbocql's own begin at 0."""
 
-# Types with a field of every scalar type, and of every container of every scalar type.
+# UDTs with a field of every scalar type, and of every container of every scalar type.
 EACH = Udt("each", tuple((f"f_{name}", leaf) for name, leaf in AWKWARD.items()))
 AROUND = Udt("around", (("inner", EACH), ("n", AWKWARD["int"])))
 OF_COUNTERS = Udt("of_counters", (("f_counter", shape("vector", COUNTER)),))

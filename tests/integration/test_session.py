@@ -133,7 +133,7 @@ async def test_values_that_do_not_fit_are_not_sent(
 async def test_values_beyond_their_range(
     face: Face, points: list[str], keyspace: str, number: int
 ) -> None:
-    """Raises an `OverflowError`, as other drivers do, from every method that takes values."""
+    """Every method that takes values raises an `OverflowError`, as other drivers do."""
     insert = f"INSERT INTO {keyspace}.kv (k, v, w) VALUES (?, ?, ?)"
     bad: tuple[Any, ...] = (number, "a", 2**31)
     async with face.connect(points, keyspace=keyspace) as client:

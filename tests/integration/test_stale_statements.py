@@ -141,7 +141,7 @@ def test_a_closed_session_takes_no_type(points: list[str], keyspaces: tuple[str,
 
 
 def test_a_server_that_forgets_at_once() -> None:
-    """When the server's cache is full, it may evict new statements at once."""
+    """A server whose cache is full may evict new statements at once."""
     with (
         Cassandra(nodes=1, config={"prepared_statements_cache_size": "1MiB"}) as cassandra,
         turbocql.connect(cassandra.contact_points) as session,

@@ -471,7 +471,7 @@ def test_a_type_that_has_grown(session: Session, cassandra: Cassandra) -> None:
         fresh.execute("INSERT INTO grown (k, v) VALUES (3, ?)", ({"a": 5, "c": 6},))
     found = session.execute("SELECT v FROM grown WHERE k = 3").page()[0].v
     assert found == (5, None, 6)
-    # The old prepared statement reads it too, with or without the new field.
+    # The old prepared statement reads the row too, with or without the new field.
     found = session.execute(select, (3,)).page()[0].v
     assert tuple(found)[:2] == (5, None)
 
@@ -557,7 +557,7 @@ def test_what_the_server_refuses(session: Session, columns: str) -> None:
 
 
 def test_a_vector_of_counters_is_taken(session: Session) -> None:
-    """The server accepts this by oversight. Each element is a bigint after its length."""
+    """The server accepts a vector of counters by oversight. Its bigints follow their lengths."""
     session.execute("CREATE TABLE counted (k int PRIMARY KEY, v vector<counter, 2>)")
     session.execute("INSERT INTO counted (k, v) VALUES (1, ?)", ([-(2**63), 2**63 - 1],))
     assert session.execute("SELECT v FROM counted").page()[0].v == [-(2**63), 2**63 - 1]
@@ -596,7 +596,7 @@ def test_every_type_in_a_partition_key(session: Session) -> None:
     names = [f"k{number}" for number in range(len(keys))]
     columns = "".join(f"{name} {kind.cql}, " for name, (kind, _) in zip(names, keys, strict=True))
     session.execute(f"CREATE TABLE keyed ({columns} v int, PRIMARY KEY (({', '.join(names)})))")
-    # The markers are in another order than the key's columns. The routing key keeps the latter.
+    # The markers are in another order than the key's columns. The routing key has the key's order.
     markers = ", ".join(["?"] * len(keys))
     insert = session.prepare(
         f"INSERT INTO keyed (v, {', '.join(reversed(names))}) VALUES (?, {markers})"

@@ -97,7 +97,7 @@ async def test_loads_slow_down_at_a_rate_limit(
 ) -> None:
     async with twin.connect(cluster.contact_points) as client:
         limited.reset()
-        # At first every row is refused, because a load may not exceed a rate on a slow machine.
+        # At first every row is refused, because a load on a slow machine may stay below the rate.
         limited.limit(marked="vnodes.t")
         threading.Timer(0.5, partial(limited.limit, per_second=40)).start()
         report = await client.call("load", "vnodes.t", COLUMNS, batches=with_batches)

@@ -91,7 +91,7 @@ async def heals(scylla: Scylla) -> None:
 
 
 def test_tablets_of_version_2_are_followed(cluster: Cassandra, scylla: Scylla) -> None:
-    """Version 2 has another payload, and a block at the end of each EXECUTE."""
+    """Version 2 of the extension has another payload, and ends each EXECUTE with a block."""
     for node, count in SHARDS.items():
         scylla.set_shards(node, Shards(count, tablets_v2=True))
     try:
