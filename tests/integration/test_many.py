@@ -70,7 +70,6 @@ async def test_many_rows_of_every_shape(
 async def test_rows_that_fail(face: Face, points: list[str], keyspace: str, number: int) -> None:
     insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
     # Every hundredth row has a str for an int column, so it fails before it is sent.
-    keyed = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
     rows = [(number * 1000 + i, "a", "b" if i % 100 == 7 else i) for i in range(1_000)]
     async with face.connect(points, keyspace=keyspace) as client:
         with pytest.raises(errors.BulkError, match="10 of 1000 rows failed; the first, row 7") as e:
@@ -80,7 +79,7 @@ async def test_rows_that_fail(face: Face, points: list[str], keyspace: str, numb
         assert all(isinstance(failure.error, errors.EncodeError) for failure in e.value.failed)
         assert isinstance(e.value.__cause__, errors.EncodeError)
         assert not e.value.report.stopped
-        report = await client.execute_many(keyed, rows, raise_failures=False)
+        report = await client.execute_many(insert, rows, raise_failures=False)
         assert (report.rows, report.succeeded, len(report.failures)) == (1_000, 990, 10)
         with pytest.raises(errors.BulkError):
             report.raise_for_failures()

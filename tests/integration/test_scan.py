@@ -244,11 +244,14 @@ def test_sizes_come_from_the_nodes() -> None:
         session.execute_many(insert, ((key, bytes(200)) for key in keys))
         deadline = time.monotonic() + 60
         while True:
+            # Estimates of single ranges can be older than the last flush, on a busy machine too.
+            estimates = session.execute(ESTIMATES, ("sized", "t")).all()
+            partitions = sum(estimate.partitions_count for estimate in estimates)
             splits = session.splits("sized.t", 4)
             sizes = [split.size_bytes for split in splits]
-            if None not in sizes and sum(filter(None, sizes)) > 150 * len(keys):
+            if partitions > 0.9 * len(keys) and sum(filter(None, sizes)) > 150 * len(keys):
                 break
-            assert time.monotonic() < deadline, session.execute(ESTIMATES, ("sized", "t")).all()
+            assert time.monotonic() < deadline, estimates
             time.sleep(1)
         read = [len(session.scan(split=split, columns=["k"]).all()) for split in splits]
         assert sum(read) == len(keys)
