@@ -22,17 +22,17 @@ __all__ = [
 ]
 
 LATE_S = 1.0
-"""How much later than its time limit a call may end."""
+"""A call may end this much later than its time limit."""
 RSS_MARGIN_MIB = 48.0
-"""How much the resident memory may grow between the two samples.
+"""The resident memory may grow by this much between the two samples.
 
-The native allocator keeps the pages that a thread has used, for each thread and size: the margin is
-half a MiB for each of a hundred threads. A leak of fifty bytes per call exceeds it within a million
-calls, which is the long form.
+The native allocator keeps the pages that a thread has used, for each thread and size class. The
+margin is about half a MiB for each of 100 threads. A leak of 50 bytes per call exceeds it within a
+million calls, the number that the long form makes.
 """
 RECOVERED_SHARE = 0.95
 """The share of calls that must be answered after all faults. It is not 1, because 200 callers on
-few processors cause timeouts of the server."""
+few processors cause server timeouts."""
 UNREACHED = frozenset({"ConnectError", "ConnectionLost", "NoHostAvailable"})
 """Errors that no call may have after the faults."""
 
@@ -56,20 +56,20 @@ UNEXPECTED = frozenset(
         "Unprepared",
     }
 )
-"""Errors of turbocql's tree that none of the faults explains, except while the keyspace of a call
-is dropped and made again."""
+"""turbocql errors that no fault explains, except while the keyspace of a call is dropped and
+created again."""
 
 
 @dataclass
 class Line:
-    """One thing that was audited: how many cases, and the violations among them."""
+    """One property that is audited: the number of cases, and the violations among them."""
 
     name: str
     checked: int = 0
     violations: list[str] = field(default_factory=list)
 
     def check(self, fault: str | None) -> None:
-        """Counts a case; `fault` says what is wrong with it."""
+        """Counts a case. `fault` says what is wrong with it, or is `None`."""
         self.checked += 1
         if fault is not None:
             self.violations.append(fault)
@@ -77,7 +77,7 @@ class Line:
 
 @dataclass
 class _Key:
-    """The calls that competed for one condition."""
+    """The conditional updates that competed for one key, or for one version of a chain."""
 
     winners: list[Call] = field(default_factory=list)
     unknown: set[int] = field(default_factory=set)
@@ -85,7 +85,7 @@ class _Key:
 
 
 class Audit:
-    """Takes in the records of the calls one by one, and then judges."""
+    """Collects the records of the calls, then compares them with the stored rows."""
 
     def __init__(self, windows: Sequence[Window]) -> None:
         self._windows = windows
@@ -108,10 +108,10 @@ class Audit:
         """The numbers of calls that violations name."""
         self._answers = Line("answers are what was asked for, and show what was acknowledged")
 
-    # What calls say.
+    # The records of the calls.
 
     def take(self, call: Call) -> None:
-        """Takes in the record of a call."""
+        """Adds the record of a call."""
         self._judge_end(call)
         about = call.about
         if "checked" in about or "wrong" in about:
@@ -144,8 +144,8 @@ class Audit:
     def _take_write(self, call: Call) -> None:
         aside = call.about.get("aside", False)
         if aside and call.begun <= self._last_drop:
-            # The row may be gone with its keyspace, or may have been written after it was made
-            # again.
+            # The row may have been dropped with its keyspace, or written after the keyspace was
+            # created again.
             self._aside_unknown.update(call.about["ids"])
             return
         failed = {number: may for number, _, may, _ in call.about.get("failed", [])}
@@ -174,18 +174,18 @@ class Audit:
             key.losers.append(call)
 
     def condition_keys(self) -> tuple[list[int], list[int]]:
-        """The keys of claims and of chains."""
+        """Returns the keys of claims and the keys of chains."""
         return sorted(self._claims), sorted({key for key, _ in self._sets})
 
     @property
     def rows(self) -> int:
-        """About how many rows `writes` has."""
+        """The approximate number of rows in `writes`."""
         return len(self._present) + len(self._unknown)
 
-    # What the nodes say.
+    # The rows that the nodes have stored.
 
     def judge(self, state: State) -> list[Line]:
-        """The lines of the audit that compare the calls with the rows."""
+        """Returns the lines of the audit that compare the calls with the rows."""
         return [
             self._ended,
             self._tree,
@@ -225,10 +225,10 @@ class Audit:
         return [present, absent, whole]
 
     def judge_scan(self, state: State, rows: Iterable[tuple[int, int, str]]) -> Line:
-        """Compares the rows of a scan by the driver with those that the nodes had before it.
+        """Compares the rows of a scan by the driver with the rows that the nodes had before it.
 
-        A row that only the scan has is right if nobody was told whether it was written: the nodes
-        apply the rest of a batch, and what a node has missed, at a time of their own.
+        A row that only the scan returns is right if its write had an unknown outcome. Cassandra
+        replays unfinished batches and missed writes (hints) later.
         """
         line = Line("a scan by the driver has all rows, each once")
         found = set()
@@ -308,7 +308,7 @@ class Audit:
 
 
 def _condition_fault(name: str, calls: _Key, winner: int | None) -> str | None:
-    """What is wrong with the outcome of one condition; `None` if nothing is."""
+    """Returns what is wrong with the outcome of one condition, or `None`."""
     won = {call.about["ids"][0] for call in calls.winners}
     if len(calls.winners) > 1:
         told = "\n  ".join(str(call) for call in calls.winners)
@@ -324,7 +324,7 @@ def _condition_fault(name: str, calls: _Key, winner: int | None) -> str | None:
 
 
 def judge_serial(state: State, told: Mapping[int, int | None]) -> Line:
-    """Compares what the driver read at consistency SERIAL with the rows of `claims`."""
+    """Compares the winners that the driver read at consistency SERIAL with the rows of `claims`."""
     line = Line("a read at SERIAL by the driver shows the winner of a claim")
     for key, winner in told.items():
         there = state.claims.get(key)
@@ -337,7 +337,7 @@ def judge_serial(state: State, told: Mapping[int, int | None]) -> Line:
 
 
 def judge_samples(before: Sample, after: Sample) -> list[Line]:
-    """Whether the load's process holds after the faults what it held before them."""
+    """Checks that the load's process holds the same resources after the faults as before them."""
     lines = []
     for name in ("descriptors", "threads", "tasks", "in_flight", "connections"):
         was, now = getattr(before, name), getattr(after, name)
@@ -354,7 +354,7 @@ def judge_samples(before: Sample, after: Sample) -> list[Line]:
 
 
 def judge_effects(windows: Sequence[Window]) -> Line:
-    """Whether each kind of fault hit anything."""
+    """Checks that each kind of fault hit something."""
     line = Line("each kind of fault hit something")
     effects: defaultdict[str, int] = defaultdict(int)
     for window in windows:
@@ -366,7 +366,7 @@ def judge_effects(windows: Sequence[Window]) -> Line:
 
 
 class Recovery:
-    """Judges the calls that began in the time after all faults."""
+    """Checks the calls that began after all faults had ended."""
 
     def __init__(self, windows: Sequence[Window]) -> None:
         self._after = [window for window in windows if window.kind == "none, after"]
@@ -375,7 +375,7 @@ class Recovery:
         self._reached = Line("after the faults every node is reached")
 
     def take(self, call: Call) -> None:
-        """Takes in the record of a call."""
+        """Adds the record of a call."""
         if any(window.begun <= call.begun <= window.ended for window in self._after):
             self._calls += 1
             if not call.answered:
@@ -383,7 +383,7 @@ class Recovery:
             self._reached.check(str(call) if call.error in UNREACHED else None)
 
     def judge(self) -> list[Line]:
-        """The lines of the audit about the time after the faults."""
+        """Returns the lines of the audit about the time after the faults."""
         line = Line(f"after the faults {RECOVERED_SHARE:.0%} of calls are answered", self._calls)
         if len(self._failed) > self._calls * (1 - RECOVERED_SHARE):
             examples = "\n  ".join(str(call) for call in self._failed[:5])

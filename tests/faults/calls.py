@@ -1,4 +1,4 @@
-"""The calls of the load, written once for both faces.
+"""The calls of the load, written once for the synchronous and the asynchronous API.
 
 Each kind is a generator. It yields a request to the driver and receives the outcome. If an answer
 is wrong, the generator says so in the `about` of the request, before the record is written.
@@ -42,18 +42,18 @@ __all__ = [
 
 TIMEOUTS_S = (2.5, 4.0)
 SESSION_S = 2.5
-"""The session's own time limit, which `prepare` and `use_keyspace` have."""
+"""The session's default time limit. `prepare` and `use_keyspace` use it."""
 CONNECT_S = 6.0
 CLOSE_S = 2.0
 SPECULATIVE = "speculative"
-"""The name of a profile with speculation."""
+"""The name of an execution profile with speculative execution."""
 _MANY = 20
 _PAGE = 100
 _PAGE_TRIES = 3
 _ROUND = 2
 """How many calls compete for one claim."""
 _GENERATION = 200
-"""The number of versions of a chain. Then a new chain is begun."""
+"""The number of versions of a chain. After them a new chain begins."""
 _KEPT = 64
 
 PREPARED = {
@@ -68,7 +68,7 @@ PREPARED = {
     "aside_write": "INSERT INTO {1}.aside (id, value) VALUES (?, ?)",
     "aside_read": "SELECT value FROM {1}.aside WHERE id = ?",
 }
-"""Prepared by each session at the start. The fields are the two keyspaces."""
+"""The statements that each session prepares at the start. `{0}` and `{1}` are the keyspaces."""
 
 
 @dataclass
@@ -90,16 +90,16 @@ class Ask:
     options: dict[str, Any] = field(default_factory=dict)
     about: About = field(default_factory=lambda: About())
     read: Callable[[Any], Any] | None = None
-    """Applied to what the driver returned, as part of the call: rows are decoded here."""
+    """Applied to the driver's return value, as part of the call. It decodes rows, for example."""
     session: Any = None
-    """A session of its own, instead of the face's."""
+    """The session to use instead of the load's session."""
 
 
 Op = Generator[Ask, Outcome, None]
 
 
 class Shared:
-    """What all workers of both faces share."""
+    """State that all workers share."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -108,18 +108,18 @@ class Shared:
         self._generation = [0] * CHAINS
 
     def claim(self) -> int:
-        """The key of a claim; a few calls in a row get the same one."""
+        """Returns the key of a claim. `_ROUND` calls in a row get the same key."""
         with self._lock:
             return next(self._claims) // _ROUND
 
     def chain(self, number: int) -> tuple[int, int]:
-        """The key of a chain, and the last version that is known to be set."""
+        """Returns the key of a chain, and the last version that is known to be set."""
         with self._lock:
             key = self._generation[number] * CHAINS + number
             return key, self._seen.get(key, 0)
 
     def seen(self, key: int, version: int) -> None:
-        """A version of a chain was seen."""
+        """Records a version of a chain that was read or set."""
         with self._lock:
             self._seen[key] = max(version, self._seen.get(key, 0))
             number = key % CHAINS
@@ -128,7 +128,7 @@ class Shared:
 
 
 class Worker:
-    """One caller, with its own chance and its own ids."""
+    """One caller, with its own random numbers and its own row ids."""
 
     def __init__(
         self, number: int, seed: str, keyspace: str, shared: Shared, prepared: dict[str, Any]
@@ -140,20 +140,20 @@ class Worker:
         self.shared = shared
         self.prepared = prepared
         self.written: deque[int] = deque(maxlen=_KEPT)
-        """Ids of rows that were acknowledged."""
+        """The ids of the last acknowledged rows."""
 
     def id(self) -> int:
-        """An id that no other row has."""
+        """Returns an id that no other row has."""
         self._count += 1
         return self._number << 40 | self._count
 
     def op(self) -> Op:
-        """The next operation."""
+        """Returns the next operation."""
         (make,) = self.chance.choices(list(KINDS), list(KINDS.values()))
         return make(self)
 
     def timeout_s(self) -> float:
-        """The time limit of the next request."""
+        """Chooses the time limit of the next request."""
         return self.chance.choice(TIMEOUTS_S)
 
     def execute(
@@ -167,7 +167,7 @@ class Worker:
         session: Any = None,
         **options: Any,
     ) -> Ask:
-        """A request by `execute`."""
+        """Returns a request that calls `execute`."""
         timeout_s = self.timeout_s()
         options["timeout_s"] = timeout_s
         return Ask(
@@ -199,7 +199,7 @@ def _write(worker: Worker) -> Op:
     elif chance < 0.5:
         kind, options = "write, speculative", {"idempotent": True, "profile": SPECULATIVE}
     elif chance < 0.55:
-        # Refused while a node is known to be down: then nothing may be written.
+        # The coordinator refuses this if it knows that a node is down, and must write nothing.
         kind, options = "write, ALL", {"consistency": "ALL"}
     about = About(ids=[number])
     outcome = yield worker.execute(
@@ -210,7 +210,7 @@ def _write(worker: Worker) -> Op:
 
 
 def _first_use(worker: Worker) -> Op:
-    """A text that is prepared by the call itself."""
+    """Writes with a new statement text, which `execute` prepares first."""
     number = worker.id()
     text = PREPARED["write"].format(worker.keyspace, "") + f" /* {number} */"
     about = About(ids=[number])
@@ -234,7 +234,7 @@ def _read(worker: Worker) -> Op:
     if worker.chance.random() < 0.6:
         ask = worker.execute("read", worker.prepared["read"], (number,), about=about, read=_one)
     else:
-        # The columns change under this statement.
+        # Schema faults add and drop columns, so the result of this statement changes.
         statement = worker.prepared["read_star"]
         ask = worker.execute("read *", statement, (number,), about=about, read=_one, rows="dict")
     outcome = yield ask
@@ -377,7 +377,7 @@ def _scan(worker: Worker) -> Op:
             tries += 1
             if tries == _PAGE_TRIES:
                 return
-            continue  # the next step asks for the same page again
+            continue  # `next_page` requests the same page again
         if outcome.value is None:
             about["checked"] = len(found)
             fault = wide_fault(part, found)
@@ -399,7 +399,7 @@ def _aside(worker: Worker) -> Op:
     outcome = yield worker.execute(
         "aside, read", worker.prepared["aside_read"], (number,), about=about, read=_one
     )
-    # The keyspace may have been dropped since, so a row that is gone is not wrong here.
+    # The keyspace may have been dropped since, so a missing row is not wrong here.
     if outcome.error is None and outcome.value is not None:
         about["checked"] = 1
         if outcome.value.value != value_of(number):
@@ -407,7 +407,7 @@ def _aside(worker: Worker) -> Op:
 
 
 def _connect(worker: Worker) -> Op:
-    """A session of its own: opened, used once, closed."""
+    """Opens a new session, uses it once and closes it."""
     outcome = yield Ask("connect", "connect", CONNECT_S)
     if outcome.error is not None:
         return

@@ -1,4 +1,7 @@
-"""A process that answers commands: one line of JSON each way, on standard input and output."""
+"""Runs a child process that answers commands.
+
+Commands and replies are lines of JSON on the child's standard input and output.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +26,17 @@ Reply = dict[str, Any]
 
 
 class ChildError(Exception):
-    """A child process did not do what it was asked to do."""
+    """A child process failed to carry out a command."""
 
 
 class NoReply(ChildError):
-    """A child process runs, and has not replied in time."""
+    """A child process is running, and has not replied in time."""
 
 
 class Child:
-    """A module that runs in a process of its own while the `with` block runs.
+    """Runs a module in its own process during the `with` block.
 
-    Its standard error is a file: `complaints` is its content.
+    Its standard error goes to a file. `complaints` returns the content.
     """
 
     def __init__(self, module: str, folder: Path, *arguments: str) -> None:
@@ -111,11 +114,11 @@ class Child:
         return answer
 
     def complaints(self) -> str:
-        """What the child has written to its standard error."""
+        """Returns what the child has written to its standard error."""
         return self._stderr.read_text(encoding="utf-8", errors="replace")
 
     def abort(self) -> None:
-        """Ends a child that hangs. The stacks of its threads go to its standard error."""
+        """Kills a child that hangs. faulthandler writes its threads' stacks to standard error."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGABRT)  # faulthandler handles it
             deadline = time.monotonic() + 5
@@ -139,7 +142,7 @@ class Child:
 
 
 def serve(handle: Callable[[str, Reply], Reply]) -> None:
-    """Handles the commands on standard input until its end, each in a thread of its own."""
+    """Handles commands from standard input until it ends, each in its own thread."""
     lock = threading.Lock()
 
     def answer(number: int, do: str, arguments: Reply) -> None:

@@ -1,4 +1,4 @@
-"""The faults: planned from a seed, injected one step after another, and healed."""
+"""Plans faults from a seed, injects them step by step, and heals them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["KINDS", "PROXY", "REHEARSAL", "Fault", "Injector", "Step", "long_pla
 PROXY = ("delay", "throttle", "swallow", "drop", "cut", "half-close", "silent", "reset")
 """Faults of a proxy: see `wire.FAULTS`."""
 EVERYWHERE = ", all nodes"
-"""Ends the name of a fault of all proxies at the same time."""
+"""The suffix of a fault's name that applies the fault to all proxies at once."""
 NODES = ("kill and restart", "kill two", "rolling restart", "pause", "pause all")
 SCHEMA = ("alter table", "alter while paused", "evict statements", "drop keyspace")
 KINDS = (*PROXY, *NODES, *SCHEMA)
@@ -38,7 +38,7 @@ _COMMAND_S = 120.0
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `node` is the place of the node, where the fault is of one node."""
+    """One fault. `node` is the index of its node; faults of the whole cluster ignore it."""
 
     kind: str
     node: int
@@ -50,11 +50,10 @@ class Fault:
 
 @dataclass(frozen=True)
 class Step:
-    """Faults at the same time, and the rest after them.
+    """Faults that are injected at the same time, and a pause after them.
 
-    `pace_s` is how long each caller of the load waits after each operation. On two processors a
-    node does not start, and the schema does not change, within seconds beside 200 callers that
-    never wait.
+    `pace_s` is how long each caller of the load waits on average after each operation. Without it,
+    on two processors, 200 callers delay the start of a node and schema changes by many seconds.
     """
 
     faults: tuple[Fault, ...]
@@ -63,11 +62,14 @@ class Step:
 
 
 REHEARSAL = Step((Fault(f"reset{EVERYWHERE}", 0, 1.5),), 0.1)
-"""A part of the warm-up: errors in every thread, as many as the faults cause."""
+"""A fault during the warm-up, so that every thread has handled errors before the first sample."""
 
 
 def short_plan(seed: str) -> list[Step]:
-    """Every kind once, each as short as it can be, but for faults that take a minute."""
+    """Returns almost every kind of fault once, each short.
+
+    It leaves out "kill two" and "rolling restart", which take about a minute.
+    """
     chance = random.Random(seed)
     kinds = [*PROXY, f"reset{EVERYWHERE}", "pause", "pause all"]
     slow = [*SCHEMA]
@@ -80,7 +82,7 @@ def short_plan(seed: str) -> list[Step]:
 
 
 def long_plan(seed: str) -> Iterator[Step]:
-    """Steps without end: rounds of all kinds in random order, some of them two at a time."""
+    """Yields endless steps: rounds of all kinds in random order, sometimes two faults at once."""
     chance = random.Random(seed)
     nodes = _nodes(chance)
     while True:
@@ -97,7 +99,7 @@ def long_plan(seed: str) -> Iterator[Step]:
 
 
 def _nodes(chance: random.Random) -> Iterator[int]:
-    """Nodes at random, never the same twice in a row, so that it can be connected to again."""
+    """Yields random nodes, never the same twice in a row, so that the driver can reconnect."""
     node = chance.randrange(_NODES)
     while True:
         yield node
@@ -105,21 +107,21 @@ def _nodes(chance: random.Random) -> Iterator[int]:
 
 
 def _pace_s(kind: str) -> float:
-    """The pace beside a fault: see `Step`."""
+    """Returns the callers' pace during a fault: see `Step`."""
     if kind in ("kill and restart", "kill two", "rolling restart"):
         return _PACE_OF_STARTS_S
     return _PACE_OF_SCHEMA_S if kind in SCHEMA else 0.0
 
 
 class Injector:
-    """Injects faults into the nodes, the proxies and, by statements of the load, the schema."""
+    """Injects faults into the nodes and the proxies, and changes the schema through the load."""
 
     def __init__(
         self, cluster: Cassandra, proxies: Child, load: Child, keyspace: str, seed: str
     ) -> None:
         self.windows: list[Window] = []
         self.failures: list[str] = []
-        """What the load was asked to do and did not do."""
+        """The commands that the load did not carry out."""
         self._cluster = cluster
         self._proxies = proxies
         self._load = load
@@ -140,7 +142,7 @@ class Injector:
         time.sleep(step.rest_s)
 
     def heal(self) -> None:
-        """Ends whatever is wrong with nodes and proxies."""
+        """Resumes and starts all nodes, and ends the faults of all proxies."""
         for node in self._cluster.nodes:
             node.resume()
             node.launch()
@@ -168,11 +170,11 @@ class Injector:
         self.windows.append(Window(fault.kind, target, begun, time.monotonic(), effect))
 
     def _ask(self, do: str, **arguments: Any) -> list[str | None]:
-        """Has the load make some calls, and returns the class of the error of each."""
+        """Sends a command to the load, and returns the error class of each call that it made."""
         try:
             answer = self._load.ask(do, within_s=_COMMAND_S, **arguments)
         except NoReply as error:
-            # The load goes on, and the audit shows the call that hangs.
+            # The load continues; the audit reports the call that hangs.
             self.failures.append(f"{error}: {arguments}")
             return ["no reply"]
         errors: list[str | None] = answer["errors"]
@@ -204,7 +206,10 @@ class Injector:
         return "1"
 
     def _kill_two(self, fault: Fault) -> str:
-        """No quorum is left: the node that runs refuses requests once it knows."""
+        """Kills two of three nodes, so that no quorum is left.
+
+        The third node refuses requests as soon as it has noticed.
+        """
         nodes = [node for n, node in enumerate(self._cluster.nodes) if n != fault.node]
         for node in nodes:
             node.kill()
@@ -242,7 +247,7 @@ class Injector:
     def _alter(self, fault: Fault) -> str:
         deadline, done = time.monotonic() + fault.seconds, 0
         while not done or time.monotonic() < deadline:
-            # Columns of a result are in alphabetical order: before and behind the others.
+            # Result columns are in alphabetical order: the new one comes first or last.
             self._columns += 1
             column = f"{self._chance.choice(('added', 'zadded'))}_{self._columns}"
             kind = self._chance.choice(("int", "text", "list<bigint>"))
@@ -275,7 +280,7 @@ class Injector:
             )
         with ThreadPoolExecutor(len(work)) as threads:
             calls = [threads.submit(one) for one in work]
-            # So long that a call which waits for the node ends too late.
+            # Long enough that a call that waits for the paused node exceeds its time limit.
             time.sleep(max(fault.seconds, SESSION_S + LATE_S + 0.5))
             node.resume()
             for call in calls:
@@ -283,7 +288,7 @@ class Injector:
         return "1"
 
     def _evict(self, fault: Fault) -> str:
-        """Prepares statements until a node has given some up, and counts those."""
+        """Prepares statements until a node has evicted some, and returns how many it evicted."""
         expected, evicted = self._kept_statements(fault.node), 0
         for _ in range(_EVICT_ROUNDS):
             for face in _FACES:
@@ -308,7 +313,7 @@ class Injector:
     def _ddl(self, texts: list[str]) -> None:
         """Sends schema statements until each was answered.
 
-        A statement that timed out may have had its effect; each can be repeated.
+        A statement that timed out may have been applied, so each must be repeatable.
         """
         left = list(texts)
         for _ in range(_DDL_TRIES):

@@ -1,16 +1,18 @@
-"""The load, in a process of its own: `python -m tests.faults.load SETTINGS`, with settings in JSON.
+"""Runs the load in its own process: `python -m tests.faults.load SETTINGS`, with settings in JSON.
 
-Half of the callers are threads of the blocking face, half are tasks of the asyncio face. Each makes
-one call after another. Commands:
+Half of the callers are threads that use the synchronous API (`face` "sync"). The other half are
+asyncio tasks that use the asynchronous API (`face` "async"). Each makes one call after another.
+Commands:
 
 - `begin`: opens the sessions, prepares the statements, starts the callers
-- `pause` and `go`: the callers stop after their current call, and go on
+- `pause`: stops the callers after their current operation; `go` starts them again
 - `pace`: from now on a caller waits for `seconds` on average after each operation
-- `sample`: a `records.Sample`, while the load is paused
-- `look`: how many calls have ended, how many nodes each session is connected to, and the memory
-- `statements`: `texts` one after another, by a face, in `kind` calls with `timeout_s`
-- `prepare`: prepares `count` statements that nobody else uses
-- `stop`: ends the callers; the reply has the calls that did not end
+- `sample`: returns a `records.Sample`, while the load is paused
+- `look`: returns the number of ended calls, the connected nodes of each session, and the memory
+- `statements`: executes `texts` one after another with `timeout_s`, and records them as `kind`
+- `use_keyspace`: calls `use_keyspace` with `name`
+- `prepare`: prepares `count` statements that no caller uses
+- `stop`: ends the callers; the reply lists the calls that did not end
 """
 
 from __future__ import annotations
@@ -44,12 +46,12 @@ _SETTLE_S = 20.0
 _PREPARE_S = 60.0
 _POLL_S = 0.01
 _BACKOFF_S = 0.02
-"""A call that failed at once is not followed by the next at once, else failures would be most of
-the calls."""
+"""A caller waits this long after a failed operation. Otherwise calls that fail at once would
+outnumber all other calls."""
 
 
 class Gate:
-    """Lets the callers of both faces through, or makes them wait."""
+    """Lets the threads and the tasks pass, or makes them wait."""
 
     def __init__(self, callers: int) -> None:
         self._callers = callers
@@ -65,7 +67,7 @@ class Gate:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether every caller waits, or has ended."""
+        """Whether every caller waits at the gate."""
         with self._lock:
             return self._waiting == self._callers
 
@@ -79,7 +81,7 @@ class Gate:
             loop.call_soon_threadsafe(self._async_open.clear)
 
     def passes(self) -> bool:
-        """Waits for the gate; `False` at the end."""
+        """Waits until the gate is open, and returns `False` if the load is to end."""
         if not self._open.is_set():
             self._arrive(1)
             self._open.wait()
@@ -87,7 +89,7 @@ class Gate:
         return not self.stopped
 
     async def passes_soon(self) -> bool:
-        """The same for a task."""
+        """Does the same as `passes`, for a task."""
         if not self._async_open.is_set():
             self._arrive(1)
             await self._async_open.wait()
@@ -265,7 +267,7 @@ class Load:
             raise
 
     def _run(self, op: Op) -> bool:
-        """Runs an operation on the blocking face; whether all of its calls were answered."""
+        """Runs an operation on the synchronous API. Returns whether all its calls succeeded."""
         good, ask = True, next(op)
         while True:
             call = self._recorder.begin(ask.kind, "sync", ask.timeout_s, ask.about)
@@ -287,7 +289,7 @@ class Load:
                 self._recorder.end(call)
 
     async def _run_soon(self, op: Op) -> bool:
-        """Runs an operation on the asyncio face; whether all of its calls were answered."""
+        """Runs an operation on the asynchronous API. Returns whether all its calls succeeded."""
         good, ask = True, next(op)
         while True:
             call = self._recorder.begin(ask.kind, "async", ask.timeout_s, ask.about)
@@ -347,9 +349,10 @@ class Load:
 
 
 def _threads() -> int:
-    """The threads of this process, but for those that the engine's runtime has for blocking calls.
+    """Counts the threads of this process, without tokio's threads for blocking calls.
 
-    Connecting uses some, and they end 10 s after their last call: before a sample or after it.
+    Connecting uses blocking threads. They end 10 s after their last call, so their number would
+    differ between samples.
     """
     names = []
     for thread in os.listdir("/proc/self/task"):
@@ -365,4 +368,4 @@ def _rss_mib() -> float:
 
 if __name__ == "__main__":
     serve(Load(json.loads(sys.argv[1])).handle)
-    os._exit(0)  # a call that hangs does not keep the process
+    os._exit(0)  # exits even if a call hangs

@@ -1,7 +1,8 @@
-"""A proxy before each node, in a process of its own: `python -m tests.faults.proxy SEED NODE...`.
+"""Runs a proxy before each node, in its own process: `python -m tests.faults.proxy SEED NODE...`.
 
-A node is `address:port`; its proxy listens on the same address and a port of its own. Commands:
-`ports`; `fault` with `node` (its place in the arguments) and the fields of `wire.Fault`.
+A node is `address:port`; its proxy listens on the same address and another port. Commands: `ports`
+starts the proxies and returns their ports; `fault` begins a fault. `fault` takes `node` (its index
+in the arguments) and the fields of `wire.Fault`.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ _HIGH_WATER = 1 << 20
 
 
 class Link:
-    """A connection of a client, and the proxy's own connection to the node."""
+    """A client's connection, and the proxy's connection to the node for it."""
 
     def __init__(self, door: Door, chance: random.Random) -> None:
         self._door = door
         self.up = Stream(chance, self.end, door.count)
-        """From the client to the node."""
+        """The data from the client to the node."""
         self.down = Stream(chance, self.end, door.count)
         self.client = Side(self, self.up)
         self.node = Side(self, self.down)
         self.is_cut_off = False
-        """Whether what happens on the node's side must not be seen on the client's."""
+        """Whether the client must not notice when the node's side ends."""
 
     def begin(self, fault: Fault) -> None:
-        """Begins a fault on a connection that exists."""
+        """Begins a fault on an open connection."""
         client = self.client.transport
         if fault.kind in ("silent", "reset"):
             self._door.count(1)
@@ -51,7 +52,7 @@ class Link:
         self.down.begin(fault)
 
     def connected(self, side: Side, transport: asyncio.Transport) -> None:
-        """One of the two sides is connected."""
+        """Called when one of the two sides is connected: starts forwarding to it."""
         if side is self.client:
             self.down.connected(transport)
             self._door.opened(self)
@@ -62,7 +63,7 @@ class Link:
         self.up.connected(transport)
 
     def ended(self, side: Side, *, broken: bool) -> None:
-        """One of the two sides has ended: so does the other."""
+        """Called when one of the two sides has ended: ends the other too."""
         if side is self.node and self.is_cut_off and not self.client.is_lost:
             return
         if broken:
@@ -71,7 +72,7 @@ class Link:
             self.end()
 
     def end(self) -> None:
-        """Ends both sides, after what was written."""
+        """Closes both sides after sending the data that was already written."""
         self._forget()
         for side in (self.client, self.node):
             if side.transport is not None:
@@ -91,7 +92,7 @@ class Link:
 
 
 class Side(asyncio.Protocol):
-    """One of the two sides of a link. What arrives goes to `stream`."""
+    """One of the two sides of a link. It passes received data to `stream`."""
 
     def __init__(self, link: Link, stream: Stream) -> None:
         self._link = link
@@ -144,7 +145,7 @@ class Door:
         self.links: set[Link] = set()
 
     async def listen(self) -> int:
-        """Accepts connections, and returns the port."""
+        """Begins to accept connections, and returns the port."""
         server = await asyncio.get_running_loop().create_server(
             self._accept, self._host, 0, backlog=512
         )
@@ -152,12 +153,12 @@ class Door:
         return port
 
     def count(self, by: int) -> None:
-        """Counts what the fault does."""
+        """Adds to the count of what the fault has hit."""
         if self._fault.kind != "pass":
             self._effect += by
 
     def begin(self, fault: Fault) -> int:
-        """Begins a fault, or heals with `pass`; returns what the fault before it did."""
+        """Begins a fault, or heals with `pass`. Returns the effect count of the previous fault."""
         effect, self._effect = self._effect, 0
         self._fault = fault
         for link in list(self.links):
@@ -165,7 +166,7 @@ class Door:
         return effect
 
     def opened(self, link: Link) -> None:
-        """A client has connected."""
+        """Called when a client has connected: connects to the node, or applies the fault."""
         self.links.add(link)
         kind = self._fault.kind
         if kind == "reset":
@@ -195,7 +196,7 @@ class Door:
 
 
 class _Proxies:
-    """All proxies, on an event loop in a thread of its own."""
+    """All proxies, on an event loop in its own thread."""
 
     def __init__(self, seed: str, nodes: list[str]) -> None:
         self._loop = asyncio.new_event_loop()

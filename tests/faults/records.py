@@ -1,4 +1,4 @@
-"""What a call did: one record per call, one line of JSON per record."""
+"""Records of the calls: one record per call, one line of JSON per record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _MESSAGE = 400
 
 
 class About(TypedDict, total=False):
-    """What the audit needs to know of a call beyond its end; each kind of call has some of it."""
+    """What the audit needs to know about a call besides its outcome.
+
+    Each kind of call sets some of the keys.
+    """
 
     ids: list[int]
     """The ids of the rows that the call writes."""
@@ -28,20 +31,20 @@ class About(TypedDict, total=False):
     """For an `execute_many`: the id of each row that failed, the error's class, whether it may have
     applied, and whether the class is one of turbocql's."""
     aside: bool
-    """The call is for the keyspace that is dropped and made again."""
+    """The call uses the keyspace that is dropped and created again."""
     deltas: list[tuple[int, int]]
-    """For counters: key and what is added to it."""
+    """For counters: each key and the number that is added to it."""
     key: int
     """For conditional updates: the key."""
     version: int
     """For a compare-and-set: the version that the call sets."""
     applied: bool
     existing: int | None
-    """The value that stood there when a conditional update was not applied."""
+    """The stored value that the server returned when a conditional update was not applied."""
     wrong: str
-    """What is wrong with the answer. The load finds it out when the answer arrives."""
+    """What is wrong with the answer. The load sets it when the answer arrives."""
     checked: int
-    """How many rows of the answer were compared with what they must be."""
+    """How many rows of the answer were compared with their expected values."""
 
 
 @dataclass
@@ -70,16 +73,16 @@ class Call:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nobody can say if the call had an effect: it failed, and may have applied.
+        """Whether it is unknown if the call had an effect: it failed, and may have applied.
 
-        An error that is not one of turbocql's says nothing about it.
+        An error that is not one of turbocql's does not say whether the call applied.
         """
         return self.ended is None or (
             self.error is not None and (self.may_have_applied or not self.in_tree)
         )
 
     def failed_with(self, error: BaseException) -> None:
-        """Notes the error that ended the call."""
+        """Records the error that ended the call."""
         self.error = type(error).__name__
         self.in_tree = isinstance(error, errors.Error)
         self.may_have_applied = bool(getattr(error, "may_have_applied", False))
@@ -91,12 +94,12 @@ class Call:
             self.message += "\n" + "".join(traceback.format_exception(error))[-2000:]
 
     def line(self) -> str:
-        """The record as a line of JSON."""
+        """Returns the record as a line of JSON."""
         return json.dumps(list(vars(self).values()), separators=(",", ":")) + "\n"
 
     @classmethod
     def of(cls, line: str) -> Call:
-        """The record that `line` returned."""
+        """Parses a line that `Call.line` returned."""
         return cls(*json.loads(line))
 
     def __str__(self) -> str:
@@ -112,14 +115,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Window:
-    """The time of a fault."""
+    """The time during which a fault was active."""
 
     kind: str
     target: str
     begun: float
     ended: float
     effect: str = ""
-    """What the fault did, such as the number of connections that were cut."""
+    """A count of what the fault hit, such as the number of connections that were cut."""
 
     def covers(self, call: Call) -> bool:
         """Whether any part of the call was within this time."""
@@ -128,7 +131,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Sample:
-    """What the process of the load holds while no call is in flight."""
+    """Resources that the load's process holds while no call is in flight."""
 
     rss_mib: float
     descriptors: int
@@ -141,7 +144,7 @@ class Sample:
 
 
 class Recorder:
-    """Writes records to a file as the calls end. It can be used by any number of threads."""
+    """Writes records to a file as the calls end. It is thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8", buffering=1 << 16)
@@ -152,7 +155,7 @@ class Recorder:
         self.failed = 0
 
     def begin(self, kind: str, face: str, timeout_s: float, about: About) -> Call:
-        """The record of a call that begins now."""
+        """Returns the record of a call that begins now."""
         with self._lock:
             self._number += 1
             call = Call(self._number, kind, face, 0.0, timeout_s, about=about)
@@ -172,12 +175,12 @@ class Recorder:
                 self.failed += 1
 
     def open_calls(self) -> list[Call]:
-        """The calls that have begun and not ended."""
+        """Returns the calls that have begun and not ended."""
         with self._lock:
             return list(self._open.values())
 
     def close(self) -> None:
-        """Writes the calls that did not end too, and closes the file."""
+        """Writes the calls that did not end, and closes the file."""
         with self._lock:
             for call in self._open.values():
                 self._file.write(call.line())
@@ -186,17 +189,17 @@ class Recorder:
 
 
 def read_calls(path: Path) -> Iterator[Call]:
-    """The records of a file, one after another."""
+    """Yields the records of a file."""
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             yield Call.of(line)
 
 
 def overlapping(windows: Iterable[Window], call: Call) -> list[Window]:
-    """The faults during which a call was in flight."""
+    """Returns the faults during which a call was in flight."""
     return [window for window in windows if window.covers(call)]
 
 
 def sample_of(answer: dict[str, Any]) -> Sample:
-    """The sample that the load sent."""
+    """Returns the load's reply as a sample."""
     return Sample(**answer)

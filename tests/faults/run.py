@@ -1,4 +1,4 @@
-"""One run: a cluster, proxies, the load, faults, and the audit."""
+"""Runs the audit: starts a cluster, proxies and the load, injects faults, and judges the calls."""
 
 from __future__ import annotations
 
@@ -39,42 +39,42 @@ from turbocql.testing import Cassandra
 __all__ = ["CLUSTER", "Report", "Times", "run"]
 
 CLUSTER: dict[str, Any] = {
-    # Acknowledged only when it is in the commit log. With the default, a node that is killed
-    # forgets up to 100 ms of acknowledged writes and of promises of Paxos.
+    # A node acknowledges a write only when it is in the commit log. With the default, a killed node
+    # loses acknowledged writes and Paxos promises of the last 100 ms.
     "commitlog_sync": "batch",
     "commitlog_sync_period": "0ms",
     "concurrent_reads": 32,
     "concurrent_writes": 64,
     "concurrent_counter_writes": 32,
-    # Shorter than the longer time limit of the calls, so that both sides' timeouts are seen.
+    # Shorter than the longer time limit of the calls, so that the server's timeouts occur too.
     "read_request_timeout": "2s",
     "range_request_timeout": "4s",
     "write_request_timeout": "2s",
     "counter_write_request_timeout": "2s",
     "cas_contention_timeout": "1s",
-    # Fewer round trips, and reads that do not compete with updates.
+    # Version 2 needs fewer round trips, and its reads do not compete with updates.
     "paxos_variant": "v2",
     "request_timeout": "4s",
     "prepared_statements_cache_size": "1MiB",
 }
-"""Settings of the nodes that differ from those of `turbocql.testing`."""
+"""The node settings that differ from the defaults of `turbocql.testing`."""
 
 _KEYSPACE = "faults"
 _IN_FLIGHT = 200
 _HEAP_MB = 512
 _JVM = (
-    # The first compiler only: nodes are started often, and have no time to become fast.
+    # Only the C1 compiler: nodes restart too often for C2 to pay off.
     "-XX:TieredStopAtLevel=1",
-    # A node that was paused while the schema changed asks for it at once, not after a minute.
+    # A node that was paused during a schema change pulls it after 0.5 s, not after a minute.
     "-Dcassandra.migration_delay_ms=500",
-    # The commit log has the changes of the schema.
+    # Schema changes need no flush, because they are in the commit log.
     "-Dcassandra.flush_local_schema_changes=false",
 )
 _POLL_S = 0.2
 _NAMED = 20
 """The maximum number of records shown."""
 _STEADY = 5
-"""How many samples in a row must be equal."""
+"""This many samples in a row must equal the sample before them."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,14 @@ class Times:
     """How long the parts of a run take, in seconds."""
 
     warm_up_s: float
-    """The time until the load holds what it needs: each thread its stack and its allocator's pages,
-    the sessions their prepared statements."""
+    """The time until the load has allocated what it keeps: thread stacks, allocator pages and
+    prepared statements."""
     before_s: float
     after_s: float
     """The time after all faults in which nearly all calls must be answered."""
     recover_s: float
-    """The limit for the sessions to be connected to all nodes again, and for what they hold to be
-    what they held."""
+    """The limit for the sessions to reconnect to all nodes, and for their resources to return to
+    the values of the first sample."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,15 @@ class Report:
     table: str
     lines: list[Line]
     named: list[str]
-    """The records of calls that violations name by number."""
+    """The records of the calls that violations name by number."""
 
     @property
     def violations(self) -> int:
-        """The number of violations of all lines."""
+        """The number of violations in all lines."""
         return sum(len(line.violations) for line in self.lines)
 
     def markdown(self, seed: str) -> str:
-        """The seed, the table of the faults and the lines of the audit."""
+        """Returns the seed, the table of the faults and the lines of the audit."""
         parts = [f"Seed: {seed}", self.table, LEGEND, lines_table(self.lines)]
         return "\n\n".join([*parts, *(f"- {call}" for call in self.named)]) + "\n"
 
@@ -119,7 +119,7 @@ def run(
     folder: Path,
     say: Callable[[str], None],
 ) -> Report:
-    """Runs the load with the steps of a plan, and audits it. The records are in `folder`."""
+    """Runs the load with the steps of a plan, and audits it. Writes the records into `folder`."""
     with Cassandra(nodes=3, heap_mb=_HEAP_MB, config=CLUSTER, jvm_options=_JVM) as cluster:
         points = cluster.contact_points
         with Child("tests.faults.proxy", folder, seed, *points) as proxies:
@@ -193,7 +193,7 @@ class _Run:
         load.ask("go")
         begun = time.monotonic()
         time.sleep(self._times.warm_up_s / 2)
-        # The errors of a fault need memory that the allocators keep.
+        # Errors make the allocators keep memory: let that happen before the first sample.
         injector.run(REHEARSAL)
         self._recovered(load, "before the faults")
         time.sleep(self._times.warm_up_s / 2)
@@ -229,11 +229,11 @@ class _Run:
         self._none(name, load.ask("pause", within_s=60)["open"])
 
     def _none(self, name: str, failures: list[str]) -> None:
-        """Adds a line with one case, which must have no failure."""
+        """Adds a line with one case, which is violated if there are failures."""
         self._lines.append(Line(name, 1, failures))
 
     def _steady_sample(self, load: Child) -> Sample:
-        """A sample that has not changed for some time, but for its memory."""
+        """Returns a sample once `_STEADY` samples in a row are equal, ignoring memory."""
         deadline, equal, last = time.monotonic() + self._times.recover_s, 0, None
         while True:
             sample = sample_of(load.ask("sample"))
@@ -244,7 +244,7 @@ class _Run:
             time.sleep(_POLL_S)
 
     def _settled_sample(self, load: Child, expected: Sample) -> Sample:
-        """A sample, once it is what is expected, or else the last one."""
+        """Returns the first sample that matches `expected`, or the last one within the limit."""
         deadline = time.monotonic() + self._times.recover_s
         while True:
             sample = sample_of(load.ask("sample"))
@@ -292,7 +292,10 @@ class _Run:
         return Report(table.markdown(), lines, calls)
 
     def _read_serial(self, audit: Audit) -> dict[int, int | None]:
-        """Reads conditions at consistency SERIAL, which also ends what Paxos has in progress."""
+        """Reads claims and chains at consistency SERIAL, and returns the winners of the claims.
+
+        The reads also complete Paxos rounds that are in progress.
+        """
         claims, chains = audit.condition_keys()
         with turbocql.connect(self._cluster.contact_points, timeout_s=30) as session:
             for table, column, keys in (
@@ -312,7 +315,7 @@ class _Run:
         return dict(zip(claims, winners, strict=True))
 
     def _scan(self, audit: Audit, state: State) -> Line:
-        """All rows by paging, through the driver."""
+        """Reads all rows of `writes` page by page through the driver, and judges them."""
         with turbocql.connect(self._cluster.contact_points, timeout_s=30) as session:
             rows = session.execute(
                 f"SELECT id, value, note FROM {_KEYSPACE}.writes",

@@ -43,10 +43,10 @@ def main() -> int:
 
 
 def _for(minutes: float, seed: str) -> Iterator[Step]:
-    """The steps of the plan until the time is over."""
+    """Yields the steps of the plan until the time is over."""
     deadline: float | None = None
     for step in long_plan(seed):
-        # The first step is asked for when the load runs.
+        # The time begins here: the load is already running when `run` requests the first step.
         deadline = deadline or time.monotonic() + minutes * 60
         if time.monotonic() > deadline:
             return

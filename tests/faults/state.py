@@ -1,4 +1,4 @@
-"""What the nodes have stored, read at consistency ALL by a client that is not the driver."""
+"""Reads what the nodes have stored, at consistency ALL and without the driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cells = list[bytes | None]
 
 @dataclass
 class Chain:
-    """A row of `chains`: its version, and who set each version."""
+    """A row of `chains`: its version, and the id of the call that set each version."""
 
     version: int
     winners: dict[int, int]
@@ -31,7 +31,7 @@ class State:
     """The rows of all tables."""
 
     writes: dict[int, tuple[int | None, str | None]] = field(default_factory=dict)
-    """Value and note of each row, by id."""
+    """The value and note of each row, by id."""
     aside: dict[int, int | None] = field(default_factory=dict)
     counters: dict[int, int] = field(default_factory=dict)
     claims: dict[int, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class State:
 
 
 def read_state(cluster: Cassandra, keyspace: str, aside: str, rows: int) -> State:
-    """Reads all tables. `rows` is about how many `writes` has."""
+    """Reads all tables. `rows` is the approximate number of rows in `writes`."""
     state = State()
     parts = max(8, rows // _PER_PART)
     for id_, value, note in _read(cluster, f"{keyspace}.writes", "id, value, note", parts):
@@ -62,7 +62,7 @@ def _int(cell: bytes | None) -> int:
 
 
 def _map(cell: bytes | None) -> dict[int, int]:
-    """A map<int, bigint> of protocol version 4."""
+    """Decodes a map<int, bigint> of protocol version 4."""
     found: dict[int, int] = {}
     if cell is None:
         return found
@@ -78,7 +78,7 @@ def _map(cell: bytes | None) -> dict[int, int]:
 
 
 def _read(cluster: Cassandra, table: str, columns: str, parts: int) -> Iterator[Cells]:
-    """All rows of a table, by ranges of the tokens of its partition key."""
+    """Yields all rows of a table, read by token ranges."""
     step = 2**64 // parts
     key = columns.partition(",")[0]
     for part in range(parts):
@@ -94,7 +94,7 @@ def _query(cluster: Cassandra, text: str) -> list[Cells]:
 
 
 def _patiently(read: Callable[[], list[Cells]]) -> list[Cells]:
-    """Reads again after an error: a replica may be busy."""
+    """Repeats the read after an error, because a replica may be busy."""
     for left in reversed(range(_TRIES)):
         try:
             return read()

@@ -1,4 +1,4 @@
-"""The tables that the load writes, and what each row must hold."""
+"""The tables that the load writes, and the expected content of each row."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ ASIDE_TABLE = "aside (id bigint PRIMARY KEY, value bigint)"
 COUNTERS = 64
 CHAINS = 48
 WIDE = 4
-"""Partitions of `wide`, whose rows never change."""
+"""The number of partitions of `wide`. Their rows never change."""
 WIDE_ROWS = 997
-"""Rows of each. A prime: the last page is never full."""
+"""The number of rows in each partition. It is a prime, so that the last page is never full."""
 
 _LONG = 7
-"""Rows whose id is divisible by this have a long note."""
+"""Rows whose id is divisible by this number have a long note."""
 
 
 def aside(keyspace: str) -> str:
-    """The name of the keyspace that is dropped and made again."""
+    """Returns the name of the keyspace that is dropped and created again."""
     return f"{keyspace}_aside"
 
 
 def value_of(number: int) -> int:
-    """The value of the row with this id."""
+    """Returns the value of the row with this id."""
     return number * 2_654_435_761 % 2**31
 
 
 def note_of(number: int) -> str:
-    """The note of the row with this id: a few bytes, or some kilobytes."""
+    """Returns the note of the row with this id: a few bytes, or some kilobytes."""
     return f"{number}." * (200 if number % _LONG == 0 else 1)
 
 
 def check_row(number: int, value: object, note: object) -> str | None:
-    """What is wrong with a row of `writes`; `None` if nothing is."""
+    """Returns what is wrong with a row of `writes`, or `None`."""
     if value != value_of(number):
         return f"row {number} has the value {value!r}, expected {value_of(number)}"
     if note != note_of(number):
@@ -66,7 +66,7 @@ def check_row(number: int, value: object, note: object) -> str | None:
 
 
 def wide_fault(part: int, rows: Sequence[Sequence[object]]) -> str | None:
-    """What is wrong with all rows of a partition of `wide`; `None` if nothing is."""
+    """Returns what is wrong with the rows of a partition of `wide`, or `None`."""
     if len(rows) != WIDE_ROWS:
         return f"a scan of partition {part} gave {len(rows)} rows, expected {WIDE_ROWS}"
     for place, row in enumerate(rows):

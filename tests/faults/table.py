@@ -1,4 +1,4 @@
-"""The table of the faults, and the lines of the audit, as Markdown."""
+"""Writes the table of the faults and the lines of the audit as Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ row does not count as answered, and each failed row counts as an error. The effe
 connections, frames, bytes, nodes or statements that the faults hit. In flight is the mean."""
 
 _SHOWN = 12
-"""How many violations of a line are shown in full."""
+"""At most this many violations of a line are shown."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class _Row:
     slowest: Call | None = None
     slowest_s: float = 0.0
     in_flight_s: float = 0.0
-    """The time of all calls together, within the faults."""
+    """The sum of all calls' times during the faults."""
 
 
 class Table:
@@ -52,7 +52,7 @@ class Table:
             self._rows[window.kind].in_flight_s += ended - max(call.begun, window.begun)
 
     def markdown(self) -> str:
-        """The table: see `LEGEND`."""
+        """Returns the table; `LEGEND` explains it."""
         names = "fault, times, seconds, effect, in flight, calls, answered, errors, slowest"
         lines = [f"| {names.replace(', ', ' | ')} |", "|---|--:|--:|--:|--:|--:|--:|---|---|"]
         for kind, row in self._rows.items():
@@ -89,7 +89,7 @@ def _line(first: list[str], row: _Row) -> str:
 
 
 def lines_table(lines: Iterable[Line]) -> str:
-    """The lines of the audit with their counts, and the violations after them."""
+    """Returns a table of the audit's lines with their counts, and the violations below it."""
     rows, details = ["| audited | cases | violations |", "|---|--:|--:|"], []
     for line in lines:
         rows.append(f"| {line.name} | {line.checked:,} | {len(line.violations):,} |")

@@ -1,4 +1,7 @@
-"""The auditor finds what it is for: records and rows with one thing wrong each."""
+"""Tests that the audit finds each kind of violation.
+
+Each case has correct records and rows with one fault in them.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +35,25 @@ AFTER = Window("none, after", "", 200.0, 300.0)
 
 
 def call(number: int, kind: str, error: str | None = None, **about: object) -> Call:
-    """A call that took 10 ms of its 2 s."""
+    """Returns a call that took 10 ms; its time limit is 2 s."""
     made = Call(number, kind, "sync", 100.0 + number, 2.0, 100.01 + number, error)
     tell(made, **about)
     return made
 
 
 def tell(made: Call, **about: object) -> None:
-    """Changes what the record says of the call."""
+    """Changes the `about` of a call."""
     made.about.update(about)  # type: ignore[typeddict-item]
 
 
 def unknown(made: Call) -> Call:
-    """The same call, which may have applied."""
+    """Marks a call as one that may have applied, and returns it."""
     made.may_have_applied = True
     return made
 
 
 def good_calls() -> dict[str, Call]:
-    """Calls of every kind, by name. Nothing is wrong with them."""
+    """Returns correct calls of every kind, by name."""
     many: list[tuple[int, str, bool, bool]] = [
         (8, "WriteTimeout", True, True),
         (9, "Unavailable", False, True),
@@ -80,7 +83,10 @@ def good_calls() -> dict[str, Call]:
 
 
 def good_state() -> State:
-    """The rows that those calls left. Of the calls that may have applied, some did."""
+    """Returns the rows that the calls of `good_calls` left.
+
+    Some of the calls that may have applied did apply.
+    """
     state = State()
     for number in (1, 3, 4, 5, 7):
         state.writes[number] = (value_of(number), note_of(number))
@@ -92,7 +98,7 @@ def good_state() -> State:
 
 
 def audited(calls: dict[str, Call], state: State) -> list[Line]:
-    """The lines, with the calls as they are after they were written to a file."""
+    """Returns the lines of the audit, after the calls were written and read as JSON."""
     audit = Audit([DROP])
     for one in calls.values():
         audit.take(Call.of(one.line()))
@@ -100,7 +106,7 @@ def audited(calls: dict[str, Call], state: State) -> list[Line]:
 
 
 def violated(lines: list[Line]) -> list[str]:
-    """The names of the lines with violations."""
+    """Returns the names of the lines with violations."""
     return [line.name for line in lines if line.violations]
 
 
@@ -247,7 +253,7 @@ def test_it_finds_memory_beyond_the_margin() -> None:
 
 
 def recovery_of(calls: list[Call]) -> list[int]:
-    """The number of violations of each line about the time after the faults."""
+    """Returns the number of violations of each line about the time after the faults."""
     recovery = Recovery([AFTER])
     for one in calls:
         recovery.take(one)
@@ -283,7 +289,7 @@ Scanned = list[tuple[int, int, str]]
     ("change", "faults"),
     [
         (lambda rows: None, 0),
-        # Of the calls that may have applied, one did so after the nodes were read.
+        # A call that may have applied did so after the nodes were read.
         (lambda rows: rows.append((8, *row(8))), 0),
         (lambda rows: rows.append((8, value_of(8), note_of(9))), 1),
         (lambda rows: rows.append((2, *row(2))), 1),

@@ -1,4 +1,4 @@
-"""Both directions of a proxied connection, and the faults that change what passes."""
+"""Forwards the two directions of a proxied connection, and injects faults into them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ FAULTS = (
     "silent",
     "reset",
 )
-"""What a proxy can do:
+"""The faults of a proxy:
 
-- `pass`: nothing
-- `delay`: every piece arrives `seconds` later
-- `throttle`: `bytes_per_s` at most, per connection and direction
-- `swallow`: from now on nothing arrives, in either direction; a connection never recovers from it
-- `drop`: each frame is lost with the probability `share`; the connection stays whole
-- `cut`: a connection ends in the middle of a frame
-- `half-close`: the client is sent the end of the stream, and its requests still reach the node
-- `silent`: connections are accepted, and nothing is ever answered; those from before are reset
-- `reset`: connections are reset as soon as they are accepted; so are those from before
+- `pass`: forwards everything
+- `delay`: forwards each piece of data `seconds` later
+- `throttle`: forwards at most `bytes_per_s`, per connection and direction
+- `swallow`: discards all data in both directions; a connection never recovers from it
+- `drop`: discards each frame with the probability `share`; the connection stays open
+- `cut`: ends a connection in the middle of a frame
+- `half-close`: sends the client the end of the stream, and still forwards its requests
+- `silent`: resets open connections; accepts new ones and never answers on them
+- `reset`: resets open connections, and new ones as soon as they are accepted
 """
 
 _HEADER = 9
@@ -40,7 +40,7 @@ _MOST_BEFORE_CUT = 30_000
 
 @dataclass(frozen=True)
 class Fault:
-    """What a proxy does now."""
+    """The current fault of a proxy."""
 
     kind: str = "pass"
     seconds: float = 0.0
@@ -49,7 +49,7 @@ class Fault:
 
 
 class Frames:
-    """Finds the frames of CQL in a stream of bytes. Reads version 4 of the protocol."""
+    """Finds CQL frames in a stream of bytes. It supports version 4 of the protocol."""
 
     def __init__(self) -> None:
         self._head = bytearray()
@@ -61,7 +61,7 @@ class Frames:
         return not self._left and not self._head
 
     def split(self, data: bytes) -> Iterator[tuple[bool, bytes]]:
-        """The pieces of the frames in the data, each with whether it begins a frame."""
+        """Yields the pieces of frames in the data, each with whether it begins a frame."""
         at = 0
         while at < len(data):
             begins, start = self.is_between, at
@@ -88,7 +88,7 @@ class Stream:
         self, chance: random.Random, cut: Callable[[], None], effect: Callable[[int], None]
     ) -> None:
         self.target: asyncio.Transport | None = None
-        """Where the bytes go; `None` until it is connected."""
+        """The transport that receives the bytes; `None` until it is connected."""
         self.fault = Fault()
         self._chance = chance
         self._cut = cut
@@ -102,7 +102,7 @@ class Stream:
         self._due = 0.0
 
     def begin(self, fault: Fault) -> None:
-        """Begins a fault, or ends the one before with `pass`."""
+        """Begins a fault, or ends the current one with `pass`."""
         self.fault = fault
         if fault.kind == "swallow":
             self._swallows = True
@@ -112,12 +112,12 @@ class Stream:
             self.flush()
 
     def connected(self, target: asyncio.Transport) -> None:
-        """The bytes that have arrived, and all further ones, go to this target."""
+        """Sets the target, and sends it the bytes that have already arrived."""
         self.target = target
         self._send_late()
 
     def feed(self, data: bytes) -> None:
-        """Bytes have arrived."""
+        """Forwards received bytes, or applies the current fault to them."""
         if self._swallows or self.fault.kind == "silent":
             self._swallows = True
             self._effect(len(data))
@@ -144,13 +144,13 @@ class Stream:
             self._write(b"".join(kept))
 
     def flush(self) -> None:
-        """Sends all that is late."""
+        """Sends all delayed data now."""
         self._late = deque((0.0, data) for _, data in self._late)
         self._due = 0.0
         self._send_late()
 
     def close(self) -> None:
-        """Sends nothing any more."""
+        """Discards the delayed data and cancels the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -165,7 +165,7 @@ class Stream:
         elif self.fault.kind == "throttle":
             due = self._due = max(now, self._due) + len(data) / self.fault.bytes_per_s
             self._effect(len(data))
-        # What was late before this must arrive before it.
+        # Earlier delayed data must be sent before this.
         if due or self._late or self.target is None:
             self._late.append((due, data))
             self._send_late()
