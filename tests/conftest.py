@@ -1,4 +1,4 @@
-"""Makes `tests.support` importable, however pytest was started, and Ctrl-C a signal again."""
+"""Makes `tests.support` importable, however pytest was started, and restores SIGINT's handler."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-# Columns and whole tables are tested in the environment that has pyarrow, the accelerator and the
-# codec's bytes in those of the drivers: see `make python-test`. Engines are tested each in its own
-# environment: see `make check-engines`.
+# Tests of columns and whole tables need the environment with pyarrow. Tests of the accelerator and
+# the differential tests need those with a Cassandra driver: see `make python-test`. Each engine has
+# its own environment: see `make check-engines`.
 ENGINES = {"ray": "ray", "spark": "pyspark", "duckdb": "duckdb", "dask": "dask"}
 collect_ignore = [
     *([] if find_spec("pyarrow") else ["columns", "tables", "engines"]),
@@ -23,8 +23,8 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 if _ROOT not in sys.path:
     sys.path.insert(0, _ROOT)
 
-# Shells start what runs in the background with SIGINT ignored, and children inherit that: the
-# programs that tests interrupt would not notice.
+# Shells start background jobs with SIGINT ignored, and child processes inherit this. Programs that
+# tests interrupt would ignore the signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects exhaustive tests, unless all are asked for."""
+    """Deselects tests that are marked exhaustive, unless `--all` is set."""
     if config.getoption("--all"):
         return
     left = [item for item in items if item.get_closest_marker("exhaustive")]
@@ -54,12 +54,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Environments of drivers have no hypothesis: no test that runs there needs it.
+    # The environments with a Cassandra driver have no hypothesis; no test there needs it.
     if not find_spec("hypothesis"):
         return
     from hypothesis import settings
 
-    # A check of one state says the same twice; looking further is for those who can look into it.
+    # Derandomized, so that the same sources give the same result. `--proof` tries new examples.
     settings.register_profile(
         "turbocql", deadline=None, database=None, derandomize=not config.getoption("--proof")
     )
@@ -68,5 +68,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def proof(request: pytest.FixtureRequest) -> bool:
-    """Whether the tests run in their full form."""
+    """Whether `--proof` is set, so that the tests run with more values and repetitions."""
     return bool(request.config.getoption("--proof"))

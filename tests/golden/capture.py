@@ -3,9 +3,9 @@
     python tests/golden/capture.py            every file
     python tests/golden/capture.py date time  these
 
-Every value goes in as a CQL literal and comes back as the server's own bytes, next to the
-text of its `toJson`. Nothing of turbocql's codec is used: the tables are what it is held
-against. A literal that the server refuses ends the run, and nothing is written by hand.
+Every value is inserted as a CQL literal. The files hold the server's own bytes and the text of its
+`toJson`. turbocql's codec is not used, because the tables are its reference. A literal that the
+server refuses ends the run. Nothing in the files is written by hand.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SERVER_ERROR = 0x0000
 
 @dataclass(frozen=True)
 class Table:
-    """The literals of one CQL type. A UDT's `cql_type` is its name, and `udt` its fields.
+    """The literals of one CQL type. `udt` describes the UDT that the type contains.
 
-    `then` is run when the values are stored and not yet read.
+    `then` is a statement that is executed after the values are stored and before they are read.
     """
 
     cql_type: str
@@ -43,7 +43,7 @@ def _udt(name: str, /, **fields: str) -> Udt:
 
 
 def _integers(bits: int) -> list[str]:
-    """Both ends, both sides of every byte boundary, and the small ones."""
+    """Returns both limits, the numbers around every byte boundary, and some small numbers."""
     edges = {0, 1, -1, 2, 42, -42, (1 << (bits - 1)) - 1, -(1 << (bits - 1))}
     for power in range(7, bits, 8):
         for around in (-1, 0, 1):
@@ -158,7 +158,7 @@ DECIMALS = [
     "1e100",
     "1e-100",
     "-123456789e-1000",
-    # Beyond a double neither the grammar nor a JSON number has a positive exponent.
+    # CQL's grammar and JSON numbers cannot express positive exponents beyond a double's range.
     """fromJson('"1e2147483"')""",
     """fromJson('"-123456789e1000"')""",
     """fromJson('"1e2147483647"')""",
@@ -205,7 +205,7 @@ DATES = [
     "'9999-12-31'",
     "'-0001-01-01'",
     "'-5877641-06-23'",
-    # Days with 2^31 as the epoch, as they are stored: before year 1, after 9999, both ends.
+    # Days as they are stored, with 2^31 as the epoch: years before 1 and after 9999, both limits.
     "0",
     "1",
     "2146764484",
@@ -295,11 +295,11 @@ CONTACT = _udt("contact", name="text", home="frozen<address>", phones="frozen<se
 POINT = _udt(
     "point", x="double", y="double", label="text", seen="timestamp", tags="frozen<list<int>>"
 )
-# Created without its last field, which is added when values are already stored.
+# Created without its last field; `ALTER TYPE` adds it after values were stored.
 GROWN = _udt("grown", street="text", zip="int")
 QUOTED = _udt("Quoted Name", **{"Mixed Case": "int", 'a"b': "text"})
 
-# The types that may be empty, which is not null: no bytes, where a value has some.
+# The fixed-format types whose cells may be empty: zero bytes, which is not null.
 EMPTIES = [
     *("int", "bigint", "varint", "float", "double", "decimal", "boolean"),
     *("uuid", "timeuuid", "inet", "timestamp"),
@@ -474,7 +474,7 @@ STEMS: dict[str, list[Table]] = {
 
 
 def capture(connection: Connection, number: int, table: Table) -> Iterator[dict[str, object]]:
-    """Stores each literal in a table of its own type, and reads back what was stored."""
+    """Stores each literal in a new table, and yields a line for each stored value."""
     name = f"golden.t{number}"
     connection.query(f"CREATE TABLE {name} (k int PRIMARY KEY, v {table.cql_type})")
     for key, literal in enumerate(table.literals):
@@ -496,7 +496,7 @@ def capture(connection: Connection, number: int, table: Table) -> Iterator[dict[
 
 
 def to_json(connection: Connection, name: str, key: int) -> str | None:
-    """The server's own text of the value, None where it fails at that: at short tuples."""
+    """Returns the server's JSON of the value, or None if the server fails, as for short tuples."""
     try:
         text = connection.query(f"SELECT toJson(v) FROM {name} WHERE k = {key}").rows[0][0]
     except ProbeError as error:
@@ -507,7 +507,7 @@ def to_json(connection: Connection, name: str, key: int) -> str | None:
 
 
 def create_types(connection: Connection) -> None:
-    """Creates the UDTs, each once."""
+    """Creates the UDTs."""
     for udt in (ADDRESS, CONTACT, POINT, GROWN, QUOTED):
         name, fields = str(udt["name"]), udt["fields"]
         assert isinstance(fields, list)
@@ -522,7 +522,7 @@ def _quoted(name: str) -> str:
 
 
 def main(stems: Sequence[str]) -> None:
-    """Captures the files of these stems, or of all."""
+    """Captures the files with these stems, or all files."""
     with Cassandra() as cluster, cluster.nodes[0].probe() as connection:
         connection.query(
             "CREATE KEYSPACE golden WITH replication = "

@@ -1,8 +1,8 @@
-"""What a real Cassandra stores, decoded and encoded again.
+"""Decodes the bytes that a real Cassandra stored, and encodes the values again.
 
-The expected values are read from the server's own `toJson` text, and from the literal where that
-text says less than the bytes: for nan and the infinities, for timestamps beyond Python's calendar,
-and for short tuples, at which the server fails.
+The expected values come from the server's `toJson` text. Where that text loses information, they
+come from the literal: for NaN and infinities, for timestamps beyond Python's calendar, and for
+short tuples, for which `toJson` fails.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ NANOSECONDS = {
 
 def _lines() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(FOLDER.glob("*.jsonl")):
-        # Not splitlines(), which also splits at characters that JSON leaves as they are.
+        # splitlines() would also split at other line separators, which JSON does not escape.
         for number, text in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
             if text:
                 yield f"{path.stem}-{number}", json.loads(text)
@@ -107,7 +107,7 @@ def quoted(name: str) -> str:
 
 
 def with_fields(text: str) -> str:
-    """The type as the codec reads it: each user-defined type with its fields."""
+    """Returns the type in the codec's syntax: each UDT's name is followed by its fields."""
 
     def expand(found: re.Match[str]) -> str:
         fields = UDTS.get(found[0].strip('"'))
@@ -120,11 +120,11 @@ def with_fields(text: str) -> str:
 
 
 class Expected:
-    """Reads one line's value."""
+    """The expected value of one line."""
 
     def __init__(self, line: dict[str, Any]) -> None:
         self.literal: str = line["literal"]
-        # What JSON shows as null, in the literal's order.
+        # The numbers that JSON shows as null, in the order of the literal.
         self.hidden = re.findall(r"-?NaN|-?Infinity|null|3\.4028236e38", self.literal)
         self.value = self.read(parse(line["type"]), self.tree(line["json"]))
 
@@ -157,7 +157,7 @@ class Expected:
             hidden = self.hidden.pop(0) if self.hidden else "null"
             if hidden == "null":
                 return None
-            # Java has a single nan; too large a float is infinite to it.
+            # Java's NaN has no sign, and a float that is too large becomes infinite.
             return float({"-NaN": "nan", "3.4028236e38": "inf"}.get(hidden, hidden))
         if name == "double":
             return float(tree)
@@ -185,7 +185,7 @@ class Expected:
         return tuple(elements) if hashable else elements
 
     def key(self, kind: Type, text: str) -> Any:
-        """A key of a JSON object is always a string."""
+        """Parses a key of a JSON object, which is always a string."""
         if kind.name in INTEGERS or kind.name in UDTS or kind.parts:
             return json.loads(text, parse_float=Decimal)
         return text
@@ -216,7 +216,7 @@ class Expected:
         year, month, day = map(int, found.groups())
         if 1 <= year <= 9999:
             return date(year, month, day)
-        # The calendar repeats every 400 years, which are 146,097 days.
+        # The Gregorian calendar repeats every 400 years, or 146,097 days.
         cycles, in_cycle = divmod(year - 1, 400)
         ordinal = date(in_cycle + 1, month, day).toordinal() + cycles * 146_097
         return Date(ordinal - date(1970, 1, 1).toordinal())
@@ -251,7 +251,7 @@ class Expected:
 
 
 def exact(value: Any) -> Any:
-    """A form in which equal means the same: types, signs of zeros, nans and scales included."""
+    """Returns a form whose equality includes types, signs of zeros, NaNs and scales."""
     if isinstance(value, float):
         return "float", struct.pack(">d", value)
     if isinstance(value, Decimal):
@@ -288,18 +288,18 @@ def test_encodes_to_the_same_bytes(line: dict[str, Any]) -> None:
     cql_type, data = with_fields(line["type"]), bytes.fromhex(line["hex"])
     value = decode(cql_type, data)
     if line["literal"].endswith("(0x)"):
-        # Written by hand as nothing at all: the server, too, shows null.
+        # An empty cell decodes to None; the server's JSON shows null too.
         assert (value, data) == (None, b"")
         return
     again = encode(cql_type, value)
     if line["json"] is None or line["type"] == "frozen<grown>":
-        # Written without its last fields: they are nulls now.
+        # The server stored the value without its last fields; the codec encodes them as nulls.
         missing, rest = divmod(len(again) - len(data), 4)
         assert missing > 0
         assert rest == 0
         assert again == data + b"\xff\xff\xff\xff" * missing
     elif "set<" in cql_type:
-        # The server sorts elements, a set has no order.
+        # The server sorts the elements; a Python set has no order.
         assert sorted(again) == sorted(data)
         assert exact(decode(cql_type, again)) == exact(value)
     else:

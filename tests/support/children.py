@@ -1,4 +1,4 @@
-"""Python programs in processes of their own, with warnings as errors."""
+"""Runs Python programs in their own processes, with warnings as errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["finish", "run_python", "start_python"]
 
 
 def start_python(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """A program that runs; its input and output are piped."""
+    """Starts a program whose standard streams are pipes."""
     return subprocess.Popen(
         [
             sys.executable,
@@ -30,7 +30,7 @@ def start_python(program: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def finish(child: subprocess.Popen[str], timeout_s: float = 60) -> str:
-    """What a program still prints; it must end well and leave nothing on standard error."""
+    """Waits for a program and returns its output. It must exit with 0 and an empty stderr."""
     try:
         output, complaints = child.communicate(timeout=timeout_s)
     finally:
@@ -42,5 +42,5 @@ def finish(child: subprocess.Popen[str], timeout_s: float = 60) -> str:
 
 
 def run_python(program: str, *arguments: str) -> str:
-    """Runs a program to its end and gives what it prints."""
+    """Runs a program to its end and returns its output."""
     return finish(start_python(program, *arguments))

@@ -1,7 +1,7 @@
-"""Both faces of the driver behind one adapter, so that each scenario is written once.
+"""Adapters for the driver's two APIs, so that each scenario is written once for both.
 
-A scenario is a coroutine. The synchronous session runs it in threads, the asynchronous one on the
-event loop of the chosen kind.
+A face is the synchronous or the asynchronous API. A scenario is a coroutine on an event loop of a
+chosen kind. It calls the asynchronous session directly, and the synchronous one in threads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _END = object()
 
 
 async def _in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
-    """A thread per call: unlike those of a pool, one that hangs lets the process end."""
+    """Makes a call in a new daemon thread. A hanging pool thread would keep the process alive."""
     done: Future[T] = Future()
 
     def work() -> None:
@@ -44,7 +44,7 @@ async def _in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
 
 
 class Result:
-    """The rows of either face."""
+    """The rows of either API."""
 
     def __init__(self, rows: Rows[Any] | AsyncRows[Any]) -> None:
         self.rows = rows
@@ -90,7 +90,7 @@ class Result:
 
 
 class Client:
-    """A session of either face."""
+    """A session of either API."""
 
     def __init__(self, session: Session | AsyncSession) -> None:
         self.session = session
@@ -120,7 +120,7 @@ class Client:
         return splits
 
     async def call(self, method: str, *args: Any, **options: Any) -> Any:
-        """Any other method of the session, by name."""
+        """Calls any method of the session by its name."""
         bound = getattr(self.session, method)
         if isinstance(self.session, Session):
             return await _in_thread(bound, *args, **options)
@@ -144,12 +144,12 @@ class Client:
             await self.session.close(**options)
 
     async def until(self, task: asyncio.Future[Any], requests: int) -> None:
-        """Waits until so many requests are on their way, unless the task ends before."""
+        """Waits until this many requests are in flight, or the task has ended."""
         while self.session.in_flight < requests and not task.done():
             await asyncio.sleep(0.005)
 
     async def idle(self) -> bool:
-        """Whether soon nothing is on its way any more."""
+        """Waits up to 5 s, and returns whether no request is in flight any more."""
         for _ in range(500):
             if self.session.in_flight == 0:
                 return True
@@ -159,7 +159,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Face:
-    """A face of the driver, on a kind of event loop."""
+    """One of the driver's APIs, on a kind of event loop."""
 
     name: str
     sync: bool
@@ -168,7 +168,7 @@ class Face:
     async def open(
         self, contact_points: str | Sequence[str] | None = None, **settings: Any
     ) -> Client:
-        """A client to be closed by the caller."""
+        """Returns a client that the caller must close."""
         if self.sync:
             return Client(await _in_thread(turbocql.connect, contact_points, **settings))
         return Client(await turbocql.aio.connect(contact_points, **settings))
@@ -177,7 +177,7 @@ class Face:
     async def connect(
         self, contact_points: str | Sequence[str] | None = None, **settings: Any
     ) -> AsyncIterator[Client]:
-        """A client within the session's own context manager."""
+        """Yields a client inside the session's own context manager."""
         if self.sync:
             with await _in_thread(turbocql.connect, contact_points, **settings) as session:
                 yield Client(session)

@@ -1,7 +1,7 @@
-"""CQL types as trees, with what a test needs of each: samples, and three ways to compare.
+"""CQL types as trees, with sample values and three ways to compare values.
 
-`canonical` is the form that tests/support/witness.py prints; `parse_json` reads the server's own
-JSON, with objects as lists of pairs; `identical` compares values of Python, classes included.
+`canonical` returns the form that tests/support/witness.py prints. `parse_json` reads the server's
+own JSON, with objects as lists of pairs. `identical` compares Python values and their classes.
 """
 
 from __future__ import annotations
@@ -42,45 +42,45 @@ class Kind(ABC):
     @property
     @abstractmethod
     def cql(self) -> str:
-        """As it stands inside another type: frozen where it must be."""
+        """The CQL of the type inside another type: frozen if it must be."""
 
     @property
     def column(self) -> str:
-        """As it stands at a column."""
+        """The CQL of the type as the type of a column."""
         return self.cql
 
     @abstractmethod
     def canonical(self, value: Any) -> Any:
-        """A value that turbocql read, as the witness would print it."""
+        """Returns a value that turbocql decoded in the form that the witness prints."""
 
     @abstractmethod
     def parse_json(self, parsed: Any) -> Any:
-        """What turbocql should read where the server's JSON says this."""
+        """Returns the value that turbocql should decode, from the server's JSON of it."""
 
     def cell(self, value: Any) -> Any:
-        """`canonical`, of a null too."""
+        """Does the same as `canonical`, and accepts null."""
         return None if value is None else self.canonical(value)
 
     def parse_cell(self, parsed: Any) -> Any:
-        """`parse_json`, of a null too."""
+        """Does the same as `parse_json`, and accepts null."""
         return None if parsed is None else self.parse_json(parsed)
 
     def parse_key(self, text: str) -> Any:
-        """A map's key: JSON has only text there, so others stand in it as JSON."""
+        """Parses a map's key. JSON keys are texts, so other values are JSON inside the text."""
         parsed = json.loads(text, parse_float=Decimal, object_pairs_hook=list)
         return self.parse_cell(parsed)
 
 
 @dataclass(frozen=True)
 class Scalar(Kind):
-    """A type without parts. `samples` are read as they were written."""
+    """A scalar type. `samples` are values that turbocql decodes exactly as they were written."""
 
     name: str
     samples: Sequence[Any]
     to_canonical: Callable[[Any], Any]
     from_json: Callable[[Any], Any]
     json_text: bool = False
-    """Whether its JSON is text."""
+    """Whether the server writes the type as a JSON string."""
 
     @property
     def cql(self) -> str:
@@ -186,7 +186,7 @@ class Udt(Kind):
 
     @property
     def create(self) -> str:
-        """The statement that makes it."""
+        """The statement that creates the type."""
         fields = ", ".join(f"{name} {kind.cql}" for name, kind in self.fields)
         return f"CREATE TYPE {self.name} ({fields})"
 
@@ -219,7 +219,10 @@ class VectorOf(Kind):
 
 
 def identical(expected: Any, got: Any) -> bool:
-    """Equal, and of one class, all the way down; with NaN equal to itself and signed zeros."""
+    """Returns whether two values and all their parts are equal and of the same classes.
+
+    NaN equals itself, and 0.0 does not equal -0.0.
+    """
     if isinstance(expected, tuple) and hasattr(got, "_fields"):
         return isinstance(got, tuple) and _all(expected, tuple(got))
     if type(expected) is not type(got):
@@ -322,7 +325,7 @@ UUIDS = (
     UUID("12345678-1234-5678-1234-567812345678"),
 )
 TIME_UUIDS = (
-    UUID("13814000-1dd2-11b2-8080-808080808080"),  # 1970, the least of its instant
+    UUID("13814000-1dd2-11b2-8080-808080808080"),  # the smallest of 1970-01-01 00:00
     UUID("d2177dd0-eaa2-11de-a572-001b779c76e3"),
     UUID("ffffffff-ffff-1fff-bf7f-7f7f7f7f7f7f"),
 )

@@ -1,4 +1,4 @@
-"""A server that lies: passes CQL frames between clients and a node, and changes answers."""
+"""A proxy that passes CQL frames between clients and a node, and changes the node's answers."""
 
 from __future__ import annotations
 
@@ -43,28 +43,29 @@ class Answer:
     request_body: bytes = b""
 
     def frame(self, length: int | None = None) -> bytes:
-        """The bytes of the frame; `length` is the length to announce instead of the body's."""
+        """Returns the bytes of the frame. `length` replaces the body's length in the header."""
         announced = len(self.body) if length is None else length
         head = _HEADER.pack(self.version, self.flags, self.stream, self.opcode, announced)
         return head + self.body
 
     def with_body(self, body: bytes, *, opcode: int | None = None, flags: int = 0) -> Answer:
-        """The same answer with another body."""
+        """Returns the same answer with another body."""
         kind = self.opcode if opcode is None else opcode
         return replace(self, body=body, opcode=kind, flags=flags)
 
     def answers(self, opcode: int, containing: str) -> bool:
-        """Whether the request has this opcode, and a body that contains the text."""
+        """Returns whether the request has this opcode and its body contains the text."""
         return self.request_opcode == opcode and containing.encode() in self.request_body
 
 
 Change = Callable[[Answer], bytes]
-"""Makes the bytes that the client gets in place of an answer."""
+"""A function that returns the bytes that the client receives instead of an answer."""
 
 
 class Liar:
-    """Listens on a port of its own while the `with` block runs. Reads version 4 of the protocol,
-    without encryption.
+    """Listens on its own port during the `with` block.
+
+    It supports version 4 of the protocol, without encryption.
     """
 
     def __init__(
@@ -79,17 +80,17 @@ class Liar:
         self._sockets: set[socket.socket] = {self._listener}
         self._threads: list[threading.Thread] = []
         self.ended = 0
-        """How many connections have ended."""
+        """The number of client connections that have ended."""
 
     @property
     def contact_point(self) -> str:
-        """Where clients connect to."""
+        """The address and port that clients connect to."""
         host, port = self._listener.getsockname()
         return f"{host}:{port}"
 
     @property
     def connections(self) -> int:
-        """The number of open connections of clients."""
+        """The number of open client connections."""
         with self._lock:
             return (len(self._sockets) - 1) // 2
 
@@ -113,7 +114,7 @@ class Liar:
             thread.join(10)
 
     def requested(self, opcode: int, body: bytes) -> None:
-        """Called for each request before the node gets it."""
+        """Called with each request before it is sent to the node."""
 
     def _start(self, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
@@ -183,7 +184,7 @@ class Liar:
 
 
 def _receive(source: socket.socket, count: int) -> bytes:
-    """Exactly so many bytes.
+    """Receives exactly `count` bytes.
 
     Raises: EOFError, at the end of the connection.
     """

@@ -1,4 +1,4 @@
-"""Event loops of every kind that the asynchronous face has to get along with."""
+"""The kinds of event loops that the asynchronous API must support."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from turbocql import _core
 T = TypeVar("T")
 
 _LIMIT_S = 60
-"""A scenario that takes longer hangs."""
+"""The time limit of a scenario."""
 
 __all__ = ["LOOPS", "Loop"]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A kind of event loop, and the way in which completions come home to it."""
+    """A kind of event loop. `notifier` forces completions to be delivered through the notifier."""
 
     name: str
     make: Callable[[], asyncio.AbstractEventLoop]
     notifier: bool = False
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Runs `main` on a new loop of this kind, and insists on a tidy end.
+        """Runs `main` on a new loop of this kind, and returns its result.
 
-        Raises: AssertionError when a callback failed or a task was left over.
+        Raises: AssertionError if a callback failed or a task is left.
         """
         failures: list[dict[str, Any]] = []
         _core.force_notifier(self.notifier)
@@ -39,7 +39,7 @@ class Loop:
             loop.set_exception_handler(lambda _, context: failures.append(context))
             result = loop.run_until_complete(asyncio.wait_for(main, _LIMIT_S))
             left = asyncio.all_tasks(loop)
-            # An asynchronous generator that was left early is closed by a task of the loop's own.
+            # If an asynchronous generator was not read to its end, the loop closes it in a task.
             closing = {
                 task for task in left if type(task.get_coro()).__name__ == "async_generator_athrow"
             }

@@ -1,4 +1,4 @@
-"""Nodes of the test cluster in particular states."""
+"""Helpers that pause a node of the test cluster or wait for a condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["eventually", "paused"]
 
 
 def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
-    """Whether something holds, now or soon."""
+    """Waits until `holds` returns true. Returns whether it did within `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline:
@@ -28,7 +28,7 @@ def _is_stopped(pid: int | None) -> bool:
 
 @contextmanager
 def paused(node: Node) -> Iterator[None]:
-    """The node takes what it is sent and answers nothing."""
+    """Pauses a node's process during the `with` block: it accepts data and answers nothing."""
     node.pause()
     try:
         assert eventually(lambda: _is_stopped(node.pid))

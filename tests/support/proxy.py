@@ -1,4 +1,4 @@
-"""A wire tap: passes CQL frames on to a node and counts what clients send."""
+"""A proxy that passes CQL frames to a node unchanged and records the clients' requests."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _OPCODES = {
 
 
 class Tap(Liar):
-    """Listens on a port of its own while the `with` block runs, and changes nothing.
+    """Listens on its own port during the `with` block, and changes nothing.
 
-    The address is the node's, which is what the node tells drivers to use. Reads version 4 of the
-    protocol without encryption; bodies may be compressed.
+    It listens on the node's address, because the node announces this address to drivers. It
+    supports version 4 of the protocol without encryption; bodies may be compressed.
     """
 
     def __init__(self, contact_point: str) -> None:
@@ -35,21 +35,21 @@ class Tap(Liar):
         self._open.set()
 
     def count(self, kind: str, containing: str = "") -> int:
-        """Requests of a kind so far, such as `PREPARE`, whose body contains a text."""
+        """Counts the requests so far of a kind, such as `PREPARE`, whose body contains a text."""
         return sum(containing.encode() in body for body in self.bodies(kind))
 
     def bodies(self, kind: str) -> list[bytes]:
-        """The bodies of the requests of a kind so far."""
+        """Returns the bodies of the requests of a kind so far."""
         start = kind.encode() + b"\0"
         with self._lock:
             return [body[len(start) :] for body in self._bodies if body.startswith(start)]
 
     def hold(self) -> None:
-        """Keeps further requests back until `release`."""
+        """Holds back further requests until `release`."""
         self._open.clear()
 
     def release(self) -> None:
-        """Lets requests through again."""
+        """Passes the held and all further requests to the node."""
         self._open.set()
 
     def __enter__(self) -> Tap:

@@ -1,4 +1,4 @@
-"""Settings that are refused, and errors that show no secret."""
+"""Checks that settings are refused with a `ConfigError`, and that errors show no secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECRET = "hunter2"
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception and all that it has with it."""
+    """Yields an exception and all of its causes and contexts."""
     while error is not None:
         yield error
         if error.__cause__ is not None and error.__cause__ is not error.__context__:
@@ -22,13 +22,16 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def in_clear(error: BaseException, secret: str = SECRET) -> list[str]:
-    """The library's frames that an error tracker would show the secret of, with its variable."""
+    """Returns the turbocql frames, each with the variable, whose locals contain the secret.
+
+    An error tracker that records local variables would show them.
+    """
     found = []
     for one in chain(error):
         told = traceback.TracebackException.from_exception(one, capture_locals=True)
         frames = [frame for frame, _ in traceback.walk_tb(one.__traceback__)]
         for frame, summary in zip(frames, told.stack, strict=True):
-            # Dataclasses and named tuples are made of text, in no file.
+            # Dataclasses and named tuples generate code whose file name begins with "<".
             made = frame.f_code.co_filename.startswith("<")
             if not (made or str(frame.f_globals["__name__"]).startswith("turbocql")):
                 continue
@@ -39,10 +42,11 @@ def in_clear(error: BaseException, secret: str = SECRET) -> list[str]:
 
 
 def refused(make: Callable[[], object], secret: str = SECRET, *, frames: bool = True) -> str:
-    """The message of the `ConfigError`, in which, and behind which, nothing is secret.
+    """Checks that `make` raises a `ConfigError` without the secret, and returns its message.
 
-    `frames` says whether the frames of its traceback count: those of a private function, called
-    by a test, may have everything.
+    The causes of the error must not contain the secret either. `frames` says whether to check the
+    local variables in its traceback too. It is false when a test calls a private function, whose
+    frames may hold the secret.
     """
     with pytest.raises(ConfigError) as caught:
         make()

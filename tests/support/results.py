@@ -1,5 +1,6 @@
-"""Bodies of RESULT frames, put together from the specification by code that shares nothing with
-the codec but the tree of a type.
+"""Builds bodies of RESULT frames from the specification.
+
+The code shares nothing with the codec except `CqlType`, which parses types.
 
 Source: native_protocol_v5.spec, section 4.2.5.2.
 """
@@ -19,7 +20,7 @@ GLOBAL, MORE, UNDESCRIBED, NEW_ID = 1, 2, 4, 8
 
 Cell = bytes | None
 Columns = Sequence[tuple[str, str]]
-"""Names and types."""
+"""The name and type of each column."""
 
 _CODES = {
     **{"ascii": 0x01, "bigint": 0x02, "blob": 0x03, "boolean": 0x04, "counter": 0x05},
@@ -31,7 +32,7 @@ _CODES = {
 
 
 def cell(data: Cell) -> bytes:
-    """A value after its length; null for `None`."""
+    """Encodes a value with its length; `None` is null."""
     return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
 
 
@@ -41,7 +42,7 @@ def _string(text: str) -> bytes:
 
 
 def _option(cql_type: CqlType) -> bytes:
-    """A type as metadata has it; what has no number of its own goes by its Java class."""
+    """Encodes a type for metadata. A type without a code is a custom type with its Java class."""
     kind, parts = cql_type.kind, cql_type.subtypes
     if kind == "frozen":
         return _option(parts[0])
@@ -60,7 +61,7 @@ def _option(cql_type: CqlType) -> bytes:
 
 
 def described(columns: Columns, *, shared: bool = True) -> bytes:
-    """Columns as metadata describes them: of one table that is named once, or each of its own."""
+    """Encodes the columns of metadata. `shared` names their table once instead of per column."""
     table = _string("ks") + _string("t")
     out = table if shared else b""
     for name, cql_type in columns:
@@ -76,7 +77,10 @@ def result(
     paging_state: bytes | None = None,
     metadata_id: bytes | None = None,
 ) -> bytes:
-    """The body of a RESULT with rows. Where `columns` is a number, it describes none of so many."""
+    """Returns the body of a RESULT with rows.
+
+    If `columns` is a number, the body has this many columns and no metadata for them.
+    """
     undescribed = isinstance(columns, int)
     flags = 0 if undescribed or not shared else GLOBAL
     flags |= UNDESCRIBED if undescribed else 0

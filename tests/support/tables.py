@@ -1,4 +1,4 @@
-"""The tables that scenarios share; each scenario uses keys of its own."""
+"""Creates the tables that scenarios share. Each scenario uses its own keys."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ KEYSPACE = (
 )
 
 ROWS = 997
-"""Rows of partition 0 of `wide`. A prime: the last page is never full."""
+"""The number of rows in partition 0 of `wide`. It is a prime, so the last page is never full."""
 
 
 def make_tables(contact_points: Sequence[str], keyspace: str) -> None:
-    """Makes the keyspace and its tables."""
+    """Creates the keyspace and its tables."""
     with turbocql.connect(contact_points) as session:
         session.execute(KEYSPACE.format(keyspace))
         for table in (

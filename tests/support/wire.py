@@ -1,7 +1,8 @@
-"""A small client of the native protocol, versions 3 to 5, that carries request bodies as given.
+"""A small client of the native protocol, versions 3 to 5, that sends request bodies unchanged.
 
-It shares no code with turbocql, takes one request at a time, and reads of answers what tests ask
-for. What does not add up, a checksum or a byte too many, is an `AssertionError`.
+It shares no code with turbocql, handles one request at a time, and parses only the parts of answers
+that tests need. A malformed answer, such as a wrong checksum or an extra byte, raises
+`AssertionError`.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _SELF_CONTAINED = 1 << 17
 
 
 class Message(Protocol):
-    """Whatever can make the body of a request."""
+    """An object that encodes the body of a request."""
 
     def encode(self, protocol_version: int, /) -> bytes:
-        """The body for a version."""
+        """Returns the body for a version of the protocol."""
 
 
 class Refused(Exception):
-    """The server's ERROR: its code, its message, and what the body says after them."""
+    """The server's ERROR: its code, its message, and the rest of the body."""
 
     def __init__(self, code: int, message: str, rest: bytes) -> None:
         super().__init__(f"0x{code:04x}: {message}")
@@ -46,7 +47,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """A RESULT. `columns` are the names, None where the server left the description out."""
+    """A RESULT. `columns` are the names, or None if the server left out the metadata."""
 
     kind: str
     columns: list[str] | None = None
@@ -58,14 +59,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What PREPARE gives; `result_metadata_id` only in version 5."""
+    """The answer to PREPARE. `result_metadata_id` exists only in version 5."""
 
     id: bytes
     result_metadata_id: bytes | None
 
 
 class _Reader:
-    """Takes a body from its beginning."""
+    """Reads a body from its beginning."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -148,7 +149,7 @@ def _crc32(data: bytes) -> bytes:
 
 
 def _frames(envelope: bytes) -> bytes:
-    """An envelope in as many frames as it needs."""
+    """Splits an envelope into the frames of version 5."""
     out = bytearray()
     whole = _SELF_CONTAINED if len(envelope) <= _LONGEST_PAYLOAD else 0
     for start in range(0, len(envelope), _LONGEST_PAYLOAD):
@@ -159,7 +160,7 @@ def _frames(envelope: bytes) -> bytes:
 
 
 class Wire:
-    """A connection that has been told the version and is ready when made."""
+    """A connection; when it is constructed, STARTUP is done."""
 
     def __init__(self, contact_point: str, version: int) -> None:
         host, _, port = contact_point.rpartition(":")
@@ -180,11 +181,11 @@ class Wire:
         self._framed = version >= 5
 
     def send(self, message: Message) -> Result:
-        """A message of `turbocql.protocol`, encoded for this connection's version."""
+        """Sends a message of `turbocql.protocol`, encoded for this connection's version."""
         return self.send_body(_OPCODES[type(message).__name__], message.encode(self.version))
 
     def send_body(self, opcode: int, body: bytes) -> Result:
-        """A request that a RESULT answers. Raises `Refused`."""
+        """Sends a request and returns its RESULT. Raises `Refused` for an ERROR."""
         reader = _Reader(self.request(opcode, body, _RESULT))
         kind = _KINDS[reader.integer()]
         if kind == "rows":
@@ -199,12 +200,12 @@ class Wire:
         return result
 
     def ask(self, text: str) -> list[tuple[bytes | None, ...]]:
-        """Rows of a statement that this module wrote down itself, or of none."""
+        """Executes a statement with a QUERY that this module encodes, and returns its rows."""
         consistency_and_flags = b"\0\x01" + bytes(4 if self.version >= 5 else 1)
         return self.send_body(QUERY, _long_string(text) + consistency_and_flags).rows or []
 
     def prepare(self, text: str, keyspace: str | None = None) -> Prepared:
-        """Prepares a statement, in version 5 with tables of `keyspace`."""
+        """Prepares a statement. `keyspace` is its default keyspace, which needs version 5."""
         body = _long_string(text)
         if self.version >= 5:
             body += struct.pack(">i", keyspace is not None)
@@ -216,7 +217,7 @@ class Wire:
         return Prepared(reader.short_bytes(), reader.short_bytes() if self.version >= 5 else None)
 
     def request(self, opcode: int, body: bytes, expected: int) -> bytes:
-        """The body that answers, of the opcode that is expected. Raises `Refused`."""
+        """Sends a request and returns the answer's body. Raises `Refused` for an ERROR."""
         self._stream = (self._stream + 1) % 2**15
         header = struct.pack(">BBHBi", self.version, 0, self._stream, opcode, len(body))
         envelope = header + body
@@ -258,7 +259,7 @@ class Wire:
         return Result("rows", columns, rows, paging_state, new_id)
 
     def _take(self, count: int) -> bytes:
-        """Bytes of envelopes, which lie in frames or not."""
+        """Returns the next bytes of envelopes, with or without framing."""
         while len(self._received) < count:
             missing = count - len(self._received)
             self._received += self._payload() if self._framed else self._read(missing)
@@ -283,7 +284,7 @@ class Wire:
         return bytes(out)
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the connection."""
         self._socket.close()
 
     def __enter__(self) -> Wire:

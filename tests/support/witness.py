@@ -1,10 +1,10 @@
-"""An independent reader: what scylla-driver makes of rows, as canonical JSON.
+"""An independent reader: executes queries with scylla-driver and prints the rows as JSON.
 
     .venv-scylla-driver/bin/python tests/support/witness.py HOST PORT < queries.json > results.json
 
-Run in an environment of its own, without turbocql. Each query gives a list of rows, each row an
-object of columns; `canonical` says in what form values are. The form follows the CQL type that
-scylla-driver was told of, so that an address is not taken for a text.
+It runs in its own environment, without turbocql. The result of a query is a list of rows, each row
+an object with a value per column. `canonical` defines the form of the values. The form follows the
+CQL type in the result's metadata, so that an inet is not taken for a text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def scalar(name: str, value: Any) -> Any:
-    """A value of a type without parts. Numbers are text, so that JSON does not round them."""
+    """Returns the form of a scalar. Integers and floats are text: JSON would round some."""
     if name in ("ascii", "text", "varchar", "uuid", "timeuuid"):
         return str(value)
     if name in ("tinyint", "smallint", "int", "bigint", "varint", "counter"):
@@ -51,7 +51,7 @@ def scalar(name: str, value: Any) -> Any:
 
 
 def canonical(kind: Any, value: Any) -> Any:
-    """The same shape as `canonical` of tests/support/kinds.py gives."""
+    """Returns the same form as `Kind.canonical` of tests/support/kinds.py."""
     if value is None:
         return None
     name = kind.typename
@@ -64,7 +64,8 @@ def canonical(kind: Any, value: Any) -> Any:
         return sorted(parts, key=json.dumps)
     if name == "map":
         key, part = kind.subtypes
-        # Not `items()`: that looks keys up by their bytes, which it cannot make of every UDT.
+        # `items()` would encode the keys to look them up, and scylla-driver cannot encode every
+        # UDT.
         entries = [[canonical(key, k), canonical(part, v)] for k, v in value._items]
         return sorted(entries, key=json.dumps)
     if issubclass(kind, VectorType):
@@ -80,7 +81,7 @@ def canonical(kind: Any, value: Any) -> Any:
 
 
 def main() -> None:
-    """Answers the queries on standard input."""
+    """Executes the queries of standard input and prints their results."""
     host, port = sys.argv[1:]
     cluster = Cluster([host], port=int(port))
     session = cluster.connect()

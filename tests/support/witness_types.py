@@ -1,8 +1,8 @@
-"""Awkward values of every CQL type, and the JSON that Cassandra takes and gives for them.
+"""Edge-case values of every CQL type, and the JSON that Cassandra reads and writes for them.
 
-The types are those of tests/support/kinds.py, with other samples, and with a reading of JSON that
-knows the years before 1 and after 9999. Values are put together for whole types: `values` gives
-some for any tree of them, `json_of` says what a server has to be told to make such a value itself.
+The types come from tests/support/kinds.py, with other samples. Their JSON readers accept years
+before 1 and after 9999. `values` builds values for any nested type. `json_of` returns the JSON from
+which a server makes such a value itself.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ __all__ = [
 ]
 
 CYCLE_DAYS, CYCLE_YEARS = 146_097, 400
-"""After so many years the calendar is the same again."""
+"""The Gregorian calendar repeats after this many days and years."""
 START = datetime.date(2000, 1, 1)
-"""Where a cycle begins; 1970 was so many days before."""
+"""The first day of a cycle of the calendar."""
 START_DAYS = (START - datetime.date(1970, 1, 1)).days
 
 
 def days_of(text: str) -> int:
-    """Days since 1970 of a date, its year of any length and with a sign or without."""
+    """Returns a date as days since 1970. The year may have a sign and any number of digits."""
     found = re.fullmatch(r"([+-]?\d+)-(\d\d)-(\d\d)", text)
     assert found, text
     year, month, day = map(int, found.groups())
@@ -72,7 +72,7 @@ def days_of(text: str) -> int:
 
 
 def date_text(days: int) -> str:
-    """The other way: as the server writes it, years beyond 9999 with a plus."""
+    """Returns the text of a date as the server writes it: years after 9999 have a plus sign."""
     cycles, rest = divmod(days - START_DAYS, CYCLE_DAYS)
     date = START + datetime.timedelta(rest)
     year = date.year + cycles * CYCLE_YEARS
@@ -121,10 +121,10 @@ _MORE: dict[str, tuple[Any, ...]] = {
     "float": (
         -0.0,
         _single("0x1.99999ap-4"),  # 0.1
-        _single("0x1p-149"),  # the least, subnormal
-        _single("-0x1.fffffcp-127"),  # the greatest subnormal, negative
+        _single("0x1p-149"),  # the smallest subnormal
+        _single("-0x1.fffffcp-127"),  # the largest subnormal, negative
         _single("0x1p-126"),
-        _single("-0x1.fffffep127"),  # the greatest of all, negative
+        _single("-0x1.fffffep127"),  # the largest finite number, negative
         _single("0x1p24"),
         _single("-0x1.555556p-2"),
     ),
@@ -197,10 +197,10 @@ AWKWARD: Mapping[str, Scalar] = {
     )
     for scalar in SCALARS
 }
-"""Every type without parts; all these samples go through JSON in both directions."""
+"""Every scalar type. All samples can be written as JSON and read from it."""
 
 COUNTER = Scalar("counter", (0, -1, 2**63 - 1, -(2**63)), str, int)
-"""As an element of vectors, the one container that takes it."""
+"""The counter type as an element. Only vectors accept it."""
 
 INT = AWKWARD["int"]
 
@@ -212,11 +212,11 @@ SHAPES: Mapping[str, Callable[[Kind], Kind]] = {
     "tuple": lambda kind: TupleOf((kind, INT, kind)),
     "vector": lambda kind: VectorOf(kind, 3),
 }
-"""Every place inside another type where a type can stand, but for a field: those have names."""
+"""Each position of a type inside another type, except the fields of a UDT."""
 
 
 def shape(path: str, kind: Kind) -> Kind:
-    """The type around it: `"list set"` is a list of sets."""
+    """Returns `kind` nested in the types of `path`: `"list set"` is a list of sets."""
     for name in reversed(path.split()):
         kind = SHAPES[name](kind)
     return kind
@@ -226,7 +226,7 @@ LEAVES: Sequence[Scalar] = (*AWKWARD.values(), COUNTER)
 
 
 def refusal(path: str, leaf: Scalar) -> str | None:
-    """What the server says where it does not take such a type."""
+    """Returns the server's error for a type that it refuses, or `None` if it accepts it."""
     place = path.split()[-1] if path else "alone"
     if leaf is COUNTER and place != "vector":
         if place == "tuple":
@@ -240,7 +240,7 @@ def refusal(path: str, leaf: Scalar) -> str | None:
 
 
 UNWRITABLE = ("set vector counter", "key vector counter")
-"""Taken as a column, but the server fails when it is to put them in order."""
+"""Types that the server accepts for a column, but fails to write because it cannot sort them."""
 
 _ONE_OF: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "list": ("[{0}]", lambda value: [value]),
@@ -253,12 +253,12 @@ _ONE_OF: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def one_of(path: str, value: Any) -> Any:
-    """A container with nothing but this."""
+    """Returns a container with only this value."""
     return _ONE_OF[path][1](value)
 
 
 def term_of(path: str, term: str) -> str:
-    """The same as a literal of CQL."""
+    """Returns the container of `one_of` as a CQL literal; `term` is the literal of the value."""
     return _ONE_OF[path][0].format(term)
 
 
@@ -266,8 +266,9 @@ def term_of(path: str, term: str) -> str:
 
 
 def values(kind: Kind) -> list[Any]:
-    """Some, as turbocql reads them, together with all samples, empties and the nulls that JSON
-    can say.
+    """Returns values of a type, as turbocql decodes them.
+
+    Together they contain all samples, empty containers, and the nulls that JSON can express.
     """
     if isinstance(kind, Scalar):
         return list(kind.samples)
@@ -292,7 +293,7 @@ def values(kind: Kind) -> list[Any]:
 
 
 def _records(kinds: Sequence[Kind] | Kind) -> list[Any]:
-    """Of a tuple or user-defined type: whole ones, some with nulls, and nothing but nulls."""
+    """Returns values of a tuple or UDT: some without nulls, some with, and one with only nulls."""
     if isinstance(kinds, TupleOf):
         kinds = kinds.parts
     assert isinstance(kinds, Sequence)
@@ -307,7 +308,7 @@ def _records(kinds: Sequence[Kind] | Kind) -> list[Any]:
 
 
 def hashable(kind: Kind, value: Any) -> Any:
-    """As turbocql reads it inside sets and keys of maps."""
+    """Converts a value to the form that turbocql decodes inside sets and map keys."""
     if value is None or isinstance(kind, Scalar):
         return value
     if isinstance(kind, ListOf | VectorOf):
@@ -327,7 +328,10 @@ def _parts(kind: TupleOf | Udt) -> list[Kind]:
 
 
 def same(kind: Kind, expected: Any, got: Any) -> bool:
-    """Equal, and of the same classes, all the way down, in whatever order a set is."""
+    """Returns whether two values and all their parts are equal and of the same classes.
+
+    The order of sets does not count.
+    """
     if expected is None or isinstance(kind, Scalar):
         return identical(expected, got)
     if isinstance(kind, Udt):
@@ -360,7 +364,7 @@ def _ordered(kind: Kind, parts: Any) -> list[Any]:
 
 
 def json_of(kind: Kind, value: Any) -> Any:
-    """What `json.dumps` turns into JSON from which Cassandra makes the value."""
+    """Returns an object that `json.dumps` writes as JSON from which Cassandra makes the value."""
     if value is None:
         return None
     if isinstance(kind, Scalar):
@@ -381,14 +385,14 @@ def json_of(kind: Kind, value: Any) -> Any:
 
 
 def _key(kind: Kind, told: Any) -> str:
-    """Keys are text: what is none stands in it as JSON."""
+    """Returns a map key for JSON: texts as they are, other values as JSON in a text."""
     if isinstance(kind, Scalar) and isinstance(told, str):
         return told
     return json.dumps(told)
 
 
 def _float(value: float) -> Any:
-    """Text where JSON has no number; the server reads it as Java does."""
+    """Returns Java's text for NaN and infinities, which JSON numbers cannot express."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
@@ -409,7 +413,7 @@ def _time(value: Time) -> str:
 
 
 def _timestamp(value: Any) -> str:
-    """Beyond Python's years the number: the server reads no other years than it writes well."""
+    """Returns milliseconds for years that Python's datetime lacks: the server cannot parse them."""
     if isinstance(value, Timestamp):
         return str(value.milliseconds)
     return f"{value.date()} {value:%H:%M:%S}.{value.microsecond // 1000:03}Z"
@@ -425,7 +429,7 @@ def _duration(value: Duration) -> str:
 _SCALAR_JSON: Mapping[str, Callable[[Any], Any]] = {
     "float": _float,
     "double": _float,
-    # As text: Java takes a number for a double first.
+    # Text, because the server would parse a JSON number as a double first.
     "decimal": str,
     "blob": _blob,
     "uuid": str,
@@ -439,7 +443,7 @@ _SCALAR_JSON: Mapping[str, Callable[[Any], Any]] = {
 
 
 def parse(said: str | None) -> Any:
-    """Objects as pairs, so that no key is lost."""
+    """Parses JSON, with objects as lists of pairs so that no duplicate key is lost."""
     if said is None:
         return None
     return json.loads(said, parse_float=Decimal, object_pairs_hook=list)
