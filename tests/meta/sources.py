@@ -1,4 +1,4 @@
-"""The project's sources, as the tests of this folder look at them."""
+"""Reads the project's sources for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PACKAGE = ROOT / "python" / "turbocql"
 
 
 def rust_files(*folders: str) -> list[Path]:
-    """Every Rust source below these folders of the project."""
+    """Returns every Rust source below these folders of the project."""
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.rs")]
     assert files, folders
     return sorted(files)
 
 
 def without_comments(path: Path) -> str:
-    """A Rust source without its comments and the insides of its string literals, in equal lines."""
+    """Returns a Rust source without comments and the contents of strings, with the same lines."""
     pattern = r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"'
 
     def blank(match: re.Match[str]) -> str:
@@ -31,7 +31,7 @@ def without_comments(path: Path) -> str:
 
 
 def python_modules() -> dict[str, Path]:
-    """Every module of the package, by its full name."""
+    """Returns the path of every module of the package, by its full name."""
     modules = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -41,7 +41,7 @@ def python_modules() -> dict[str, Path]:
 
 
 def imports(name: str, path: Path) -> Iterator[str]:
-    """The modules of turbocql that a module imports when it runs, by their full names."""
+    """Yields the full names of the turbocql modules that a module imports at run time."""
     known = {*python_modules(), "turbocql._core"}
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in _at_run_time(ast.parse(path.read_text(encoding="utf-8"))):
@@ -58,7 +58,7 @@ def imports(name: str, path: Path) -> Iterator[str]:
 
 
 def _at_run_time(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those that only a type checker sees."""
+    """Yields all nodes except those under `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for other in node.orelse:

@@ -1,4 +1,4 @@
-"""The synchronous half of the package is what its script writes: scripts/async_to_sync.py."""
+"""Checks that scripts/async_to_sync.py generates the synchronous modules, and how it translates."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_each_generated_file_names_its_source() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the files that the script reads and writes, which it works on."""
+    """Makes the script work on a copy of the files that it reads and writes."""
     definitions = script.DEFINITIONS
     for name in (
         *script.FILES,
@@ -114,7 +114,7 @@ def test_a_change_of_a_generated_file_is_noticed_and_undone(copy: Path, target: 
         ("def f() -> Coroutine[Any, Any, AsyncRows[T]]: ...\n", "def f() -> Rows[T]: ...\n"),
         ("async with a as b:\n    pass\n", "with a as b:\n    pass\n"),
         ("rows = [row async for row in rows]\n", "rows = [row for row in rows]\n"),
-        # Native operations are waited for.
+        # Awaited native operations become calls of `wait`.
         ("await op\n", "op.wait()\n"),
         ("await op.result()\n", "op.result()\n"),
         ("await operation\n", "operation\n"),
@@ -124,7 +124,7 @@ def test_a_change_of_a_generated_file_is_noticed_and_undone(copy: Path, target: 
             "while f() and await self._advance(): ...\n",
             "while f() and self._advance().wait(): ...\n",
         ),
-        # Parentheses go if they are not those of a call.
+        # Parentheses are removed unless they belong to a call.
         ("(await f(x)).one()\n", "f(x).one()\n"),
         ("f(await g(x))\n", "f(g(x))\n"),
         ("f[0](await g(x), 1)\n", "f[0](g(x), 1)\n"),
@@ -132,21 +132,21 @@ def test_a_change_of_a_generated_file_is_noticed_and_undone(copy: Path, target: 
         ("(await (await f()).all())[0]\n", "f().all()[0]\n"),
         ("x = (await f(), 1)\n", "x = (f(), 1)\n"),
         ("x = not (await f())\n", "x = not f()\n"),
-        # What runs on a thread is called.
+        # A call that runs in a thread becomes a direct call.
         ("await in_thread(self.end)\n", "self.end()\n"),
         ("x = await in_thread(a.b, c, await op)\n", "x = a.b(c, op.wait())\n"),
         ("if not await in_thread(f, g(1, 2)): ...\n", "if not f(g(1, 2)): ...\n"),
-        # Strings keep the word, examples do not.
+        # Strings keep `await`; doctest examples do not.
         ('f("await x")  # await x\n', 'f("await x")  # await x\n'),
         (
             '"""E:\n    >>> async with a.b() as c:\n    ...     (await c.d()).one()\n    1\n"""\n',
             '"""E:\n    >>> with a.b() as c:\n    ...     c.d().one()\n    1\n"""\n',
         ),
-        # Marks.
+        # Comments that mark code for one side.
         ("a = 1\n# Why.\nb = [\n]  # async only\n", None),
         ("a = 1\n# Why.\nb = [  # async only\n    2,\n]\nc = 3\n", "a = 1\nc = 3\n"),
         ("if a:  # async only\n    b()\n# sync: c()\nd()  # async only\n", "c()\n"),
-        # Names.
+        # Names that differ.
         ("__all__ = ['AsyncPages', 'AsyncioPages']\n", "__all__ = ['SyncPages', 'AsyncioPages']\n"),
         ("from .async_tables import AsyncTables\n", "from .tables import Tables\n"),
         (

@@ -1,4 +1,4 @@
-"""The figures of the availability program, and its page. Measures nothing."""
+"""Tests the figures of the availability benchmark, and its page. It measures nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.meta.sources import ROOT
 
 
 def _outcomes() -> list[list[Any]]:
-    """Twenty seconds, a request in each; the fault is to come at 4.5 s."""
+    """Returns the outcomes of 20 s with one request per second, for a fault at 4.5 s."""
     outcomes: list[list[Any]] = [[due, due + 0.25, "", False] for due in range(20)]
     outcomes[5] = [5, 6.5, "", False]  # answered late
     outcomes[6] = [6, 6.1, "ConnectionLost", True]
@@ -30,7 +30,8 @@ def test_figures_count_from_when_a_request_was_due() -> None:
     assert found["connection_errors"] == 1
     assert (found["slowest_s"], found["slowest_error_s"]) == (1.5, 10)
     assert (found["first_answer_s"], found["last_late_s"]) == (2.0, 11.5)
-    # From the fault to 6.5, then at 8.25; from 15.25 to 17.25 the request of 16 has no answer.
+    # Answers come at 6.5 s, then at 8.25 s. The request at 16 s has none: silence from 15.25 s to
+    # 17.25 s.
     assert found["longest_silence_s"] == 2.0
     assert found["in_time_by_second"] == [1] * 5 + [0] * 3 + [1] * 8 + [0] + [1] * 3
 

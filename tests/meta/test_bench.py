@@ -1,4 +1,4 @@
-"""The package of the benchmarks: its layers, its command line, its turns and files of samples."""
+"""Tests the `bench` package: its layers, command line, order of clients and files of samples."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ LAYERS = {
     "clients": {"harness", "suites", "clients"},
     "report": {"harness", "suites", "report"},
 }
-"""What a folder may import. Clients run elsewhere, so suites and reports name them as texts."""
+"""The folders that each folder may import. Clients run in other environments, so suites and reports
+refer to them by strings."""
 
 
 def _imported(path: Path) -> set[str]:
-    """The folders of the package that a module imports."""
+    """Returns the folders of the package that a module imports."""
     modules = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -41,13 +42,13 @@ def _imported(path: Path) -> set[str]:
 @pytest.mark.parametrize("folder", sorted(LAYERS))
 def test_a_folder_imports_only_those_below_it(folder: str) -> None:
     uses = {path: _imported(path) for path in (ROOT / "bench" / folder).rglob("*.py")}
-    # A program of the engines' suite reads by scylla-driver, in the environment that has it.
+    # This program imports a client, because it runs in the environment with scylla-driver.
     uses[ROOT / "bench" / "suites" / "engines" / "worker.py"] = set()
     assert {path: used for path, used in uses.items() if used - LAYERS[folder]} == {}
 
 
 def test_the_programs_of_clients_exist() -> None:
-    """Suites name them as texts."""
+    """Suites refer to the programs by strings, which no import checks."""
     programs = {
         node.value
         for path in (ROOT / "bench" / "suites").rglob("*.py")
@@ -75,7 +76,7 @@ def test_every_folder_of_suites_is_in_the_registry() -> None:
     [
         (["value: uuid", "--suite", "codec"], ["value: uuid"]),
         (["stopped turbocql"], ["stopped turbocql"]),
-        # With the cases that it is compared with.
+        # The list includes the cases that a case is compared with.
         (["page arrow"], ["page arrow turbocql 1", "page tuples scylla-driver 1"]),
         (["mapper model_get", "--suite", "mapper"], ["model_get sync scylla-driver 1"]),
     ],

@@ -1,4 +1,4 @@
-"""DESIGN.md and docs/design against the sources: what they name exists."""
+"""Checks that the paths and names in DESIGN.md and docs/design exist in the sources."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ FOLDERS = (
     *("packaging", "examples", "requirements"),
 )
 GENERATED = {"build/crates", "build/measured", ".cargo/config.toml"}
-"""What a build makes."""
+"""Paths that a build creates."""
 COMMANDS = {"make", "python", "pytest", "turbocql", "except", "async"}
 """Spans that begin with one of these words are commands or pieces of code."""
 
 
 @cache
 def paths() -> list[Path]:
-    """The files and folders of the repository."""
+    """Returns the files and folders of the repository."""
     below = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
     return [*ROOT.iterdir(), *(path for path in below if "corpus" not in path.parts)]
 
 
 @cache
 def endings() -> set[str]:
-    """The paths of the repository, each from its root and from each folder on the way."""
+    """Returns each path of the repository, relative to the root and to each of its parents."""
     parts = [path.relative_to(ROOT).parts for path in paths()]
     return {"/".join(names[start:]) for names in parts for start in range(len(names))}
 
 
 @cache
 def words() -> set[str]:
-    """The words of all sources but this one."""
+    """Returns the words of all sources except this file."""
     suffixes = {".py", ".pyi", ".rs", ".toml", ".yml", ".patch"}
     sources = [path for path in paths() if path.suffix in suffixes or path.name == "Makefile"]
     texts = (path.read_text(encoding="utf-8") for path in sources if path != Path(__file__))
@@ -47,25 +47,25 @@ def words() -> set[str]:
 
 
 def spans(text: str) -> list[str]:
-    """The spans of code on a page."""
+    """Returns the inline code of a page."""
     return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
 
 
 def is_path(span: str) -> bool:
-    """Whether a span names a file or a folder."""
+    """Returns whether a span of inline code names a file or a folder."""
     is_plain = re.fullmatch(r"[\w./*-]+", span) and not re.fullmatch(r"\W+", span)
     has_suffix = re.search(r"\.(py|pyi|rs|md|toml|patch)$", span)
     return bool(is_plain and ("/" in span or has_suffix))
 
 
 def missing_paths(text: str) -> set[str]:
-    """The paths on a page that are not in the repository."""
+    """Returns the paths on a page that are not in the repository."""
     named = set(filter(is_path, spans(text))) - GENERATED
     return {path for path in named if not fnmatch.filter(endings(), path)}
 
 
 def missing_names(text: str) -> set[str]:
-    """The names in code on a page that are in no source."""
+    """Returns the names in a page's inline code that are in no source."""
     code = [span for span in spans(text) if not is_path(span) and span.split()[0] not in COMMANDS]
     names = [span for span in code if re.fullmatch(r"[A-Za-z_][\w:.!]*(\(\))?", span)]
     return {name for name in names if set(re.findall(r"\w+", name)) - words()}
@@ -85,7 +85,7 @@ def test_a_name_that_is_gone_is_noticed() -> None:
 
 
 def test_the_way_of_a_call_exists() -> None:
-    """The functions that docs/design/call.md lists below each file."""
+    """docs/design/call.md lists functions below each file; the file must define them."""
     text = (ROOT / "docs" / "design" / "call.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```\n(.*?)^```", text, re.M | re.S)
     source, count = "", 0
@@ -104,7 +104,7 @@ def test_the_rooms_of_design_are_those_of_the_layers() -> None:
         name = {"src": "_core", "src/classes": "classes"}.get(source) or source.split("/")[1]
         (line,) = re.findall(rf"^{name} +(\S.*\|.*)$", text, re.MULTILINE)
         listed = [floor.split() for floor in line.split("|")]
-        # `arbitrary` has values for tests.
+        # `arbitrary` makes values for tests, and DESIGN.md leaves it out.
         assert listed == [[room for room in floor if room != "arbitrary"] for floor in floors]
     folders = re.findall(r"^(_[a-z]\w+) {2,}\S", text, re.MULTILINE)
     assert [name for name in folders if name != "_core"] == FLOORS

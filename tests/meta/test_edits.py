@@ -1,6 +1,4 @@
-"""The edits of the engine's crates: their form, their size, and that one that does not fit is an
-error.
-"""
+"""Tests the edits of the engine's crates: their form, their size, and errors for unfit edits."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ def test_an_edit_says_why_and_what_is_reported(path: Path) -> None:
 
 
 def test_the_edits_are_small() -> None:
-    """The lines that they add or change; a hunk has others, by which its place is found."""
+    """Counts the lines that the edits add or change, without the context lines of hunks."""
     lines = 0
     for one in edited_crates.edits():
         for _, old, new in one.changes:

@@ -1,4 +1,4 @@
-"""The figures of the engines' page, which are those of the kept samples. Measures nothing."""
+"""Tests the table of the engines' page with the kept samples. It measures nothing."""
 
 from __future__ import annotations
 

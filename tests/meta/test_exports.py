@@ -1,4 +1,4 @@
-"""What the package offers, and what importing it costs."""
+"""Checks what the package exports, and what importing it costs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ PUBLIC = [
     if not any(part.startswith("_") for part in name.split(".")) and name.count(".") == 1
 ]
 FOR_THE_CORE = {"from_codec", "from_engine", "in_batch"}
-"""Functions that the native core calls by name; no user does."""
+"""Functions that only the native core calls, by name."""
 
 
 def order(name: str) -> tuple[int, str]:
-    """Constants, then classes, then the rest."""
+    """Sorts constants first, then classes, then all other names."""
     return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
 
 
@@ -41,7 +41,7 @@ def test_all_is_sorted_and_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_all_has_everything_that_is_defined(name: str) -> None:
-    """What a module defines is exported, private by its name, or a type's own variable."""
+    """Each definition of a module is exported, has a private name, or is a type variable."""
     tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
     defined: set[str] = set()
     for node in tree.body:
@@ -70,7 +70,7 @@ def test_the_package_has_all_that_users_need() -> None:
         "diagnose",
     ):
         offered = set(importlib.import_module(f"turbocql.{module}").__all__)
-        # For annotations only; who wants them finds them where they are.
+        # These are for annotations only. Users import them from their modules.
         offered -= {
             "BatchKind",
             "NodeDiagnosis",
@@ -89,7 +89,7 @@ def test_the_package_has_all_that_users_need() -> None:
 
 
 def imported_by(statement: str) -> set[str]:
-    """The modules that a fresh interpreter has after a statement, and had not before."""
+    """Returns the modules that a statement imports in a fresh interpreter."""
     program = (
         f"import sys; before = set(sys.modules); {statement}; print(*set(sys.modules) - before)"
     )
@@ -118,7 +118,7 @@ def test_numpy_is_imported_when_it_is_used() -> None:
 
 
 def test_importing_is_quick() -> None:
-    """A bound against hangs, with much room for a busy machine; it takes some 50 ms."""
+    """An import takes about 50 ms. The generous limit finds hangs, even on a busy machine."""
     took = []
     for _ in range(3):
         before = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What `make instructions` makes of counts: when it fails, and which figures it writes anew."""
+"""Tests when `make instructions` fails, and which figures it records again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_rise_fails_and_a_fall_is_reported(total: float, said: int, failed: in
 def test_elsewhere_only_the_own_object_file_counts() -> None:
     assert compare(RECORDED, _now(2000), "core").failures == []
     assert len(compare(RECORDED, _now(1000, 104), "core").failures) == 1
-    # A share that was nothing has no percents to rise by.
+    # A figure of 0 cannot rise by a percentage, so any rise fails.
     assert len(compare(RECORDED, {**_now(1000), "b": Counts(50.0, 1.0)}, "core").failures) == 1
 
 

@@ -1,4 +1,4 @@
-"""Who may name whom: DESIGN.md, "Layers"."""
+"""Checks which parts of the package and the crates may use which: DESIGN.md, "Layers"."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ FLOORS = [
     "_diagnosis",
     "_engines",
 ]
-"""The private folders of the package, bottom first. A folder uses no later one, nor does any module
-that it uses. Modules beside the folders are what users import; they need no floor, but no two rooms
-may use each other."""
+"""The private folders of the package, bottom first. A folder uses no later one, directly or through
+others. Users import the modules beside the folders. These have no floor, but no two rooms may use
+each other; a room is a folder or a module beside the folders."""
 LEAVES = {"accel", "cli", "duckdb", "ray", "spark", "testing"}
-"""Folders that nothing else imports."""
+"""Folders that no other room imports."""
 NAMING_THE_CORE = {"_native", "_columns", "_files", "_transfer", "_session", "_diagnosis", "accel"}
-"""The folders that name `turbocql._core`; what users import may name it too."""
+"""The private folders and leaves that import `turbocql._core`. Public modules may import it too."""
 PRIVATE_FILES = {"_checks", "_options"}
-"""The private modules beside the folders: checked arguments, and the types of options."""
+"""The private modules beside the folders: checks of arguments, and the types of options."""
 MODULES = python_modules()
 
 
 def room(module: str) -> str:
-    """The folder of a module, or the module itself if it is beside the folders."""
+    """Returns the folder of a module, or the module itself if it is beside the folders."""
     return module.partition(".")[2].partition(".")[0]
 
 
 def uses() -> dict[str, set[str]]:
-    """Each room of the package, and the rooms that it imports when it runs."""
+    """Returns the rooms that each room of the package imports at run time."""
     rooms: dict[str, set[str]] = {room(name): set() for name in MODULES}
     for name, path in MODULES.items():
         rooms[room(name)] |= {room(imported) for imported in imports(name, path)}
@@ -56,7 +56,7 @@ def uses() -> dict[str, set[str]]:
 
 
 def reach(rooms: dict[str, set[str]], start: str) -> set[str]:
-    """The rooms that a room uses, directly or through others."""
+    """Returns the rooms that a room uses, directly or through others."""
     reached: set[str] = set()
     waiting = [start]
     while waiting:
@@ -67,12 +67,12 @@ def reach(rooms: dict[str, set[str]], start: str) -> set[str]:
 
 
 def circles(rooms: dict[str, set[str]]) -> set[str]:
-    """The rooms that use themselves through others."""
+    """Returns the rooms that use themselves through others."""
     return {name for name in rooms if name in reach(rooms, name)}
 
 
 def arrows_upward(rooms: dict[str, set[str]], floors: list[str]) -> set[tuple[str, str]]:
-    """Pairs of a room and a room above it that it uses."""
+    """Returns each pair of a room and a room above it that it uses."""
     return {
         (name, above)
         for level, name in enumerate(floors)
@@ -121,7 +121,7 @@ def test_the_core_is_named_by_what_calls_it_only() -> None:
 
 
 def dependencies(crate: str) -> set[str]:
-    """What a crate names in its Cargo.toml, of all kinds."""
+    """Returns a crate's dependencies of all kinds, from its Cargo.toml."""
     done = subprocess.run(
         ["cargo", "metadata", "--no-deps", "--offline", "--format-version", "1"],
         cwd=ROOT / crate,
@@ -148,7 +148,7 @@ CRATES: dict[str, set[str]] = {
         "turbocql-values",
     },
 }
-"""Each crate, and those of ours that it names. The compiler holds what stands here."""
+"""The project's crates that each crate depends on. The compiler enforces these dependencies."""
 OUTSIDE: dict[str, set[str]] = {
     "crates/codec": set(),
     "crates/columns": set(),
@@ -157,7 +157,7 @@ OUTSIDE: dict[str, set[str]] = {
     "crates/accel": {"pyo3"},
     ".": {"pyo3"},
 }
-"""Of the crates that make the layers what they are, those that each crate names."""
+"""The external crates that each crate depends on, of the four that the layers restrict."""
 
 
 @pytest.mark.parametrize("crate", CRATES)
@@ -249,12 +249,13 @@ ROOMS = {
         ["methods"],
     ],
 }
-"""The rooms of a crate, bottom first: each names only those of earlier lines, and itself."""
+"""The rooms of each crate, bottom first. A room names only rooms of earlier lines, and itself."""
 
 
 def rooms_named(source: str) -> dict[str, set[str]]:
-    """Each folder or file of a crate, or of a folder of it, and the others that it names outside
-    tests.
+    """Returns the rooms of `source` that each of its rooms names outside tests.
+
+    `source` is a crate's `src` or a folder in it.
     """
     prefix = "".join(
         f"{part}::" for part in Path(source).parts[Path(source).parts.index("src") + 1 :]

@@ -1,7 +1,8 @@
-"""Names say what they hold: few words without content, no riddles.
+"""Checks that names say what they hold.
 
-A name counts where it is bound: as a variable, a parameter, a function, a class, an alias of an
-import or an attribute that is assigned. Leading and trailing underscores do not count.
+Few names may be words without content, and none may be one of the listed riddles. The checks look
+at names where they are bound: variables, parameters, functions, classes, import aliases and
+assigned attributes. They ignore leading and trailing underscores of vague names.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ VAGUE = frozenset(
         *("more", "most", "again"),
     }
 )
-"""Words without content: the name of a field, a column or a count says more."""
+"""Words without content. The name of a field, a column or a count says more."""
 LIMIT = 0.01
-"""The share of vague names that fails. Parameters of public functions and the `other` of `__eq__`
-stay below it; packages of this kind have 0.001 to 0.004."""
+"""The share of vague names at which the test fails. Public parameters and the `other` of `__eq__`
+stay below it; similar packages have 0.001 to 0.004."""
 RIDDLES = frozenset(
     {
         *("Doors", "knock", "lie_down", "get_up", "News", "bell", "LATECOMERS", "OTHERWISE"),
         *("Attentive", "Said", "Face", "tell", "_apart", "apart", "_given", "_watch"),
     }
 )
-"""Names that only their author understood, each replaced by the term of the field."""
+"""Names that only their author understood. Each was replaced by the usual term."""
 RIDDLE_FILES = VAGUE | {"give", "mended", "early"}
-"""Names of files that do not say what the file tests or does."""
+"""File names that do not say what the file tests or does."""
 _DEFINITION = re.compile(
     r"\b(?:fn|struct|enum|union|trait|type|const|static|mod|let|macro_rules!)\s+(?:mut\s+)?"
     r"(?!fn\b|unsafe\b|extern\b|mut\b)(?:r#)?(\w+)"
 )
-"""A definition in Rust, as far as a regular expression finds it: no names within patterns."""
+"""Matches a definition in Rust. It does not find names inside patterns."""
 
 
 class Name(NamedTuple):
@@ -58,7 +59,7 @@ class Name(NamedTuple):
 
 
 def bound_names(path: Path) -> Iterator[Name]:
-    """The names that a Python file binds."""
+    """Yields the names that a Python file binds."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.FunctionDef(name=text) | ast.AsyncFunctionDef(name=text):
@@ -72,19 +73,19 @@ def bound_names(path: Path) -> Iterator[Name]:
 
 
 def defined_names(path: Path) -> Iterator[Name]:
-    """The names that a Rust file defines."""
+    """Yields the names that a Rust file defines."""
     text = without_comments(path)
     for match in _DEFINITION.finditer(text):
         yield Name(match[1], path, text.count("\n", 0, match.start(1)) + 1)
 
 
 def vague_share(names: Sequence[Name]) -> float:
-    """The share of names without content."""
+    """Returns the share of names without content."""
     return sum(name.is_vague for name in names) / len(names)
 
 
 def report(names: Iterable[Name]) -> str:
-    """The names by file, the file with the most names first."""
+    """Lists the names by file, the file with the most names first."""
     by_path: dict[Path, list[Name]] = defaultdict(list)
     for name in names:
         by_path[name.path].append(name)
@@ -97,18 +98,18 @@ def report(names: Iterable[Name]) -> str:
 
 
 def riddles(names: Iterable[Name]) -> list[Name]:
-    """The names that are riddles."""
+    """Returns the names that are in `RIDDLES`."""
     return [name for name in names if name.text in RIDDLES]
 
 
 def riddle_files(paths: Iterable[Path]) -> list[Path]:
-    """The files whose names are riddles."""
+    """Returns the files whose names are in `RIDDLE_FILES`."""
     return [path for path in paths if path.stem.strip("_") in RIDDLE_FILES]
 
 
 @pytest.fixture(scope="module")
 def package_names() -> list[Name]:
-    """All names that the package binds."""
+    """Returns all names that the package binds."""
     return [name for path in sorted(PACKAGE.rglob("*.py")) for name in bound_names(path)]
 
 

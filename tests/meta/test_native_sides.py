@@ -1,4 +1,4 @@
-"""What the native core and Python know of each other by name: both sides are the same."""
+"""Checks that names which the native core and Python share are the same on both sides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from turbocql._native.imports import IMPORTS, load
 from turbocql._options import BatchOptions, ExecuteOptions, StatementOptions
 
 LISTS = ["crates/values/src/python.rs", "crates/accel/src/python.rs", "src/python.rs"]
-"""Where each crate lists the names that it looks up."""
+"""The files in which the crates list the Python names that they import."""
 OPTIONS_RS = (ROOT / "src/options.rs").read_text(encoding="utf-8")
 
 

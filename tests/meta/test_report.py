@@ -1,4 +1,4 @@
-"""The page of benchmarks: what it begins with, and which losses fold away. Measures nothing."""
+"""Tests the benchmark page: its beginning, and which losses are folded. It measures nothing."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_only_what_is_within_the_spread_folds_away() -> None:
     assert "| b |" not in before
     assert "ready bytes" in before
     assert losses_section([], []) == ["Nothing outside the spread.", ""]
-    # Tags for Markdown stay, others become text.
+    # Tags for Markdown stay; other "<" are escaped.
     assert escaped("<details markdown=1> list<int>") == "<details markdown=1> list&lt;int>"
 
 
@@ -115,7 +115,7 @@ def test_memory_is_compared_with_its_spread() -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make docs` writes, of the kept samples; only the overview is drawn."""
+    """Writes what `make docs` writes from the kept samples; draws only the overview chart."""
     out = tmp_path_factory.mktemp("measured")
     pages.write(out=out, draws=False)
     (first, *_) = _measured().values()
@@ -145,7 +145,7 @@ def test_the_page_gives_its_headline_as_the_samples_do(built: Path) -> None:
 
 @pytest.mark.parametrize("name", ["overview.svg", "overview-dark.svg"])
 def test_the_overview_shows_what_the_samples_say(built: Path, name: str) -> None:
-    """Byte by byte where the same release of matplotlib draws it, and its words anywhere."""
+    """Compares the chart's words, and its bytes if the same release of matplotlib drew it."""
     chart = (DOCS / parts.CHARTS / name).read_text(encoding="utf-8")
     (first, *_) = _measured().values()
     words = escaped(charts.overview_text(overview(*first))).replace(">", "&gt;")

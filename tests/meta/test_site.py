@@ -1,4 +1,4 @@
-"""The documentation site against the package and the pages, without building it (`make docs`)."""
+"""Checks the documentation pages against the package, without building the site (`make docs`)."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ PUBLIC = sorted(
     for name in python_modules()
     if name.count(".") < 2 and not any(part.startswith("_") for part in name.split("."))
 )
-# What people read where the sources are.
+# The pages that people also read in the repository.
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
 def api_page(module: str) -> Path:
-    """Where the reference of a module is."""
+    """Returns the page with the reference of a module."""
     return DOCS / "api" / f"{module.removeprefix('turbocql.')}.md"
 
 
 def without_fences(page: Path) -> str:
-    """A page without its blocks of code."""
+    """Returns a page without its blocks of code."""
     return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
 
 
 def without_code(page: Path) -> str:
-    """A page without its blocks and spans of code."""
+    """Returns a page without its blocks of code and its inline code."""
     return re.sub(r"(?<!`)(`+)(?!`)[^\n]+?(?<!`)\1(?!`)", "``", without_fences(page))
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as code hosts make them."""
+    """Returns the anchors of a page's headings, in the form that code hosts use."""
     headings = re.findall(r"^#+ (.*)", without_fences(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -46,7 +46,7 @@ def anchors(page: Path) -> set[str]:
 def test_every_page_is_in_nav_once() -> None:
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     assert len(LISTED) == len(set(LISTED))
-    # Made of CHANGELOG.md and DESIGN.md when the site is built.
+    # The build of the site makes these from CHANGELOG.md and DESIGN.md.
     assert set(LISTED) == pages | {"changelog.md", "design/index.md"}
 
 
@@ -64,7 +64,7 @@ def test_there_are_no_pages_of_other_modules() -> None:
 
 
 def test_the_packages_page_names_all_that_it_offers() -> None:
-    """Their docstrings are on the pages of their modules."""
+    """The page links each name to the page of its module, which has the docstring."""
     text = api_page("turbocql").read_text(encoding="utf-8")
     named = set(re.findall(r"\[(\w+)\]\[turbocql\.[\w.]+\]|`(__version__)`", text))
     names = {one or other for one, other in named}
@@ -84,13 +84,16 @@ def test_links_work_where_the_sources_are_read(page: Path) -> None:
         assert found.exists(), target
         assert not anchor or anchor in anchors(found), target
     if page.parent != DOCS / "api":
-        # Only the site knows names of the package.
+        # Only the site resolves links to names of the package.
         assert not re.search(r"\]\[[\w.]*\]", text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_pages_read_the_same_on_the_site(page: Path) -> None:
-    """What code hosts are generous about, and Python's Markdown is not."""
+    """Python's Markdown hides unknown tags and needs an empty line before a list.
+
+    Code hosts need neither.
+    """
     text = without_code(page)
     assert not re.search(r"<(?!picture>)\w[\w ]*>", text), (
         "a tag, which readers do not see: write &lt;"
@@ -104,7 +107,7 @@ def test_pages_read_the_same_on_the_site(page: Path) -> None:
 
 
 def test_the_tests_that_pages_name_exist() -> None:
-    """A promise names the test that keeps it."""
+    """Pages name the tests that check their promises."""
     found = 0
     every = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("*.py"))
     for page in PAGES:

@@ -1,4 +1,4 @@
-"""`_core.pyi` against the binary: neither knows anything that the other does not."""
+"""Checks that `_core.pyi` and the compiled core define the same names and parameters."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
 FUNCTIONS = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
 
-# What every class has, or what stands for something else in a stub.
+# Members that every class has, or that stubs write differently.
 _COMMON = {"__doc__", "__module__", "__new__", "__repr__", "__str__", "__slotnames__"}
 
-# Whoever has `__eq__` in native code has these too, and they answer nothing.
+# A native class with `__eq__` also has these; they return NotImplemented.
 _COMPARISONS = {"__ge__", "__gt__", "__le__", "__lt__"}
 
 
@@ -35,7 +35,7 @@ def is_property(stub: ast.FunctionDef) -> bool:
 
 
 def parameters(stub: ast.FunctionDef) -> list[tuple[str, str, bool]]:
-    """Name, kind, and whether there is a default, of each parameter."""
+    """Returns each parameter's name, kind, and whether it has a default."""
     arguments = stub.args
     both = [*arguments.posonlyargs, *arguments.args]
     optional = len(both) - len(arguments.defaults)
@@ -100,7 +100,7 @@ def test_classes(name: str) -> None:
     assert set(real) - unsaid == set(stubbed)
     for member, stub in stubbed.items():
         assert inspect.isgetsetdescriptor(real[member]) == is_property(stub), member
-        # Python gives those of special methods names of its own.
+        # Python names the parameters of special methods itself.
         if not is_property(stub) and not member.startswith("__"):
             if decorated(stub, "staticmethod"):
                 assert real_parameters(getattr(cls, member)) == parameters(stub), member

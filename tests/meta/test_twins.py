@@ -1,4 +1,4 @@
-"""The synchronous and the asynchronous classes have the same members, base classes included."""
+"""Checks that the synchronous and asynchronous classes have the same public members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAIRS = [(Session, AsyncSession), (Rows, AsyncRows)]
 
 
 def public(cls: type[Any]) -> set[str]:
-    """What users see of a class."""
+    """Returns the public members of a class, including inherited ones."""
     return {name for name in dir(cls) if not name.startswith("_")}
 
 

@@ -1,4 +1,8 @@
-"""Builds without the edits of the engine's crates: refused unless meant, and then they say so."""
+"""Checks builds without the edits of the engine's crates.
+
+Such a build is refused unless it is requested, and its wheel and import say that the edits are
+missing.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def build_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The build script of the engine's crate, compiled."""
+    """Returns the compiled build script of the engine's crate."""
     program = tmp_path_factory.mktemp("build") / "script"
     source = ROOT / "crates" / "engine" / "build.rs"
     command = ["rustc", "--edition", "2024", "-o", str(program), str(source)]
@@ -36,7 +40,7 @@ def build_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (None, "off", "plain"),
         ("off", None, "plain"),
         ("keepalive,pages", None, "edited"),
-        # The copies are what cargo takes then, whatever was asked.
+        # cargo uses the edited copies if they exist, even if CRATE_EDITS is off.
         ("keepalive,pages", "off", "edited"),
     ],
 )
@@ -60,7 +64,7 @@ def test_a_build_without_edits_must_be_meant(
 
 
 def test_the_copies_have_what_the_engine_refers_to() -> None:
-    """The published crates have no such constant: a build that takes them does not compile."""
+    """The published crates do not define `EDITS`, so the engine does not compile with them."""
     engine = (ROOT / "crates" / "engine" / "src" / "lib.rs").read_text()
     assert "pub const ENGINE_EDITS: &str = scylla::EDITS;" in engine
     names = sorted(path.stem for path in (ROOT / "edits").glob("*.patch"))
@@ -73,7 +77,7 @@ def test_the_copies_have_what_the_engine_refers_to() -> None:
 
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module of wheels without edits."""
+    """Returns the module scripts/unedited_wheel.py."""
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     return importlib.import_module("unedited_wheel")
 
@@ -99,7 +103,7 @@ def test_the_version_of_a_wheel_says_so(scripts: ModuleType, tmp_path: Path) -> 
         inside = {path: wheel.read(path) for path in wheel.namelist()}
     metadata = inside["turbocql-1.2.3+unedited.dist-info/METADATA"].decode()
     assert "\nVersion: 1.2.3+unedited\n" in metadata
-    # The description below the header stays as it is.
+    # A "Version:" line in the description below the header is unchanged.
     assert metadata.endswith("\n\nVersion: 1.2.3\n")
     record = inside.pop("turbocql-1.2.3+unedited.dist-info/RECORD").decode().splitlines()
     assert record.pop() == "turbocql-1.2.3+unedited.dist-info/RECORD,,"
@@ -126,7 +130,7 @@ def test_the_metadata_of_a_wheel_says_so(scripts: ModuleType, tmp_path: Path) ->
 
 @pytest.mark.parametrize("edits", ["", "keepalive"])
 def test_the_import_of_a_build_without_edits_warns_once(edits: str) -> None:
-    # The core is loaded by the package itself, so it is changed as soon as it is there.
+    # The package imports the core itself. A replaced `__import__` changes it after its import.
     program = f"""
 import builtins, sys, warnings
 usual = builtins.__import__

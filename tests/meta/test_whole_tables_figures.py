@@ -1,4 +1,4 @@
-"""The page of the whole-table benchmark: its tables, and the targets that are not on it."""
+"""Tests the tables of the whole-table benchmark's page, and its targets, which the page omits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs every path through the native codec a few times: for `scripts/memcheck`, under valgrind."""
+"""Runs every path of the native codec a few times. `scripts/memcheck` runs it under valgrind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BODIES = 300
 
 
 def look_at(result: object, sink: int) -> None:
-    """Hands bytes to the system, which is when valgrind asks whether they were ever written."""
+    """Writes a result to a file: valgrind reports uninitialized bytes that reach a system call."""
     if isinstance(result, bytes):
         os.write(sink, result)
     elif isinstance(result, str):
@@ -46,8 +46,8 @@ def run(sink: int) -> None:
 def damaged() -> None:
     known = {cql_type: test_mutations.coders(cql_type) for cql_type in test_mutations.TYPES}
     for cql_type, data in test_mutations.mutants(test_mutations.SEED, MUTANTS):
-        # Not zero as a UUID: the int 0 that CPython before 3.12 makes of bytes has an address that
-        # counts as uninitialised (see memcheck.supp), which would show in frames of ours.
+        # Skips zeros: for a zero UUID, CPython before 3.12 makes an int 0 whose address valgrind
+        # takes for uninitialized (see memcheck.supp). It would report this in turbocql's frames.
         if any(data):
             test_mutations.check(known[cql_type], data)
     assert test_mutations.run_bodies(test_mutations.SEED, BODIES)
