@@ -1,4 +1,4 @@
-"""Calls that could end the process, or eat all memory: in a child that is bounded."""
+"""Runs calls that could crash, hang or use all memory, in a child process with limits."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from typing import Any
 __all__ = ["Outcome", "limited"]
 
 Outcome = tuple[type[BaseException] | None, str]
-"""What was raised, None for nothing, and its message or the result's repr."""
+"""The class of the exception, or None, and its message or the repr of the result."""
 
 
 def limited(call: Callable[[], Any], *, memory: int = 1 << 30, seconds: int = 20) -> Outcome:
-    """What becomes of a call that gets so much memory more than the process has now."""
+    """Runs a call in a child that may use `memory` bytes more than the process uses now.
+
+    Returns the outcome, and fails if the child dies.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(reading)
             faulthandler.disable()
-            # SIGALRM's own doing, which no handler and no busy loop holds up.
+            # SIGALRM's default action ends the child even if it never runs a Python handler.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(seconds)
             pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])

@@ -1,4 +1,4 @@
-"""Every way through the native codec, as calls that can be repeated: good values and bad ones."""
+"""Repeatable calls of every path through the native codec, with good values and bad ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UDT = 'address{street text, "Zip Code" int, tags frozen<set<text>>}'
 COMPOSITE = "'org.apache.cassandra.db.marshal.CompositeType(Int32Type,UTF8Type)'"
 CUSTOM = "'org.example.Custom'"
 UNBOUNDED = {"ascii", "text", "blob", "varint", "decimal", CUSTOM, COMPOSITE, UDT}
-"""Types to whose values a byte more does no harm."""
+"""Types whose values are still valid with an additional byte."""
 
 
 class Sized:
@@ -173,7 +173,7 @@ MALFORMED: dict[str, list[bytes]] = {
         b"\0\0\0\1\0\0\0\x11\0\0\0\1\0\0\0\1a\0\0\0\4\0\0\0\5"
     ],
 }
-"""Bytes that are no value of their type, for every reason that there is."""
+"""Invalid bytes of each type, one for each reason."""
 
 
 def refused(call: Path) -> Path:
@@ -280,7 +280,7 @@ def types() -> Iterator[tuple[str, Path]]:
 
 
 def made(call: Callable[[], Any]) -> Path:
-    """Makes a message, and reads all that can be read of it."""
+    """Returns a call that makes a message and reads all its attributes."""
 
     def path() -> None:
         message = call()
@@ -394,4 +394,4 @@ def paths() -> Iterator[tuple[str, Path]]:
 
 
 PATHS: dict[str, Path] = dict(paths())
-"""Calls by what they do."""
+"""All calls, by name."""

@@ -1,4 +1,4 @@
-"""Every way through the decoder of RESULT bodies, for `paths`."""
+"""Calls of every path through the decoder of RESULT bodies, for `paths`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CELLS: dict[str, bytes] = {
     "vector<float, 3>": bytes(12),
     "vector<frozen<list<uuid>>, 1>": b"\x18" + counted(SCALARS["uuid"]),
 }
-"""A value of each type that takes a way of its own through the decoder."""
+"""A value of each type that has its own path through the decoder."""
 
 BEYOND: dict[str, bytes] = {
     "text": b"a\xff",
@@ -71,7 +71,7 @@ BEYOND: dict[str, bytes] = {
     "list<text>": counted(b"a", b"\xff", b"b"),
     "list<uuid>": counted(SCALARS["uuid"], b""),
 }
-"""Values that the quick way turns down, some of them after having begun."""
+"""Values for which the quick path falls back to the safe path, sometimes after it has begun."""
 
 COLUMNS = [(f"c{i}", cql_type) for i, cql_type in enumerate(CELLS)]
 PAIR = [("id", "int"), ("tags", "list<text>")]
@@ -88,14 +88,14 @@ SEVERAL = [
     result([(f"c{i}", "int")], [[b"\0\0\0\1"]], shared=i % 2 == 0, paging_state=b"")
     for i in range(70)
 ]
-"""More descriptions than are kept."""
+"""Bodies with different metadata, more than the decoder caches."""
 
 BODIES = [EVERY, ODD, PAIRS, *SEVERAL[:2]]
-"""Good ones that describe themselves."""
+"""Valid bodies that contain their metadata."""
 
 
 def damaged_bodies() -> Iterator[tuple[str, bytes]]:
-    """What is no result, at every stage of reading one."""
+    """Yields bodies that fail at each stage of decoding, with names."""
     yield "nothing", b""
     yield "no rows", b"\0\0\0\1"
     yield "strange flags", b"\0\0\0\2\0\0\1\0" + bytes(8)
@@ -118,14 +118,14 @@ def damaged_bodies() -> Iterator[tuple[str, bytes]]:
 
 
 def results() -> Iterator[tuple[str, Path, bool]]:
-    """Calls by what they do, and whether they are refused."""
+    """Yields calls, each with its name and whether it must be refused."""
     described = [CqlType(cql_type) for _, cql_type in PAIR]
     known = [(name, cql_type) for (name, _), cql_type in zip(PAIR, described, strict=True)]
 
     def decoding(decoder: Any, body: Any) -> Path:
         def path() -> object:
             rows = decoder.decode(body).rows
-            # The text as well: values that are neither text nor bytes show in it.
+            # The repr also reads values that are neither str nor bytes.
             return rows, repr(rows)
 
         return path

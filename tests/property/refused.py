@@ -1,4 +1,4 @@
-"""What every refusal has in common."""
+"""Checks what every `EncodeError` has in common."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from turbocql.errors import EncodeError
 
 
 def refused(cql_type: str, value: Any) -> EncodeError:
-    """The error, which is the same one however deep the value is."""
+    """Returns the error for a value. Checks that only its path differs when the value is nested."""
     with pytest.raises(EncodeError) as caught:
         encode(cql_type, value)
     with pytest.raises(EncodeError) as inside:

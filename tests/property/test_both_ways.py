@@ -1,4 +1,4 @@
-"""The quick way and the safe one: the same bytes, the same refusals."""
+"""Checks that the quick paths and the safe path encode to the same bytes and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def quick_again() -> Iterator[None]:
 
 
 def outcome(cql_type: str, value: Any, safe: bool) -> bytes | str:
-    """The bytes, or what the error says."""
+    """Returns the bytes, or the message of the error."""
     _core.force_safe(safe)
     try:
         return find_serializer(cql_type).serialize(value)
@@ -80,7 +80,7 @@ def floats(random: Random) -> float:
 
 
 LENGTHS = (1, 5, 18, 19, 20, 37, 38, 39, 60)
-"""Around the words of 19 digits that decimals are made of."""
+"""Numbers of digits around the limits of the 19-digit words of Python's decimals."""
 
 
 def decimals(random: Random) -> Decimal:

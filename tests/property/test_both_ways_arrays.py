@@ -1,4 +1,4 @@
-"""Arrays of every dtype, order and stride: the quick way and the safe one give the same."""
+"""Checks that the quick and the safe path encode arrays of every dtype, order and stride alike."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def said(encode: Callable[[Any], bytes], value: Any) -> bytes | str:
 
 
 def check(cql_type: str, value: Any) -> None:
-    """The serializer and a row, each by both ways."""
+    """Compares the quick and the safe path, for a serializer and for a row."""
     bind = RowEncoder([("v", cql_type)]).bind
     for encode in (find_serializer(cql_type).serialize, lambda value: bytes(bind((value,)))):
         _core.force_safe(False)
@@ -45,7 +45,7 @@ def check(cql_type: str, value: Any) -> None:
 
 
 def numbers(dtype: str, count: int, seed: int) -> Any:
-    """Any bits at all, or small numbers that fit everything."""
+    """Returns an array of random bits, or of small numbers that fit every type."""
     random = np.random.default_rng(seed)
     kind = np.dtype(dtype)
     if kind == np.bool_:

@@ -1,8 +1,7 @@
-"""The quick way of decoding and the safe one: the same values to the last attribute, the same
-refusals.
+"""Checks that the quick paths and the safe path decode to the same values and errors.
 
-What is compared is what a program could notice: classes at every level, text of them, hashes, what
-pickle keeps, time zones and folds, the slots of UUIDs and addresses.
+It compares everything that a program could notice: classes at every level, repr and str, hashes,
+pickles, time zones and folds, and the attributes of UUIDs and addresses.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ def hash_of(value: Any) -> object:
 
 
 def image(value: Any) -> object:
-    """All of a value that may be compared, with its classes, as text and numbers."""
+    """Returns all comparable properties of a value and its parts, including their classes."""
     kind = type(value)
     if isinstance(value, np.ndarray):
         flags = value.flags
         where = (flags.c_contiguous, flags.owndata, flags.writeable, flags.aligned)
         return kind, value.dtype.str, value.shape, where, value.tobytes()
     if isinstance(value, float):
-        # Nans hash by their address.
+        # The hash of a NaN depends on its address, so it is not compared.
         return kind, struct.pack(">d", value)
     if isinstance(value, (dict, FrozenMap)):
         return (
@@ -76,7 +75,7 @@ def image(value: Any) -> object:
         assert (value, hash(value), value.int) == (again, hash(again), again.int)
         assert not value < again
         assert type(value.int) is int
-        # Digits of an int that are not as Python has them would show in arithmetic.
+        # An int whose internal digits are wrong would show in arithmetic.
         assert (value.int + 1) - 1 == value.int
         assert value.int.bit_length() == int.from_bytes(value.bytes, "big").bit_length()
         parts += [value.fields, value.hex, value.urn, value.version]
@@ -96,7 +95,7 @@ def image(value: Any) -> object:
 
 
 def outcome(decode: Callable[[], Any], safe: bool) -> object:
-    """The image of what comes out, or what the error says."""
+    """Returns the image of the decoded value, or the properties of the error."""
     _core.force_safe(safe)
     try:
         value = decode()
@@ -109,7 +108,7 @@ OPTIONS: list[dict[str, bool]] = [{}, {"naive_timestamps": True}, {"numpy_vector
 
 
 def alone(cql_type: str, data: bytes) -> object:
-    """By a deserializer, with every choice."""
+    """Compares both paths of a deserializer, with every option."""
     seen = []
     for options in OPTIONS:
         deserializer = find_deserializer(cql_type, **options)
@@ -125,11 +124,14 @@ IN_TURN = itertools.cycle(KINDS)
 
 
 def in_rows(cql_type: str, cells: list[bytes | None], *, once: bool = False) -> None:
-    """As cells of a page, in every kind of row; or in the one whose turn it is."""
+    """Compares both paths for cells of a page, in every kind of row.
+
+    `once` uses only one kind of row, a different one for each call.
+    """
     body = result([("a", cql_type), ("b", "int")], [(data, b"\0\0\0\1") for data in cells])
     for kind, options in [next(IN_TURN)] if once else KINDS:
         decoder: Any = RowsDecoder(kind, **options)  # type: ignore[arg-type]
-        # Each way reads the description, and finds it kept.
+        # The first call parses the metadata, the later ones find it in the cache.
         ways = [
             outcome(lambda: decoder.decode(body).rows, safe)  # noqa: B023
             for safe in (False, True, False)
@@ -142,7 +144,7 @@ def counted(cells: list[bytes | None], groups: int = 1) -> bytes:
 
 
 def everywhere(cql_type: str, cells: list[bytes | None]) -> None:
-    """Alone, in rows, and in every compound that there is."""
+    """Compares both paths for cells alone, in rows, and inside every compound type."""
     key: bytes | None = b"\0\0\0\5"
     for data in cells:
         if data is not None:
@@ -163,7 +165,7 @@ def everywhere(cql_type: str, cells: list[bytes | None]) -> None:
             alone(inner, data)
             in_rows(inner, [data, None, data], once=True)
             nested = counted([data, None])
-            # Lists in sets and in keys come as tuples.
+            # Inside sets and keys, lists decode to tuples.
             alone(f"list<frozen<{inner}>>", nested)
             alone(f"set<frozen<{inner}>>", nested)
             alone(f"map<frozen<{inner}>, frozen<{inner}>>", counted([data, data], 2))
@@ -180,7 +182,7 @@ def big(number: int, width: int) -> bytes:
 
 DAY = 86_400_000
 FIRST, LAST = -719_162, 2_932_896
-"""Days since 1970 of 0001-01-01 and 9999-12-31."""
+"""The days since 1970 of 0001-01-01 and 9999-12-31."""
 
 TEXTS = [
     *(unit * count for unit in ("a", "é", "€", "\U0001f600") for count in (0, 1, 2, 100)),
@@ -196,7 +198,7 @@ NO_TEXTS = [b"\xff", b"a" * 8 + b"\x80", b"\xed\xa0\x80", b"a" * 80 + b"\xc3", b
 TEXT_BYTES = [*(text.encode() for text in TEXTS), *NO_TEXTS]
 
 WHOLE = [0, 1, -1, 5, 256, 257, -5, -6]
-"""On both sides of the ints that Python makes once."""
+"""Numbers around the limits of Python's cached small ints."""
 
 INSTANTS = [
     *(n for day in (FIRST, LAST + 1, 0, 1, -1) for n in (day * DAY - 1, day * DAY, day * DAY + 1)),
@@ -239,7 +241,7 @@ CELLS: dict[str, list[bytes]] = {
     "timestamp": [big(n, 8) for n in INSTANTS],
     "duration": [b"\2\4\6", b"\0\0\0", b"\1\3\5"],
 }  # fmt: skip
-"""Bytes of values of each scalar type, which all are some."""
+"""Valid bytes of values of each scalar type."""
 
 
 @pytest.mark.parametrize("cql_type", CELLS)
@@ -258,7 +260,7 @@ def test_every_value_of_a_list_by_itself_and_in_rows(cql_type: str) -> None:
 
 @pytest.mark.parametrize("cql_type", CELLS)
 def test_odd_cells_everywhere(cql_type: str) -> None:
-    """Null, of no bytes, of a byte too much or too little, among good ones."""
+    """Mixes cells that are null, empty, too short or too long with good ones."""
     good = [CELLS[cql_type][0], CELLS[cql_type][-1]]
     assert good[0] is not good[1]
     short, long = good[1][:-1], good[1] + b"\0"
@@ -329,7 +331,7 @@ def random_cell(random: Random, cql_type: str) -> bytes | None:
 
 
 def test_random_pages(proof: bool) -> None:
-    """Rows of some columns of some types, alternating in one decoder, some with an error."""
+    """Decodes random pages, some with errors; several pages share a decoder."""
     random = Random("pages both ways")
     types = [*CELLS, *(f"list<{cql_type}>" for cql_type in CELLS)]
     decoders: list[Any] = [

@@ -1,4 +1,4 @@
-"""Values and types that would never end, or never fit: an error at once, and no harm done."""
+"""Checks that endless or huge values and types fail quickly, within time and memory limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .test_hostile import COLLECTIONS, CONTAINERS, SCALARS, Lying, Raising, Trig
 
 
 def endless_mapping(key: Callable[[], Any]) -> Mapping[Any, Any]:
-    """Has a field "a", says that it has more, and never ends to say which."""
+    """Returns a mapping with the key "a" that claims 5 keys and yields keys without end."""
 
     class Endless(dict[Any, Any]):
         def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Values that must be refused, whatever their own code does, without a crash or a hang."""
+"""Checks that values with hostile methods are refused without a crash or a hang."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONTAINERS = [
 
 
 class Raising:
-    """Whose every way to be read raises."""
+    """An object whose special methods all raise."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -73,7 +73,7 @@ class RaisingAttributes:
 
 
 class Lying:
-    """Says one length and gives another number of parts."""
+    """An object whose length differs from its number of parts."""
 
     def __init__(self, length: int, parts: Callable[[], Iterator[Any]]) -> None:
         self.length, self.parts = length, parts
@@ -100,7 +100,7 @@ class LyingMapping(Mapping[int, int]):
 
 
 class Trigger:
-    """An integer that runs some code when it is read."""
+    """An integer that runs code in its `__index__`."""
 
     def __init__(self, action: Callable[[], object]) -> None:
         self.action = action
@@ -215,7 +215,7 @@ def test_sets_and_dicts_that_change_while_they_are_read() -> None:
             self.clear()
             raise KeyError(key)
 
-    # Both are read in one go before any code of their parts runs.
+    # The codec copies both before it runs any code of their parts.
     assert len(encode("set<int>", elements)) == 4 + 4 * 8
     assert len(encode("map<int, int>", entries)) == 4 + 2 * 16
     with pytest.raises(EncodeError, match=r"expected u, got .*Shrinking that cannot be read"):
@@ -287,7 +287,7 @@ def test_zero_size_arrays_are_empty_lists_and_no_vectors() -> None:
 def interrupting(
     name: str, base: type = object, error: type[BaseException] = KeyboardInterrupt
 ) -> Any:
-    """A class of which one property, or method, raises."""
+    """Returns a class with one property or method that raises."""
 
     def raising(*_arguments: object) -> Any:
         raise error
@@ -330,7 +330,7 @@ def test_offsets_of_days() -> None:
 
 
 def test_buffers_are_given_back() -> None:
-    """What is still exported cannot be resized."""
+    """A buffer that is still exported cannot be resized, so `append` would fail."""
     for cql_type in SCALARS + CONTAINERS:
         for make in (lambda: bytearray(8), lambda: array.array("i", [1, 2**31 - 1])):
             for view in (lambda buffer: buffer, memoryview, lambda b: memoryview(b)[::2]):
@@ -345,7 +345,7 @@ def test_buffers_are_given_back() -> None:
 
 
 class Exporter:
-    """Whose buffer is what a function says, from Python 3.12 on."""
+    """Exports the buffer that a function returns. Python 3.12 and later call `__buffer__`."""
 
     def __init__(self, export: Callable[[], Any]) -> None:
         self.export = export
@@ -355,7 +355,7 @@ class Exporter:
 
 
 def test_a_class_with_the_name_of_an_array() -> None:
-    """Its exporter, which runs Python code from Python 3.12 on, empties what is being read."""
+    """The class's `__buffer__`, which Python 3.12 and later call, empties the list being read."""
     holder: list[Any] = []
 
     def export(_: Any, __: int) -> memoryview:
@@ -371,7 +371,7 @@ def test_a_class_with_the_name_of_an_array() -> None:
 
 
 def test_buffers_of_python_classes() -> None:
-    """Before Python 3.12 they are objects like any other."""
+    """Before Python 3.12, objects with `__buffer__` are ordinary objects."""
     raised = (KeyboardInterrupt, SystemExit, MemoryError) if sys.version_info >= (3, 12) else ()
     for cql_type in ("blob", "list<int>", "vector<float, 2>", "set<int>", "'org.example.C'"):
         for error in raised:
@@ -387,7 +387,7 @@ def test_buffers_of_python_classes() -> None:
 
 
 class Resizing(np.ndarray[Any, Any]):
-    """Tries to be another array while it is read."""
+    """An array that tries to resize itself while it is read."""
 
     def __iter__(self) -> Iterator[Any]:
         for i in range(len(self)):

@@ -1,4 +1,4 @@
-"""Parts of messages whose own code raises, lies, or changes what is read."""
+"""Tests messages with parts whose methods raise, return wrong results, or change the data."""
 
 from __future__ import annotations
 

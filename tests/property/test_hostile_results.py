@@ -1,4 +1,4 @@
-"""Rows while the collector runs, among threads, in cycles, and without memory for them."""
+"""Tests decoding rows during GC runs, in threads, in reference cycles and without memory."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ KINDS: tuple[Kind, ...] = ("named", "tuple", "dict")
 
 @pytest.fixture
 def often() -> Iterator[None]:
-    """The collector runs at almost every object that it is to know."""
+    """Makes the GC run at almost every allocation of a tracked object."""
     before = gc.get_threshold()
     gc.collect()
-    # What was there before would be looked at each time.
+    # Otherwise every run would visit all existing objects.
     gc.freeze()
     gc.set_threshold(1)
     yield
@@ -38,7 +38,7 @@ def often() -> Iterator[None]:
 
 
 class Garbage:
-    """Part of a cycle, and Python code runs when it goes."""
+    """An object in a reference cycle that runs code when the GC frees it."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self.me = self
@@ -54,14 +54,14 @@ WATCHED = [
     *(("inet", SCALARS["inet"]), ("tuple<uuid, time>", cell(SCALARS["uuid"]) + cell(bytes(8)))),
     *(("list<time>", counted(*[SCALARS["time"]] * 3)), ("duration", SCALARS["duration"])),
 ]
-"""Whose values are objects that the collector knows, so that it runs between them."""
+"""Types whose values allocate objects that the GC tracks, so that the GC runs between them."""
 assert len(WATCHED) == WIDTH
 
 
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_collector_sees_nothing_unfinished(kind: Kind) -> None:
-    """What a list or a tuple refers to is fewer than it is long where a place is empty."""
+    """A list or tuple with an unset slot has fewer referents than its length."""
     body = result(
         [(f"c{i}", t) for i, (t, _) in enumerate(WATCHED)], [[d for _, d in WATCHED]] * 20
     )
@@ -74,14 +74,14 @@ def test_the_collector_sees_nothing_unfinished(kind: Kind) -> None:
         looks += 1
         for one in gc.get_objects():
             if isinstance(one, (list, tuple)) and len(one) in (2, 3, WIDTH, 20):
-                # Instances of classes that Python code made refer to their class, too.
+                # Instances of Python classes also refer to their class.
                 own = type(one) not in (list, tuple)
                 if len(gc.get_referents(one)) < len(one) + own:
                     seen.append(f"{type(one).__name__} of {len(one)}")
 
     def again() -> None:
         look()
-        # Not endless: one for each that goes.
+        # The limit ends the chain: each freed object makes another.
         if looks < 1_000:
             weakref.finalize(Garbage(again), look)
 
@@ -91,7 +91,7 @@ def test_the_collector_sees_nothing_unfinished(kind: Kind) -> None:
     for _ in range(3):
         assert repr(decoder.decode(body).rows) == expected
     gc.callbacks.clear()
-    # What is left would look once more when the interpreter ends.
+    # Stops the chain, so that the last object makes no other when the interpreter exits.
     looks += 1_000
     gc.collect()
     assert looks > 1_100
@@ -131,7 +131,7 @@ def test_rows_in_cycles_are_collected(kind: Kind) -> None:
 
 
 def test_threads_share_a_decoder() -> None:
-    """Descriptions in turn, more than are kept, and bad bodies among them."""
+    """The threads decode more different metadata than the decoder caches, and bad bodies."""
     decoder = RowsDecoder("dict")
     bodies = [
         result([(f"n{i}", "uuid"), ("l", "list<text>")], [[bytes(16), counted(b"a")]] * (i % 4))
@@ -162,7 +162,7 @@ def test_threads_share_a_decoder() -> None:
 
 
 def test_a_buffer_that_changes_while_it_is_read() -> None:
-    """What is not immutable is copied before Python code may run."""
+    """The decoder copies a mutable buffer before Python code can run."""
     body = bytearray(result(COLUMNS, [list(CELLS.values())] * 5))
     expected = repr(RowsDecoder().decode(bytes(body)).rows)
     done = threading.Event()
@@ -221,9 +221,10 @@ ONE: dict[str, Callable[[], bytes]] = {
 
 
 def lives_without_memory(body: bytes, kind: Kind, memory: int) -> None:
-    """In a child that gets less memory than the rows need, at whatever stage that shows.
+    """Decodes rows in a child with less memory than they need.
 
-    What tests before this one have freed the process still has, and it may be enough for all.
+    The result must be a `MemoryError`. The rows may also succeed, because memory that earlier tests
+    freed still belongs to the process.
     """
     decoder = RowsDecoder(kind, numpy_vectors=True)
     error, message = limited(lambda: len(decoder.decode(body).rows), memory=memory, seconds=60)
@@ -232,7 +233,7 @@ def lives_without_memory(body: bytes, kind: Kind, memory: int) -> None:
 
 @pytest.mark.parametrize("what", LARGE)
 def test_no_memory_for_many_rows(what: str) -> None:
-    # Else NumPy is first imported where there is no memory for it.
+    # NumPy must be imported before the memory is limited.
     assert np.zeros(1).size == 1
     body = page(*LARGE[what], MANY)
     for kind, memory in zip(KINDS, (1 << 20, 4 << 20, 8 << 20), strict=True):

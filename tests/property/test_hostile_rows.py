@@ -1,4 +1,7 @@
-"""Rows, policies, Python types and messages whose own code raises, lies or changes things."""
+"""Tests rows, encryption policies, column types and messages with hostile methods.
+
+The methods raise, return wrong results, or change the data that is read.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ WAYS: Ways = {
 
 
 def own_or_refused(call: Callable[[], Any], own: BaseException = OWN) -> None:
-    """The user's own exception, or an error that says so."""
+    """Checks that a call raises the user's own exception or an error with a message."""
     with pytest.raises((EncodeError, type(own), TypeError, ValueError, OverflowError)) as raised:
         call()
     assert raised.value is own or str(raised.value)
@@ -45,7 +48,7 @@ def own_or_refused(call: Callable[[], Any], own: BaseException = OWN) -> None:
 
 
 class Row(Lying):
-    """A sequence of which one method raises, or lies."""
+    """A sequence with a chosen length and parts. `raising` adds a method that raises."""
 
     def __getitem__(self, i: int) -> Any:
         return list(itertools.islice(self.parts(), 4))[i]
@@ -70,7 +73,7 @@ def test_rows_that_raise(way: str, error: BaseException) -> None:
     ]
     for row in rows:
         if way != "bind_columns" and isinstance(row, Row) and "__getitem__" in vars(type(row)):
-            assert len(ENCODER.bind(row)) == 3  # Rows are iterated, columns indexed.
+            assert len(ENCODER.bind(row)) == 3  # Rows are iterated; only columns are indexed.
             continue
         own_or_refused(lambda row=row: WAYS[way](row), error)  # type: ignore[misc]
 
@@ -112,7 +115,7 @@ def long_list(length: int, *parts: Any) -> list[Any]:
 
 
 class Names(Mapping[str, Any]):
-    """No dict, so that it is read by its methods."""
+    """A mapping that is no dict, so that the codec reads it through its methods."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -180,7 +183,7 @@ def test_rows_that_change_while_they_are_read(change: str) -> None:
         assert len(ENCODER.bind_columns(columns)) == 2
     rows: list[Any] = [(Trigger(act), "a"), (2, "b"), (3, "c")]
     row = rows
-    with suppress(TypeError):  # The None that was appended is no row.
+    with suppress(TypeError):  # "append" adds None, which is no row.
         assert len(ENCODER.bind_many(rows)) in (1, 2, 3)
 
 
@@ -255,7 +258,7 @@ def test_columns_of_an_encoder_that_are_none() -> None:
 
 
 class Policy:
-    """Answers what it was told to answer."""
+    """An encryption policy whose methods return or raise chosen answers."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = {"contains_column": True, "column_type": "int", "encrypt": b"x", **answers}

@@ -1,6 +1,7 @@
-"""Damaged bytes of every type: a value or a `DecodeError`, and nothing of the size they claim.
+"""Decodes damaged bytes of every type.
 
-Seeded, so that a failure comes again; the message names the type and the bytes.
+The result is a value or a `DecodeError`, and no claimed length is allocated unchecked. The random
+numbers are seeded, so that failures repeat. The message names the type and the bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ WHOLE = [data for values in VALID.values() for data in values]
 
 ONE_FORM = {"tinyint", "smallint", "int", "bigint", "counter", "blob", "custom", "uuid", "inet"}
 ONE_FORM |= {"date", "time", "timestamp"}
-"""Kinds of types whose values have one form in bytes."""
+"""Kinds of types for which each value has only one encoding."""
 
 LENGTHS = [
     *(n.to_bytes(4, "big") for n in (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFE)),
@@ -91,7 +92,7 @@ MUTATIONS: list[Mutation] = [flip, change, insert, delete, truncate, splice, rep
 
 
 def mutants(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
-    """Types and what may be bytes of them: damaged ones of theirs, or of another type."""
+    """Yields types with damaged bytes of a value of the type, or sometimes of another type."""
     chance = random.Random(seed)
     for _ in range(count):
         cql_type = chance.choice(TYPES)
@@ -112,14 +113,14 @@ def coders(cql_type: str) -> Coders:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, where a nan equals a nan."""
+    """Returns whether two values are equal; NaN equals NaN."""
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=True)
     if isinstance(one, float):
         return one == other or (math.isnan(one) and math.isnan(other))
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
-    # Python's own order of elements, and nans, differ: that their number is right will do.
+    # The order of a set can differ, and NaNs are unequal, so only the sizes are compared.
     if isinstance(one, (set, frozenset)):
         return one == other or len(one) == len(other)
     if isinstance(one, dict):
@@ -128,7 +129,10 @@ def same(one: Any, other: Any) -> bool:
 
 
 def writable(value: Any) -> bool:
-    """What is only read: times outside the day, and text that is not UTF-8."""
+    """Returns whether a decoded value can be encoded.
+
+    Times outside the day, and texts from bytes that are not UTF-8, cannot.
+    """
     if isinstance(value, str):
         return not any("\udc80" <= character <= "\udcff" for character in value)
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -139,7 +143,10 @@ def writable(value: Any) -> bool:
 
 
 def check(coders: Coders, data: bytes) -> bool:
-    """Whether these bytes are a value."""
+    """Decodes bytes with every option, and encodes the value again.
+
+    Returns whether the bytes are a value.
+    """
     serializer, (plain, *others) = coders
     try:
         value = plain.deserialize(data)
@@ -167,7 +174,7 @@ def check(coders: Coders, data: bytes) -> bool:
 
 
 def run(seed: int, count: int) -> dict[str, int]:
-    """How many of the mutants of each type are values."""
+    """Checks mutants, and returns how many of each type are values."""
     known = {cql_type: coders(cql_type) for cql_type in TYPES}
     values = dict.fromkeys(TYPES, 0)
     for cql_type, data in mutants(seed, count):
@@ -184,7 +191,7 @@ def test_mutants_are_values_or_refused(proof: bool) -> None:
 
 
 def test_mutants_need_no_more_memory_than_they_have_bytes(proof: bool) -> None:
-    """A length that is believed before it is checked would show."""
+    """Allocating a claimed length before checking it would exceed the memory limit."""
     count = (PROOF if proof else DEFAULT) // 10
     kind, message = limited(partial(run, SEED + 1, count), memory=64 << 20, seconds=600)
     assert kind is None, message
@@ -212,7 +219,7 @@ def test_each_byte_of_short_values() -> None:
 
 
 def damaged_bodies(seed: int, count: int) -> Iterator[bytes]:
-    """RESULT bodies with something changed, mostly in their metadata, which comes first."""
+    """Yields damaged RESULT bodies. Most damage is in the metadata at the beginning."""
     chance = random.Random(seed)
     for _ in range(count):
         data = bytearray(chance.choice(BODIES))
@@ -224,7 +231,10 @@ def damaged_bodies(seed: int, count: int) -> Iterator[bytes]:
 
 
 def run_bodies(seed: int, count: int) -> int:
-    """How many of them are results. What a decoder has seen before changes nothing."""
+    """Decodes damaged bodies, and counts the successful calls.
+
+    A new decoder and a used one must have the same outcome.
+    """
     kept, results = RowsDecoder("tuple"), 0
     for number, data in enumerate(damaged_bodies(seed, count)):
         outcomes = []

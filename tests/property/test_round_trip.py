@@ -1,4 +1,4 @@
-"""Values of every type, nested a few levels deep, come back as the documentation says."""
+"""Checks that values of every type, nested a few levels deep, decode as documented."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UTC = timezone.utc
 
 @dataclass(frozen=True)
 class Case:
-    """A type, a value to encode, what must come back, and that inside of a set or key."""
+    """A type, a value to encode, its expected decoded value, and the same inside a set or key."""
 
     cql_type: str
     given: Any
@@ -53,7 +53,7 @@ def same(value: Any) -> Any:
 
 
 def as_instant(value: datetime) -> datetime:
-    """An aware datetime in UTC without what is below a millisecond."""
+    """Converts a datetime to UTC and cuts it to milliseconds."""
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     utc = aware.astimezone(UTC)
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
@@ -78,7 +78,7 @@ def as_duration(value: timedelta) -> Duration:
 
 ZONES: Any = st.none() | st.integers(-1439, 1439).map(lambda m: timezone(timedelta(minutes=m)))
 INSTANTS = st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 30), timezones=ZONES)
-# Without -0.0, which a set or dict of Python takes for 0.0.
+# Without -0.0, because Python's sets and dicts treat it as 0.0.
 DOUBLES = st.floats().map(lambda x: x + 0.0)
 FLOATS = st.floats(width=32).map(lambda x: x + 0.0)
 
@@ -133,7 +133,7 @@ def nulls(case: Case) -> st.SearchStrategy[Case]:
 
 @st.composite
 def cases(draw: st.DrawFn, cql_type: str | None = None, depth: int = 3) -> Case:
-    """A case of a type; of any one when none is given."""
+    """Draws a case of a type, or of any type if none is given."""
     cql_type = cql_type or draw(types(depth))
     if cql_type in SCALARS:
         return draw(scalars(cql_type))
@@ -192,7 +192,7 @@ def records(draw: st.DrawFn, cql_type: str, parts: list[Case]) -> Case:
 
 
 class Record(tuple[Any, ...]):
-    """Stands for a named record, of which there is one class per type."""
+    """The expected form of a named tuple. The codec has a separate class for each type."""
 
     def __new__(cls, names: Iterable[str], values: Iterable[Any]) -> Record:
         record = super().__new__(cls, values)
@@ -222,7 +222,7 @@ def of_set(cql_type: str, parts: list[Case]) -> Case:
 
 
 def split(cql_type: str) -> tuple[str, list[str]]:
-    """`map<a, list<b>>` into `map` and `[a, list<b>]`; the fields' types of a UDT."""
+    """Splits `map<a, list<b>>` into `map` and `[a, list<b>]`, and a UDT into its fields' types."""
     name = cql_type[: min(i for i in map(cql_type.find, "<{") if i >= 0)]
     inner, level, start = cql_type[len(name) + 1 : -1], 0, 0
     parts = []
@@ -255,7 +255,7 @@ def types(depth: int) -> st.SearchStrategy[str]:
 
 
 def exact(value: Any) -> Any:
-    """A form in which equal means the same: with types, nans, scales and field names."""
+    """Returns a form whose equality includes types, NaNs, scales and field names."""
     if isinstance(value, float):
         return "nan" if value != value else struct.pack(">d", value)
     if isinstance(value, Decimal):

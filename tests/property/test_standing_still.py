@@ -1,4 +1,4 @@
-"""Each path again and again: memory, blocks and reference counts stand still."""
+"""Calls each path many times: memory, allocated blocks and reference counts must not grow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAGE = 4096
 
 
 def resident() -> int:
-    """Bytes of memory that the process holds."""
+    """Returns the resident memory of the process in bytes."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE
 
 
@@ -38,7 +38,7 @@ def counts() -> dict[str, int]:
 
 @pytest.fixture(scope="module", autouse=True)
 def unburdened() -> Iterator[None]:
-    """The collector passes over what was there before: it runs often here."""
+    """Freezes the existing objects, so that the frequent GC runs do not visit them."""
     gc.collect()
     gc.freeze()
     yield
@@ -46,14 +46,14 @@ def unburdened() -> Iterator[None]:
 
 
 def growth(call: Callable[[], object], repeats: int) -> dict[str, int]:
-    """What so many calls add: blocks of Python's allocator, references, resident bytes."""
+    """Returns what `repeats` calls add: Python's allocated blocks, references, resident memory."""
     gc.collect()
     blocks, references, memory = sys.getallocatedblocks(), counts(), resident()
     for _ in range(repeats):
         call()
     gc.collect()
     grown = {name: sys.getrefcount(one) - references[name] for name, one in WATCHED.items()}
-    # Sixteen bytes are the least that an allocation takes.
+    # The smallest allocation takes 16 bytes.
     grown["memory"] = (resident() - memory) // 16
     grown["blocks"] = sys.getallocatedblocks() - blocks
     return grown
@@ -65,11 +65,11 @@ def test_a_path_keeps_nothing(name: str, proof: bool) -> None:
     repeats = 100_000 if proof else 1_500
     for _ in range(100):
         call()
-    # A leak is there each time; caches and free lists of Python fill up once.
+    # A leak appears in every round; Python's caches and free lists fill up once.
     for _ in range(4):
         grown = growth(call, repeats)
         kept = {what: n for what, n in grown.items() if abs(n) >= repeats // 20}
-        # So few calls do not show in the resident bytes, which come by pages.
+        # So few calls are too few for resident memory, which grows by pages.
         if not proof:
             kept.pop("memory", None)
         if not kept:

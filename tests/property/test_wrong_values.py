@@ -1,4 +1,4 @@
-"""Values that a type does not take, and what the error says."""
+"""Tests the errors for values that a type does not accept."""
 
 from __future__ import annotations
 

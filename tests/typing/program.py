@@ -1,7 +1,7 @@
-"""A user's program that uses nearly everything, for mypy and pyright, both strict.
+"""A user's program that uses nearly the whole API. mypy and pyright check it in strict mode.
 
-It runs too: `python program.py host:port`. `assert_type` is what a type checker has to have found
-out; at run time it does nothing.
+It can also be run: `python program.py host:port`. A type checker must infer the types of
+`assert_type`, which does nothing at run time.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ KEYSPACE = "typed"
 
 @dataclass
 class User:
-    """A row."""
+    """A row as a dataclass."""
 
     id: int
     name: str | None = None
 
 
 class Pair(NamedTuple):
-    """Another one."""
+    """A row as a named tuple."""
 
     id: int
     name: str | None
@@ -62,7 +62,7 @@ class Size:
 
 @dataclass
 class Entry:
-    """Values of a statement, by name."""
+    """The values of a statement, by name."""
 
     id: int
     name: str | None
@@ -70,7 +70,7 @@ class Entry:
 
 
 def settings(point: str) -> Config:
-    """Everything that a session is made from."""
+    """Returns settings for a session."""
     return Config(
         contact_points=[point],
         consistency=Consistency.LOCAL_ONE,
@@ -90,7 +90,7 @@ def settings(point: str) -> Config:
 
 
 def secrets(point: str) -> None:
-    """Passwords and keys are given as text, or as a `Secret` already."""
+    """Passes passwords and keys as plain values and as a `Secret`."""
     secret = Secret("hunter2")
     assert_type(secret, Secret[str])
     assert_type(secret.reveal(), str)
@@ -107,7 +107,7 @@ def secrets(point: str) -> None:
 
 
 def synchronous(config: Config) -> None:
-    """The synchronous face."""
+    """Uses the synchronous API."""
     with turbocql.connect(config=config) as session:
         session.execute(f"DROP KEYSPACE IF EXISTS {KEYSPACE}")
         session.execute(
@@ -186,7 +186,7 @@ def synchronous(config: Config) -> None:
 
 
 async def asynchronous(config: Config) -> None:
-    """The asynchronous face."""
+    """Uses the asynchronous API."""
 
     async def rows() -> AsyncIterator[tuple[int, str, Size]]:
         for i in range(2000, 2100):
@@ -214,7 +214,7 @@ async def asynchronous(config: Config) -> None:
 
 
 def database_api(point: str) -> None:
-    """PEP 249."""
+    """Uses the database API of PEP 249."""
     with turbocql.dbapi.connect(point, keyspace=KEYSPACE) as connection:
         cursor = connection.cursor()
         cursor.execute("SELECT name FROM users WHERE id = ?", (1,))
@@ -224,7 +224,7 @@ def database_api(point: str) -> None:
 
 
 def main(point: str) -> None:
-    """All of it."""
+    """Uses all APIs."""
     config = settings(point)
     secrets(point)
     synchronous(config)
