@@ -68,7 +68,7 @@ NANOSECONDS = {
 
 def _lines() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(FOLDER.glob("*.jsonl")):
-        # splitlines() would also split at other line separators, which JSON does not escape.
+        # splitlines() would also split at line separators inside a JSON string.
         for number, text in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
             if text:
                 yield f"{path.stem}-{number}", json.loads(text)

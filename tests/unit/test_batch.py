@@ -1,4 +1,4 @@
-"""Batches refuse at once what they could not send."""
+"""Tests that a batch refuses invalid statements and options when they are passed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_options_are_checked_when_it_is_made(
 ) -> None:
     with pytest.raises(kind, match=said):
         Batch(**options)
-    # As other statements do.
+    # Other statements refuse the same options.
     with pytest.raises(kind, match=said):
         Query("x", **options)
 

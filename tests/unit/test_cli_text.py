@@ -1,4 +1,4 @@
-"""Texts of the command line: statements, values, tables, completion. Needs no server."""
+"""Tests the command line's text functions: statements, values, tables, completion. No server."""
 
 from __future__ import annotations
 

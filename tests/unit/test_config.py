@@ -1,4 +1,4 @@
-"""Settings are checked as soon as they are given."""
+"""Tests that settings are checked when a `Config` is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors and settings show no secret, whatever stands in the wrong place."""
+"""Checks that errors and settings show no secret, even if it is passed as another setting."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ WITHIN = st.text("/?#:;&=%,[]. a1", max_size=6)
 def test_a_password_among_settings_is_shown_nowhere(
     name: str, scheme: str, before: str, after: str, end: str
 ) -> None:
-    """Whichever setting takes the place of a URL."""
+    """An error for a URL that is passed as another setting shows no password."""
     text = f"{scheme}ann:{before}{SECRET}{after}{end}"
     wrong: list[Any] = [text, [text], {text: text}, {"10.0.0.1": text}, text.encode()]
     if name == "contact_points":
@@ -106,7 +106,7 @@ def test_a_password_among_settings_is_shown_nowhere(
             for one in chain(error):
                 assert SECRET not in f"{one!r}{one}{vars(one)}"
         else:
-            # Commas made a host of it, and nothing is left of a URL.
+            # Commas split the text into valid host names, so nothing shows that it was a URL.
             assert name == "contact_points"
             assert not scheme
             assert "@" not in end

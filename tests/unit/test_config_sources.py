@@ -1,4 +1,4 @@
-"""Settings from URLs, the environment and files: what they become, and what errors say."""
+"""Tests settings from URLs, the environment and files: the values and the errors."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from turbocql._config.convert import convert, fields_of
 from turbocql.errors import ConfigError
 
 NOT_TEXT = {"addresses", "authenticator", "balancing", "profiles", "speculation"}
-"""Settings that are tables, or Python's."""
+"""Settings that are tables or Python objects, so text cannot express them."""
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's own."""
+    """Removes the machine's own variables."""
     for name in [name for name in os.environ if name.startswith("TURBOCQL_")]:
         monkeypatch.delenv(name)
 
@@ -242,7 +242,7 @@ def test_round_trip(
     name: str,
     in_query: bool,
 ) -> None:
-    """Whatever the parts are, encoded they come back."""
+    """All percent-encoded parts of a URL are read back unchanged."""
     user_part, query = f"{quote(user, safe='')}:{quote(password, safe='')}@", ""
     if in_query:
         user_part = ""
@@ -268,14 +268,14 @@ def test_round_trip(
 @example("1@", "", "")
 @example("1@a/", "", "")
 def test_a_password_is_shown_nowhere(before: str, after: str, end: str) -> None:
-    """Whatever is malformed around it."""
+    """The error shows no password, whatever is malformed around it."""
     try:
         config = Config.from_url(f"cql://ann:{before}{SECRET}{after}{end}")
     except ConfigError as error:
         for one in chain(error):
             assert SECRET not in f"{one!r}{one}{vars(one)}"
     else:
-        # Behind the only @ of a URL that is as it should be, it is a host or a keyspace.
+        # In a valid URL, text after the only @ is a host or a keyspace, which may be shown.
         assert "@" in before or SECRET not in repr(config)
 
 
@@ -490,7 +490,7 @@ def test_files_that_cannot_be(write: Callable[[str], Path], text: str, said: str
     file = write(text)
     message = refused(lambda: Config.from_toml(file))
     assert said in message
-    # What the settings themselves refuse does not know where they came from.
+    # The checks of `Config` itself do not know the file, so their errors do not name it.
     own = ("seconds", "contact_points must be", "keyspace must be 1")
     assert str(file) in message or any(one in said for one in own)
 
@@ -529,7 +529,7 @@ def test_python_3_10_reads_with_tomli(
     assert Config.from_toml(write("app")).keyspace == "app"
 
 
-# Values by annotation, those of fields that may come too
+# Values by annotation, including annotations that no field has yet
 
 
 class Colour(Enum):
@@ -626,14 +626,14 @@ def test_what_is_not_to_be_shown_is_not(kind: Any, value: Any) -> None:
 
 
 def test_every_field_can_be_given_everywhere() -> None:
-    """A field of a type that is not known here would be refused for every value."""
+    """`convert` would refuse every value of a field whose type it does not support."""
     defaults = {name: getattr(Config(), name) for name in Config.__dataclass_fields__}
     for name, about in fields_of(Config).items():
         if defaults[name] is not None:
             assert convert(name, about.annotation, defaults[name]) == defaults[name]
             text = defaults[name]
             if not isinstance(text, (str, int, float, tuple)):
-                continue  # a table's
+                continue  # the setting is a table
             text = ",".join(text) if isinstance(text, tuple) else str(text)
             assert convert(name, about.annotation, text) == defaults[name]
     assert [name for name, about in fields_of(Config).items() if not about.shown] == [

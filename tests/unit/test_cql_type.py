@@ -1,4 +1,4 @@
-"""CQL types from text, from Java class names, by hand, and what they say of themselves."""
+"""Tests CQL types made from text, Java class names and parts, and their attributes."""
 
 from __future__ import annotations
 

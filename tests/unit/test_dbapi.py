@@ -1,4 +1,4 @@
-"""What the Database API has before there is a connection: names, exceptions, types, values."""
+"""Tests the Database API without a connection: names, exceptions, types and values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLASSES = [
     cls for cls in vars(errors).values() if inspect.isclass(cls) and issubclass(cls, errors.Error)
 ]
 
-# "Exceptions" of PEP 249: each class and the one that it hangs on.
+# The section "Exceptions" of PEP 249: each class and its base class.
 STANDARD: dict[str, type[Exception]] = {
     "Warning": Exception,
     "Error": Exception,
@@ -46,7 +46,7 @@ STANDARD: dict[str, type[Exception]] = {
 
 
 def translated(error: errors.Error) -> Any:
-    """What a user catches when a session raises an error."""
+    """Returns the exception that a user catches when a session raises `error`."""
     with pytest.raises(dbapi.Error) as caught:
         dbapi._reraise(error)
     return caught.value
@@ -87,7 +87,7 @@ def test_the_tree_of_exceptions(name: str) -> None:
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_error_is_one_of_both(cls: type[errors.Error]) -> None:
-    """A new class of errors needs a place in the table."""
+    """A new error class needs an entry in `_CLASS_BY_ERROR`."""
     ours = dbapi._CLASS_BY_ERROR[cls]
     error: Any = cls("what happened")
     added = {"path": "value[1]", "code": 7, "details": {"received": 1}, "may_have_applied": True}
@@ -364,7 +364,7 @@ def test_a_connection_is_around_a_session() -> None:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port that nobody listens at, and that nobody else is given meanwhile."""
+    """A port on which no server listens. It is bound, so no other program gets it."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
@@ -402,7 +402,7 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "dbapi.md").read_text(encoding="ut
 
 
 def listed(section: str) -> list[tuple[list[str], list[str]]]:
-    """The names in the first and in the second column of a table of the guide."""
+    """Returns the names in the first and second column of a table of the guide."""
     text = GUIDE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `")]
     return [(re.findall(r"`(\w+)`", one), re.findall(r"`(\w+)`", other)) for one, other in rows]
@@ -413,7 +413,8 @@ def test_the_guide_has_every_error_where_it_belongs() -> None:
     for ours, theirs in listed("Errors"):
         known = [getattr(errors, name) for name in theirs if name in errors.__all__]
         told |= dict.fromkeys(known, getattr(dbapi, ours[0]))
-    # Bases that nothing is raised of, and what goes by its first failure.
+    # The guide omits base classes that are never raised, and `BulkError`, whose class depends on
+    # its first failure.
     unsaid = {errors.Error, errors.CodecError, errors.BulkError}
     assert told == {cls: ours for cls, ours in dbapi._CLASS_BY_ERROR.items() if cls not in unsaid}
     assert {name for ours, _ in listed("Errors") for name in ours} == set(STANDARD) - {"Error"}

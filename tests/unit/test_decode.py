@@ -1,4 +1,4 @@
-"""What Python values come out of bytes, and which bytes are refused."""
+"""Tests which Python values bytes decode to, and which bytes are refused."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_short_tuples_and_short_and_long_user_defined_types() -> None:
     udt = "u{a int, b text}"
     assert decode(udt, ONE) == (1, None)
     assert decode(udt, b"") == (None, None)
-    # Written by a newer schema: what is behind the known fields is passed over.
+    # A newer schema can have more fields; the decoder ignores bytes after the known fields.
     assert decode(udt, ONE + cell(b"x") + ONE) == (1, "x")
     assert decode(f"list<{udt}>", count(cell(ONE), cell(NULL * 5))) == [
         (1, None),
@@ -213,7 +213,7 @@ def test_a_user_defined_type_is_a_named_record() -> None:
 
 
 def test_what_a_server_stores_although_it_should_not_is_still_read() -> None:
-    """A page does not fail on one value."""
+    """One invalid text must not make a whole page fail."""
     for cql_type in ("text", "ascii"):
         assert decode(cql_type, b"a\xc3\xff") == "a\udcc3\udcff"
         assert (

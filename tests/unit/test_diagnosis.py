@@ -1,4 +1,4 @@
-"""A diagnosis without a server, and how the answers of one become nodes."""
+"""Tests a diagnosis without a server, and how a server's answers become nodes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_asynchronous_face_says_the_same_and_its_loop() -> None:
     assert awaited == called
     assert awaited.event_loop
     assert awaited.event_loop.startswith("asyncio.")
-    # Nothing was awaited of the native core there, so nothing wakes the loop yet.
+    # The program awaited no native operation, so the loop has no wake mechanism yet.
     assert awaited.woken_by is None
     assert dataclasses.replace(awaited, event_loop=None) == turbocql.diagnosis()
 
@@ -152,7 +152,7 @@ def peers(number: int, *others: int) -> tuple[list[dict[str, Any]], str]:
 
 
 def answered(*answers: Any) -> tuple[tuple[NodeDiagnosis, ...], list[str], list[str]]:
-    """The nodes, the notes, and what was asked."""
+    """Returns the nodes, the notes, and the queries."""
     notes: list[str] = []
     running: Generator[str, Any, tuple[NodeDiagnosis, ...]] = _nodes(notes)
     asked = [next(running)]

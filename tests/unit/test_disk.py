@@ -1,4 +1,4 @@
-"""Temporary files: what is left of them when a program ends anywhere."""
+"""Tests which temporary files are left when a program ends at any point."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from turbocql._files.atomic import drop_temporary, forget_temporary, replace_fil
 
 
 def ended(tmp_path: Path, program: str) -> list[str]:
-    """The names in the directory after a program has run in it."""
+    """Runs a program, and returns the names of the files in `tmp_path` after it."""
     begin = (
         "from pathlib import Path\n"
         "from turbocql._files.atomic import *\n"

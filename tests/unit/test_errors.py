@@ -1,4 +1,4 @@
-"""The tree of exceptions, as the docstring of `turbocql.errors` draws it."""
+"""Tests the tree of exceptions against the drawing in the docstring of `turbocql.errors`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STANDARD_BASES: dict[str, tuple[type[Exception], ...]] = {
     "ReadTimeout": (TimeoutError,),
 }
 
-# Section 8 of the native protocol's specification.
+# The error codes of section 8 of the native protocol's specification.
 CODES = {
     0x0000: "ServerInternalError",
     0x000A: "ProtocolViolation",
@@ -62,7 +62,7 @@ CODES = {
 
 
 def drawn() -> dict[str, str | None]:
-    """Each class of the drawing and the one that it hangs on."""
+    """Returns each class of the drawing and its base class."""
     assert errors.__doc__
     drawing = errors.__doc__.split("```")[1]
     parents: dict[str, str | None] = {}
@@ -82,7 +82,7 @@ def drawn() -> dict[str, str | None]:
 
 def own_base(cls: type[errors.Error]) -> str | None:
     bases = [base.__name__ for base in cls.__bases__ if issubclass(base, errors.Error)]
-    # This one is what it was called before, too.
+    # UnreadableAnswer also derives from DecodeError, which was raised before it existed.
     assert len(bases) <= 1 + (cls is errors.UnreadableAnswer)
     return bases[0] if bases else None
 
@@ -141,7 +141,7 @@ def test_a_class_for_every_error_code_of_cql(code: int) -> None:
 
 def test_codes_and_classes_are_one_to_one() -> None:
     servers = {name for name, cls in CLASSES.items() if issubclass(cls, errors.ServerError)}
-    # ScyllaDB chooses the code of its own error when a connection is made.
+    # RateLimited has no fixed code, because each connection negotiates it with ScyllaDB.
     assert servers - {"ServerError", "RateLimited"} == set(CODES.values())
     unknown: Any = errors.from_engine("server", "new", 0x7777, None, None, False, {})
     assert type(unknown) is errors.ServerError
@@ -176,7 +176,7 @@ def test_kinds_of_the_engine(kind: str, cls: type[errors.Error]) -> None:
 
 
 def test_messages_say_where_what_is_done_and_what_to_try() -> None:
-    """Before the statement, and each once."""
+    """The additions are before the statement, and none is repeated."""
 
     def message(kind: str, said: str, code: int | None = None, attempts: int = 1) -> str:
         refusal = errors.from_engine(

@@ -1,6 +1,6 @@
-"""Arrow data that is wrong on purpose: each kind is refused, and released once.
+"""Tests malformed Arrow data: each kind is refused, and each struct is released once.
 
-Needs no server. `scripts/memcheck` runs it, too.
+The tests need no server. `scripts/memcheck` runs them too.
 """
 
 from __future__ import annotations
@@ -74,20 +74,20 @@ NAMES = {Schema: b"arrow_schema", Array: b"arrow_array", Stream: b"arrow_array_s
 
 
 class Producer:
-    """Makes structs, and counts how often each is released.
+    """Makes Arrow structs, and counts how often each is released.
 
-    It keeps all memory alive, so that a struct that is released too often is counted, not a crash.
+    It keeps all memory alive, so that a second release of a struct is counted and does not crash.
     """
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
-        # By the number in private_data, as a consumer moves the structs.
+        # Indexed by `private_data`, because a consumer moves the structs to other addresses.
         self.structs: list[Any] = []
         self.releases: list[int] = []
         self.handed_over: set[int] = set()
 
     def memory(self, content: bytes) -> int:
-        """The address of a copy, followed by zeros."""
+        """Returns the address of a copy of `content`, followed by zeros."""
         kept = ctypes.create_string_buffer(content, len(content) + 64)
         self.kept.append(kept)
         return ctypes.addressof(kept)
@@ -153,8 +153,9 @@ class Producer:
         fails_at: int | None = None,
         message: bytes | None = None,
     ) -> Stream:
-        """A stream of the arrays. Its call number `fails_at` fails, or `get_schema` if there is no
-        schema.
+        """Returns a stream of the arrays.
+
+        Call `fails_at` of `get_next` fails. `get_schema` fails if `schema` is None.
         """
         rest = list(arrays)
         calls = 0
@@ -174,7 +175,7 @@ class Producer:
             assert fails_at is None or calls <= fails_at, "called again after it had failed"
             if calls == fails_at:
                 return errno.EIO
-            # An array that is all zeros, which is a released one, is the end.
+            # A released array, which is all zeros, marks the end of the stream.
             return hand_over(rest.pop(0) if rest else Array(), to)
 
         made = Stream()
@@ -189,7 +190,7 @@ class Producer:
             self.handed_over.add(given.private_data)
 
     def capsule(self, given: Any, name: bytes | None = None) -> object:
-        """A capsule without a destructor, so that nothing but the consumer releases."""
+        """Returns a capsule without a destructor, so that only the consumer releases the struct."""
         if name is None:
             self.hand_over(given)
         name = name or NAMES[type(given)]
@@ -198,7 +199,10 @@ class Producer:
         return made
 
     def check(self) -> None:
-        """What was handed over was released once, and nothing else, children neither."""
+        """Checks that each struct that was handed over was released once, and no other struct.
+
+        The producer's children must not be released on their own.
+        """
         gc.collect()
         for number, count in enumerate(self.releases, 1):
             expected = int(number in self.handed_over)
@@ -230,7 +234,7 @@ Made = tuple[Schema, Array]
 
 
 def refuses(make: Callable[[Producer], Made]) -> None:
-    """What `make` makes is refused, as an array and in a stream."""
+    """Checks that the data from `make` is refused, as an array and in a stream."""
     for read in (as_array, as_stream):
         producer = Producer()
         schema, array = make(producer)
@@ -243,7 +247,7 @@ def refuses_schema(make: Callable[[Producer], Schema]) -> None:
 
 
 def refuses_change(change: Callable[[Schema, Array], None]) -> None:
-    """`integers` are refused after the change."""
+    """Checks that `integers` are refused after the change."""
 
     def make(producer: Producer) -> Made:
         schema, array = integers(producer)
@@ -254,7 +258,7 @@ def refuses_change(change: Callable[[Schema, Array], None]) -> None:
 
 
 def put(address: int, value: int | None) -> None:
-    """Writes a pointer."""
+    """Writes a pointer to an address."""
     ctypes.c_void_p.from_address(address).value = value
 
 
@@ -265,7 +269,7 @@ def first_child(array: Array) -> Array:
 
 
 def column(producer: Producer, schema: Schema, array: Array) -> Made:
-    """A struct of one column."""
+    """Returns a struct with one column."""
     return producer.schema(b"+s", schema), producer.array(array.length, [None], array)
 
 
@@ -281,7 +285,7 @@ def texts(producer: Producer, offsets: Sequence[int], content: bytes = b"abcdef"
 
 
 def lists(producer: Producer, offsets: Sequence[int]) -> Made:
-    """Lists of three integers in all."""
+    """Returns lists that share three integers."""
     child = producer.array(3, [None, struct.pack("3i", 1, 2, 3)])
     packed = struct.pack(f"{len(offsets)}i", *offsets)
     array = producer.array(len(offsets) - 1, [None, packed], child)
@@ -289,14 +293,14 @@ def lists(producer: Producer, offsets: Sequence[int]) -> Made:
 
 
 def vectors(producer: Producer, length: int) -> Made:
-    """Fixed-size lists of two, in three floats."""
+    """Returns fixed-size lists of two floats; their child has three floats."""
     child = producer.array(3, [None, struct.pack("3f", 1, 2, 3)])
     array = producer.array(length, [None], child)
     return column(producer, producer.schema(b"+w:2", producer.schema(b"f")), array)
 
 
 def categories(producer: Producer, keys: Sequence[int]) -> Made:
-    """Keys of a dictionary of two texts."""
+    """Returns keys of a dictionary with two texts."""
     schema, array = (
         producer.schema(b"i"),
         producer.array(len(keys), [None, struct.pack(f"{len(keys)}i", *keys)]),
@@ -339,7 +343,7 @@ def test_wrong_names() -> None:
             producer.capsule(made, name)
             for made, name in zip(integers(producer), names, strict=True)
         )
-        # Nothing is taken from the other capsule either.
+        # The consumer must not take the struct of the valid capsule either.
         producer.handed_over.clear()
         is_refused(_core.Piece.of_array, schemas, arrays)
         producer.check()
@@ -368,7 +372,7 @@ def test_released() -> None:
 
     refuses_change(release_schema)
     refuses_change(release_child)
-    # In a stream such an array is its end.
+    # In a stream, a released array would mark the end, so it is tested only as an array.
     producer = Producer()
     schema, array = integers(producer)
     array.release = None
@@ -561,7 +565,7 @@ def test_failing_streams() -> None:
             for _ in range(1, fails_at):
                 next(pieces)
             is_refused(next, pieces)
-            # It does not seem to have ended, nor is the producer asked again.
+            # The next call fails too, without calling the producer again.
             is_refused(next, pieces)
             del pieces
             producer.check()
@@ -584,7 +588,7 @@ def test_streams_that_end() -> None:
         assert next(pieces, None) is None
     del pieces
     producer.check()
-    # Not read to its end.
+    # The stream is dropped before its end.
     producer = Producer()
     schema, array = integers(producer)
     pieces = iter(_core.ArrowStream(producer.capsule(producer.stream(schema, [array]))))

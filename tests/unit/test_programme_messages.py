@@ -1,7 +1,7 @@
 """Counterparts of the tests that came with the proposed QUERY / EXECUTE and BATCH writers.
 
-The expected bytes are put together here with `struct`, from the specification, by code that shares
-nothing with turbocql: items 788 and 790 (14 cases) and 791 (7 cases) of the programme.
+The cases are items 788 and 790 (14 cases) and 791 (7 cases) of the program. The expected bytes are
+built with `struct` from the specification. This code shares nothing with turbocql.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def flags(version: int, bits: int) -> bytes:
 
 
 def query_body(version: int, values: Sequence[Cell] | None) -> bytes:
-    """A QUERY at QUORUM that says nothing else."""
+    """Returns a QUERY at QUORUM without other parameters."""
     text = QUERY.encode()
     body = struct.pack(">i", len(text)) + text + short(4) + flags(version, values is not None)
     return body + (b"" if values is None else cells(values))
 
 
 def execute_body(version: int, values: Sequence[Cell], bits: int = 0x01, end: bytes = b"") -> bytes:
-    """An EXECUTE at QUORUM."""
+    """Returns an EXECUTE at QUORUM."""
     ids = short(16) + QUERY_ID + (short(16) + METADATA_ID if version >= 5 else b"")
     return ids + short(4) + flags(version, bits) + cells(values) + end
 
@@ -72,7 +72,7 @@ def query(version: int, values: Sequence[Cell] | None) -> bytes:
 
 @VERSIONS
 class TestQueryAndExecuteParameters:
-    """Items 788 and 790."""
+    """The cases of items 788 and 790."""
 
     def test_execute_normal_values(self, version: int) -> None:
         values = [b"\0\0\0\x01", b"text", b"\x01"]
@@ -87,7 +87,7 @@ class TestQueryAndExecuteParameters:
         assert execute(version, values) == execute_body(version, values)
 
     def test_execute_empty_values(self, version: int) -> None:
-        """Values of no bytes, which are not null."""
+        """Empty values are not null."""
         values = [b"", b""]
         assert execute(version, values) == execute_body(version, values)
         assert execute(version, values) != execute(version, [None, None])
@@ -137,7 +137,7 @@ class TestQueryAndExecuteParameters:
         assert query(version, values) == query_body(version, values)
 
     def test_query_without_values(self, version: int) -> None:
-        """No values are not the same as none of them: the one has a count."""
+        """A QUERY with an empty list of values has a count; one without values has none."""
         assert query(version, None) == query_body(version, None)
         assert query(version, []) == query_body(version, [])
         assert query(version, None) != query(version, [])
@@ -150,7 +150,7 @@ class TestQueryAndExecuteParameters:
 def batch_body(
     version: int, statements: Iterable[tuple[str | bytes, Sequence[Cell]]], count: int
 ) -> bytes:
-    """An unlogged BATCH at LOCAL_QUORUM."""
+    """Returns an unlogged BATCH at LOCAL_QUORUM."""
     body = struct.pack(">BH", 1, count)
     for statement, values in statements:
         if isinstance(statement, bytes):
@@ -169,7 +169,7 @@ def check_batch(version: int, statements: list[tuple[str | bytes, Sequence[Cell]
 
 @VERSIONS
 class TestBatch:
-    """Item 791."""
+    """The cases of item 791."""
 
     def test_batch_prepared(self, version: int) -> None:
         check_batch(version, [(QUERY_ID, [b"\0\0\0\x01", b"a"]), (METADATA_ID, [b"b"])])

@@ -1,4 +1,4 @@
-"""The null sentinel in collections: FF FF FF FF at every depth, and back as `None`."""
+"""Tests nulls in collections: FF FF FF FF at every depth, decoded to `None`."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def test_null_at_every_depth() -> None:
     cql_type = "list<frozen<map<text, frozen<tuple<frozen<set<int>>, u{f frozen<list<int>>}>>>>>"
     value = [None, {"k": None}, {"l": (None, None)}, {"m": ({None}, ([None],))}]
     written = find_serializer(cql_type).serialize(value)
-    # Element, map value, both components, set element, element of the field's list.
+    # The list element, the map value, both components, the set element, and the field's element.
     assert written.count(NULL) == 6
     assert find_deserializer(cql_type).deserialize(written) == value

@@ -1,4 +1,4 @@
-"""Serializers and deserializers of single values: equal to `struct.pack`, range checks included."""
+"""Compares serializers and deserializers of single values with `struct`, including range checks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from turbocql.errors import EncodeError
 
 FLOAT_MAX = 3.4028234663852886e38
 ROUNDING_EDGE = 3.4028235677973366e38
-"""Half a step above the largest float32: from here on, it rounds to infinity."""
+"""The number half a step above the largest float32. From here on, numbers round to infinity."""
 
 
 def serialize(cql_type: str, value: Any) -> bytes:

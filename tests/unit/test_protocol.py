@@ -1,4 +1,4 @@
-"""Bodies of requests: what every part does to the bytes, and what cannot be said."""
+"""Tests the bodies of requests: the bytes of each part, and the messages that are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def query(*arguments: Any, **keywords: Any) -> QueryMessage:
 
 
 def after_text(message: QueryMessage, version: int) -> bytes:
-    """What follows the text of `query`."""
+    """Returns the bytes of a QUERY after its text."""
     body = message.encode(version)
     assert body[:5] == b"\0\0\0\x01Q"
     return body[5:]
@@ -293,7 +293,7 @@ def test_lengths_have_bounds() -> None:
 
 
 def test_values_beyond_2_gib() -> None:
-    # Never touched, so never really there.
+    # The pages are never touched, so they take no memory.
     huge = bytes(2**31)
     expected = r"value \[1\]: a value of 2147483648 bytes: at most 2147483647 can be sent$"
     with pytest.raises(EncodeError, match=f"^{expected}"):

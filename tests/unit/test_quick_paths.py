@@ -1,4 +1,7 @@
-"""Which quick paths are on, by the interpreter and by probes, and that values are right without."""
+"""Tests which quick paths the interpreter's version and the probes turn on.
+
+Values must be right with and without the quick paths.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ print(json.dumps([dataclasses.asdict(path) for path in turbocql.diagnosis().quic
 
 
 def paths_of(*arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
-    """The quick paths of a process of its own, in which all values have been right."""
+    """Checks values in a new process, and returns its quick paths."""
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", VALUES, *arguments],
         env={**os.environ, "_TURBOCQL_TEST_INTERPRETER": "", **environment},
@@ -88,7 +91,7 @@ def paths_of(*arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
 
 
 def test_all_are_on_where_they_were_tested() -> None:
-    """What this fails for is an interpreter that the list does not know: test it, then add it."""
+    """Fails for an interpreter that is not in `TESTED`: test it, then add it."""
     assert sys.implementation.name == "cpython"
     assert ".".join(platform.python_version_tuple()[:2]) in TESTED
     assert [path for path in paths_of("arrays").values() if not path["on"]] == []
@@ -114,9 +117,9 @@ def test_this_process_has_what_it_was_asked_for() -> None:
 
 
 READ = {"sets", "attributes", "lookups", "versions", "decimals", "arrays", "coroutines"}
-"""Of what is read there is a value only."""
+"""Paths that only read objects. Their probes compare only values."""
 TRACKED = {"decode", "uuids", "addresses", "times", "records", "rows"}
-"""What is made there has a place for the GC."""
+"""Paths that make objects which the GC can track. Their probes check the tracking too."""
 CORRUPTED = [
     *((name, "value") for name in PATHS if name != "handles"),
     *((name, "hash") for name in PATHS if name not in {*READ, "encode", "handles"}),
@@ -124,7 +127,7 @@ CORRUPTED = [
     *((name, "tracking") for name in PATHS if name in TRACKED),
 ]
 BUILT_ON = {"encode": {"big ints", "serialize"}, "records": {"uuids", "addresses", "times"}}
-"""What is not on without another one."""
+"""The paths that each path turns off with itself, because they depend on it."""
 
 
 @pytest.mark.parametrize(("name", "fault"), CORRUPTED)
@@ -147,7 +150,7 @@ def test_the_safe_way_can_be_forced_and_taken_back() -> None:
 
 
 def run_here(program: str) -> None:
-    """Runs a program in a process of its own, with all quick paths there are."""
+    """Runs a program in a new process with all available quick paths."""
     ran = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "_TURBOCQL_TEST_INTERPRETER": ""},
@@ -178,12 +181,12 @@ assert off == {"uuids"}, off
     ],
 )
 def test_what_somebody_has_put_in_the_place_of_a_class(replacement: str) -> None:
-    """It makes its path be off, whatever it is, and nothing crash."""
+    """Any replacement turns its path off, and none causes a crash."""
     run_here(f"import uuid\nuuid.UUID = {replacement}\n{ONLY_UUIDS}")
 
 
 def test_a_probe_that_raises_leaves_its_path_off() -> None:
-    """The quick path has the GC not track what it makes."""
+    """Only the quick path makes UUIDs that the GC does not track, so tracking shows it is off."""
     run_here(
         "import gc, uuid\nown = uuid.UUID.__eq__\n"
         "def fail(self, other):\n    raise RuntimeError\n"

@@ -1,4 +1,4 @@
-"""A value beyond the range of its type is a `RangeError`, at any depth and by any entry."""
+"""Checks that a value out of its type's range raises `RangeError`, at any depth, by any API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from turbocql.codec import RowEncoder, encode, find_serializer
 from turbocql.errors import EncodeError, RangeError
 from turbocql.protocol import BatchMessage, ExecuteMessage, QueryMessage
 
-# What users of other drivers have, who have not heard of classes of ours.
+# The exceptions that programs for other drivers catch.
 THEIRS = (OverflowError, struct.error)
 
 
@@ -29,7 +29,7 @@ def both_ways(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def tampered(cls: Any, *parts: int, **beyond: int) -> Any:
-    """A value of one of turbocql's classes that its constructor would refuse."""
+    """Returns an instance of a turbocql class with fields that its constructor would refuse."""
     value = cls(*parts)
     for name, number in beyond.items():
         object.__setattr__(value, name, number)
@@ -37,7 +37,7 @@ def tampered(cls: Any, *parts: int, **beyond: int) -> Any:
 
 
 class Instant(datetime):
-    """As pandas has them: its attributes go beyond Python's years."""
+    """A datetime with a year beyond Python's range, as pandas can have."""
 
     @property
     def year(self) -> int:
@@ -45,7 +45,7 @@ class Instant(datetime):
 
 
 class Day(date):
-    """The same of a day."""
+    """A date with a year beyond Python's range."""
 
     @property
     def year(self) -> int:
@@ -53,7 +53,7 @@ class Day(date):
 
 
 class Index:
-    """A number by its `__index__`."""
+    """A number through `__index__`."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -106,7 +106,7 @@ BEYOND: dict[str, tuple[Any, list[Any]]] = {
 }
 CASES = [(cql_type, value) for cql_type, (_, values) in BEYOND.items() for value in values]
 
-# How a type and a value of it stand in another one, and the path from there to the value.
+# Each entry nests a type and a value in another type, and returns the error's path to the value.
 Depth = Callable[[str, Any, Any], tuple[str, Any, str]]
 DEPTHS: dict[str, Depth] = {
     "list": lambda t, good, bad: (f"list<{t}>", [good, bad], "[1]"),
@@ -127,10 +127,10 @@ DEPTHS: dict[str, Depth] = {
 
 
 def encoders(cql_type: str) -> dict[str, tuple[str, Callable[[Any], object]]]:
-    """What encodes a value, and how paths begin there."""
+    """Returns the functions that encode a value, each with the beginning of its errors' paths."""
 
     class Own:
-        """A class of a user's, which has it encoded by us."""
+        """A column type in Python that calls turbocql's serializer."""
 
         def __init__(self) -> None:
             self.serializer = find_serializer(cql_type)
@@ -156,7 +156,7 @@ def beyond(call: Callable[[], object]) -> RangeError:
         call()
     error = caught.value
     assert type(error) is RangeError
-    # As before: whoever caught it as one of these goes on to.
+    # Older programs catch the error as one of these classes.
     for cls in (EncodeError, ValueError, TypeError):
         assert isinstance(error, cls)
     same = pickle.loads(pickle.dumps(error))
@@ -214,7 +214,7 @@ def test_arrays(cql_type: str, array: Any) -> None:
 
 
 class Far(tzinfo):
-    """A time zone that cannot reckon with the instant, as `zoneinfo` at the end of the calendar."""
+    """A time zone that raises OverflowError, as `zoneinfo` does at the end of the calendar."""
 
     def utcoffset(self, instant: datetime | None) -> timedelta:
         raise OverflowError("date value out of range")

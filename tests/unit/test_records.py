@@ -1,4 +1,4 @@
-"""Named tuple classes for rows and user-defined types."""
+"""Tests the named tuple classes of rows and user-defined types."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_record_is_loaded_where_its_class_was_never_made() -> None:
 def test_a_record_of_a_class_that_was_forgotten_still_encodes_by_its_fields() -> None:
     record = person()
     record_class.cache_clear()
-    assert type(person()) is type(record)  # The codec keeps its own.
+    assert type(person()) is type(record)  # The codec has its own cache.
     loaded = pickle.loads(pickle.dumps(record))
     assert type(loaded) is not type(record)
     assert encode(UDT, loaded) == encode(UDT, record) == encode(UDT, tuple(record))

@@ -1,4 +1,4 @@
-"""Rows into classes of the user's: which fields get which values, and what is refused."""
+"""Tests decoding rows to user classes: which fields get which values, and the errors."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_the_answers_of_lightweight_transactions() -> None:
 
 @pytest.mark.parametrize("names", [("[applied]", "id", "name"), ("id", "name", "[applied]")])
 def test_rows_of_a_transaction(names: tuple[str, ...]) -> None:
-    """ScyllaDB sends the other columns when it was applied, too."""
+    """ScyllaDB sends the other columns even if the transaction was applied."""
     values: dict[str, Any] = {"id": 1, "name": "a"}
     make = row_maker(Named, names)
     assert make(tuple({**values, "[applied]": False}[name] for name in names)) == Named(1, "a")

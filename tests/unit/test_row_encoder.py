@@ -1,4 +1,7 @@
-"""Rows bound to cells: by position, by name, from dataclasses, in three ways, one or many."""
+"""Tests binding rows to cells: by position, by name and from objects, one row or many.
+
+Most tests run with three kinds of columns: see `WAYS`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ Sealed = bytes
 
 
 class Delegate:
-    """A type that only Python knows."""
+    """A column type that is implemented in Python."""
 
     def __init__(self, cql_type: str) -> None:
         self.serializer = find_serializer(cql_type)
@@ -39,7 +42,7 @@ class Delegate:
 
 
 class Policy:
-    """Covers all columns, and changes nothing."""
+    """An encryption policy that covers the given columns and returns the data unchanged."""
 
     def __init__(self, columns: list[tuple[str, Any]]) -> None:
         self.types = dict(columns)
@@ -69,7 +72,7 @@ def plain(columns: Columns, **options: Any) -> RowEncoder:
 
 
 def encrypted(columns: Columns, **options: Any) -> RowEncoder:
-    # The policy knows the types; the table has blobs.
+    # Encrypted columns are blobs in the table; the policy knows their types.
     blobs = [("ks", "t", name, "blob") for name, _ in columns]
     return RowEncoder(blobs, encryption_policy=Policy(list(columns)), **options)
 
@@ -101,7 +104,7 @@ Other = namedtuple("Other", "a b c")  # noqa: PYI024
         OrderedDict(name="a", id=1, tags=("x",)),
         MappingProxyType({"tags": ["x"], "id": 1, "name": "a"}),
         User(1, "a", ["x"]),
-        # A named tuple that has all columns goes by their names, any other by position.
+        # A named tuple with all columns is bound by name, any other by position.
         Named(["x"], "a", 1),
         Other(1, "a", ["x"]),
     ],
@@ -120,7 +123,7 @@ def named(names: str) -> Any:
 
 @way
 def test_named_tuples_whose_names_are_elsewhere(way: Way) -> None:
-    """Neither all of the columns nor none of them: whose value is which cannot be told."""
+    """A named tuple is refused if it lacks a column's name and has another at a wrong position."""
     encoder = way([("a", "int"), ("b", "int")])
     swapped, beside, first, few = map(named, ("b a", "b c", "a c", "b"))
     assert encoder.bind(swapped(1, 2)).cells == [b"\0\0\0\2", b"\0\0\0\1"]
@@ -388,6 +391,6 @@ def test_routing_keys_of_parts() -> None:
     for parts in wrong:
         with pytest.raises(ValueError, match="1 to 65535 parts"):
             pack(parts)
-    # Known answers of Murmur3 as Cassandra has it.
+    # Known results of Cassandra's Murmur3.
     assert token_of(b"") == 0
     assert token_of(b"123") == -7468325962851647638

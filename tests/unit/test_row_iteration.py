@@ -1,4 +1,4 @@
-"""`for` and `async for` over rows: native steps over pages that Python provides."""
+"""Tests `for` and `async for` over rows: native iterators over pages that Python provides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = [(n, str(n)) for n in range(7)]
 
 
 class Pages:
-    """Pages in memory; an exception among them is raised once in place of a page."""
+    """Pages in memory. `next_page` raises an exception that is among them."""
 
     def __init__(self, *pages: Any) -> None:
         self.pages = list(pages)
@@ -30,7 +30,7 @@ class Pages:
 
 
 class AsyncPages(Pages):
-    """The same after a round of the event loop."""
+    """Returns each page after one iteration of the event loop."""
 
     ended = False
 

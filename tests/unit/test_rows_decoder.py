@@ -1,4 +1,4 @@
-"""Bodies of RESULT frames to rows: kinds of rows, descriptions and what comes with a page."""
+"""Tests decoding RESULT bodies: kinds of rows, column metadata and the attributes of a page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_rows_as_dicts() -> None:
     rows = RowsDecoder("dict").decode(BODY).rows
     assert rows == [{"id": 7, "name": "a"}, {"id": 8, "name": None}]
     assert [list(row) for row in rows] == [["id", "name"]] * 2
-    # Each is a dict of its own, and may grow and shrink.
+    # The dicts are independent, and keys can be added and removed.
     rows[0]["more"] = 1
     del rows[0]["id"]
     rows[1]["name"] = "b"
@@ -76,7 +76,7 @@ def test_names_that_come_twice_or_are_no_names() -> None:
     assert row == (1, "x", 2, None, 3)
     assert type(row)._fields == ("a", "field_1", "field_2", "field_3", "Zip_Code")
     assert RowsDecoder("tuple").decode(body).rows == [(1, "x", 2, None, 3)]
-    # A dict has one value for a name: the last.
+    # If a name is repeated, a dict has the last value.
     expected = {"a": "x", "class": 2, "": None, "Zip Code": 3}
     assert RowsDecoder("dict").decode(body).rows == [expected]
     assert [column.name for column in RowsDecoder().decode(body).columns] == [
@@ -107,7 +107,7 @@ def test_a_page_and_what_comes_with_it() -> None:
             page = decoder.decode(body)
             assert (page.paging_state, page.metadata_id) == (state, new_id)
             assert page.rows == [(7, "a"), (8, None)]
-    # A state that is null, as the protocol lets it be.
+    # The protocol allows a null paging state.
     null = struct.pack(">iiii", 2, 1 | 2, 0, -1) + b"\0\0\0\0" + b"\0\0\0\0"
     assert RowsDecoder().decode(null).paging_state is None
 
@@ -232,7 +232,7 @@ def test_every_type_has_its_number_or_its_class() -> None:
         for column, cql_type in zip(page.columns, types, strict=True):
             assert column.cql_type == str(CqlType(cql_type))
         assert page.columns[23].cql_type == "tuple<int, text>"
-    # By classes, as servers describe what has no number in their version.
+    # Servers send a type that has no number in their version as a Java class name.
     for cql_type in types:
         class_name = CqlType(cql_type).class_name.encode()
         named = struct.pack(">H", len(class_name)) + class_name
@@ -248,7 +248,10 @@ def test_records_of_user_defined_types() -> None:
 
 
 def test_descriptions_that_come_in_turn() -> None:
-    """More than are kept, in both directions, so that each is found, dropped and read again."""
+    """Decodes more metadata than the cache holds, forward and backward.
+
+    This causes cache hits, evictions and parsing again.
+    """
     bodies = [
         result([(f"n{i}", "int")] * (i % 3 + 1), [[b"\0\0\0\1"] * (i % 3 + 1)], shared=i % 2 == 0)
         for i in range(150)
@@ -263,7 +266,7 @@ def test_descriptions_that_come_in_turn() -> None:
 
 
 def test_the_same_bytes_described_otherwise() -> None:
-    """The number of columns, and whether the table is shared, are not in the description."""
+    """The number of columns and the flag for a shared table are outside the cached bytes."""
     one = result([("a", "int")], [[b"\0\0\0\1"]])
     two = result([("a", "int"), ("b", "int")], [[b"\0\0\0\1"] * 2])
     bodies = [one, two]
@@ -290,7 +293,7 @@ def test_the_same_bytes_described_otherwise() -> None:
 
 @pytest.mark.parametrize("kind", [1, 3, 4, 5, 0, 6, -1, 2**31 - 1])
 def test_results_of_other_kinds(kind: int) -> None:
-    """1 is VOID, 3 SET_KEYSPACE, 4 PREPARED, 5 SCHEMA_CHANGE."""
+    """Kind 1 is VOID, 3 SET_KEYSPACE, 4 PREPARED, 5 SCHEMA_CHANGE."""
     body = struct.pack(">i", kind) + b"\0\2ks"
     with pytest.raises(DecodeError) as caught:
         RowsDecoder().decode(body)
@@ -328,7 +331,7 @@ def test_what_is_no_result(body: bytes, said: str) -> None:
         with pytest.raises(DecodeError, match=said) as caught:
             decoder.decode(body)
         assert caught.value.path == ""
-    # What went wrong is not kept.
+    # The failed metadata is not cached.
     assert decoder.decode(BODY).rows == [(7, "a"), (8, None)]
 
 
@@ -382,7 +385,7 @@ def test_each_truncation(kind: Kind) -> None:
 
 
 def test_what_the_collector_knows_of_rows() -> None:
-    """Rows that can be no part of a cycle it need not look at; all others it must."""
+    """The GC does not track rows that cannot form a reference cycle; it tracks all others."""
     quick = {name for name, on, _ in _core.quick_paths() if on}
     atomic = [("a", "int"), ("b", "text"), ("c", "blob"), ("d", "timestamp"), ("e", "double")]
     atomic += [("g", "uuid"), ("h", "inet"), ("i", "time"), ("j", "decimal")]
@@ -390,10 +393,10 @@ def test_what_the_collector_knows_of_rows() -> None:
     for kind in ("tuple", "named"):
         rows = RowsDecoder(kind).decode(result(atomic, [row] * 3)).rows
         assert gc.is_tracked(rows)
-        # The safe way makes them as their classes do, which the GC tracks.
+        # The safe path constructs rows through their classes, so the GC tracks them.
         if "rows" in quick:
             assert not any(map(gc.is_tracked, rows))
-        # Decimals refer to their class, which CPython 3.13 tells the collector.
+        # CPython 3.13 tracks decimals, because they refer to their class.
         if {"decode", "uuids", "addresses", "times"} <= quick:
             assert not any(gc.is_tracked(value) for row in rows for value in row[:-1])
     for cql_type, data in (("list<int>", bytes(4)), ("set<int>", bytes(4))):

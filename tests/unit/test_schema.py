@@ -1,4 +1,4 @@
-"""The schema as data: what rows become, what CQL becomes of it, and when a reading is done."""
+"""Tests the schema: how it is built from rows, its CQL, and when a reading is complete."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def column(table: str, name: str, kind: str = "regular", **more: Any) -> dict[st
 
 
 def answers(version: UUID = VERSIONS[1], **tables: Answer) -> dict[str, Answer]:
-    """Those of a small server, with other rows for some tables."""
+    """Returns the answers of a small server, with other rows for some tables."""
     small: dict[str, Answer] = {
         "version": [{"schema_version": version}],
         "keyspaces": [{"keyspace_name": "ks", "replication": {"class": "Simple"}}],
@@ -128,7 +128,7 @@ def test_a_server_without_a_version() -> None:
     ],
 )
 def test_rows_of_another_form(tables: dict[str, Any]) -> None:
-    """As a server that lies may send them."""
+    """A faulty server can send rows with missing columns or wrong types."""
     reading = SchemaReading(None, refresh=False)
     with pytest.raises(errors.UnreadableAnswer, match="schema tables have another form"):
         reading.take(list(answers(**tables).values()))
@@ -341,7 +341,7 @@ def test_views_that_indexes_make_are_not_made_twice() -> None:
         "j_index": None,
     }
     assert ["VIEW ks.j_index" in one for one in made.statements()] == [False, False, False, True]
-    # Cassandra keeps its indexes elsewhere: a view of that name is one like others.
+    # Cassandra's indexes have no views, so a view with such a name is an ordinary view.
     made = keyspace(indexes=[index], views=views)
     assert [view.index for view in made.views.values()] == [None, None]
     assert ["VIEW ks.i_index" in one for one in made.statements()][3] is True
@@ -392,7 +392,7 @@ def test_types_come_behind_what_they_are_made_of() -> None:
     assert types[2].as_cql() == (
         'CREATE TYPE ks."Q ""q" (\n    x frozen<tuple<int, frozen<z>>>\n);'
     )
-    # No server has such types; what says so must not go round for ever.
+    # No server has types in a cycle, but such an answer must not cause an endless loop.
     circle = [user_type("a", x="frozen<b>"), user_type("b", x="frozen<a>")]
     assert len(cql.by_dependency({one.name: one for one in circle})) == 2
 
@@ -495,7 +495,7 @@ def test_what_is_not_there() -> None:
 
 
 def read(reading: SchemaReading, *given: dict[str, Answer]) -> Schema:
-    """Answers as often as it asks."""
+    """Passes the answers to a reading, one set per round of queries, and returns the schema."""
     for one in given:
         wanted = len(reading.queries)
         reading.take(list(one.values())[:wanted])
@@ -509,7 +509,7 @@ def test_a_reading_wants_the_same_twice() -> None:
     assert read(SchemaReading(None, False), one, one) == make_schema(one)
     assert read(SchemaReading(None, False), one, two, two) == make_schema(two)
     assert read(SchemaReading(None, False), two, one, two, one, one) == make_schema(one)
-    # Content of before with the version of after, or the other way round, is not the same.
+    # A reading is complete only if version and rows are the same twice in a row.
     made = read(SchemaReading(None, False), one, same_rows, same_rows)
     assert made.version == VERSIONS[2]
     assert read(SchemaReading(None, False), one, answers(tables=[]), one, one) == make_schema(one)

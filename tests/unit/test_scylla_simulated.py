@@ -1,4 +1,4 @@
-"""The parts of the simulated ScyllaDB, without a server: results, statements, tablets, paging."""
+"""Tests parts of the simulated ScyllaDB without a server: results, statements, tablets, paging."""
 
 import struct
 from typing import Any
@@ -29,7 +29,7 @@ def test_results_are_read_as_they_were_written(columns: list[Column], state: byt
 
 
 def test_an_earlier_result_with_fewer_columns_does_not_cut_a_later_one() -> None:
-    """The description of two columns begins with the bytes of that of the first."""
+    """The metadata of columns A and B begins with the bytes of the metadata of A."""
     earlier, later = rows_of([A], [[b"1"]]), rows_of([A, B], [[b"1", b"2"]])
     assert later.columns.startswith(earlier.columns)
     for message in (earlier, later):
@@ -88,7 +88,7 @@ def test_conditional_statements_are_told_from_others(text: str, is_conditional: 
     ],
 )
 def test_timeouts_are_taken_out(text: str, left: str) -> None:
-    # What was taken out is a comment, so that the ids of prepared statements stay apart.
+    # The removed text becomes a comment, so that the ids of prepared statements stay different.
     assert analyse(text).text.partition("/*")[0].strip() == left
 
 
@@ -113,7 +113,7 @@ def test_every_token_has_one_tablet(count: int) -> None:
         assert [tablet.first_token for tablet in tablets.tablets][1:] == lasts[:-1]
         assert (tablets.tablets[0].first_token, lasts[-1]) == (-(2**63), 2**63 - 1)
         for tablet in tablets.tablets:
-            # The first token is not part of the range, the last one is.
+            # A tablet's range excludes its first token and includes its last one.
             assert tablets.of(tablet.last_token) is tablet
             assert tablets.of(tablet.first_token + 1) is tablet
             assert all(replica.shard < NODES[replica.node][1] for replica in tablet.replicas)
@@ -128,7 +128,7 @@ def test_a_version_of_a_tablet_is_compared_by_four_bits() -> None:
 
 
 def test_tokens_are_those_of_cassandra() -> None:
-    # From `SELECT token(id)` of Cassandra 5.0, for the ints 0 and 1.
+    # Cassandra 5.0 returned these for `SELECT token(id)`, with the ids 0 and 1.
     assert token_of(struct.pack(">i", 0)) == -3485513579396041028
     assert token_of(struct.pack(">i", 1)) == -4069959284402364209
     assert routing_key([b"ab", b"c"]) == b"\0\x02ab\0\0\x01c\0"

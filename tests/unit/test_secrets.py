@@ -1,4 +1,4 @@
-"""Secrets are objects that nothing shows; settings with one are pickled only when asked to."""
+"""Tests that no output shows a `Secret`, and that pickling settings with one needs an option."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SHOWN = "Secret('***')"
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 NOWHERE = "127.0.0.1:1"
 
-# The authenticators below stand in settings that nobody connects with: a call would be a mistake.
+# No test connects with the authenticators below, so a call of one is an error.
 
 
 class Named:
-    """One that is a class of a module."""
+    """An authenticator that is a module-level class."""
 
     def __init__(self, mechanism: str) -> None:
         raise AssertionError(mechanism)
@@ -47,18 +47,18 @@ class Named:
 
 
 def named(mechanism: str) -> Any:
-    """An authenticator that is a function of a module."""
+    """An authenticator that is a module-level function."""
     raise AssertionError(mechanism)
 
 
 def with_password(password: str, mechanism: str) -> Any:
-    """One that is given its password by `functools.partial`."""
+    """An authenticator that gets its password from `functools.partial`."""
     raise AssertionError(password + mechanism)
 
 
 @dataclass
 class Holding:
-    """One that is an object, which keeps it."""
+    """An authenticator that keeps the password in an attribute."""
 
     password: str
 
@@ -69,7 +69,7 @@ class Holding:
         return mechanism
 
 
-# The class
+# The class `Secret`
 
 
 @pytest.mark.parametrize("value", [SECRET, SECRET.encode()])
@@ -94,7 +94,7 @@ def test_a_secret_is_shown_nowhere(value: Any, caplog: pytest.LogCaptureFixture)
     logging.getLogger("t").warning("%s %r %s", secret, secret, held)
     assert SHOWN in caplog.text
     assert SECRET not in caplog.text
-    # Nothing that looks at attributes finds it.
+    # No attribute except `reveal` exposes the value.
     for name in dir(secret):
         if name != "reveal":
             assert SECRET not in repr(getattr(secret, name, None))
@@ -265,7 +265,7 @@ def test_settings_with_a_secret_are_not_pickled(tmp_path: Path) -> None:
                 assert way in said
     closure: Any = lambda mechanism: with_password(SECRET, mechanism)  # noqa: E731
     refused(lambda: pickle.dumps(Config(authenticator=closure)))
-    # A text that names no file may be a key.
+    # A string that is not the path of a file may be the key itself.
     refused(lambda: pickle.dumps(Config(tls=Tls(certificate=b"c", key=str(tmp_path / "none")))))
     assert "give the path" in refused(
         lambda: pickle.dumps(Tls(certificate=b"c", key=SECRET.encode()))
@@ -293,7 +293,7 @@ def test_settings_are_pickled_with_their_secrets_where_that_is_asked_for(protoco
         assert repr(same) == repr(config)
         assert same.pickle_secrets
         assert pickle.loads(pickle.dumps(same, protocol)) == config
-    # It goes on to the settings that are made of these, and can be taken back.
+    # `replace` keeps `pickle_secrets` unless it is set to False.
     config = login(pickle_secrets=True)
     assert pickle.loads(pickle.dumps(dataclasses.replace(config, port=1), protocol)).port == 1
     refused(lambda: pickle.dumps(dataclasses.replace(config, pickle_secrets=False), protocol))
@@ -309,7 +309,7 @@ def test_settings_without_a_secret_are_pickled_as_ever(protocol: int, tmp_path: 
         Config(authenticator=Named),
         Config(tls=True),
         Config(tls=Tls(ca=b"ca")),
-        # The name of a file is none.
+        # The path of a key's file is not a secret.
         Config(tls=Tls(certificate=there, key=there)),
         Config(tls=Tls(certificate=str(there), key=str(there), verify="authority")),
     ):
@@ -354,14 +354,14 @@ URL = f"cql://ann:{SECRET}@{NOWHERE}/app?connect_timeout_s=1"
 @pytest.mark.parametrize(
     ("points", "settings"),
     [
-        # Nobody is there.
+        # No server listens.
         ((NOWHERE,), {"user": "ann", "password": SECRET, **FAST}),
         ((NOWHERE,), {"user": "ann", "password": Secret(SECRET), **FAST}),
         ((), {"config": login(contact_points=NOWHERE, **FAST)}),
         ((URL,), {}),
         ((f"cql://ann@{NOWHERE}",), {"password": SECRET, **FAST}),
         ((NOWHERE,), {"authenticator": functools.partial(with_password, SECRET), **FAST}),
-        # Settings that cannot be.
+        # Invalid settings.
         ((NOWHERE,), {"user": "ann", "password": SECRET, "page_size": 0}),
         ((NOWHERE,), {"user": "ann", "password": SECRET, "keyspace": "a b"}),
         ((NOWHERE,), {"password": SECRET}),
@@ -389,7 +389,7 @@ def test_the_frames_of_a_failed_connect_show_nothing(
 ) -> None:
     error = raised(lambda: connect(*points, **settings))
     assert in_clear(error) == []
-    # The user's own frames stay, and so does the call.
+    # The traceback still has the user's own frames.
     assert error.__traceback__ is not None
     for one in chain(error):
         assert SECRET not in f"{one}{one.args}"
@@ -434,5 +434,5 @@ def test_a_private_key_beside_a_certificate_is_not_kept() -> None:
     assert SECRET not in str(vars(tls))
     kept = Tls(certificate=together, key=Path("key.pem"))
     assert SECRET.encode() not in pickle.dumps(kept)
-    # As it was given, where there is nothing to hide.
+    # A certificate without a private key is kept unchanged.
     assert Tls(ca=b"anything").ca == b"anything"

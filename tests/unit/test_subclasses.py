@@ -1,4 +1,4 @@
-"""Subclasses that are more, or other, than the class they are derived from."""
+"""Tests values of subclasses that behave differently from their base class."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PlainTime(datetime.time):
 
 
 class NotATime(datetime.datetime):
-    """As pandas has it: an instance whose fields are those of the year 1."""
+    """A datetime like pandas' NaT: its year and month are NaN."""
 
     year = month = property(lambda self: math.nan)
 
 
 class FarAway(datetime.datetime):
-    """As pandas has it: an instant that the class it is derived from cannot hold."""
+    """A datetime with a year that `datetime` cannot hold, as a pandas Timestamp can have."""
 
     year = property(lambda self: 20_000)
 
@@ -66,7 +66,7 @@ def test_instants_by_their_attributes() -> None:
     assert encode("timestamp", PlainDate(2020, 2, 29)) == encode("timestamp", INSTANT.date())
     assert encode("time", PlainTime(3, 4, 5, 6)) == encode("time", datetime.time(3, 4, 5, 6))
     far = int.from_bytes(encode("timestamp", FarAway(1, 3, 1)), "big", signed=True)
-    # 20000-03-01 is forty cycles of 400 years after 4000-03-01.
+    # 20000-03-01 is 40 cycles of 400 years after 4000-03-01.
     days = (datetime.date(4000, 3, 1) - datetime.date(1970, 1, 1)).days + 40 * 146_097
     assert far == days * 86_400_000
     with pytest.raises(EncodeError, match="cannot be read"):
@@ -125,7 +125,7 @@ def test_only_fields_are_bound() -> None:
 
 
 class Labelled:
-    """As a pandas Series is: with an index, it looks for a label."""
+    """A sequence like a pandas Series: indexing looks up a label, not a position."""
 
     def __init__(self, *values: Any) -> None:
         self.values = values
@@ -170,7 +170,7 @@ def test_a_serializer_is_a_type() -> None:
 
 
 class Frame:
-    """A table: iterating it gives the names of its columns."""
+    """A table like a pandas DataFrame: iterating it yields the names of its columns."""
 
     columns = dtypes = ("a", "b")
 

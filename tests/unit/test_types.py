@@ -1,4 +1,4 @@
-"""The Python types of CQL values that Python has no type of its own for."""
+"""Tests turbocql's own types for CQL values that no Python type can hold."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_copies_and_pickles_are_equal(value: Any) -> None:
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_nothing_can_be_set(value: Any) -> None:
     for name in ("days", "nanoseconds", "milliseconds", "_entries", "other"):
-        # TypeError: what a frozen dataclass with slots raises for names that it does not have.
+        # A frozen dataclass with slots raises TypeError for unknown names.
         with pytest.raises((AttributeError, TypeError)):
             setattr(value, name, 1)
     assert not hasattr(value, "__dict__")
@@ -82,7 +82,7 @@ def test_dates_agree_with_datetime(day: datetime.date) -> None:
 def test_dates_count_on_beyond_the_calendar() -> None:
     draw = random.Random(7)
     for _ in range(300):
-        # The calendar repeats every 400 years, which are 146,097 days.
+        # The Gregorian calendar repeats every 400 years, or 146,097 days.
         day = datetime.date.fromordinal(draw.randint(1, 146_097))
         cycles = draw.randint(-14_000, 14_000)
         date = Date(Date.from_date(day).days + cycles * 146_097)
@@ -132,7 +132,7 @@ def test_times_agree_with_datetime(clock: datetime.time) -> None:
     assert hash(time) == hash(clock)
     assert time.nanosecond == clock.microsecond * 1000
     assert (time.hour, time.minute, time.second) == (clock.hour, clock.minute, clock.second)
-    # The server's form has nine digits or none.
+    # The server's format has nine digits after the decimal point, or none.
     assert str(time).ljust(18 if clock.microsecond else 8, "0") == str(time)
     assert str(time).startswith(clock.isoformat())
 

@@ -1,4 +1,4 @@
-"""How an event loop tells the tasks of a burst."""
+"""Tests how an event loop wakes the tasks of a completion batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ name: contextvars.ContextVar[str] = contextvars.ContextVar("name")
 
 
 def burst(*wakeups: Callable[[Any], None]) -> list[Any]:
-    """As the native core makes it: from the last one on, each with a context of its own."""
+    """Returns a batch as the native core makes it: in reverse order, each with its own context."""
     made: list[Any] = []
     for wakeup in reversed(wakeups):
         context = contextvars.copy_context()
@@ -26,7 +26,7 @@ def burst(*wakeups: Callable[[Any], None]) -> list[Any]:
 
 
 class Told:
-    """What was told, in which context."""
+    """Wakeup callbacks that record the name in their context."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -49,7 +49,7 @@ class Told:
 
 @pytest.fixture(params=LOOPS, ids=lambda loop: loop.name)
 def run(request: pytest.FixtureRequest) -> Any:
-    """Runs a coroutine on a loop of each kind, or goes on running it."""
+    """Returns `run_until_complete` of a loop of each kind. A test can call it several times."""
     made: Loop = request.param
     loop = made.make()
     yield loop.run_until_complete
@@ -78,7 +78,7 @@ def test_an_interrupt_leaves_the_others_to_be_told(run: Run) -> None:
     told = Told()
     with pytest.raises(KeyboardInterrupt):
         run(tell(burst(told.first, told.interrupt, told.second, told.first)))
-    # uvloop goes through with its round.
+    # uvloop still runs the other ready callbacks of this iteration.
     assert told.seen[:2] == ["first", "interrupt"]
     run(asyncio.sleep(0.01))
     assert told.seen == ["first", "interrupt", "second", "first"]
@@ -115,7 +115,7 @@ def test_a_loop_that_is_run_within_a_task_tells_the_others() -> None:
 
 
 def test_nothing_that_happens_to_a_call_loses_a_task(run: Run) -> None:
-    """As when a signal comes just then."""
+    """If a signal's KeyboardInterrupt prevents `wake_tasks`, `wake_remaining` wakes all tasks."""
     told = Told()
     made = burst(told.first, told.second)
 
