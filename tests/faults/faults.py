@@ -38,7 +38,10 @@ _COMMAND_S = 120.0
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `node` is the index of its node; faults of the whole cluster ignore it."""
+    """One fault. `node` is the index of the node that it hits.
+
+    "kill two" spares this node, and a rolling restart begins with it.
+    """
 
     kind: str
     node: int

@@ -299,7 +299,7 @@ POINT = _udt(
 GROWN = _udt("grown", street="text", zip="int")
 QUOTED = _udt("Quoted Name", **{"Mixed Case": "int", 'a"b': "text"})
 
-# The fixed-format types whose cells may be empty: zero bytes, which is not null.
+# Types whose values have at least one byte, but whose cells may be empty, which is not null.
 EMPTIES = [
     *("int", "bigint", "varint", "float", "double", "decimal", "boolean"),
     *("uuid", "timeuuid", "inet", "timestamp"),
