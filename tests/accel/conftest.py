@@ -1,4 +1,4 @@
-"""What tests of the accelerator share: each begins and ends with the driver as it was installed."""
+"""Fixtures of the accelerator's tests. Each test begins and ends with the unpatched driver."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from turbocql import accel
 from turbocql.accel import _mapper
 
 with warnings.catch_warnings():
-    # On later CPythons some of the drivers' modules are deprecated ones, or import them.
+    # On later CPythons, some modules of the drivers import deprecated modules.
     warnings.simplefilter("ignore", DeprecationWarning)
     from cassandra import cluster, cqltypes
     from cassandra.cqlengine import connection, models
     from tests.accel.mapper import CONNECTION
 
-# The accelerator waits for this module: imported, each seam is there in every test.
+# The accelerator patches some seams only once this module is imported.
 assert cluster
 
-# They count native calls, of which there are fewer where all quick paths are off.
+# These tests count native calls. Without quick paths there are fewer.
 collect_ignore = ["test_bodies.py", "test_extensions.py", "test_status_counts.py"] if SAFE else []
 
 
@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def driver() -> str:
-    """The driver of this environment, by the name that its file in requirements/ has."""
+    """Returns the name of this environment's driver, as in the file names in requirements/."""
     return installed_driver()
 
 
@@ -48,7 +48,7 @@ def digests() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def frozen() -> Iterator[None]:
-    """Tests collect garbage in loops: pytest's own objects and the drivers' are passed over."""
+    """Freezes the objects of pytest and the drivers in the GC, because tests collect in loops."""
     gc.collect()
     gc.freeze()
     yield
@@ -57,7 +57,7 @@ def frozen() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def plain() -> Iterator[None]:
-    """Uninstalls the accelerator after a test, and forgets the types that the test defined."""
+    """Uninstalls the accelerator after a test, and removes the types that the test defined."""
     assert not accel.status().on
     by_class, by_name = dict(cqltypes._casstypes), dict(cqltypes._cqltypes)
     yield
@@ -78,7 +78,7 @@ def accelerated(plain: None) -> Iterator[None]:
 
 @pytest.fixture
 def mapper_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session for the object mapper that notes what it executes."""
+    """Replaces the object mapper's session by one that records what it executes."""
     monkeypatch.setattr(connection, "get_connection", lambda name=None: CONNECTION)
     monkeypatch.setattr(connection, "get_cluster", lambda name=None: CONNECTION)
     monkeypatch.setattr(models, "DEFAULT_KEYSPACE", "shop")

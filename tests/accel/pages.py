@@ -1,4 +1,4 @@
-"""Pages of results: how each of the driver's ways reads them, in a form that compares."""
+"""Reads result pages with each protocol handler and returns the results in a comparable form."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ READERS = {
 
 
 def deep(value: Any) -> Any:
-    """A value, the classes in it and what its objects keep, in a form that compares."""
+    """Returns a value with its classes and attributes in a form that compares by `==`."""
     if isinstance(value, type):
         return named(value)
     cls = type(value)
-    # Of named tuples, that is the module of whoever asked first.
+    # A named tuple class has the module of its first caller, so the module is left out.
     said = ("" if hasattr(cls, "_fields") else cls.__module__, cls.__name__)
     if isinstance(value, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(value).tolist()
@@ -67,7 +67,7 @@ def named(cls: Any) -> Any:
 
 
 def _rows(made: Any) -> Any:
-    """What a page gives; where that is an iterator, up to its first error."""
+    """Returns the rows of a page. Of an iterator it reads at most 101 rows and errors."""
     if not hasattr(made, "__next__"):
         return deep(made)
     rows: list[Any] = []
@@ -79,21 +79,21 @@ def _rows(made: Any) -> Any:
 
 
 class Disguise:
-    """A policy that has turned the bits of some columns."""
+    """An encryption policy that inverts all bits of some columns."""
 
     def __init__(self, classes: dict[str, Any]) -> None:
         self._classes = classes
 
     def contains_column(self, column: Any) -> bool:
-        """Whether it is one of them."""
+        """Returns whether the column is encrypted."""
         return column.col in self._classes
 
     def column_type(self, column: Any) -> Any:
-        """As what it is read."""
+        """Returns the type of the decrypted column."""
         return self._classes[column.col]
 
     def decrypt(self, column: Any, given: bytes) -> bytes:
-        """Turned back."""
+        """Inverts all bits again."""
         return bytes(byte ^ 0xFF for byte in given)
 
 
@@ -101,7 +101,7 @@ def page_answer(
     reader: Any, body: bytes, version: int, types: Any = None, known: Any = None, policy: Any = None
 ) -> Any:
     message = reader(2)
-    # Warnings and the like may stand before it.
+    # In a frame, warnings and other data may precede the body.
     before = zlib.crc32(body) % 5
     source = io.BytesIO(bytes(before) + body)
     source.read(before + 4)
@@ -127,7 +127,7 @@ def page_answer(
 
 
 def deserialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Bytes of every type, right and damaged, by the type's functions."""
+    """Decodes valid and damaged bytes of every type with the type's own methods."""
     for shape in shapes:
         generator = Generator(zlib.crc32(shape.cql.encode()) + 1)
         for i in range(count):
@@ -138,7 +138,6 @@ def deserialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
             def task(cls: Any = cls, given: Any = given, version: int = version) -> Any:
                 read = [] if given is None else [answer(cls.deserialize, given, version)]
                 read.append(answer(cls.from_binary, given, version))
-                # What was read is written again.
                 written = [answer(cls.serialize, value, version) for value in read]
                 return [deep(value) for value in read], written
 
@@ -147,7 +146,7 @@ def deserialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 class Mapped:
-    """A class that users register for a type."""
+    """A class that is registered for user-defined types."""
 
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
@@ -157,7 +156,7 @@ class Mapped:
 
 
 def special_page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Pages whose columns the client knows, that are encrypted, or of types with classes."""
+    """Reads pages with known columns, with encrypted columns, or with registered classes."""
     rng = Random(13)
     generator = Generator(14)
     udts = [shape for shape in shapes if shape.bare.kind == "udt"]
@@ -198,11 +197,11 @@ def special_page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Pages of columns of all types, right, damaged, and with bytes that are no page."""
+    """Reads pages of all types: valid, with damaged cells, and cut short or too long."""
     rng = Random(11)
     generator = Generator(12)
     for i in range(count * 6):
-        # Mostly few types, so that pages of one description come again and again.
+        # Every third page description has scalar types only.
         some = shapes if i % 3 else [shape for shape in shapes if not shape.bare.parts]
         chosen = [rng.choice(some) for _ in range(rng.randrange(1, 5))]
         columns = [(f"c{n}", definition(shape)) for n, shape in enumerate(chosen)]
@@ -230,7 +229,7 @@ def page_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def array_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Pages as arrays. No damaged cells: the driver writes numbers of any width into its arrays."""
+    """Reads pages as NumPy arrays, without damaged cells: the driver does not check their width."""
     rng = Random(15)
     generator = Generator(16)
     numbers = [shape for shape in shapes if shape.kind in ("bigint", "int", "float", "double")]

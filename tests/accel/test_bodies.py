@@ -1,4 +1,4 @@
-"""Bodies of requests: where they are written, and what versions have, as programs change it."""
+"""Request bodies, which are native only for a plain `BytesIO` and unchanged `ProtocolVersion`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ BODIES = ("QueryMessage", "ExecuteMessage", "BatchMessage")
 
 
 def bodies() -> dict[str, accel.Seam]:
-    """What the status says of bodies."""
+    """Returns the `send_body` seam of each message class."""
     found = {seam.name: seam for seam in accel.status().seams}
     return {name: found[f"protocol.{name}.send_body"] for name in BODIES}
 
 
 def native() -> int:
-    """Bodies that were written natively, of all kinds of messages."""
+    """Returns how many bodies of all message classes were written natively."""
     return sum(seam.native for seam in bodies().values())
 
 
 def messages() -> list[Any]:
-    """One of each kind."""
+    """Returns one message of each class."""
     values = [b"value", None, b""]
     paging = {"fetch_size": 100, "paging_state": b"state", "timestamp": 5}
     execute = protocol.ExecuteMessage(b"id", values, 1, serial_consistency_level=8, **paging)
@@ -45,14 +45,14 @@ def messages() -> list[Any]:
 
 
 class Watching:
-    """Keeps each write by itself; one of them fails, if it is to."""
+    """Records each write separately. The write number `failing` raises OSError."""
 
     def __init__(self, failing: int = -1) -> None:
         self.writes: list[bytes] = []
         self.failing = failing
 
     def write(self, data: bytes) -> int:
-        """A write."""
+        """Records the bytes, or raises OSError."""
         if len(self.writes) == self.failing:
             raise OSError("full")
         self.writes.append(bytes(data))
@@ -60,24 +60,24 @@ class Watching:
 
 
 class Buffer(io.BytesIO):
-    """A buffer that watches its writes."""
+    """A buffer that records its writes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.writes: list[bytes] = []
 
     def write(self, data: Any) -> int:
-        """A write."""
+        """Records the bytes and writes them."""
         self.writes.append(bytes(data))
         return super().write(data)
 
 
 class Derived(io.BytesIO):
-    """A buffer, and nothing more."""
+    """A subclass of `BytesIO` that changes nothing."""
 
 
 def own_write() -> Any:
-    """A buffer whose `write` is its own."""
+    """Returns a `BytesIO` with an instance attribute `write`."""
     buffer: Any = io.BytesIO()
     buffer.watching = Watching()
     buffer.write = buffer.watching.write
@@ -85,7 +85,7 @@ def own_write() -> Any:
 
 
 def watched(target: Any) -> Any:
-    """What was written to it, write by write where it is known."""
+    """Returns what was written to the target, as single writes if it recorded them."""
     if isinstance(target, mock.Mock):
         return target.mock_calls
     if hasattr(target, "watching"):
@@ -161,7 +161,7 @@ def test_a_replaced_buffer_is_no_buffer() -> None:
 
 
 def written() -> list[Any]:
-    """All bodies in all versions, also with what only some versions have."""
+    """Returns all bodies in protocol versions 3 to 5, with and without a keyspace."""
     found = []
     for version in (3, 4, 5):
         for keyspace in (None, "ks"):
@@ -231,14 +231,14 @@ def test_methods_of_versions_may_be_deleted_and_put_back_otherwise(name: str) ->
             assert _is_native()
             delattr(ProtocolVersion, name)
             assert written() == plain
-            # As programs do that have looked it up to keep it.
+            # A program that saved the method by attribute lookup restores this bound method.
             setattr(ProtocolVersion, name, bound)
             assert written() == usual
             assert _is_native()
-            # The function itself is no class method.
+            # The plain function is not a class method.
             setattr(ProtocolVersion, name, own.__func__)
             assert _is_native(False)
-            # Past any watch over assignments.
+            # Bypasses `__setattr__` of the metaclass.
             type.__setattr__(ProtocolVersion, name, own)
             assert _is_native()
     finally:
@@ -256,7 +256,7 @@ def test_what_methods_of_versions_compare_with_may_change() -> None:
             assert written() == plain
         assert written() == usual
         assert _is_native()
-        # That has no effect on bodies.
+        # `MAX_SUPPORTED` has no effect on bodies.
         with mock.patch.object(ProtocolVersion, "MAX_SUPPORTED", 4):
             assert _is_native()
     with mock.patch.object(ProtocolVersion, "V5", 4), accel.accelerated():
@@ -277,7 +277,7 @@ def test_methods_of_versions_replaced_before(name: str, replacement: str) -> Non
             assert (seam.patched, seam.why) == (False, why)
         assert why in str(accel.status())
         assert written() == plain
-    # Put back, the driver's own go on until it is accelerated anew.
+    # After the method is restored, the driver writes bodies until the next `accelerate()`.
     assert written() == usual
     assert not bodies()["QueryMessage"].patched
     accel.uninstall()
@@ -293,7 +293,7 @@ def test_a_class_of_versions_replaced_before() -> None:
 
 
 def test_versions_replaced_again_and_again() -> None:
-    """CPython gives a class that changes without end no version any more."""
+    """CPython stops assigning version tags to a class that was modified too often."""
     usual = written()
     own = vars(ProtocolVersion)["uses_int_query_flags"]
     other = REPLACEMENTS["opposite"](own)

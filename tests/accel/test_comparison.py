@@ -1,4 +1,4 @@
-"""The driver plain and accelerated: the same values have equal bytes, cells, bodies and errors."""
+"""Compares the plain and the accelerated driver: bytes, cells, bodies and errors are equal."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ from tests.differential.shapes import Shape, every_type
 
 from turbocql import accel
 
-# NumPy warns of values that it converts with a loss, whoever asks for it: they are among the wrong
-# values that a driver is given.
+# NumPy warns about lossy conversions, which some of the wrong values in these tests cause.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:Casting complex values to real"),
@@ -57,9 +56,9 @@ if "arrays" in READERS:
 
 @pytest.fixture(autouse=True, scope="module")
 def quiet() -> Iterator[None]:
-    """No log of the driver's, which has a line for each value that it cannot write."""
+    """Disables the driver's log, which has a line for each value that it cannot encode."""
     for value in WRONG:
-        # scylla-driver shifts arrays of no dimension in place.
+        # scylla-driver shifts zero-dimensional arrays in place.
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value.setflags(write=False)
     logging.disable(logging.CRITICAL)
@@ -69,12 +68,12 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def count(proof: bool) -> int:
-    """How many values of each type are compared."""
+    """Returns how many values of each type are compared."""
     return 800 if proof else 100
 
 
 def compare(tasks: Iterable[Task]) -> None:
-    """Each task by the driver, then each accelerated, then some after the accelerator is gone."""
+    """Asserts equal results: all tasks plain and accelerated, some also after uninstalling."""
     tasks = list(tasks)
     assert tasks
     plain = [task() for _, task in tasks]
@@ -107,14 +106,14 @@ def test_what_is_made_of_many_values_is_the_same(kind: str, count: int) -> None:
 
 @pytest.fixture(scope="module")
 def status() -> accel.Status:
-    """The accelerator's status after some of all these tasks."""
+    """Returns the accelerator's status after some tasks of each kind."""
     tasks = [*serialize_tasks(SHAPES, 10), *deserialize_tasks(SHAPES, 10)]
     for make in KINDS.values():
         tasks += make(10)
     with accel.accelerated():
         for _, task in tasks:
             task()
-        # What the driver lacks has nothing to be compared with here: test_serializers.py does it.
+        # The driver has no such module to compare with; test_serializers.py tests it.
         find = importlib.import_module("cassandra.serializers").find_serializer
         assert find(cqltypes.FloatType).serialize(1.5, 4) == cqltypes.FloatType.serialize(1.5, 4)
         return accel.status()
@@ -126,12 +125,12 @@ def test_every_seam_but_those_known_is_patched(status: accel.Status, driver: str
 
 
 def test_every_seam_but_those_known_is_used(status: accel.Status, driver: str) -> None:
-    # Those of the object mapper are compared in test_mapper.py.
+    # test_mapper.py tests the object mapper's seams.
     native = {
         seam.name: seam.native for seam in status.seams if not seam.name.startswith("cqlengine.")
     }
     if SAFE:
-        # The driver's own way is taken for values; what is no value is still native.
+        # Without quick paths, values fall back to the driver; segments stay native.
         assert not native["protocol.ProtocolHandler: recv_results_rows"]
         assert native["segment.SegmentCodec.encode"]
     else:

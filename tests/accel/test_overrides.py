@@ -1,4 +1,4 @@
-"""What users have put in the driver's place wins: before, after and while it is accelerated."""
+"""A program's own subclasses and patches win, whether made before, during or after acceleration."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_patch_after_ours_wins() -> None:
             cells = prepared.bind([WHEN, [WHEN]]).values
             assert cells[0] == b"patched!"
             assert cells[1].endswith(b"patched!")
-            # And away again.
+            # The patch is removed again.
             DateType.serialize = ours
             assert prepared.bind([WHEN, [WHEN]]).values == plain
             DateType.serialize = mine
@@ -252,7 +252,7 @@ class Slotted:
 
 
 class Computed(Plain):
-    """A field is a property, which counts its calls."""
+    """Field `b` is a property that records its calls."""
 
     @property
     def b(self) -> str:
@@ -265,21 +265,21 @@ class Computed(Plain):
 
 
 class Dynamic:
-    """Fields are computed by name."""
+    """Computes its fields in `__getattr__`."""
 
     def __getattr__(self, name: str) -> object:
         return {"a": 5, "b": "dynamic"}[name]
 
 
 class Indexed(Plain):
-    """Fields by place as well."""
+    """Returns other values by index than by name."""
 
     def __getitem__(self, place: object) -> object:
         return [9, "indexed"][place]  # type: ignore[call-overload]
 
 
 class Inherited(Plain):
-    """A field of the class."""
+    """Field `a` is an attribute of the class."""
 
     a = 1
 
@@ -288,29 +288,29 @@ class Inherited(Plain):
 
 
 class Backwards(collections.namedtuple("Backwards", "b a")):  # noqa: PYI024
-    """The fields in the opposite order."""
+    """A named tuple with the fields in reverse order."""
 
 
 class Turned(Backwards):
-    """Fields by place that are not the tuple's."""
+    """Returns other values by index than the tuple has."""
 
     def __getitem__(self, place: Any) -> Any:
         return (3, "turned")[place]
 
 
 class Meta(type):
-    """Classes with fields by place."""
+    """A metaclass that makes its classes indexable."""
 
     def __getitem__(cls, place: int) -> object:
         return (4, "meta")[place]
 
 
 class Whole(metaclass=Meta):
-    """A class that is the record itself."""
+    """A class that is itself used as a record."""
 
 
 def slotted(**fields: object) -> Slotted:
-    """An object without a dict, with these fields only."""
+    """Returns a `Slotted` object with only these fields set."""
     record = Slotted()
     for name, value in fields.items():
         setattr(record, name, value)

@@ -1,6 +1,6 @@
-"""What users have put in the place of the driver's reading has its effect with the accelerator too.
+"""A program's changes to how the driver decodes values take effect with the accelerator too.
 
-It was put there before, or while the accelerator is on; and it has no effect when it is gone.
+They are made before the accelerator is on or while it is on, and have no effect once undone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TYPES = {
 
 
 def readings(types: Any = None) -> list[Any]:
-    """What every way of reading makes of all those bytes."""
+    """Returns what each reader and each type's own methods decode from the bytes in `TYPES`."""
     seen: list[Any] = []
     for text, cells in TYPES.items():
         shape = parse(text)
@@ -48,7 +48,7 @@ def readings(types: Any = None) -> list[Any]:
         rows = [[bytes.fromhex(cell)] for cell in cells]
         body = result(columns, rows)
         for kind, reader in READERS.items():
-            # The driver's arrays keep what was in memory before where a number has no bytes.
+            # The driver leaves array elements uninitialized where a cell is empty.
             if kind != "arrays" or "" not in cells:
                 seen.append((text, kind, page_answer(reader, body, 4, types)))
         for (cell,) in rows:
@@ -58,20 +58,20 @@ def readings(types: Any = None) -> list[Any]:
 
 
 def expect(expected: list[Any]) -> None:
-    """Reads all those bytes; a difference is an error that has the first."""
+    """Asserts that each of `readings()` is as expected; fails at the first difference."""
     for reading, other in zip(readings(), expected, strict=True):
         assert reading == other
 
 
 @pytest.fixture(scope="module")
 def unchanged() -> list[Any]:
-    """What the driver itself reads."""
+    """Returns what the unchanged driver decodes."""
     return readings()
 
 
 @contextlib.contextmanager
 def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """An attribute of the driver's, for a while."""
+    """Sets or deletes an attribute of the driver, and restores it at the end."""
     absent = object()
     then = vars(owner).get(name, absent)
     if value is absent or value == "deleted":
@@ -89,7 +89,7 @@ def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without(table: dict[Any, Any], key: Any) -> Iterator[None]:
-    """A dict of the driver's without an entry, for a while."""
+    """Removes an entry from a dict of the driver, and restores it at the end."""
     then = table.pop(key)
     try:
         yield
@@ -98,19 +98,19 @@ def without(table: dict[Any, Any], key: Any) -> Iterator[None]:
 
 
 class Date(util.Date):  # type: ignore[misc]
-    """A user's."""
+    """A program's own class of dates."""
 
 
 class Duration(util.Duration):  # type: ignore[misc]
-    """A user's."""
+    """A program's own class of durations."""
 
 
 class Keyed(util.OrderedMapSerializedKey):  # type: ignore[misc]
-    """A user's."""
+    """A program's own class of maps."""
 
 
 def changes() -> dict[str, Callable[[], contextlib.AbstractContextManager[None]]]:
-    """What users do."""
+    """Returns context managers by name, each of which changes how the driver decodes."""
 
     def read(byts: bytes, protocol_version: int) -> Any:
         return "read", byts.hex(), protocol_version

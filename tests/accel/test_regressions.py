@@ -232,7 +232,7 @@ def test_statements_that_fail_in_odd_ways() -> None:
         assert odd.bind([1]).values == [b"\0\0\0\1"]
 
 
-# Later CPythons warn that a child may wait for ever for what other threads hold: that is the test.
+# CPython 3.12 and later warn of the deadlocks that this test looks for.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_children_of_a_fork_go_on() -> None:
     """While other threads make plans, and switch."""

@@ -1,4 +1,4 @@
-"""What the status counts: simple statements, and processes that were forked."""
+"""Call counts in the accelerator's status: for simple statements, and in forked processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNTED = "query.bind_params"
 
 
 def counted() -> tuple[int, int]:
-    """Native calls, and calls of the driver's own function."""
+    """Returns the counts of native calls and of calls that fell back to the driver."""
     seam = seams()[COUNTED]
     return seam.native, seam.fallback
 
@@ -77,12 +77,12 @@ def test_parameters_of_simple_statements_are_counted() -> None:
         assert COUNTED in str(accel.status()).split("not called so far")[1]
         assert asked(query.bind_params) == plain[0]
         assert asked(cluster.bind_params) == plain[0]
-        # Keywords, and arguments that are none, are for the driver.
+        # Calls with keywords, and most calls with wrong arguments, fall back to the driver.
         assert counted() == (2 * 3, 2 * 5)
         assert batch() == plain[1]
-        # No frame of ours, either.
+        # The traceback has no frame of the accelerator.
         assert failure() == plain[2]
-        # The driver's own questions about schemas are not the program's.
+        # The driver's schema queries use the function in `metadata`, which is not replaced.
         assert metadata.bind_params is own
         assert counted() == (2 * 3 + 2, 2 * 5 + 1)
         assert seams()[COUNTED].patched
@@ -123,14 +123,14 @@ def test_a_function_for_parameters_of_the_programs_own_wins(owner: Any) -> None:
             accel.uninstall()
             assert owner.bind_params is mine
             assert "replaced by somebody" in str(accel.status())
-        # What mock has put back is ours; it is the driver's still.
+        # mock has restored the accelerator's function, which now calls the driver's.
         assert owner.bind_params("%s", (1,), encoder.Encoder()) == "1"
     finally:
         owner.bind_params = own
 
 
 def in_a_child(work: Callable[[], Any]) -> Any:
-    """What a forked process gives, which says it as JSON."""
+    """Runs `work` in a forked process and returns its result, which is passed as JSON."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -149,12 +149,12 @@ def in_a_child(work: Callable[[], Any]) -> Any:
 
 
 def counts() -> dict[str, list[int]]:
-    """All that have counted anything."""
+    """Returns the counts of each seam that has counted a call."""
     called = {name: [s.native, s.fallback, s.learned] for name, s in seams().items()}
     return {name: numbers for name, numbers in called.items() if any(numbers)}
 
 
-# Later CPythons warn that a child may wait for ever for what other threads hold; none does here.
+# CPython 3.12 and later warn that forking a process with threads may deadlock the child.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_children_count_for_themselves() -> None:
     binding = "query.BoundStatement.bind"
@@ -172,7 +172,7 @@ def test_children_count_for_themselves() -> None:
         work(5)
         assert answer(prepared.bind, ["x"]).cls is TypeError
         before = counts()
-        # The driver tries it once more, to say what is wrong.
+        # The failed call falls back to the driver, which raises its own error.
         assert before[binding] == [5, 1, 0]
         assert before["query.namedtuple"] == [4, 0, 1]
         assert before[COUNTED] == [5, 0, 0]
@@ -202,22 +202,22 @@ def test_children_count_for_themselves() -> None:
             COUNTED: [1, 0, 0],
         }
         assert rest == [True, [True, True], True]
-        # Of which the parent knows nothing.
+        # The parent does not count the children's calls.
         assert counts() == before
         assert accel.status().pid == os.getpid()
         assert f"(process {os.getpid()})" in str(accel.status()).splitlines()[0]
     finally:
         accel.uninstall()
-    # What was counted before its end is the parent's, too.
+    # After uninstalling, the parent keeps its counts and a child starts with none.
     assert counts() == before
     assert in_a_child(counts) == {}
     assert counts() == before
 
 
-# Later CPythons warn that a child may wait for ever for what other threads hold; none does here.
+# CPython 3.12 and later warn that forking a process with threads may deadlock the child.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_chain_of_children_count_for_themselves() -> None:
-    """As of servers that start themselves anew."""
+    """Servers that restart themselves by forking have such chains of processes."""
 
     def chain(length: int) -> Any:
         query.bind_params("%s", (1,), encoder.Encoder())

@@ -1,9 +1,9 @@
-"""A program on cassandra-driver or scylla-driver that uses most of it, and says what it saw.
+"""Uses most features of cassandra-driver or scylla-driver and prints the results as JSON.
 
     PYTHONPATH=python:. PYTHON -m tests.accel.programs.scenario HOST PORT VERSION
 
-With `--accelerated`, the same with `turbocql.accelerate()` before the driver is imported. Prints
-JSON: what each step gave, and the accelerator's status. It makes its keyspace anew.
+With `--accelerated`, it calls `turbocql.accelerate()` before it imports the driver. The JSON has
+the result of each step and the accelerator's status. The keyspace is dropped and created again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ seen: list[tuple[str, Any]] = []
 
 
 def shown(value: Any) -> Any:
-    """A value, with the classes of all its parts."""
+    """Returns the class names and reprs of a value and its parts."""
     name = type(value).__name__
     if isinstance(value, OrderedMapSerializedKey):
         return name, [(shown(k), shown(v)) for k, v in value._items]
@@ -65,12 +65,12 @@ def shown(value: Any) -> Any:
 
 
 def see(step: str, value: Any) -> None:
-    """Notes what a step gave."""
+    """Records the result of a step."""
     seen.append((step, shown(value)))
 
 
 def attempt(step: str, call: Any, *arguments: Any) -> None:
-    """Notes what a step gave or raised."""
+    """Records what a step returned or raised."""
     try:
         see(step, call(*arguments))
     except Exception as error:
@@ -78,7 +78,7 @@ def attempt(step: str, call: Any, *arguments: Any) -> None:
 
 
 class Address:
-    """A user-defined type."""
+    """The class that is registered for a user-defined type."""
 
     def __init__(self, street: str, number: int, tags: Any) -> None:
         self.street, self.number, self.tags = street, number, tags
@@ -121,7 +121,7 @@ ROW: dict[str, tuple[str, Any]] = {
 
 
 def all_types(session: Any) -> None:
-    """Every type written and read, also from arrays, and with nothing."""
+    """Writes and reads values of every type, nulls, and lists from NumPy arrays."""
     declared = ", ".join(f'"{name}" {cql_type}' for name, (cql_type, _) in ROW.items())
     session.execute(f"CREATE TABLE everything (id int PRIMARY KEY, {declared})")
     names = ", ".join(f'"{name}"' for name in ROW)
@@ -151,7 +151,7 @@ def all_types(session: Any) -> None:
 
 
 def batches(session: Any) -> None:
-    """Prepared and plain statements of each kind of batch, with timestamps."""
+    """Executes logged, unlogged and counter batches of prepared and plain statements."""
     session.execute("CREATE TABLE batched (a int, b text, c int, PRIMARY KEY ((a, b), c))")
     insert = session.prepare("INSERT INTO batched (a, b, c) VALUES (?, ?, ?)")
     for kind in (BatchType.LOGGED, BatchType.UNLOGGED):
@@ -172,7 +172,7 @@ def batches(session: Any) -> None:
 
 
 def paging(session: Any) -> None:
-    """Many pages, by iteration and by paging state."""
+    """Reads many pages, by iteration and by paging state."""
     session.execute("CREATE TABLE paged (a int, b int, t text, PRIMARY KEY (a, b))")
     insert = session.prepare("INSERT INTO paged (a, b, t) VALUES (?, ?, ?)")
     execute_concurrent_with_args(session, insert, [(1, i, f"row {i}") for i in range(250)])
@@ -187,7 +187,7 @@ def paging(session: Any) -> None:
 
 
 def lightweight(session: Any) -> None:
-    """Transactions that apply and do not."""
+    """Executes a lightweight transaction twice: it applies only the first time."""
     session.execute("CREATE TABLE light (a int PRIMARY KEY, b text)")
     insert = session.prepare("INSERT INTO light (a, b) VALUES (?, ?) IF NOT EXISTS")
     for _ in range(2):
@@ -196,7 +196,7 @@ def lightweight(session: Any) -> None:
 
 
 def factories(session: Any) -> None:
-    """Rows by every factory, and by one of the program's own."""
+    """Reads rows with every row factory of the driver and with one of the program's own."""
     select = session.prepare("SELECT a, b, t FROM paged WHERE a = 1 AND b < 3")
 
     def own(names: list[str], rows: list[Any]) -> list[Any]:
@@ -218,7 +218,7 @@ def factories(session: Any) -> None:
 
 
 def rows_of(found: Any) -> Any:
-    """Tuples, or columns by their names."""
+    """Returns the rows, or the columns sorted by name where rows are dicts."""
     rows = list(found)
     if rows and isinstance(rows[0], dict):
         return [
@@ -229,7 +229,7 @@ def rows_of(found: Any) -> Any:
 
 
 def handlers(session: Any) -> None:
-    """Other ways of reading pages."""
+    """Reads pages with the other protocol handlers."""
     for handler in (LazyProtocolHandler, NumpyProtocolHandler):
         if handler is None:
             continue
@@ -248,7 +248,7 @@ def handlers(session: Any) -> None:
 
 
 def concurrency(session: Any) -> None:
-    """Callbacks, errbacks and `execute_concurrent`."""
+    """Uses callbacks, errbacks and `execute_concurrent`."""
     select = session.prepare("SELECT t FROM paged WHERE a = ? AND b = ?")
     results = execute_concurrent_with_args(session, select, [(1, i) for i in range(100)])
     see("concurrent", [(ok, list(rows)) for ok, rows in results])
@@ -268,7 +268,7 @@ def concurrency(session: Any) -> None:
 
 
 def udts(session: Any, cluster: Any) -> None:
-    """A class registered, then another one, on statements that exist."""
+    """Registers another class for a user-defined type while prepared statements exist."""
     select = session.prepare("SELECT x FROM everything WHERE id = 1")
     see("registered", session.execute(select)[0])
     other = namedtuple("other", ["street", "number", "tags"])  # noqa: PYI024
@@ -282,7 +282,7 @@ def udts(session: Any, cluster: Any) -> None:
 
 
 class Person(models.Model):  # type: ignore[misc]
-    """A model of cqlengine's."""
+    """A cqlengine model."""
 
     __keyspace__ = KEYSPACE
     id = columns.Integer(primary_key=True)
@@ -293,7 +293,7 @@ class Person(models.Model):  # type: ignore[misc]
 
 
 def engine(session: Any) -> None:
-    """Models written, read, filtered, changed."""
+    """Writes, reads, filters, updates and deletes models."""
     connection.register_connection("scenario", session=session, default=True)
     management.sync_table(Person)
     Person.create(id=1, name="one", born=WHEN, tags={"a", "b"}, scores={"x": 1})
@@ -309,7 +309,7 @@ def engine(session: Any) -> None:
 
 
 class Secret(policies.ColumnEncryptionPolicy):  # type: ignore[misc]
-    """A column that only this program reads."""
+    """Encrypts the column `hidden` by XOR with a constant byte."""
 
     def encrypt(self, coldesc: Any, obj_bytes: bytes) -> bytes:
         return bytes(byte ^ 0x55 for byte in obj_bytes)
@@ -336,7 +336,7 @@ class Secret(policies.ColumnEncryptionPolicy):  # type: ignore[misc]
 
 
 def encryption(session: Any) -> None:
-    """A column encrypted on its way; scylla-driver refuses policies."""
+    """Writes and reads an encrypted column. scylla-driver refuses encryption policies."""
     session.execute("CREATE TABLE secrets (a int PRIMARY KEY, hidden blob)")
 
     def use() -> list[Any]:
@@ -355,7 +355,7 @@ def encryption(session: Any) -> None:
 
 
 def connect(**more: Any) -> Any:
-    """A cluster with plain policies."""
+    """Returns a cluster with round-robin load balancing and consistency ONE."""
     profile = ExecutionProfile(
         load_balancing_policy=policies.RoundRobinPolicy(),
         consistency_level=ConsistencyLevel.ONE,
@@ -371,7 +371,7 @@ def connect(**more: Any) -> Any:
 
 
 def main() -> None:
-    """All steps."""
+    """Runs all steps and prints the report."""
     cluster = connect()
     session = cluster.connect()
     session.execute(f"DROP KEYSPACE IF EXISTS {KEYSPACE}")
@@ -393,7 +393,7 @@ def main() -> None:
     udts(session, cluster)
     encryption(session)
     version = cluster.protocol_version
-    # It ends the cluster.
+    # Unregistering the mapper's connection shuts the cluster down.
     engine(session)
     cluster.shutdown()
     status = turbocql.accel.status()
