@@ -1,4 +1,4 @@
-"""One comparison of the two drivers, and how a difference is traced to its rules."""
+"""One comparison of the two drivers, and the comparisons of its parts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Difference:
-    """What the two made of a case, where it is not the same."""
+    """A case for which the two drivers have different results."""
 
     case: Case
     ours: Any
@@ -84,11 +84,11 @@ class Difference:
 
 
 def shown(value: Any) -> str:
-    """Not too much of a value, whatever it is."""
+    """Returns the repr of a value, cut to 400 characters."""
     try:
         return f"{value!r:.400}"
     except ValueError as error:
-        # Integers of too many digits.
+        # CPython refuses to print integers of more than 4,300 digits.
         return f"a {type(value).__name__} ({error})"
 
 
@@ -108,7 +108,7 @@ class Pairs(Mapping[Any, Any]):
         return len(self.pairs)
 
     def items(self) -> Any:
-        """As a list, which is all that the drivers need."""
+        """Returns the pairs as a list, which is all that the drivers need."""
         return self.pairs
 
     def __repr__(self) -> str:
@@ -117,7 +117,7 @@ class Pairs(Mapping[Any, Any]):
 
 @dataclass
 class Tally:
-    """How much was compared."""
+    """Counts of compared cases, by outcome."""
 
     same: int = 0
     both_refused: int = 0
@@ -129,7 +129,7 @@ class Tally:
 
 
 def run(case: Case, tally: Tally | None = None) -> tuple[Any, Any, Difference | None]:
-    """Both results, and their difference if there is one."""
+    """Returns both drivers' results, and their difference or `None`."""
     if case.way == ENCODE:
         ours = our_encode(case.shape, case.given, case.protocol)
         theirs = their_encode(case.shape, case.given, case.protocol)
@@ -152,7 +152,7 @@ def run(case: Case, tally: Tally | None = None) -> tuple[Any, Any, Difference | 
 
 
 def children(case: Case) -> list[tuple[int, Case]]:
-    """The parts of a compound value, as cases of their own. Nulls are none."""
+    """Returns the parts of a compound value, except nulls, as cases with their indexes."""
     bare = case.shape.bare
     if not bare.parts:
         return []
@@ -175,7 +175,7 @@ def _cells(case: Case) -> list[Any] | None:
 
 
 def _values(shape: Shape, value: Any) -> list[Any] | None:
-    """What a value has where the type has parts; `None` for a value that is of another kind."""
+    """Returns the parts of a value, or `None` if the value does not have the type's kind."""
     if shape.kind == "map":
         if not isinstance(value, Mapping):
             return None
@@ -202,7 +202,7 @@ def _items(value: Any) -> Any:
 
 
 def with_parts(case: Case, replaced: dict[int, Any]) -> Case:
-    """The case with some of its parts replaced."""
+    """Returns the case with some of its parts replaced."""
     bare = case.shape.bare
     if case.way != ENCODE:
         known = _cells(case)
@@ -216,7 +216,7 @@ def with_parts(case: Case, replaced: dict[int, Any]) -> Case:
 
 
 def _rebuilt(shape: Shape, value: Any, parts: list[Any]) -> Any:
-    """A value of the same class with other parts."""
+    """Returns a value with other parts, of the same class where that is possible."""
     if shape.kind == "map":
         pairs = list(zip(parts[::2], parts[1::2], strict=True))
         return FrozenMap(pairs) if isinstance(value, FrozenMap) else Pairs(pairs)
@@ -236,7 +236,7 @@ def _rebuilt(shape: Shape, value: Any, parts: list[Any]) -> Any:
 
 
 def benign(shape: Shape, number: int) -> Any:
-    """A hashable value that both drivers write in the same way; others for other numbers."""
+    """Returns a hashable value that both drivers encode alike; it depends on `number`."""
     shape = shape.bare
     if shape.kind in BENIGN:
         return BENIGN[shape.kind](number)
@@ -261,7 +261,7 @@ BENIGN: dict[str, Callable[[int], Any]] = {
     "inet": ipaddress.IPv4Address,
     "date": lambda number: datetime.date.fromordinal(number + 700_000),
     "timestamp": lambda number: datetime.datetime(2000, 1, 1, 0, number % 60),
-    # The reference's own has no hash; it takes whatever has these three parts.
+    # The reference's own class is not hashable; it takes any object with these three parts.
     "duration": lambda number: Duration(number, 2, 3),
     **{
         kind: (lambda number: number % 100)

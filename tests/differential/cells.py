@@ -1,4 +1,4 @@
-"""Encoded values taken apart and put together, by the specification alone.
+"""Splits and joins encoded compound values, written from the specification alone.
 
 Source: native_protocol_v5.spec, section 6; for vectors, Cassandra's CEP-30.
 """
@@ -15,7 +15,7 @@ WIDTHS |= {"uuid": 16, "timeuuid": 16}
 
 
 def parts_of(shape: Shape, count: int) -> list[Shape]:
-    """The type of each of so many cells."""
+    """Returns the types of `count` cells."""
     kind, parts = shape.bare.kind, shape.bare.parts
     if kind in ("tuple", "udt"):
         return list(parts[:count])
@@ -23,13 +23,13 @@ def parts_of(shape: Shape, count: int) -> list[Shape]:
 
 
 def split(shape: Shape, data: bytes) -> list[Cell] | None:
-    """The cells of a compound value; `None` where the bytes are no such value."""
+    """Returns the cells of a compound value, or `None` if its framing is wrong."""
     known, wrong = _read(shape.bare, data)
     return None if wrong else known
 
 
 def fault(shape: Shape, data: bytes) -> str:
-    """What is wrong with the bytes of a compound value: count, short or trailing; or nothing."""
+    """Returns the framing fault of a compound value: "count", "short", "trailing" or ""."""
     return _read(shape.bare, data)[1]
 
 
@@ -53,7 +53,7 @@ def _read(bare: Shape, data: bytes) -> tuple[list[Cell], str]:
                 rest = _take(rest, known)
     except (struct.error, ValueError, IndexError):
         return known, "short"
-    # Fields that were added to a user-defined type later are no fault.
+    # Bytes behind a user-defined type are valid: fields that were added to the type later.
     return known, "trailing" if rest and bare.kind != "udt" else ""
 
 
@@ -77,7 +77,7 @@ def _read_vector(bare: Shape, data: bytes, known: list[Cell]) -> bytes:
 
 
 def width(element: Shape) -> int:
-    """Bytes of an element that stands in a vector without its length."""
+    """Returns the size of an element that has no length prefix in a vector."""
     bare = element.bare
     if bare.kind == "vector":
         return bare.dimension * width(bare.parts[0])
@@ -85,7 +85,7 @@ def width(element: Shape) -> int:
 
 
 def read_vint(data: bytes) -> tuple[int, int]:
-    """An unsigned vint, and how many bytes it has."""
+    """Reads an unsigned vint; returns the number and its size in bytes."""
     extra = 8 - (data[0] ^ 0xFF).bit_length()
     if len(data) <= extra:
         raise ValueError("a vint that ends early")
@@ -94,7 +94,7 @@ def read_vint(data: bytes) -> tuple[int, int]:
 
 
 def vint(number: int) -> bytes:
-    """An unsigned vint of at most 8 bytes."""
+    """Encodes an unsigned vint of at most 8 bytes."""
     extra = max(0, (number.bit_length() - 1) // 7)
     mark = 0xFF & ~(0xFF >> extra)
     data = bytearray(number.to_bytes(1 + extra, "big"))
@@ -103,7 +103,7 @@ def vint(number: int) -> bytes:
 
 
 def join(shape: Shape, cells: list[Cell]) -> bytes:
-    """The cells framed again."""
+    """Encodes the cells as a compound value."""
     bare = shape.bare
     if bare.kind == "vector":
         known = [cell or b"" for cell in cells]

@@ -1,6 +1,6 @@
-"""The same values and bytes of a type, put through turbocql and scylla-driver in one process.
+"""Compares turbocql and scylla-driver on values and bytes of a type, in one process.
 
-docs/differences.md lists the differences that are meant.
+docs/differences.md lists the intended differences.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TYPES = {shape.cql: shape for shape in every_type()}
 
 @dataclass
 class TypeReport:
-    """What was compared of a type, and the differences that no rule claims."""
+    """Results for one type, and the differences that no rule claims."""
 
     tallies: dict[str, Tally] = field(default_factory=lambda: {way: Tally() for way in WAYS})
     rules: Counter[str] = field(default_factory=Counter)
@@ -34,7 +34,7 @@ class TypeReport:
     failures: list[str] = field(default_factory=list)
 
     def compare(self, case: Case) -> None:
-        """Both drivers' answers to one case."""
+        """Compares the drivers on one case."""
         try:
             self.rules.update(explain(case, self.tallies[case.way]))
         except Unclaimed as unclaimed:
@@ -46,7 +46,7 @@ class TypeReport:
     def compare_value(
         self, generator: Generator, shape: Shape, protocol: int, *, again: bool
     ) -> None:
-        """A random value, its bytes, and bytes that are almost a value."""
+        """Compares a random value, its bytes, and damaged bytes."""
         value = generator.value(shape)
         self.compare(Case(ENCODE, shape, value, protocol))
         data = their_encode(shape, value, protocol)
@@ -60,7 +60,7 @@ class TypeReport:
             self.compare(Case(way, shape, odd, protocol))
         if not again:
             return
-        # What one driver reads, both must take again.
+        # Each driver must take the values that either driver has decoded.
         for read in (our_decode, their_decode):
             value = read(shape, data, protocol)
             if value is not None and not isinstance(value, Refusal):
@@ -68,7 +68,7 @@ class TypeReport:
 
 
 def compare_type(cql_type: str, count: int, seed: int) -> TypeReport:
-    """Compares so many values of a type, their bytes, and bytes that are no value of it."""
+    """Compares `count` values of a type, their bytes, and damaged bytes."""
     shape, report = TYPES[cql_type], TypeReport()
     converted_before = Counter(conversions)
     ours = CqlType(shape.reference).definition.replace("ks.", "")

@@ -1,4 +1,4 @@
-"""What the tests share: how much they compare, and the processes that compare it."""
+"""Shared fixtures: the seed of random values, and the processes that compare."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def seed(request: pytest.FixtureRequest) -> int:
-    """What the random values of a test are derived from."""
+    """Returns the seed of a test's random values."""
     return int(request.config.getoption("--seed"))
 
 
 @pytest.fixture(scope="session")
 def processes() -> Iterator[ProcessPoolExecutor]:
-    """They are kept for all tests of the run."""
+    """Returns a pool of processes that all tests of the run share."""
     pool = start_processes()
     yield pool
     pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The two drivers behind one face: bytes or a value, or a refusal."""
+"""Encodes and decodes with either driver. An error of the driver becomes a `Refusal`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if IS_COMPILED := driver_protocol.HAVE_CYTHON:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What a driver said instead of giving something."""
+    """The error that a driver raised instead of returning a result."""
 
     error: str
 
@@ -51,7 +51,7 @@ def _deserializer(shape: Shape) -> Any:
 
 
 def our_encode(shape: Shape, value: Any, protocol: int) -> Any:
-    """Turbocql's bytes. Only its own error is a refusal: everything else is a bug, and raised."""
+    """Encodes with turbocql. Only `EncodeError` becomes a refusal; other errors are bugs."""
     try:
         return _serializer(shape).serialize(value, protocol)
     except EncodeError as error:
@@ -59,7 +59,7 @@ def our_encode(shape: Shape, value: Any, protocol: int) -> Any:
 
 
 def our_decode(shape: Shape, data: bytes, protocol: int) -> Any:
-    """Turbocql's value. Only its own error is a refusal."""
+    """Decodes with turbocql. Only `DecodeError` becomes a refusal; other errors are bugs."""
     try:
         return _deserializer(shape).deserialize(data, protocol)
     except DecodeError as error:
@@ -67,12 +67,12 @@ def our_decode(shape: Shape, data: bytes, protocol: int) -> Any:
 
 
 def their_encode(shape: Shape, value: Any, protocol: int) -> Any:
-    """The reference's bytes, as its `BoundStatement` makes them."""
+    """Encodes with the reference, as its `BoundStatement` does."""
     return _attempt(shape.reference.serialize, value, protocol)
 
 
 def their_decode(shape: Shape, data: bytes, protocol: int) -> Any:
-    """The reference's value, by the methods of its types."""
+    """Decodes with the reference, by the methods of its types."""
     return _attempt(shape.reference.from_binary, data, protocol)
 
 
@@ -84,9 +84,9 @@ def _description(shape: Shape, protocol: int) -> Any:
 
 
 def their_compiled_decode(shape: Shape, data: bytes, protocol: int) -> Any:
-    """The reference's value, by its compiled deserializers, which read its results by default.
+    """Decodes with the reference's compiled deserializers, which it uses for results by default.
 
-    Releases that have none read by the methods of the types.
+    In releases without them it decodes by the methods of the types.
     """
     if not IS_COMPILED:
         return their_decode(shape, data, protocol)

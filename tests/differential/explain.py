@@ -1,4 +1,4 @@
-"""Which rules a difference comes from, down to the part of the value where it arises."""
+"""Finds the rules that explain a difference, down to the part of the value that differs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .rules import RULES, Rule
 
 
 class Unclaimed(Exception):
-    """A difference that no rule claims, or more than one."""
+    """No rule claims a difference, or several do."""
 
     def __init__(self, difference: Difference, claims: list[Rule]) -> None:
         names = [rule.name for rule in claims]
@@ -17,10 +17,10 @@ class Unclaimed(Exception):
 
 
 def explain(case: Case, tally: Tally | None = None) -> list[str]:
-    """The rules of every difference in the case; none where there is no difference.
+    """Returns the names of the rules for all differences in the case.
 
-    Parts that differ are explained alone and then replaced by ones that do not: what is still
-    different after that is for the rules of the whole.
+    Parts that differ are explained alone, then replaced by parts that do not. If the whole still
+    differs, exactly one rule must claim that; otherwise this raises `Unclaimed`.
     """
     _, _, difference = run(case, tally)
     if difference is None:

@@ -1,4 +1,4 @@
-"""Python values for every CQL type, the awkward ones over-represented."""
+"""Generates Python values for every CQL type, with a high share of edge cases."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from .pools import EDGES, NANS, WRONG
 from .shapes import INTEGER_BITS, Shape
 
 DTYPES = ("i1", "u1", "<i2", "u2", "<i4", ">i4", "u4", "i8", ">i8", "u8", "f2", "f4", ">f4", "f8")
-"""NumPy's names of the kinds of numbers."""
+"""NumPy's names of its number types."""
 
 
 class ListSub(list[Any]):
-    """A list by inheritance."""
+    """A subclass of `list`."""
 
 
 class TupleSub(tuple[Any, ...]):
-    """A tuple by inheritance."""
+    """A subclass of `tuple`."""
 
 
 def _moved(pairs: list[Any]) -> OrderedDict[Any, Any]:
-    """Whose order is not that of the dict it is."""
+    """Returns an `OrderedDict` whose order differs from that of the underlying `dict`."""
     moved = OrderedDict(pairs)
     if moved:
         moved.move_to_end(next(iter(moved)))
@@ -41,18 +41,18 @@ def _moved(pairs: list[Any]) -> OrderedDict[Any, Any]:
 
 
 class DictSub(dict[Any, Any]):
-    """A dict by inheritance."""
+    """A subclass of `dict`."""
 
 
 class Generator:
-    """Values from one seed."""
+    """Generates random values from one seed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self._edges: dict[str, tuple[list[Any], list[Any]]] = {}
 
     def value(self, shape: Shape) -> Any:
-        """A value that is not `None`: mostly one that the type takes."""
+        """Returns a value that is not `None`; the type takes most of them."""
         if self.rng.random() < 0.06:
             return self.rng.choice(WRONG)
         if not shape.bare.parts:
@@ -67,7 +67,7 @@ class Generator:
         return self.rng.choice(agreed) if chance < 0.6 else PLAIN[shape.kind](self.rng)
 
     def edges(self, shape: Shape) -> tuple[list[Any], list[Any]]:
-        """Awkward values that both drivers write the same way, and all the others."""
+        """Returns the edge cases that both drivers encode alike, and all the others."""
         if shape.kind not in self._edges:
             agreed, differing = self._edges[shape.kind] = [], []
             for value in EDGES[shape.kind]:
@@ -112,9 +112,9 @@ class Generator:
         return self.rng.choice(makers)(parts)
 
     def _numbers(self, element: Shape, count: int) -> Any:
-        """An array of some kind, for elements that are numbers; now and then."""
+        """Returns a random array of numbers, or `None`: half the time for numeric elements."""
         numeric = element.kind in INTEGER_BITS or element.kind in ("float", "double", "varint")
-        # The reference makes a blob of so many zero bytes of each number: up to gigabytes.
+        # For a blob, the reference turns each number n into n zero bytes: up to gigabytes.
         if element.kind == "blob" or self.rng.random() > (0.5 if numeric else 0.02):
             return None
         kind = self.rng.choice(DTYPES)
@@ -244,6 +244,6 @@ def _is_hashable(value: Any) -> bool:
     try:
         hash(value)
     except (TypeError, ValueError):
+        # For example an aware time whose time zone returns no offset.
         return False
-    # Aware times whose offset cannot be told, and the like.
     return not isinstance(value, datetime.timedelta)

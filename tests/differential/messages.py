@@ -1,4 +1,4 @@
-"""The same random requests, written by turbocql and by scylla-driver, byte for byte."""
+"""Compares random requests as turbocql and scylla-driver encode them, byte for byte."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RULES = {
 Case = dict[str, Any]
 
 REFUSED = {"unset_in_version_3", "page_size_below_1", "no_metadata_id", "metadata_id_left_out"}
-"""Rules under which turbocql refuses."""
+"""Rules under which turbocql refuses the request."""
 
 AMENDED: dict[str, Case] = {
     "negative_timestamp": {"timestamp": 1},
@@ -64,10 +64,9 @@ AMENDED: dict[str, Case] = {
     "metadata_id_left_out": {"result_metadata_id": None},
     "skip_metadata": {"skip_metadata": False},
 }
-"""What makes a request one that both write alike. For the rule that is not here, see `amended`."""
+"""Changes after which both drivers encode alike. `amended` handles `unset_in_version_3`."""
 
 BATCHES = {"logged": BatchType.LOGGED, "unlogged": BatchType.UNLOGGED, "counter": BatchType.COUNTER}
-# Where most things happen rarely, some combinations never do.
 TIMESTAMPS = [0, 1, 1_700_000_000_000_000, 2**63 - 1, 2**63 - 2, -1, -(2**63) + 1, -(2**63)]
 TEXTS = ["SELECT v FROM t WHERE k = ?", "", "é 漢 \U0001f600", "x" * 70_000, "a\0b"]
 KEYSPACES = ["ks", "", "Ünï", "k" * 300]
@@ -102,7 +101,7 @@ def random_text(source: random.Random) -> str:
 
 
 def random_case(kind: str, version: int, source: random.Random) -> Case:
-    """The arguments of a message of turbocql's."""
+    """Returns random arguments for a message of turbocql."""
     case: Case = {"consistency": source.choice(list(Consistency))}
     case["serial_consistency"] = maybe(source, 0.3, ["SERIAL", "LOCAL_SERIAL"])
     case["timestamp"] = maybe(source, 0.5, TIMESTAMPS[:4] * 5 + TIMESTAMPS)
@@ -176,7 +175,7 @@ def theirs(kind: str, version: int, case: Case) -> bytes:
             )
             message.keyspace = case["keyspace"]
             if version >= 5:
-                # Changes nothing in version 5, but that the flag is written.
+                # In version 5 this only makes the reference write the flag for skipped metadata.
                 features = ProtocolFeatures(use_metadata_id=True)
     body = io.BytesIO()
     message.send_body(body, version, features)
@@ -184,7 +183,7 @@ def theirs(kind: str, version: int, case: Case) -> bytes:
 
 
 def rules_for(kind: str, version: int, case: Case) -> set[str]:
-    """The rules under which the bytes of this request may differ."""
+    """Returns the rules under which the bytes of this request differ."""
     rows = [values for _, values in case.get("statements", [])] or [case.get("values") or []]
     applies = {
         "negative_timestamp": (case["timestamp"] or 0) < 0,
@@ -210,7 +209,7 @@ def outcome(write: Any, *arguments: Any) -> bytes | str:
 
 
 def amended(case: Case, rules: set[str]) -> Case:
-    """The same request without what the rules are about."""
+    """Returns the same request, changed so that the rules no longer apply."""
 
     def without_unset(values: list[Any]) -> list[Any]:
         return [None if value is UNSET else value for value in values]
@@ -226,13 +225,13 @@ def amended(case: Case, rules: set[str]) -> Case:
 
 
 def compare(kind: str, version: int, case: Case) -> tuple[str, bool]:
-    """What the outcome counts as, and whether that is as it should be."""
+    """Returns "equal", a rule or a description of the outcome, and whether the outcome is right."""
     here, there = outcome(ours, kind, version, case), outcome(theirs, kind, version, case)
     rules = rules_for(kind, version, case)
     shown = [text if isinstance(text, str) else text[:200].hex() for text in (here, there)]
     described = f"{kind} v{version} {str(case)[:500]} {sorted(rules)} gives {shown}"
     if here == there:
-        # A rule that makes no difference where it applies is no rule.
+        # Where a rule applies, the bytes must differ.
         right = isinstance(here, bytes) and not rules
         return ("equal", True) if right else (described, False)
     if not rules or (
@@ -248,16 +247,16 @@ def compare(kind: str, version: int, case: Case) -> tuple[str, bool]:
 
 @dataclass
 class MessageReport:
-    """What was compared of a kind of request in a version of the protocol."""
+    """Results for one kind of request in one version of the protocol."""
 
     equal: int = 0
     differing: Counter[str] = field(default_factory=Counter)
-    """By the rule under which the bytes differ."""
+    """Counts of requests whose bytes differ, by rule."""
     failures: list[str] = field(default_factory=list)
 
 
 def compare_messages(message: tuple[str, int], count: int, seed: int) -> MessageReport:
-    """Compares so many requests of a kind in a version."""
+    """Compares `count` random requests of one kind in one version of the protocol."""
     kind, version = message
     report = MessageReport()
     source = random.Random(f"{kind} {version} {seed}")

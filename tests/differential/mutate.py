@@ -1,4 +1,4 @@
-"""Bytes that are almost, or not at all, a value of their type."""
+"""Damages the encoded bytes of values."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ODD: dict[str, list[bytes]] = {
 
 
 def mutated(rng: Random, shape: Shape, data: bytes) -> bytes:
-    """The bytes with something about them changed, at any depth."""
+    """Returns the bytes with one random change, at any depth."""
     bare = shape.bare
     known = cells.split(shape, data) if rng.random() < 0.5 else None
     if known:

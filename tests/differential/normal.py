@@ -1,7 +1,7 @@
-"""The form in which two drivers' values of one CQL type are the same.
+"""Converts both drivers' values of a CQL type to one comparable form.
 
-Each driver has a class of its own for some types. Those are the conversions listed here, and in
-docs/differences.md; of any other class, a value is not the type's.
+For some types the drivers use different classes. `CONVERSIONS` and docs/differences.md list them. A
+value of any other class raises `Unexpected`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EPOCH_DAY = EPOCH.toordinal()
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
 conversions: Counter[str] = Counter()
-"""How often a value of each class was compared with one of another class."""
+"""How many values were converted for each key of `CONVERSIONS`."""
 
 CONVERSIONS = {
     "inet": "`str` | `ipaddress.IPv4Address`, `ipaddress.IPv6Address`",
@@ -39,11 +39,11 @@ CONVERSIONS = {
     "list or vector inside a set or a key": "`list` | `tuple`",
     "user-defined type": "its own named tuple | its own named tuple",
 }
-"""By CQL type: the reference's class and turbocql's, as the documentation's table has them."""
+"""For each CQL type, the classes of the reference and of turbocql, as in docs/differences.md."""
 
 
 class Unexpected(TypeError):
-    """A value of a class that the driver should not give for the type."""
+    """A driver has returned a value of the wrong class."""
 
 
 def _is(value: Any, *classes: type) -> Any:
@@ -53,7 +53,7 @@ def _is(value: Any, *classes: type) -> Any:
 
 
 def normal(shape: Shape, value: Any, *, ours: bool, hashable: bool = False) -> Any:
-    """A hashable form: equal exactly when the two values mean the same, bit for bit."""
+    """Returns a hashable form, which is equal exactly if two values are equal bit for bit."""
     shape = shape.bare
     if value is None:
         return None
@@ -73,7 +73,7 @@ def normal(shape: Shape, value: Any, *, ours: bool, hashable: bool = False) -> A
         if ours:
             entries = _is(value, FrozenMap if hashable else dict).items()
         else:
-            # Not `items()`: that looks keys up by their bytes, which it cannot make of them all.
+            # `items()` looks keys up by their encoded bytes, but some keys cannot be encoded.
             entries = _is(value, util.OrderedMapSerializedKey)._items
         return tuple(
             sorted(
@@ -105,7 +105,7 @@ def _scalar(kind: str, value: Any, ours: bool) -> Any:
     if kind in ("ascii", "text"):
         return _is(value, str)
     if kind in ("tinyint", "smallint", "int", "bigint", "counter", "varint"):
-        # Python prints integers of thousands of digits only in powers of two.
+        # CPython refuses to print integers of more than 4,300 digits in decimal.
         return value if -(2**64) < _is(value, int) < 2**64 else hex(value)
     if kind in ("float", "double"):
         return struct.pack(">d", _is(value, float))

@@ -17,7 +17,7 @@ UTC = datetime.timezone.utc
 
 
 def integer(bits: int) -> Callable[[Random], int]:
-    """Of up to so many bits, small ones more often than evenly."""
+    """Returns a generator of integers of up to `bits` bits, with a high share of small ones."""
 
     def made(rng: Random) -> int:
         number = rng.getrandbits(bits - 1) >> rng.randrange(bits)
@@ -27,7 +27,7 @@ def integer(bits: int) -> Callable[[Random], int]:
 
 
 def single(rng: Random) -> float:
-    """A number that binary32 holds: of any bit pattern, or a short decimal's neighbour."""
+    """A binary32 number of any bit pattern, or a double with at most 3 decimals."""
     if rng.random() < 0.5:
         number: float = struct.unpack(">f", struct.pack(">I", rng.getrandbits(32)))[0]
         return number
@@ -41,26 +41,26 @@ def double(rng: Random) -> float:
 
 
 def text(rng: Random) -> str:
-    """Of all planes, without surrogates."""
+    """Text of characters from all Unicode planes, without surrogates."""
     ends = (0x80, 0x80, 0x800, 0xD800, 0x110000)
     characters = (rng.randrange(rng.choice(ends)) for _ in range(rng.randrange(8)))
     return "".join(chr(c) for c in characters if not 0xD800 <= c < 0xE000)
 
 
 def ascii_text(rng: Random) -> str:
-    """All characters below 128."""
+    """Text of characters below 128."""
     return "".join(chr(rng.randrange(128)) for _ in range(rng.randrange(8)))
 
 
 def decimal(rng: Random) -> Decimal:
-    """Up to 60 digits, exponents small and large."""
+    """A decimal of up to 60 digits, with a small or large exponent."""
     digits = tuple(rng.randrange(10) for _ in range(rng.randrange(1, rng.choice((4, 20, 60)))))
     exponent = rng.choice((0, -2, rng.randrange(-50, 50), rng.randrange(-(2**31) + 1, 2**31)))
     return Decimal((rng.randrange(2), digits, exponent))
 
 
 def inet(rng: Random) -> Any:
-    """An address of either version, as object or text."""
+    """An IPv4 or IPv6 address, as an object or a text."""
     address: Any = (
         ipaddress.IPv4Address(rng.getrandbits(32))
         if rng.random() < 0.5
@@ -98,7 +98,7 @@ def timestamp(rng: Random) -> Any:
 
 
 def duration(rng: Random) -> Duration:
-    """Three parts of one sign."""
+    """A duration whose three parts have one sign."""
     sign = rng.choice((1, -1))
     parts = (rng.getrandbits(bits) >> rng.randrange(bits) for bits in (31, 31, 63))
     return Duration(*(sign * part for part in parts))

@@ -1,4 +1,4 @@
-"""Awkward values of every scalar type, and values of every kind for types that they do not fit."""
+"""Edge cases of every scalar type, and values that most types must refuse."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ UTC = datetime.timezone.utc
 
 
 class Int(int):
-    """An int by inheritance."""
+    """A subclass of `int`."""
 
 
 class Float(float):
-    """A float by inheritance."""
+    """A subclass of `float`."""
 
 
 class Str(str):
-    """A str by inheritance."""
+    """A subclass of `str`."""
 
 
 class Bytes(bytes):
-    """Bytes by inheritance."""
+    """A subclass of `bytes`."""
 
 
 class Instant(datetime.datetime):
-    """A datetime by inheritance."""
+    """A subclass of `datetime.datetime`."""
 
 
 class Day(datetime.date):
-    """A date by inheritance."""
+    """A subclass of `datetime.date`."""
 
 
 class Clock(datetime.time):
-    """A time by inheritance."""
+    """A subclass of `datetime.time`."""
 
 
 class Number(Decimal):
-    """A Decimal by inheritance."""
+    """A subclass of `Decimal`."""
 
 
 class Identifier(UUID):
-    """A UUID by inheritance."""
+    """A subclass of `UUID`."""
 
 
 class Index:
-    """An integer only by `__index__`."""
+    """An object that is an integer only by `__index__`."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -74,7 +74,7 @@ class Index:
 
 
 class Floating:
-    """A number only by `__float__`."""
+    """An object that is a number only by `__float__`."""
 
     def __float__(self) -> float:
         return 1.5
@@ -84,7 +84,7 @@ class Floating:
 
 
 class Nowhere(datetime.tzinfo):
-    """A time zone that does not know its offset."""
+    """A time zone whose offset is `None`."""
 
     def utcoffset(self, _: datetime.datetime | None) -> None:
         return None
@@ -97,7 +97,7 @@ class Nowhere(datetime.tzinfo):
 
 
 def nan(bits: int) -> float:
-    """The nan of this bit pattern."""
+    """Returns the NaN with this bit pattern."""
     number: float = struct.unpack(">d", struct.pack(">Q", bits))[0]
     return number
 
@@ -107,7 +107,7 @@ NANS += [nan(0x7FF8_0000_2000_0000), nan(0xFFFF_FFFF_FFFF_FFFF), nan(0x7FF4 << 4
 
 
 def integers(bits: int) -> list[Any]:
-    """Around the ends of the type, and integers of other classes."""
+    """Returns integers around the limits of the type, and integers of other classes."""
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     return [
         *(0, 1, -1, low, high, low + 1, high - 1, low - 1, high + 1, 2 * high + 1, 2**200),
@@ -410,4 +410,4 @@ WRONG: list[Any] = [
         np.str_("ab"),
     ),
 ]
-"""Given to every type now and then."""
+"""Values that are tried at random with every type."""

@@ -1,4 +1,4 @@
-"""Reports of comparisons, which processes beside pytest make before the tests ask for them."""
+"""Makes reports of comparisons in other processes, before the tests need them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Report = TypeVar("Report")
 
 
 def start_processes() -> ProcessPoolExecutor:
-    """Each imports both drivers anew: a fork would share the threads of pytest's process."""
+    """Starts processes that import both drivers anew; forks could deadlock on pytest's threads."""
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(PROCESSES, context, initializer=_prepare)
 
@@ -32,7 +32,7 @@ def _prepare() -> None:
 
 
 def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
-    """The values of a parameter, of those tests of the module that are to run."""
+    """Returns the values of a parameter in the module's selected tests."""
     parameters = [
         item.callspec.params
         for item in request.session.items
@@ -44,7 +44,7 @@ def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
 
 
 class Reports(Generic[Key, Report]):
-    """The report of each key. Those of `ahead` are begun at once, in their order."""
+    """Makes the report of each key on demand; those of `ahead` are started at once, in order."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Reports(Generic[Key, Report]):
         return self._futures[key].result()
 
     def of_all(self, keys: Iterable[Key]) -> list[Report]:
-        """The reports of all these keys, whether their own tests are selected or not."""
+        """Returns the reports of all these keys, also of those whose own tests are not selected."""
         keys = list(keys)
         self._begin(keys)
         return [self[key] for key in keys]

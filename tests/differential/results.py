@@ -1,7 +1,7 @@
-"""The same pages of rows, read whole by turbocql and by scylla-driver.
+"""Compares pages of rows that turbocql and scylla-driver (the reference) decode whole.
 
-A cell of a page reads as it does alone, in either driver: a difference of two cells is then one of
-the rules of docs/differences.md, or a failure.
+In either driver, a cell of a page must decode as it does alone. Where the drivers' cells differ, a
+rule of docs/differences.md must explain the difference.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ ODD = {
     "unknown-flags": ONE_ROW[:6] + b"\1" + ONE_ROW[7:],
     "a-cell-that-ends-early": result([("a", "text")], [[b"abc"]])[:-1],
 }
-"""Bodies that only the reference reads, by their names in docs/differences.md."""
+"""Bodies that only the reference decodes, by their names in docs/differences.md."""
 
 NOT_DESCRIBED = "vector<v{a int, b text}, 3>"
-"""Whose description the reference cannot read: "76" is "v" in hexadecimal, and a number."""
+"""The reference cannot parse this type: the name "v" is sent in hexadecimal as "76", a number."""
 COLUMN_TYPES = [shape for cql_type, shape in TYPES.items() if cql_type != NOT_DESCRIBED]
 FIRST_TYPES = [shape.cql for shape in COLUMN_TYPES]
-"""Of first columns: each has pages of its own."""
+"""The types of first columns; each has pages of its own."""
 
 
 class Page:
-    """What either driver made of a body."""
+    """A page that one of the drivers has decoded."""
 
     def __init__(self, names: Any, rows: Rows, paging_state: Any, metadata_id: Any) -> None:
         self.rows = rows
@@ -66,7 +66,10 @@ class Page:
 
 
 def our_page(body: bytes, known: Any, kind: str) -> Page | str:
-    """By a decoder that is kept, as a program keeps it, unless columns are to be known."""
+    """Decodes a page with turbocql, or returns the text of its error.
+
+    Without `known` columns, one decoder of each kind is reused, as in a program.
+    """
     decoder = DECODERS[kind] if known is None else RowsDecoder(kind, columns=known)  # type: ignore[arg-type]
     try:
         page = decoder.decode(body)
@@ -78,7 +81,7 @@ def our_page(body: bytes, known: Any, kind: str) -> Page | str:
 
 
 def their_page(reader: Any, body: bytes, known: Any, protocol: int) -> Page | str:
-    """By the message class of one of the reference's two protocol handlers."""
+    """Decodes a page with a message class of the reference, or returns the text of its error."""
     try:
         page = reader.recv_body(io.BytesIO(body), protocol, None, {}, known, None)
     except Exception as error:
@@ -88,7 +91,7 @@ def their_page(reader: Any, body: bytes, known: Any, protocol: int) -> Page | st
 
 
 def odd_cell(generator: Generator, shape: Shape, protocol: int) -> Cell:
-    """Any value's bytes, sometimes damaged."""
+    """Returns the bytes of a random value, damaged in 30 % of the cases."""
     rng = generator.rng
     data: Any = Refusal("")
     while isinstance(data, Refusal):
@@ -97,7 +100,7 @@ def odd_cell(generator: Generator, shape: Shape, protocol: int) -> Cell:
 
 
 def tame_cell(generator: Generator, shape: Shape, protocol: int) -> Cell:
-    """One that all readers read, so that a page of them is not lost."""
+    """Returns a random cell that all readers can decode, or a null."""
     if generator.rng.random() < 0.1:
         return generator.rng.choice((None, b""))
     for _ in range(30):
@@ -111,30 +114,30 @@ def tame_cell(generator: Generator, shape: Shape, protocol: int) -> Cell:
 
 @cache
 def definition(shape: Shape) -> str:
-    """The type in CQL, with the keyspace of its user-defined types, which the reference needs."""
+    """Returns the CQL type; the reference needs the keyspaces of its user-defined types."""
     return CqlType(shape.reference).definition
 
 
 def same(shape: Shape, one: Any, other: Any, *, ours: bool) -> bool:
-    """Whether a driver's two values of the same bytes are."""
+    """Returns whether two values that one driver decoded from the same bytes are equal."""
     form: bool = normal(shape, one, ours=ours) == normal(shape, other, ours=ours)
     return form and type(one).__name__ == type(other).__name__
 
 
 @dataclass
 class PageReport:
-    """What was compared of pages, and what is not as it should be."""
+    """Counts of compared pages and cells, and the failures."""
 
     counts: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
     def fail(self, what: str, body: bytes) -> None:
-        """Notes it."""
+        """Records a failure."""
         self.failures.append(f"{what}: {body.hex()}"[:2000])
 
     def cells(self, shape: Shape, data: bytes, protocol: int, body: bytes) -> None:
-        """A cell alone, by the rules that there are."""
+        """Compares the drivers on one cell alone; the rules must explain a difference."""
         for way in ALONE:
             try:
                 self.rules.update(explain(Case(way, shape, data, protocol)))
@@ -144,7 +147,7 @@ class PageReport:
     def rows(
         self, page: Page, way: str | None, shapes: list[Shape], rows: list[list[Cell]], body: bytes
     ) -> None:
-        """Each cell of a page that a driver has read against what it reads alone."""
+        """Compares each cell of a decoded page with what the same driver decodes from it alone."""
         read = our_decode if way is None else ALONE[way]
         for row, cells in zip(page.rows, rows, strict=True):
             for shape, value, data in zip(shapes, row, cells, strict=True):
@@ -154,7 +157,7 @@ class PageReport:
                 self.counts["cells"] += 1
 
     def page(self, generator: Generator, shapes: list[Shape], tame: bool) -> None:
-        """One body of random rows."""
+        """Compares one page of random rows."""
         rng = generator.rng
         protocol = rng.choice((3, 4, 5))
         cell = tame_cell if tame else odd_cell
@@ -167,7 +170,7 @@ class PageReport:
             rows,
             shared=rng.random() < 0.5,
             paging_state=rng.choice((None, b"state", b"")),
-            # The reference passes an id over that comes without a description.
+            # The reference ignores a metadata id that comes without column descriptions.
             metadata_id=None if known else rng.choice((None, None, b"id")),
         )
         theirs = [("ks", "t", f"c{i}", shape.reference) for i, shape in enumerate(shapes)]
@@ -203,13 +206,13 @@ class PageReport:
 
 
 def pages_of(cql_type: str, pages: int) -> int:
-    """How many of all pages have a first column of this type: each type comes in its turn."""
+    """Returns how many of `pages` have a first column of this type; all types have equal shares."""
     types = len(FIRST_TYPES)
     return pages // types + (FIRST_TYPES.index(cql_type) < pages % types)
 
 
 def compare_pages(cql_type: str, pages: int, seed: int) -> PageReport:
-    """Compares the pages whose first column is of this type, out of so many of all types."""
+    """Compares the pages whose first column has this type; `pages` counts those of all types."""
     generator, report = Generator(seed ^ zlib.crc32(cql_type.encode())), PageReport()
     rng = generator.rng
     for _ in range(pages_of(cql_type, pages)):
@@ -219,7 +222,7 @@ def compare_pages(cql_type: str, pages: int, seed: int) -> PageReport:
 
 
 def new_id_without_description() -> tuple[Page | str, Page | str]:
-    """What the two make of a new metadata id that comes without a description."""
+    """Returns both drivers' pages for a new metadata id without column descriptions."""
     body = struct.pack(">iii", 2, 4 | 8, 1) + b"\0\2id" + struct.pack(">i", 0)
     return (
         our_page(body, [("a", "int")], "tuple"),
@@ -228,6 +231,6 @@ def new_id_without_description() -> tuple[Page | str, Page | str]:
 
 
 def describable(shape: Shape) -> bool:
-    """Whether the reference reads the description of such a column at all."""
+    """Returns whether the reference can parse the description of a column of this type."""
     body = result([("c", definition(shape))])
     return isinstance(their_page(ResultMessage, body, None, 4), Page)

@@ -1,4 +1,4 @@
-"""Routing keys and tokens of both drivers."""
+"""Compares the routing keys and tokens of both drivers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _MASK = 2**64 - 1
 
 @dataclass
 class RoutingReport:
-    """How many keys were compared, and what went wrong."""
+    """Counts of compared keys and tokens, and the failures."""
 
     keys: int = 0
-    """Of values that both drivers encode alike."""
+    """Keys of values that both drivers encode alike."""
     tokens: int = 0
     failures: list[str] = field(default_factory=list)
 
@@ -41,7 +41,7 @@ class RoutingReport:
 
 
 def compare_keys(part: int, count: int, seed: int) -> RoutingReport:
-    """Compares so many keys of random values, and the tokens of as many random bytes."""
+    """Compares `count` keys of random values, and the tokens of `count` random byte strings."""
     rng, generator, report = Random(seed + part), Generator(seed + part), RoutingReport()
     for _ in range(count):
         shapes = [rng.choice(KEYS) for _ in range(rng.choice((1, 1, 2, 2, 3, 5)))]
@@ -49,7 +49,7 @@ def compare_keys(part: int, count: int, seed: int) -> RoutingReport:
         pairs = list(zip(shapes, parts, strict=True))
         ours = [our_encode(shape, part, 4) for shape, part in pairs]
         theirs = their_routing_key(shapes, parts)
-        # Values that are encoded in another way have been compared elsewhere.
+        # test_values.py compares values that the drivers encode differently.
         if ours != [their_encode(shape, part, 4) for shape, part in pairs]:
             continue
         if any(isinstance(part, Refusal) for part in (*ours, theirs)):
@@ -69,7 +69,7 @@ def compare_keys(part: int, count: int, seed: int) -> RoutingReport:
 
 
 def their_routing_key(shapes: list[Shape], parts: list[Any]) -> Any:
-    """What a statement of the reference driver is routed by, when it is bound to these values."""
+    """Returns the routing key of the reference's statement bound to these values, or a refusal."""
     columns = [ColumnMetadata("ks", "t", f"c{i}", s.reference) for i, s in enumerate(shapes)]
     indexes = list(range(len(shapes)))
     statement = PreparedStatement(columns, b"id", indexes, "", "ks", 4, None, None)
@@ -80,7 +80,7 @@ def their_routing_key(shapes: list[Shape], parts: list[Any]) -> Any:
 
 
 def wrong_tokens(key: bytes) -> list[str]:
-    """The complaints about a key's token, which two implementations of the reference give."""
+    """Returns a complaint if a key's token differs from that of the reference's two functions."""
     ours = token(key)
     pure = _murmur3(key)
     theirs = {Murmur3Token.hash_fn(key), 2**63 - 1 if pure == -(2**63) else pure}
@@ -88,9 +88,9 @@ def wrong_tokens(key: bytes) -> list[str]:
 
 
 def preimage(wanted: int, second: int) -> bytes:
-    """A key of 16 bytes whose hash is `wanted`: Murmur3 run backwards.
+    """Returns a key of 16 bytes whose hash is `wanted`: runs Murmur3 backwards.
 
-    Which token the least hash has, which means no token, cannot be tried out otherwise.
+    Random keys do not hash to -2**63, which is not a valid token and becomes 2**63 - 1.
     """
 
     def unshift(k: int) -> int:
@@ -103,7 +103,7 @@ def preimage(wanted: int, second: int) -> bytes:
     def rotate(k: int, by: int) -> int:
         return (k >> by | k << (64 - by)) & _MASK
 
-    # The last steps: h1 += h2 after both were mixed; before that h1 += h2 and h2 += h1.
+    # Murmur3 ends with: h1 += h2; h2 += h1; mix both; h1 += h2.
     mixed2 = second
     mixed1 = (wanted - mixed2) & _MASK
     h1, h2 = unmix(mixed1), unmix(mixed2)

@@ -23,35 +23,35 @@ class Rule:
     reason: str
     """Why turbocql is right to differ."""
     claims: Callable[[Difference], bool]
-    """Whether a difference is of this rule. It says no more than it must."""
+    """Returns whether the rule covers a difference. It should cover as few as possible."""
     example: Case
-    """One that it claims."""
+    """A case whose difference the rule claims."""
     since: tuple[int, int] = (3, 0)
-    """The first CPython where there is such a difference."""
+    """The first CPython version with this difference."""
 
 
 def encoding(cql: str, value: Any) -> Case:
-    """An example of a value to encode."""
+    """Returns an example of a value to encode."""
     return Case(ENCODE, parse(cql), value)
 
 
 def decoding(cql: str, data: bytes) -> Case:
-    """An example of bytes to decode, by the methods of the reference's types."""
+    """Returns an example of bytes to decode, by the methods of the reference's types."""
     return Case(DECODE, parse(cql), data)
 
 
 def compiled(cql: str, data: bytes) -> Case:
-    """An example of bytes to decode, by the reference's compiled deserializers."""
+    """Returns an example of bytes to decode, by the reference's compiled deserializers."""
     return Case(COMPILED, parse(cql), data)
 
 
 def only_they_take(difference: Difference, *kinds: str) -> bool:
-    """A value of one of these types that the reference writes and turbocql refuses."""
+    """Returns whether only the reference encodes the value, and the type is one of `kinds`."""
     return _encodes(difference, kinds) and difference.we_refuse and not difference.they_refuse
 
 
 def only_we_take(difference: Difference, *kinds: str) -> bool:
-    """A value of one of these types that turbocql writes and the reference refuses."""
+    """Returns whether only turbocql encodes the value, and the type is one of `kinds`."""
     return _encodes(difference, kinds) and difference.they_refuse and not difference.we_refuse
 
 
@@ -60,19 +60,19 @@ def _encodes(difference: Difference, kinds: tuple[str, ...]) -> bool:
 
 
 def only_they_read(difference: Difference, *kinds: str) -> bool:
-    """Bytes of one of these types that the reference reads and turbocql refuses."""
+    """Returns whether only the reference decodes the bytes, and the type is one of `kinds`."""
     one = difference.we_refuse and not difference.they_refuse
     return not difference.encoding and difference.kind in kinds and one
 
 
 def only_we_read(difference: Difference, *kinds: str) -> bool:
-    """Bytes of one of these types that turbocql reads and the reference refuses."""
+    """Returns whether only turbocql decodes the bytes, and the type is one of `kinds`."""
     one = difference.they_refuse and not difference.we_refuse
     return not difference.encoding and difference.kind in kinds and one
 
 
 def gives(call: Callable[..., Any], *arguments: Any) -> Any:
-    """What the call gives, or a refusal."""
+    """Returns the result of the call, or a refusal if it raises."""
     try:
         return call(*arguments)
     except Exception as error:

@@ -1,6 +1,6 @@
-"""The differences that are meant: each is explained in docs/differences.md under its name.
+"""The intended differences, each explained in docs/differences.md under its name.
 
-A difference that no rule claims fails the proof, and so does one that two rules claim.
+A difference fails the tests if no rule claims it, or more than one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ from .rules_scalar import SCALAR
 __all__ = ["LISTED", "RULES", "Rule"]
 
 LISTED = [*SCALAR, *COMPOUND, *DECODED]
-"""All of them."""
+"""The rules for all versions of CPython."""
 RULES = [rule for rule in LISTED if sys.version_info >= rule.since]
-"""Those of this interpreter."""
+"""The rules for this version of CPython."""

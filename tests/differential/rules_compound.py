@@ -17,7 +17,7 @@ _ORDERED = ("list", "vector", "tuple")
 
 
 class Turned(NamedTuple):
-    """The fields of the example's type the other way round."""
+    """The fields of the example's type in reverse order."""
 
     b: str
     a: int
@@ -40,7 +40,7 @@ def _unordered(d: Difference) -> bool:
 
 
 def _unindexed(d: Difference) -> bool:
-    """Such as the views of a dict; sets and mappings are of the rule above."""
+    """Whether a value has no `__getitem__`, such as a dict view. Sets and mappings do not count."""
     other = isinstance(d.given, (set, frozenset, Mapping)) or hasattr(d.given, "__getitem__")
     return only_they_take(d, "tuple") and not other
 
@@ -74,13 +74,13 @@ def _by_name(d: Difference) -> bool:
 def _by_number(d: Difference) -> bool:
     if not only_they_take(d, "udt") or not isinstance(d.given, Mapping):
         return False
-    # A Counter has an entry for every number.
+    # A `Counter` returns 0 for every missing number.
     found = [gives(d.given.__getitem__, i) for i in range(len(d.shape.names))]
     return not any(isinstance(part, Refusal) for part in found)
 
 
 def _turned(d: Difference) -> bool:
-    """The reference goes by position, turbocql by name."""
+    """Whether named fields have another order: the reference goes by position, turbocql by name."""
     if not d.encoding or d.kind != "udt" or not isinstance(d.given, tuple):
         return False
     fields = getattr(d.given, "_fields", d.shape.names)
@@ -92,7 +92,7 @@ def _turned(d: Difference) -> bool:
 
 
 def _no_record(d: Difference) -> bool:
-    """Something that has none of the fields, or that has parts but no names for them."""
+    """Whether a value has none of the fields, or has parts without names."""
     if not only_they_take(d, "udt") or isinstance(d.given, (list, tuple, Mapping)):
         return False
     named = any(hasattr(d.given, name) for name in d.shape.names)

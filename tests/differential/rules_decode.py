@@ -1,4 +1,4 @@
-"""Differences in the Python values that bytes give, and in the bytes that give none."""
+"""Differences in decoding: in the Python values, and in the bytes that are refused."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def _many_digits(d: Difference) -> bool:
 
 
 def _both(d: Difference, *kinds: str) -> tuple[Any, Any] | None:
-    """The normal forms, where both read the bytes."""
+    """Returns both values in normal form, or `None` unless both drivers decoded one of `kinds`."""
     if d.encoding or d.kind not in kinds or d.we_refuse or d.they_refuse:
         return None
     return normal(d.shape, d.ours, ours=True), normal(d.shape, d.theirs, ours=False)
 
 
 def _repeated_keys(d: Difference) -> bool:
-    """The reference keeps both entries, turbocql the last one."""
+    """Whether a key is repeated: the reference keeps both entries, turbocql only the last."""
     both = _both(d, "map")
     if both is None:
         return False
@@ -82,7 +82,7 @@ def _repeated_keys(d: Difference) -> bool:
 
 
 def _repeated_elements(d: Difference) -> bool:
-    """The reference's set sorts by `<`, which orders not everything, and then overlooks some."""
+    """Whether elements are repeated: the reference's set sorts by `<` and may miss equal ones."""
     both = _both(d, "set")
     if both is None:
         return False
@@ -120,7 +120,7 @@ def _wide_durations(d: Difference) -> bool:
 
 
 def _fault(d: Difference) -> str:
-    """What is wrong with the framing of a compound value that only the reference reads."""
+    """Returns the framing fault of a compound value that only the reference decodes, or ""."""
     if not only_they_read(d, "list", "set", "map", "tuple", "udt", "vector"):
         return ""
     return cells.fault(d.shape, d.given)

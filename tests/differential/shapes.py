@@ -1,4 +1,4 @@
-"""CQL types as trees: their text, and the classes that the reference driver has for them."""
+"""CQL types as trees, with their text and the reference driver's classes for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCALARS = {
 }
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64, "counter": 64}
 BARE = {"int", "bigint", "float", "double", "boolean", "uuid", "timeuuid", "timestamp"}
-"""Whose values stand in a vector without a length."""
+"""Types whose values have no length prefix in a vector."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Shape:
 
     @cached_property
     def cql(self) -> str:
-        """As turbocql reads it."""
+        """The type as text that turbocql parses."""
         if not self.parts:
             return self.kind
         if self.kind == "udt":
@@ -87,7 +87,7 @@ class Shape:
 
     @cached_property
     def fixed_width(self) -> bool:
-        """Whether its values stand in a vector without a length."""
+        """Whether values of the type have no length prefix in a vector."""
         if self.bare.kind == "vector":
             return self.bare.parts[0].fixed_width
         return self.bare.kind in BARE
@@ -102,7 +102,7 @@ _WORD = re.compile(r"\s*(\w+|[<>{},])")
 
 @cache
 def parse(text: str) -> Shape:
-    """The shape of CQL text."""
+    """Parses CQL text to a shape."""
     words = _WORD.findall(text)
     shape, end = _parse(words, 0)
     assert end == len(words), text
@@ -188,11 +188,11 @@ NASTY = (
     "list<vector<double, 2>>",
     "map<text, vector<bigint, 3>>",
 )
-"""Types that have gone wrong for somebody, or that look as if they might."""
+"""Types that have been involved in bugs, or that are likely to be."""
 
 
 def vectors() -> list[Shape]:
-    """A vector of every element type."""
+    """Returns a vector type for each type of elements."""
     elements = [Shape(kind) for kind in SCALARS if kind != "counter"]
     texts = ("list<int>", "set<text>", "map<int, text>", "tuple<int, text>", "v{a int, b text}")
     elements += [parse(text) for text in texts]
@@ -200,7 +200,7 @@ def vectors() -> list[Shape]:
 
 
 def generated(count: int, seed: int) -> list[Shape]:
-    """Nested types, two to four levels deep, the same ones for the same seed."""
+    """Returns nested types of two to four levels; the same seed gives the same types."""
     rng = Random(seed)
     shapes: dict[str, Shape] = {}
     while len(shapes) < count:
@@ -236,6 +236,6 @@ def _nested(rng: Random, depth: int, number: int, *, top: bool = True) -> Shape:
 
 
 def every_type() -> list[Shape]:
-    """What the proof goes over."""
+    """Returns all types that the tests compare."""
     scalars = [Shape(kind) for kind in SCALARS]
     return [*scalars, *vectors(), *map(parse, NASTY), *generated(60, 20_240_229)]

@@ -37,7 +37,7 @@ RULES_OF_KINDS = {
         "unset_in_version_3": (3,),
     },
 }
-"""The rules of `messages.py` that each kind of request needs, and in which versions."""
+"""The rules of `messages.py` for each kind of request, with their protocol versions."""
 MESSAGES = [(kind, version) for kind in RULES_OF_KINDS for version in VERSIONS]
 
 MessageReports = Reports[tuple[str, int], MessageReport]
@@ -45,7 +45,7 @@ MessageReports = Reports[tuple[str, int], MessageReport]
 
 @pytest.fixture(scope="module")
 def count(proof: bool) -> int:
-    """Requests of each kind in each version."""
+    """Returns the number of requests of each kind in each version."""
     return 10_000 if proof else 300
 
 

@@ -1,4 +1,4 @@
-"""Random pages of rows, read whole by turbocql and by scylla-driver, cell by cell."""
+"""Compares random pages of rows, decoded by turbocql and scylla-driver, cell by cell."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PageReports = Reports[str, PageReport]
 
 @pytest.fixture(scope="module")
 def pages(proof: bool) -> int:
-    """Of all types of first columns together."""
+    """Returns the number of pages of all types of first columns together."""
     return 10_000 if proof else 600
 
 
@@ -61,7 +61,7 @@ def test_most_pages_are_read_by_all(reports: PageReports, pages: int) -> None:
         counts.update(report.counts)
         rules.update(report.rules)
     assert counts["pages"] == pages
-    # Not only pages that somebody refuses, nor only listed differences.
+    # Most pages are decoded by all readers, and few cells differ.
     assert counts["read by all"] > counts["pages"] / 2
     assert counts["cells"] > counts["pages"] * 10
     assert rules.total() < counts["cells"] / 10
@@ -79,7 +79,7 @@ def test_only_turbocql_reads_an_id_without_a_description() -> None:
     ours, theirs = new_id_without_description()
     assert isinstance(ours, Page)
     assert ours.about[2] == b"id"
-    # The reference passes the id over, and may fail at what follows.
+    # The reference ignores the id, and may fail at the bytes after it.
     assert isinstance(theirs, str) or theirs.about[2] != b"id"
 
 

@@ -15,7 +15,7 @@ RoutingReports = Reports[int, RoutingReport]
 
 @pytest.fixture(scope="module")
 def count(proof: bool) -> int:
-    """Keys of each part."""
+    """Returns the number of keys in each part."""
     return 100_000 if proof else 2_000
 
 
@@ -31,6 +31,6 @@ def reports(
 def test_routing_keys_and_tokens(part: int, reports: RoutingReports, count: int) -> None:
     report = reports[part]
     assert not report.failures, "\n".join(report.failures[:20])
-    # Not only values that a driver refuses, or that the two encode in another way.
+    # Enough values are taken and encoded alike by both drivers.
     assert report.keys > count / 4
     assert report.tokens == report.keys + count + 1

@@ -1,4 +1,4 @@
-"""The listed differences: each claims its example, and docs/differences.md has all of them."""
+"""Each rule claims its example, and docs/differences.md lists all rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("rule", RULES, ids=attrgetter("name"))
 def test_a_rule_claims_its_example(rule: Rule) -> None:
-    # A rule that no longer applies is dead.
+    # This fails if the difference no longer exists.
     assert explain(rule.example) == [rule.name]
 
 

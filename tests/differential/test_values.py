@@ -1,4 +1,4 @@
-"""turbocql against scylla-driver, value by value and byte by byte, for each type."""
+"""Compares turbocql with scylla-driver for each type, value by value and byte by byte."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .rules import RULES
 
 MOST_SHOWN = 20
 CASES = {ENCODE: 1, DECODE: 2, COMPILED: 2}
-"""How many cases each value gives at least."""
+"""The least number of cases for each value."""
 
 TypeReports = Reports[str, TypeReport]
 
 
 @pytest.fixture(scope="module")
 def count(proof: bool) -> int:
-    """Values of each type."""
+    """Returns the number of values of each type."""
     return 10_000 if proof else 200
 
 
@@ -64,5 +64,5 @@ def test_all_rules_are_seen(reports: TypeReports, proof: bool) -> None:
     for report in reports.of_all(TYPES):
         seen.update(report.rules)
     unseen = [rule.name for rule in RULES if not seen[rule.name]]
-    # A short run need not come by the rarest; every rule's example is compared in each.
+    # A short run may miss the rarest rules. test_rules.py compares each rule's example.
     assert len(unseen) <= (0 if proof else 5), unseen
