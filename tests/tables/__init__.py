@@ -1,4 +1,4 @@
-"""Whole tables under pytest, in the environment of pyarrow and its like. By hand:
+"""Tests of whole tables, in the environment with pyarrow and similar libraries. To run by hand:
 
 PYTHONPATH=python .venv-columns/bin/python -m pytest -p turbocql.testing.pytest_plugin tests/tables
 """

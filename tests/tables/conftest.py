@@ -1,4 +1,4 @@
-"""What tests of whole tables share: a keyspace, tables in it, loads and the command line."""
+"""Shared fixtures of tests of whole tables: a keyspace, tables, loads and the command line."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SPACE = "tables"
 _numbers = count()
 
 Table = Callable[[str], str]
-"""Makes a table with these columns, and gives its name with the keyspace."""
+"""Makes a table with these columns, and returns its name with the keyspace."""
 
 
 class Ended(NamedTuple):
-    """How the command line has ended."""
+    """The exit code and output of the command line."""
 
     code: int
     out: str
@@ -75,7 +75,7 @@ def command(cassandra: Cassandra) -> Command:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
-    """Writes a file, and gives its path."""
+    """Returns a function that writes a file and returns its path."""
 
     def made(name: str, content: str | bytes) -> Path:
         path = tmp_path / name

@@ -1,4 +1,4 @@
-"""A model of a table: generated tables and values, files of them, and what a table then holds."""
+"""A model of a table: generates tables and values, encodes them for files, predicts the contents."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ DEEP = Udt("model_deep", (("inner", PAIR), ("numbers", ListOf(_BY_NAME["double"]
 UDTS = (PAIR, DEEP)
 _PARTITIONS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "blob", "timestamp", "varint")
 _CLUSTERINGS = ("int", "bigint", "text", "uuid", "timeuuid", "inet", "date", "time", "timestamp")
-# The server has no sets of durations. Floats have a NaN and two zeros, and decimals have many
-# forms of one number: as elements they would test how the server compares.
+# The server has no sets of durations. Floats have NaN and two zeros, and decimals have many forms
+# of one number: as set elements or map keys they would test how the server compares.
 _ELEMENTS = sorted(_BY_NAME.keys() - {"duration", "float", "double", "decimal"})
 
 
@@ -77,7 +77,7 @@ class Column:
         return self.is_open and isinstance(self.kind, ListOf)
 
     def cell(self, value: Any) -> Any:
-        """The canonical form in which the table has a value."""
+        """Returns the canonical form of a value as the table holds it."""
         made = self.kind.cell(value)
         if not self.is_open or made is None:
             return made
@@ -87,14 +87,14 @@ class Column:
 
 
 class Write(NamedTuple):
-    """A row that is written: canonical keys and cells. Cells that it leaves are missing."""
+    """A row that is written: canonical keys and cells. `cells` lacks those that stay unset."""
 
     partition: str
     row: str | None
     """The clustering key; `None` where only static columns are written."""
     cells: dict[str, Any]
     time: int | None
-    """`None` is the server's."""
+    """The write time; `None` stands for the server's time."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +113,11 @@ class Shape:
         return f"{', '.join(column.cql for column in self.columns)}, PRIMARY KEY ({key})"
 
     def key(self, row: Row, role: Role) -> str:
-        """The key of a row, or a part of it, as text that is equal for equal keys."""
+        """Returns the partition or clustering key of a row as text, which is equal for equal keys."""
         return json.dumps([column.kind.canonical(row[column.name]) for column in self.of(role)])
 
     def write(self, row: Row, names: Sequence[str], nulls: str, time: int | None) -> Write:
-        """What a load of these columns of a row writes."""
+        """Returns what a load of these columns of a row writes."""
         cells: dict[str, Any] = {}
         for column in self.of("static", "regular"):
             if column.name not in names or (row[column.name] is None and nulls == "unset"):
@@ -128,7 +128,7 @@ class Shape:
         return Write(self.key(row, "partition"), clustering, cells, time)
 
     def keys(self, rng: random.Random, partitions: int, rows: int) -> list[list[Row]]:
-        """Different primary keys, by partition."""
+        """Returns different primary keys, as a list for each partition."""
         if not self.of("clustering"):
             return [[key] for key in self._parts(rng, "partition", partitions * rows)]
         firsts = self._parts(rng, "partition", partitions)
@@ -139,14 +139,14 @@ class Shape:
         found: dict[str, Row] = {}
         while len(found) < count:
             part = {it.name: value_of(rng, it.kind) for it in self.of(role)}
-            # The server takes no empty key of a partition.
+            # The server refuses empty partition keys.
             if role == "clustering" or all(value not in ("", b"") for value in part.values()):
                 found[self.key(part, role)] = part
         return list(found.values())
 
 
 def generated_shape(seed: int, rng: random.Random) -> Shape:
-    """A table. Those of six seeds in succession have columns of all types."""
+    """Returns a random table. Together, the tables of six successive seeds have all types."""
     columns = [
         Column(f"p{number}", _BY_NAME[rng.choice(_PARTITIONS)], "partition", False)
         for number in range(rng.choice([1, 1, 2]))
@@ -176,12 +176,12 @@ _OWN = (
 
 
 def _static_kind(rng: random.Random) -> int:
-    """The number of a type for a static column: more often one that is not frozen."""
+    """Returns the number of a type for a static column, often of one that is not frozen."""
     return rng.randrange(6 if rng.random() < 0.4 else len(_OWN) + len(SCALARS))
 
 
 def _column(rng: random.Random, name: str, role: Role, number: int) -> Column:
-    """A column of a type that is chosen by its number."""
+    """Returns a column whose type is chosen by its number."""
     if number >= len(_OWN):
         return Column(name, SCALARS[number - len(_OWN)], role, False)
     chosen, element = _OWN[number], _BY_NAME[rng.choice(_ELEMENTS)]
@@ -200,7 +200,7 @@ def _column(rng: random.Random, name: str, role: Role, number: int) -> Column:
 
 
 def value_of(rng: random.Random, kind: Kind) -> Any:
-    """A value of a type, with nulls in tuples and user-defined types."""
+    """Returns a random value of a type, with nulls in tuples and user-defined types."""
     if isinstance(kind, Scalar):
         return rng.choice(kind.samples) if rng.random() < 0.3 else RANDOM[kind.name](rng)
     if isinstance(kind, ListOf):
@@ -247,7 +247,7 @@ def _arrow_type(kind: Kind) -> Any:
 
 
 def _arrow(kind: Kind, value: Any) -> Any:
-    """A value as pyarrow makes an array of it."""
+    """Returns a value in the form from which pyarrow makes an array."""
     if value is None:
         return None
     if isinstance(kind, Scalar):
@@ -270,7 +270,7 @@ def _arrow(kind: Kind, value: Any) -> Any:
 
 
 def json_cell(kind: Kind, value: Any) -> Any:
-    """A value as JSON lines have it."""
+    """Returns a value in the form for files of JSON lines."""
     if value is None:
         return None
     if isinstance(kind, Scalar):
@@ -294,37 +294,37 @@ def json_cell(kind: Kind, value: Any) -> Any:
 
 
 def csv_cell(kind: Kind, value: Any) -> str:
-    """A value as CSV has it."""
+    """Returns a value in the form for CSV files."""
     if value is None:
         return ""
     made = json_cell(kind, value)
     if isinstance(made, dict | list):
         made = json.dumps(made)
     if isinstance(made, str):
-        # Quotes tell an empty text from a null.
+        # Quotes distinguish an empty text from a null.
         return '"' + made.replace('"', '""') + '"'
     return json.dumps(made)
 
 
 def arrow_array(kind: Kind, values: Sequence[Any]) -> Any:
-    """Values of a type as an Arrow array."""
+    """Returns values of a type as an Arrow array."""
     return pa.array([_arrow(kind, value) for value in values], _arrow_type(kind))
 
 
 @dataclass
 class Model:
-    """What a table holds: rows and static values by partition, each cell with its write time."""
+    """The contents of a table: rows, and static values by partition; each cell has a write time."""
 
     shape: Shape
     rows: dict[tuple[str, str], Cells] = field(default_factory=dict)
     statics: dict[str, Cells] = field(default_factory=dict)
     _possible: dict[tuple[str, str], list[Cells | None]] = field(default_factory=dict)
-    """What the rows may be that writes have reached since the table was read."""
+    """The possible contents of rows that were written since the table was last read."""
     _maybe: dict[str, dict[str, list[Cell]]] = field(default_factory=dict)
-    """What static cells may be that writes have reached, by partition and column."""
+    """The possible static cells of partitions that were written, by partition and column."""
 
     def take(self, writes: Sequence[Write], now: int, *, begun: bool = False) -> None:
-        """Writes rows in any order. `begun`: some of them may not be written yet."""
+        """Applies writes in any order. With `begun`, some of them may be missing."""
         names = {column.name for column in self.shape.of("static")}
         of_rows: dict[tuple[str, str], list[tuple[Row, int]]] = {}
         of_statics: dict[str, list[tuple[Row, int]]] = {}
@@ -337,7 +337,7 @@ class Model:
             of_statics.setdefault(partition, []).append((rest, at))
         for key, changes in of_rows.items():
             before = self.rows.get(key)
-            # Of several rows with one key some may be written.
+            # With `begun`, only some of the rows with one key may be written.
             counts = range(1 if begun else len(changes), len(changes) + 1)
             some = [part for n in counts for part in itertools.permutations(changes, n)]
             possible = _outcomes(before or {}, some)
@@ -349,7 +349,10 @@ class Model:
             }
 
     def settle(self, found: dict[tuple[str, str | None], Row]) -> list[str]:
-        """The differences of a table. What it has, of what may be, is then what is known."""
+        """Returns the differences between a table and the model.
+
+        Where several contents are possible, the model takes those that were found.
+        """
         differences: list[str] = []
         wanted = self.rows.keys() | self._possible.keys()
         for key in sorted(wanted):
@@ -399,8 +402,9 @@ class Model:
             differences.append(f"row {key}: cells of several rows, found {found}")
 
     def read(self) -> tuple[list[Write], int]:
-        """All rows with the static values of their partitions, and the number of partitions that
-        have nothing but static values.
+        """Returns all rows with the static values of their partitions.
+
+        Also returns the number of partitions that have only static values.
         """
         writes = []
         for (partition, row), cells in self.rows.items():
@@ -421,7 +425,7 @@ def _expected(cells: Sequence[Cell]) -> str:
 
 
 def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> list[Cells]:
-    """The cells after writes in each order, which matters for those without a time."""
+    """Returns the possible cells after the writes; the order decides between equal times."""
     made: list[Cells] = []
     for order in orders:
         cells = dict(before)
@@ -437,7 +441,7 @@ def _outcomes(before: Cells, orders: Iterable[Sequence[tuple[Row, int]]]) -> lis
 def _candidates(
     before: Cell | None, name: str, changes: Sequence[tuple[Row, int]], begun: bool
 ) -> list[Cell]:
-    """What a static cell may be after writes in any order."""
+    """Returns the possible values of a static cell after writes in any order."""
     cells = [(change[name], time) for change, time in changes if name in change]
     known = [before or (None, -1)]
     latest = max(time for _, time in [*known, *cells])

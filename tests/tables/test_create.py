@@ -1,4 +1,4 @@
-"""`turbocql load --create`: the table takes what its files have, or is not left behind."""
+"""`turbocql load --create` creates a table that fits the files, or leaves no table behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _numbers = count()
 
 
 class Made(NamedTuple):
-    """What a load with `--create` has made."""
+    """The outcome of a load with `--create`."""
 
     code: int
     err: str

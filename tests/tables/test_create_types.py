@@ -1,4 +1,4 @@
-"""The types that `--create` gives to the columns of CSV and JSON lines, by their values."""
+"""The column types that `--create` derives from the values of CSV and JSON lines."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ TYPES = {"id": "int", "t": "text"}
 
 
 def read(path: Path, types: dict[str, str] = TYPES, **options: Any) -> list[Any]:
-    """The last cell of each row."""
+    """Returns the last cell of each row."""
     found = open_source(path, types=types, csv=options or None)
     name = found.names[-1]
     return [cell for _, batch in found.batches() for cell in batch.column(name).to_pylist()]
@@ -69,7 +69,7 @@ def test_what_is_right_is_read(write: Write, end: str, delimiter: str, monkeypat
     for number, cell in enumerate(cells):
         doubled = cell.replace('"', '""')
         text += f'{number}{delimiter}"{doubled}"{end}'
-        # Quotes within a cell without quotes are text.
+        # In an unquoted cell, quotes are ordinary text.
         text += f'{number}{delimiter}5" {end}'
     path = write("r.csv", b"\xef\xbb\xbf" + text.encode())
     for block in (60, 61, 97, 1 << 20):
@@ -94,14 +94,14 @@ TEXTS = [
 
 
 def as_cqlsh(text: str) -> str:
-    """A row of `COPY TO`, which has Python's module csv write it."""
+    """Returns a row as cqlsh's `COPY TO` writes it, with Python's csv module."""
     made = io.StringIO(newline="")
     csv.writer(made, doublequote=False, escapechar="\\", lineterminator="\n").writerow([1, text])
     return made.getvalue().removesuffix("\n")
 
 
 def as_dsbulk(text: str) -> str:
-    """A row of dsbulk, which escapes within quotes alone."""
+    """Returns a row as dsbulk writes it, with escapes only in quoted cells."""
     if not any(it in text for it in ',"\n\r'):
         return f"1,{text}"
     doubled = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -109,7 +109,7 @@ def as_dsbulk(text: str) -> str:
 
 
 def as_others(text: str) -> str:
-    """A row of tools that escape quotes alone."""
+    """Returns a row as written by tools that escape only quotes."""
     quoted = text.replace('"', '\\"')
     return f'1,"{quoted}"'
 

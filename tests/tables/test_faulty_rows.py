@@ -1,4 +1,4 @@
-"""Rows that can never be written: they fail alone, soon, and say why."""
+"""Rows that the server can never accept fail soon, with a reason, and without other rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from turbocql.errors import EncodeError, ServerError
 from .conftest import SPACE, Command, Table
 
 LIMIT_S = 20.0
-"""Far below `retry_for_s`, and generous."""
+"""A generous limit that is far below `retry_for_s`."""
 
 
 def vectors(count: int, faulty: dict[int, list[float]]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def test_errors_that_nothing_explains(
     count: int,
     batches: bool,
 ) -> None:
-    # As if the index were made during the load.
+    # Simulates an index that is created during the load.
     monkeypatch.setattr(target.Care, "has_vectors", False)
     name = table("id int, c int, e vector<float, 4>, PRIMARY KEY (id, c)")
     session.execute(f"CREATE CUSTOM INDEX ON {name} (e) USING 'StorageAttachedIndex'")

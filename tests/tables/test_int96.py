@@ -1,4 +1,4 @@
-"""Times of Parquet as INT96."""
+"""Parquet files whose timestamps are INT96."""
 
 from __future__ import annotations
 

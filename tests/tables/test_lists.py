@@ -1,4 +1,4 @@
-"""Lists that are not frozen, written again: each has the elements of the data, once."""
+"""Lists that are not frozen: when written again, each has the data's elements exactly once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_write_time_twice_with_other_elements(session: turbocql.Session, table
     session.load(name, rows([1, 2]), timestamp=STAMP)
     session.load(name, rows([3]), timestamp=STAMP)
     assert there(session, name) == {0: [3]}
-    # Whose list stays is as open as for any two values of one write time, but it is one list.
+    # Of two lists with one write time either may win, but they are never mixed.
     session.load(name, rows([4, 5]), timestamp=STAMP)
     assert there(session, name)[0] in ([3], [4, 5])
 
@@ -169,16 +169,16 @@ def test_tasks_that_run_again(
     for _ in range(3):
         assert sink.load([rows([1, 2], [3])]).succeeded == 2
         assert there(session, name) == {0: [1, 2], 1: [3]}
-    # Twice in a task, too.
+    # One task may write a key twice.
     sink.load([pa.concat_tables([rows([5]), rows([6, 6])])])
     assert there(session, name)[0] in ([5], [6, 6])
-    # Without such a column, the time is the job's.
+    # Without a list column, the write time is that of the job.
     ids = pa.array([7], pa.int32())
     sink.load([pa.table({"id": ids, "v": ids})])
     row = session.execute(f"SELECT WRITETIME(v) AS at FROM {name} WHERE id = 7").one()
     assert row is not None
     assert row.at == sink.options["timestamp"]
-    # What is written after the job is not changed by a task that began before it.
+    # The write of a later job wins.
     later = writing(name, f"cql://{cassandra.contact_points[0]}", {}).begun()
     later.load([rows([9])])
     assert there(session, name)[0] == [9]
@@ -215,7 +215,7 @@ def test_a_server_that_does_not_know_write_times(
     from turbocql._transfer import target
 
     name = table("id int PRIMARY KEY, l list<int>, v int, f frozen<list<int>>")
-    # Other servers refuse the function for lists.
+    # Some servers refuse WRITETIME of lists. Here an invalid query simulates that.
     monkeypatch.setattr(
         target.Care,
         "list_read_statements",

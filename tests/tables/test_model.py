@@ -1,5 +1,6 @@
-"""Generated loads, repeated, killed and resumed, and tables that are unloaded and loaded again:
-what a table then holds is what a model of it says.
+"""Compares tables with a model of them after generated loads.
+
+Loads are repeated, killed and resumed, and tables are unloaded and loaded again.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from .model import (
 SEEDS = range(80)
 PROOF_SEEDS = range(240)
 KILLED = (6, 18)
-"""Those of `SEEDS` that kill a process, which takes seconds."""
+"""The seeds of `SEEDS` whose stories kill a process, which takes seconds."""
 Form = Literal["parquet", "csv", "jsonl", "arrow"]
 FILES: tuple[Form, ...] = ("parquet", "csv", "jsonl", "arrow")
 FORMS = (*FILES, "table", "dict")
 TIME = "written_at"
-"""The column of the data with the write times."""
+"""The data column with the write times."""
 NOW = 2 * 10**15
-"""Stands for the server's time: later than the times that loads pass, but for a few."""
+"""Stands for the server's time. It is later than most of the times that loads pass."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Load:
     names: list[str]
     """Columns of the table that are written."""
     others: list[str]
-    """Columns of the table that the data has too; then `columns=` names the first."""
+    """Further columns of the data. If there are any, `columns=` is set to `names`."""
     nulls: str
     time: int | None = None
     """The write time of all rows."""
@@ -100,7 +101,7 @@ with turbocql.connect(point, timeout_s=60) as session:
 
 @dataclass
 class Story:
-    """A table, its model, and what has happened to them."""
+    """A table, its model, and a log of what was done to them."""
 
     seed: int
     session: turbocql.Session
@@ -132,7 +133,7 @@ class Story:
     def __str__(self) -> str:
         return "\n".join([f"seed {self.seed}", *self.log])
 
-    # What is loaded.
+    # Generated loads.
 
     def generated(self, keys: Sequence[Row]) -> Load:
         rng, shape = self.rng, self.shape
@@ -145,8 +146,8 @@ class Story:
         names = [it.name for it in written]
         others = [it.name for it in shape.columns if it.name not in names]
         others = others if rng.random() < 0.5 else []
-        # Rows of one partition repeat its static values, as those of an unload do. If they do not,
-        # which are the last is known by their times, or any may be.
+        # Rows of one partition repeat its static values, as rows of an unload do. If the values differ,
+        # the latest write time wins; without write times any of them may win.
         differ = way != "constant" and rng.random() < 0.3
         statics: dict[str, Row] = {}
         rows = []
@@ -158,7 +159,7 @@ class Story:
             )
             rows.append(row if differ else {**row, **known})
         for row in rng.sample(rows, rng.randint(0, min(6, len(rows)))):
-            # One key twice, with the same values or others.
+            # Repeat a key, with the same values or others.
             if way == "constant" or rng.random() < 0.5:
                 other = row
             else:
@@ -173,7 +174,7 @@ class Story:
         return None if self.rng.random() < 0.2 else value_of(self.rng, column.kind)
 
     def time(self) -> int:
-        # Rarely later than the server's, whose writes then change nothing.
+        # A time is rarely later than the server's; later server-time writes then change nothing.
         first = 4 * 10**15 if self.rng.random() < 0.1 else 10**15
         return first + self.rng.randrange(5 * 10**14)
 
@@ -181,7 +182,7 @@ class Story:
         return None if self.rng.random() < 0.1 else self.time()
 
     def data(self, load: Load, form: str) -> Any:
-        """The rows as a dict of lists, a pyarrow table, or a new file."""
+        """Returns the rows as a dict of lists, a pyarrow table, or the path of a new file."""
         rows, rng = load.rows, self.rng
         columns = [it for it in self.shape.columns if it.name in (*load.names, *load.others)]
         if load.has_times:
@@ -191,7 +192,7 @@ class Story:
         path = self.directory / f"{next(self.numbers)}.{form}"
         if form == "jsonl":
             lines = [{it.name: json_cell(it.kind, row[it.name]) for it in columns} for row in rows]
-            # A null may be left out of all lines but the first, which has the names.
+            # Nulls may be left out of all lines but the first, which defines the names.
             for line in lines[1:] if rng.random() < 0.5 else ():
                 for name in [name for name, value in line.items() if value is None]:
                     del line[name]
@@ -222,12 +223,12 @@ class Story:
         ]
 
     def pace(self) -> dict[str, Any]:
-        """Options that decide how a load sends its rows."""
+        """Returns options that decide how a load sends its rows."""
         rng = self.rng
         made = {"batches": rng.choice([True, False, "auto"]), "concurrency": rng.randint(1, 64)}
         return made | ({"batch_bytes": rng.choice([100, 1000])} if rng.random() < 0.2 else {})
 
-    # What happens.
+    # Steps of a story.
 
     def load(self) -> None:
         keys = [key for partition in self.keys[:4] for key in partition[:8]]
@@ -237,7 +238,7 @@ class Story:
         self.written(self.last)
 
     def again(self) -> None:
-        """The rows of the last load, with their times or without."""
+        """Loads the rows of the last load again, with or without their write times."""
         assert self.last is not None
         is_timed = self.rng.random() < 0.7
         self.written(self.last if is_timed else self.last.untimed)
@@ -252,7 +253,7 @@ class Story:
         self.check()
 
     def kill(self) -> None:
-        """A process loads a file and is killed, and this one goes on."""
+        """Kills a process that loads a file, and resumes the load in this process."""
         self.last = self.generated([key for partition in self.keys for key in partition])
         self.killed(self.last)
 
@@ -289,7 +290,7 @@ class Story:
         self.check()
 
     def back(self) -> None:
-        """The table goes to files, and back into the empty table."""
+        """Unloads the table to files, empties it, and loads the files."""
         form: Form = self.rng.choice(FILES)
         rows, alone = self.model.read()
         if not rows:
@@ -310,7 +311,7 @@ class Story:
         report = self.session.load(
             self.where, target, raise_failures=False, **load.options, **self.pace()
         )
-        # A partition that has only static values is a row without a key.
+        # A partition with only static values is unloaded as a row without a clustering key.
         assert (report.succeeded, len(report.failures)) == (len(rows), alone), report
         writes = [write._replace(time=load.time) for write in rows]
         self.model.take(writes, NOW + next(self.numbers))
@@ -360,7 +361,7 @@ def test_a_table_is_what_the_model_says(
 
 
 def _without(*names: str) -> Any:
-    """What is known of a table, with some of it forgotten."""
+    """Returns a `Care.native` that forgets these attributes, as a planted fault."""
     known = target.Care.native
 
     def native(self: target.Care, *arguments: Any) -> Any:

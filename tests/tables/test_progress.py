@@ -1,4 +1,4 @@
-"""What a load says of its progress: what was acknowledged, before and now."""
+"""A load's progress reports, which count rows acknowledged in this run and in earlier runs."""
 
 from __future__ import annotations
 
@@ -58,12 +58,13 @@ GIVEN: dict[str, Callable[[], Any]] = {
 
 
 def check(seen: list[Progress]) -> None:
-    """Shares are those of acknowledged rows, and the time that is left is that of the others at
-    the rate until now.
+    """Asserts that `share` matches the acknowledged rows and `left_s` matches the rest.
+
+    `left_s` is the time for the remaining rows at the rate so far.
     """
     assert len(seen) >= 3
     told = [now for now in seen if now.rows and now.share is not None]
-    # Files that do not tell their rows have no share before the first of them are read.
+    # If a file does not store its number of rows, the share is unknown until rows are read.
     assert all(now.rows == 0 for now in seen if now.share is None)
     assert [now.share for now in told] == sorted(now.share or 0.0 for now in told)
     for now in told:
@@ -116,7 +117,7 @@ session.load(sys.argv[2], sys.argv[3], checkpoint=sys.argv[4], rate_limit=4000,
 
 @pytest.fixture
 def begun(cassandra: Cassandra, table: Table, tmp_path: Path) -> tuple[str, Path, Path]:
-    """A load that was killed: its table, file and checkpoint."""
+    """Returns the table, file and checkpoint of a load that was killed."""
     name, path = table("id int PRIMARY KEY, t text"), written(tmp_path, "csv")
     checkpoint = tmp_path / "checkpoint"
     line = [sys.executable, "-c", KILLED, cassandra.contact_points[0], name, path, checkpoint]
@@ -144,7 +145,7 @@ def test_a_resumed_load_tells_earlier_rows(
         if now.rows and not now.ended:
             done = now.earlier_rows + now.rows
             assert now.share == pytest.approx(done / ROWS, abs=0.15)
-            # At the rate of this run, not of both.
+            # The rate counts only this run.
             rest = (ROWS - done) * now.elapsed_s / now.rows
             assert now.left_s == pytest.approx(rest, rel=0.4, abs=0.4)
 

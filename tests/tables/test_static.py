@@ -1,4 +1,4 @@
-"""Static columns of rows that go in one request."""
+"""Static columns when several rows are sent in one request."""
 
 from __future__ import annotations
 

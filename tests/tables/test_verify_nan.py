@@ -1,4 +1,4 @@
-"""NaN in comparisons: its bits do not matter; the sign of a zero does."""
+"""Comparisons ignore the bits of a NaN, but not the sign of a zero."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = {
 
 
 def negative() -> dict[str, Any]:
-    """NaN as an x86 computes it, with its sign, in columns of all types."""
+    """Returns NaN with its sign bit set, as x86 computes it, in columns of several types."""
     doubles = pa.py_buffer(bytes.fromhex("000000000000f8ff"))
     d = pa.Array.from_buffers(pa.float64(), 1, [None, doubles])
     f = pa.Array.from_buffers(pa.float32(), 1, [None, pa.py_buffer(bytes.fromhex("0000c0ff"))])
