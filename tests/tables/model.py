@@ -1,4 +1,4 @@
-"""A model of a table: generates tables and values, encodes them for files, predicts the contents."""
+"""A model of a table: generates tables and values, formats files, and predicts contents."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Shape:
         return f"{', '.join(column.cql for column in self.columns)}, PRIMARY KEY ({key})"
 
     def key(self, row: Row, role: Role) -> str:
-        """Returns the partition or clustering key of a row as text, which is equal for equal keys."""
+        """Returns the partition or clustering key of a row as text; equal keys have equal texts."""
         return json.dumps([column.kind.canonical(row[column.name]) for column in self.of(role)])
 
     def write(self, row: Row, names: Sequence[str], nulls: str, time: int | None) -> Write:

@@ -146,8 +146,8 @@ class Story:
         names = [it.name for it in written]
         others = [it.name for it in shape.columns if it.name not in names]
         others = others if rng.random() < 0.5 else []
-        # Rows of one partition repeat its static values, as rows of an unload do. If the values differ,
-        # the latest write time wins; without write times any of them may win.
+        # Rows of one partition repeat its static values, as rows of an unload do. If the values
+        # differ, the latest write time wins; without write times any of them may win.
         differ = way != "constant" and rng.random() < 0.3
         statics: dict[str, Row] = {}
         rows = []
