@@ -1,4 +1,4 @@
-"""What tests of engines share: three nodes, the rows, and faults."""
+"""Shared fixtures of the tests of engines: three nodes, the tables, and faults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import turbocql
 from turbocql.testing import Cassandra
 
 ROOT = Path(__file__).resolve().parents[2]
-# All three nodes have each row, and a killed one loses the last tenth of a second at most.
+# Each row is on all three nodes, and a killed node loses at most the last 100 ms of writes.
 CLUSTER = {"commitlog_sync_period": "100ms", "num_tokens": 16}
 
 
@@ -24,13 +24,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Engines warn of what they and their killed workers do, which no test is about.
+    # The engines warn about themselves and their killed workers; no test is about these warnings.
     config.addinivalue_line("filterwarnings", "default")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def environment() -> Iterator[None]:
-    """What the processes of an engine inherit."""
+    """Sets environment variables that an engine's processes inherit."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT / "python"), str(ROOT))))
         patch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -63,13 +63,13 @@ def tables(config: turbocql.Config, request: pytest.FixtureRequest) -> Tables:
 
 @pytest.fixture(scope="session")
 def count(tables: Tables) -> int:
-    """Rows of a table."""
+    """Returns the number of rows of a table."""
     return tables.count
 
 
 @pytest.fixture
 def faults(nodes: Cassandra) -> Iterator[Faults]:
-    """Nodes that were killed are started again after the test."""
+    """Starts killed nodes again after the test."""
     faults = Faults(nodes)
     yield faults
     faults.start_killed_nodes()

@@ -1,4 +1,4 @@
-"""Functions that Dask's workers import: parts of a table, read and written."""
+"""Functions that Dask's workers import to read and write parts of a table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from turbocql import workers
 def read_part(
     split: turbocql.Split, config: turbocql.Config, columns: list[str] | None = None
 ) -> pd.DataFrame:
-    """A part of a table, on a worker."""
+    """Reads a part of a table on a worker."""
     with workers.session(config) as session:
         return session.scan(split=split, columns=columns, concurrency=2).to_pandas()
 
 
 def write_part(first: int, count: int, table: str, config: turbocql.Config, write_time: int) -> int:
-    """Some of the generated rows, written by a worker."""
+    """Writes `count` of the generated rows on a worker, and returns how many succeeded."""
     rows: dict[str, Any] = rows_of(np.arange(first, first + count))
     rows["name"] = rows["name"].tolist()
     with workers.session(config) as session:
@@ -29,5 +29,5 @@ def write_part(first: int, count: int, table: str, config: turbocql.Config, writ
 
 
 def sums_of_part(frame: pd.DataFrame) -> Sums:
-    """What a part of a table adds up to."""
+    """Returns the sums of a part of a table."""
     return sums_of({name: frame[name].to_numpy() for name in COLUMNS})

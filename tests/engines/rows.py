@@ -20,12 +20,12 @@ COLUMNS = ["part", "id", "bucket", "name", "ratio", "at", "emb"]
 
 
 class Sums(NamedTuple):
-    """What does not depend on the order of rows."""
+    """Sums over rows, which do not depend on their order."""
 
     rows: int
     ids: int
     checksum: int
-    """Of all cells of all rows, modulo 2**64."""
+    """A checksum of all cells of all rows, modulo 2**64."""
 
     def __add__(self, other: Any) -> Sums:
         return Sums(self.rows + other[0], self.ids + other[1], (self.checksum + other[2]) % 2**64)
@@ -35,7 +35,7 @@ NOTHING = Sums(0, 0, 0)
 
 
 def rows_of(ids: Any) -> dict[str, Any]:
-    """The rows of these ids, as columns of NumPy."""
+    """Returns the rows with these ids as NumPy columns."""
     ids = np.asarray(ids, np.int64)
     return {
         "part": (ids // PER_PARTITION).astype(np.int32),
@@ -49,7 +49,7 @@ def rows_of(ids: Any) -> dict[str, Any]:
 
 
 def table_of(ids: Any) -> pa.Table:
-    """The same as a table of Arrow."""
+    """Returns the rows with these ids as an Arrow table."""
     columns = rows_of(ids)
     numbers = pa.array(columns.pop("emb").ravel())
     emb = pa.FixedSizeListArray.from_arrays(numbers, DIMENSIONS)
@@ -59,7 +59,7 @@ def table_of(ids: Any) -> pa.Table:
 
 
 def sums_of(columns: dict[str, Any]) -> Sums:
-    """The sums of rows, given as columns of NumPy."""
+    """Returns the sums of rows in NumPy columns."""
     ids = np.asarray(columns["id"], np.int64)
     mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= np.asarray(columns["part"], np.int64).astype(np.uint64) * np.uint64(7)
@@ -71,14 +71,13 @@ def sums_of(columns: dict[str, Any]) -> Sums:
     mixed += (emb.astype(np.float64) @ weights).astype(np.uint64) * np.uint64(0x100000001B3)
     crcs = [zlib.crc32(name.encode()) for name in columns["name"]]
     mixed ^= np.array(crcs, np.uint64) * np.uint64(0x85EBCA6B)
-    # What depends on all cells of a row is mixed once more, so that rows that have exchanged cells
-    # do not add up.
+    # Mixes the hash of each row once more, so that the sum changes if two rows exchange cells.
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     return Sums(len(ids), int(ids.sum()), int(mixed.sum(dtype=np.uint64)))
 
 
 def _times(column: Any) -> Any:
-    """Times as NumPy has them, without a zone; pandas has another type for those with one."""
+    """Returns times as a NumPy array without a zone; pandas gives objects for times with a zone."""
     values = np.asarray(column)
     if values.dtype == object:
         values = np.array([one.tz_localize(None) for one in values], "M8[ms]")
@@ -86,7 +85,7 @@ def _times(column: Any) -> Any:
 
 
 def sums_of_arrow(table: Any) -> Sums:
-    """The sums of rows, given as a table or a record batch of Arrow."""
+    """Returns the sums of rows in an Arrow table or record batch."""
     columns = {name: table.column(name) for name in COLUMNS}
     emb = columns["emb"]
     chunks = emb.chunks if isinstance(emb, pa.ChunkedArray) else [emb]
@@ -106,25 +105,25 @@ def _numbers(chunk: Any) -> Any:
 
 
 def sums_as_texts(table: Any) -> dict[str, list[Any]]:
-    """The sums of rows as columns of a row: the checksum has no type in Arrow that sums."""
+    """Returns the sums of rows as one row, with texts because Arrow cannot sum the checksum."""
     sums = sums_of_arrow(table)
     return {"count": [sums.rows], "ids": [str(sums.ids)], "checksum": [str(sums.checksum)]}
 
 
 def total_of_texts(rows: Iterable[Any]) -> Sums:
-    """The sum of sums, of which each is a row of texts."""
+    """Adds up sums that are rows of texts."""
     return total((row["count"], int(row["ids"]), int(row["checksum"])) for row in rows)
 
 
 def expected(count: int = COUNT) -> Sums:
-    """What the generator's rows add up to."""
+    """Returns the sums of the first `count` generated rows."""
     return total(
         sums_of(rows_of(np.arange(at, min(at + 100_000, count)))) for at in range(0, count, 100_000)
     )
 
 
 def total(parts: Iterable[Any]) -> Sums:
-    """The sum of sums."""
+    """Adds up sums."""
     made = NOTHING
     for part in parts:
         made += part

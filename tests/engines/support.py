@@ -1,4 +1,4 @@
-"""What tests of engines share: tables with the generated rows, and faults."""
+"""Shared by the tests of engines: tables with the generated rows, and faults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tables:
 
     @cached_property
     def expected(self) -> Sums:
-        """What the rows of a table add up to."""
+        """The sums of the generated rows."""
         return expected(self.count)
 
     def make_keyspace(self) -> None:
@@ -41,25 +41,25 @@ class Tables:
             )
 
     def new(self, name: str) -> str:
-        """An empty table."""
+        """Creates an empty table and returns its name with the keyspace."""
         with turbocql.connect(config=self.config) as session:
             session.execute(f"DROP TABLE IF EXISTS engines.{name}")
             session.execute(TABLE.format(f"engines.{name}"))
         return f"engines.{name}"
 
     def check(self, table: str) -> None:
-        """The table has the generated rows, written at the same time."""
+        """Asserts that a table has the generated rows, all with one write time."""
         assert self.sums(table) == self.expected
         assert len(self.write_times(table)) == 1
 
     def sums(self, table: str) -> Sums:
-        """What a table adds up to, read by a session of this process."""
+        """Returns the sums of a table, read by a session of this process."""
         with turbocql.connect(config=self.config) as session:
             batches = session.scan(table).batches()
             return total(sums_of_arrow(pa.record_batch(batch)) for batch in batches)
 
     def write_times(self, table: str) -> set[int]:
-        """The write times of all cells of a table."""
+        """Returns the write times of a table in the columns `bucket`, `name` and `emb`."""
         times: set[int] = set()
         query = f"SELECT writetime(bucket), writetime(name), writetime(emb) FROM {table}"
         with turbocql.connect(config=self.config) as session:
@@ -70,7 +70,7 @@ class Tables:
 
 
 class Faults:
-    """Kills workers and nodes. A fault waits until workers are at work, and then so long more."""
+    """Kills workers or nodes while workers are connected to the nodes."""
 
     def __init__(self, nodes: Cassandra) -> None:
         self._nodes = nodes
@@ -78,7 +78,11 @@ class Faults:
         self._killed: list[int] = []
 
     def of(self, victim: str, worker: str, after_s: float) -> Callable[[], None]:
-        """Kills a node, or the workers: processes with this text in their command lines."""
+        """Returns a function that kills a node or the workers.
+
+        Workers are processes with the text `worker` in their command lines. The function waits
+        until one of them has a connection, and then for `after_s`.
+        """
         assert victim in VICTIMS
 
         def fault() -> None:
@@ -95,7 +99,7 @@ class Faults:
         return fault
 
     def kill_node(self, number: int = 1) -> None:
-        """Kills a node, which is started again after the test."""
+        """Kills a node. The fixture starts it again after the test."""
         self._killed.append(number)
         self._nodes.nodes[number].kill()
 
@@ -104,14 +108,14 @@ class Faults:
             self._nodes.nodes[self._killed.pop()].start()
 
     def _kill_workers(self, worker: str) -> None:
-        # All that have connections, because one of them may be waiting for work.
+        # Kills all that have connections, because one alone may be waiting for work.
         victims = self._workers(worker)
         assert victims, "the workers have ended"
         for victim in victims:
             os.kill(victim, signal.SIGKILL)
 
     def _workers(self, worker: str) -> list[int]:
-        """The processes with this in their command lines that have connections to the nodes."""
+        """Returns the processes with this text in their command lines and a connection to a node."""
         sockets, processes = self._sockets(), []
         for process in Path("/proc").glob("[0-9]*"):
             try:
@@ -126,7 +130,7 @@ class Faults:
         return processes
 
     def _sockets(self) -> set[str]:
-        """The inodes of the connections of this machine to the nodes."""
+        """Returns the inodes of this machine's connections to the nodes."""
         inodes = set()
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
             fields = line.split()
@@ -136,7 +140,10 @@ class Faults:
 
 
 def during(fault: Callable[[], None], work: Callable[[], Result]) -> Result:
-    """Does something to workers or nodes while work goes on; the work must not end before it."""
+    """Runs `fault` in a thread while `work` runs, and returns the result of `work`.
+
+    Raises the error of `fault`, or AssertionError if the work ends first.
+    """
     ended = threading.Event()
     failures: list[BaseException] = []
 

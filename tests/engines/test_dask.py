@@ -1,4 +1,4 @@
-"""The recipe for Dask, with two processes."""
+"""Tests the recipe for Dask, with two worker processes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.cassandra
 WORKER = "multiprocessing"
 PARTS = 16
 SETTINGS = {
-    # A task may be lost with its worker more often than Dask expects.
+    # A task may lose its worker more often than Dask allows by default.
     "distributed.scheduler.allowed-failures": 10,
-    # A worker that starts again for more than 15 s would be given up, and the tasks wait for ever.
+    # By default, Dask gives up a worker that restarts for 15 s, and its tasks wait for ever.
     "distributed.deploy.lost-worker-timeout": "300s",
-    # Dask would make texts of the arrays in a column of vectors.
+    # By default, Dask converts the arrays in a column of vectors to strings.
     "dataframe.convert-string": False,
 }
 
@@ -45,7 +45,7 @@ def workers_of_dask(environment: None) -> Iterator[None]:
 
 
 def frame_of(table: str, config: turbocql.Config) -> Any:
-    """A table as a DataFrame of Dask."""
+    """Returns a table as a Dask DataFrame."""
     with workers.session(config) as session:
         splits = session.splits(table, PARTS)
         meta = session.execute(f"SELECT * FROM {table} LIMIT 1").to_pandas()[:0]
@@ -53,7 +53,7 @@ def frame_of(table: str, config: turbocql.Config) -> Any:
 
 
 def write(table: str, tables: Tables) -> None:
-    """Writes all rows. A part that is written again has the same write time."""
+    """Writes all rows. If a part is written again, it gets the same write time."""
     write_time, step = time.time_ns() // 1000, tables.count // PARTS
     parts = [
         dask.delayed(write_part)(
@@ -65,14 +65,14 @@ def write(table: str, tables: Tables) -> None:
 
 
 def read_sums(table: str, config: turbocql.Config) -> Sums:
-    """What Dask's workers find in a table."""
+    """Returns the sums of a table as read by Dask's workers."""
     parts = [dask.delayed(sums_of_part)(part) for part in frame_of(table, config).to_delayed()]
     return total(dask.compute(*parts))
 
 
 @pytest.fixture(scope="module")
 def table(tables: Tables) -> str:
-    """A table with all rows, written by Dask."""
+    """Returns a table with all rows, written by Dask."""
     name = tables.new("dask")
     write(name, tables)
     return name

@@ -1,4 +1,4 @@
-"""Live tables in duckdb."""
+"""Tests scans of live tables in DuckDB."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def session(config: turbocql.Config) -> Iterator[turbocql.Session]:
 
 @pytest.fixture(scope="module")
 def table(tables: Tables, session: turbocql.Session) -> str:
-    """A table with all rows."""
+    """Returns a table with all rows."""
     name = tables.new("duckdb")
     for first in range(0, tables.count, 100_000):
         session.load(name, table_of(range(first, min(first + 100_000, tables.count))))
@@ -36,14 +36,14 @@ def table(tables: Tables, session: turbocql.Session) -> str:
 
 @pytest.fixture(scope="module")
 def connection(session: turbocql.Session, table: str) -> Any:
-    """A connection that has the table as `live`."""
+    """Returns a DuckDB connection where the table is registered as `live`."""
     opened = duckdb.connect()
     opened.register("live", turbocql.duckdb.scan(opened, session, table))
     return opened
 
 
 def read_sums(connection: Any, batch_rows: int) -> Sums:
-    """What duckdb finds in the table."""
+    """Returns the sums of the table as read by DuckDB."""
     reader = connection.sql(f"SELECT {ALL_COLUMNS} FROM live").to_arrow_reader(batch_rows)
     return total(map(sums_of_arrow, reader))
 

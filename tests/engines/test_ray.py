@@ -1,4 +1,4 @@
-"""Tables as data sets of Ray, with two workers."""
+"""Tests tables as Ray data sets, with two workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORKER = "ray::"
 ODD = "engines.odd"
 
 DataSet = Any
-"""A data set of Ray, which has no types here."""
+"""A Ray data set; Ray has no type hints here."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,7 +38,7 @@ def workers_of_ray(environment: None) -> Iterator[None]:
 
 
 def write(table: str, tables: Tables) -> None:
-    """Writes all rows, which the workers make."""
+    """Writes all rows, which Ray's workers generate."""
     generated = ray.data.range(tables.count, override_num_blocks=16).map_batches(
         lambda batch: rows_of(batch["id"]), batch_format="numpy", batch_size=10_000
     )
@@ -48,7 +48,7 @@ def write(table: str, tables: Tables) -> None:
 
 
 def read_sums(table: str, config: turbocql.Config, **options: Any) -> Sums:
-    """What Ray's workers find in a table."""
+    """Returns the sums of a table as read by Ray's workers."""
     data = turbocql.ray.read(table, config=config, **options)
     sums = data.map_batches(
         lambda batch: pa.table(sums_as_texts(batch)), batch_format="pyarrow", batch_size=None
@@ -58,7 +58,7 @@ def read_sums(table: str, config: turbocql.Config, **options: Any) -> Sums:
 
 @pytest.fixture(scope="module")
 def table(tables: Tables) -> str:
-    """A table with all rows, written by Ray."""
+    """Returns a table with all rows, written by Ray."""
     name = tables.new("ray")
     write(name, tables)
     return name
@@ -66,7 +66,7 @@ def table(tables: Tables) -> str:
 
 @pytest.fixture
 def data(table: str, config: turbocql.Config) -> DataSet:
-    """The table as a data set."""
+    """Returns the table as a data set."""
     return turbocql.ray.read(table, config=config)
 
 
@@ -79,7 +79,7 @@ def test_reads(options: dict[str, Any], table: str, tables: Tables) -> None:
     assert read_sums(table, tables.config, **options) == tables.expected
 
 
-# What a data set does
+# Operations on data sets
 
 
 def test_counts(data: DataSet, count: int) -> None:
@@ -141,12 +141,12 @@ def test_wrong_options_are_refused(
         turbocql.ray.read(table, config=config, **options)
 
 
-# Rows of Python's objects, and nulls
+# Types without an Arrow type, and nulls
 
 
 @pytest.fixture(scope="module")
 def odd_rows(tables: Tables) -> list[Any]:
-    """The rows of a table with types that Arrow has not, and with nulls."""
+    """Returns the rows of a table with nulls and with types that Arrow lacks."""
     with turbocql.connect(config=tables.config) as session:
         session.execute(f"DROP TABLE IF EXISTS {ODD}")
         session.execute(
@@ -174,7 +174,7 @@ def test_a_null_in_place_of_a_tensor_is_refused(
 
 
 def only_full(data: DataSet) -> DataSet:
-    """Without nulls: NumPy has none, and so neither has a batch of it."""
+    """Returns the rows without nulls, because batches of NumPy arrays cannot hold nulls."""
     return data.filter(lambda row: row["k"] == 1)
 
 
@@ -197,7 +197,7 @@ def test_rows_that_are_written_again_are_the_same(
 
 
 def wrong_vectors() -> DataSet:
-    """Vectors of more than one dimension."""
+    """Returns data whose vectors have more than one dimension."""
     data = ray.data.from_numpy(np.zeros((3, 2, 1), np.float32))
     return data.map_batches(lambda batch: {"k": np.arange(3), "v": batch["data"]})
 
@@ -232,7 +232,7 @@ def test_reads_in_small_blocks_while_workers_are_killed(
     faults: Faults,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # A task that has already yielded blocks is run again, and goes on after them.
+    # Ray reruns a task that has already yielded blocks, and skips those blocks.
     context = ray.data.DataContext.get_current()
     monkeypatch.setattr(context, "target_max_block_size", 200_000)
     read = partial(read_sums, table, tables.config)

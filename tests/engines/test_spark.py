@@ -1,4 +1,4 @@
-"""Tables as a data source of Spark, local with two threads."""
+"""Tests tables as a Spark data source, in local mode with two threads."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SCHEMA = "part int, id long, bucket int, name string, ratio double, at timestamp
 ODD = "engines.odd_types"
 
 Frame = Any
-"""A DataFrame of Spark, which has no types here."""
+"""A Spark DataFrame; Spark has no type hints here."""
 
 
 @pytest.fixture(scope="module")
 def spark(environment: None) -> Iterator[SparkSession]:
-    # Four tries of a task: in local mode Spark gives up after the first.
+    # Allows four attempts per task; in local mode the default is one.
     session = (
         SparkSession.builder.master("local[2,4]")
         .config("spark.ui.enabled", "false")
@@ -44,7 +44,7 @@ def spark(environment: None) -> Iterator[SparkSession]:
 
 
 class Source:
-    """Tables, read and written by Spark."""
+    """Reads and writes tables with Spark."""
 
     def __init__(self, spark: SparkSession, tables: Tables, points: list[str]) -> None:
         self.spark, self.tables, self.url = spark, tables, ",".join(points)
@@ -56,7 +56,7 @@ class Source:
         return self.reader().options(**options).load(table)
 
     def sums(self, table: str, **options: Any) -> Sums:
-        """What Spark's workers find in a table."""
+        """Returns the sums of a table as read by Spark's workers."""
 
         def sums(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -67,7 +67,7 @@ class Source:
         return total_of_texts(texts.collect())
 
     def write(self, table: str) -> None:
-        """Writes all rows, which the workers make."""
+        """Writes all rows, which Spark's workers generate."""
 
         def generated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -89,7 +89,7 @@ def source(spark: SparkSession, tables: Tables, points: list[str]) -> Source:
 
 @pytest.fixture(scope="module")
 def table(source: Source, tables: Tables) -> str:
-    """A table with all rows, written by Spark."""
+    """Returns a table with all rows, written by Spark."""
     name = tables.new("spark")
     source.write(name)
     return name
@@ -104,7 +104,7 @@ def test_reads(options: dict[str, Any], table: str, source: Source, tables: Tabl
     assert source.sums(table, **options) == tables.expected
 
 
-# What a data source does
+# Operations on a data source
 
 
 def test_counts(table: str, source: Source, count: int) -> None:
@@ -130,7 +130,7 @@ def test_a_schema_of_the_user(table: str, source: Source, tables: Tables) -> Non
 
 
 def test_filters_on_keys_are_pushed(table: str, source: Source, count: int) -> None:
-    # Two of the three partitions are there; nothing but these is read.
+    # Two of the three partitions exist.
     few = source.frame(table, push_filters="true")
     few = few.where(f"part in (0, 1, {count}) and id >= 198 and id < 202")
     expected = rows_of(range(198, 202))
@@ -140,7 +140,7 @@ def test_filters_on_keys_are_pushed(table: str, source: Source, count: int) -> N
 
 
 def test_filters_that_are_not_pushed(table: str, source: Source, count: int) -> None:
-    # Without the option the same DataFrame can be used with and without a filter.
+    # Without the option, one DataFrame can be used with and without a filter.
     data = source.frame(table)
     assert data.where("part = 0 and id = 5").count() == 1
     assert data.count() == count
@@ -173,12 +173,12 @@ def test_overwriting_is_refused(table: str, source: Source) -> None:
         over.save(table)
 
 
-# Types that the table has not, empty keys, and tables of Spark's catalog
+# Lossy types, nulls, empty keys, and tables of Spark's catalog
 
 
 @pytest.fixture(scope="module")
 def odd(source: Source, config: turbocql.Config) -> Source:
-    """A reader of a table with a user-defined type and with nulls."""
+    """Returns the source, with a new table that has a user-defined type and nulls."""
     with turbocql.connect(config=config) as session:
         session.execute("CREATE TYPE IF NOT EXISTS engines.place (street text, number int)")
         session.execute(f"DROP TABLE IF EXISTS {ODD}")
@@ -210,7 +210,6 @@ def test_types_that_lose_values_are_refused(schema: str, message: str, odd: Sour
 
 
 def test_nulls(odd: Source) -> None:
-    # A NOT NULL column alone would be left out by Spark, were it not read.
     rows = odd.reader().schema("k string, b int").load(ODD).orderBy("k").collect()
     assert [tuple(row) for row in rows] == [("a", 2), ("b", None)]
 
