@@ -115,7 +115,7 @@ class Faults:
             os.kill(victim, signal.SIGKILL)
 
     def _workers(self, worker: str) -> list[int]:
-        """Returns the processes with this text in their command lines and a connection to a node."""
+        """Returns the processes with this text in their command lines and connections to nodes."""
         sockets, processes = self._sockets(), []
         for process in Path("/proc").glob("[0-9]*"):
             try:
