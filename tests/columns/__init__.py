@@ -1,1 +1,1 @@
-"""Results as columns, in an environment that has their consumers."""
+"""Tests of columns, in an environment with pyarrow, pandas, polars and other Arrow consumers."""

@@ -1,4 +1,4 @@
-"""What tests of columns share: a session with the node of the run."""
+"""Shared fixtures of the tests of columns: a session with the run's node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .support import SPACE
 
 @pytest.fixture(scope="session")
 def point(cassandra: Cassandra) -> str:
-    """Where the node is reached."""
+    """Returns the contact point of the node."""
     return cassandra.contact_points[0]
 
 
@@ -26,7 +26,7 @@ def session(point: str) -> Iterator[turbocql.Session]:
 
 @pytest.fixture(scope="module")
 def loaded(session: turbocql.Session) -> None:
-    """The keyspace of tables that are loaded."""
+    """Drops and creates the keyspace of tables that are loaded."""
     session.execute(f"DROP KEYSPACE IF EXISTS {SPACE}")
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     session.execute(f"CREATE KEYSPACE {SPACE} WITH replication = {replication}")

@@ -1,4 +1,4 @@
-"""Generated types of columns, and values of them."""
+"""Generates types of columns, and values of these types."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ SCALARS: dict[str, Callable[[random.Random], Any]] = {
 
 
 def cql_type_of(rng: random.Random, depth: int) -> Kind:
-    """A type of at most so many levels. What is in another type is frozen."""
+    """Returns a type of at most `depth` levels. All but scalars and vectors are frozen."""
     if depth == 1 or rng.random() < 0.3:
         name = rng.choice(list(SCALARS))
         return Kind(name, name)
@@ -94,13 +94,13 @@ def cql_type_of(rng: random.Random, depth: int) -> Kind:
 
 
 def _key(rng: random.Random) -> Kind:
-    """A type whose values are hashable and have an order: the server refuses sets of durations."""
+    """Returns a scalar type for set elements and map keys; the server refuses durations there."""
     name = rng.choice([name for name in SCALARS if name not in ("duration", "float", "double")])
     return Kind(name, name)
 
 
 def value_of(rng: random.Random, kind: Kind) -> Any:
-    """A value of a type, with nulls in tuples and user-defined types."""
+    """Returns a random value of a type, with nulls in tuples and user-defined types."""
     if kind.name in SCALARS:
         return SCALARS[kind.name](rng)
     count = rng.choice([0, 1, 3])

@@ -1,4 +1,4 @@
-"""A table with a column of each type, and what tests of columns compare."""
+"""A table with a column of each type, and conversions to compare columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turbocql import Date, Duration, Time
 
 KEYSPACE = "columns_out"
 SPACE = "columns_in"
-"""The keyspace of `table`: what is loaded."""
+"""The keyspace of `table()`, whose tables are loaded."""
 UTC = datetime.timezone.utc
 KEY = uuid.UUID("9f1c5b9e-2a5c-4d5c-8d8f-0a1b2c3d4e5f")
 WHEN = datetime.datetime(2026, 11, 23, 10, 30, 15, 250_000, UTC)
@@ -86,7 +86,7 @@ def make(session: Any) -> None:
 def refused(
     expected: type[BaseException] | tuple[type[BaseException], ...], work: Callable[[], Any]
 ) -> str:
-    """What the error says that some work raises."""
+    """Returns the text of the expected error that `work` raises; fails if it raises none."""
     try:
         work()
     except expected as error:
@@ -95,7 +95,7 @@ def refused(
 
 
 def plain(value: Any) -> Any:
-    """A value of `all()` in the form in which Arrow's consumers give it."""
+    """Converts a value of `all()` to the form that Arrow's consumers return."""
     if isinstance(value, (Decimal, ipaddress.IPv4Address, ipaddress.IPv6Address)):
         return str(value)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -122,7 +122,7 @@ def plain(value: Any) -> Any:
 
 
 def cell(value: Any, cql_type: str) -> Any:
-    """The same of a cell that pyarrow gives."""
+    """Converts a cell of pyarrow to the form of `plain`."""
     if cql_type.startswith(("set<", "frozen<set", "frozen<map", "map<")):
         return None if value is None else sorted(map(tidied, value), key=repr)
     if cql_type == "list<frozen<set<decimal>>>":
@@ -143,7 +143,7 @@ MANY = f"SELECT n, score, name, v FROM {KEYSPACE}.many"
 
 
 def table(session: Any, columns: str, name: str = "t") -> str:
-    """A new table with the key `k` and these columns."""
+    """Creates a table with the key `k` and these columns, and returns its full name."""
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.{name}")
     session.execute(f"CREATE TABLE {SPACE}.{name} (k int PRIMARY KEY, {columns})")
     return f"{SPACE}.{name}"

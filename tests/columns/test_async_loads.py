@@ -1,4 +1,4 @@
-"""Columns written by asynchronous sessions."""
+"""Loads of columns by asynchronous sessions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_asynchronous_twin(session: Any, point: str) -> None:
             for data in (slow(), pa.RecordBatchReader.from_batches(schema, slow())):
                 ticks = 0
                 assert (await other.load(where, data)).succeeded == 6
-                # The event loop was never held up for long.
+                # The event loop was never blocked for long.
                 assert ticks > 20
 
             async def later() -> AsyncIterator[Any]:
@@ -115,7 +115,7 @@ def test_the_asynchronous_twin(session: Any, point: str) -> None:
             else:
                 raise AssertionError("no cancellation")
             ticking.cancel()
-            # A window that is full takes no more from its source.
+            # A load whose window is full takes no more from its source.
             taken = 0
 
             def many() -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Each type through each consumer of Arrow streams, and through NumPy, compared with `all()`."""
+"""Compares each type in each consumer of Arrow streams, and in NumPy, with `all()`."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ CONSUMERS: dict[str, Callable[[Any], int]] = {
     "nanoarrow": lambda rows: len(nanoarrow.ArrayStream(rows).read_all()),
 }
 REFUSED = {("pandas", "time"), ("pandas", "vector<uuid, 1>")}
-"""What `DataFrame.from_arrow` refuses, and `to_pandas()` does not: times with nanoseconds, and
-UUIDs within other types."""
+"""Types that `DataFrame.from_arrow` refuses but `to_pandas()` takes: times with nanoseconds, and
+UUIDs inside other types."""
 
 
 def test_every_type_through_each_consumer(session: Any) -> None:
@@ -231,7 +231,7 @@ def test_texts_that_are_not_utf_8(session: Any) -> None:
     try:
         session.execute("INSERT INTO odd (p, n, s) VALUES (1, 8, blobAsText(?))", (wrong,))
     except turbocql.errors.InvalidQuery:
-        # Some servers check what a function gives.
+        # Some servers check that the function's result is valid UTF-8.
         wrong = b"text 8"
         session.execute(insert, (8, "text 8"))
     select = "SELECT n, s FROM odd WHERE p = 1"
@@ -370,7 +370,7 @@ def test_ctrl_c_is_raised_once(session: Any) -> None:
             except KeyboardInterrupt:
                 pass
             except Exception as error:
-                # A consumer's own error; the interrupt comes with the next step.
+                # A consumer raised its own error; the interrupt is raised at the next step.
                 try:
                     time.sleep(5)
                 except KeyboardInterrupt:
@@ -396,7 +396,7 @@ def test_no_object_is_made_per_cell(session: Any) -> None:
     assert blocks(rows.to_arrow) < 300
     assert blocks(rows.to_polars) < 300
     assert blocks(lambda: session.execute(f"SELECT n, v FROM {KEYSPACE}.many").to_numpy()) < 300
-    # Of what they are counted against.
+    # In comparison, `all()` makes an object per cell.
     assert blocks(rows.all) > 6000
 
 

@@ -11,7 +11,7 @@ from .programs import ending
 
 
 def end(point: str, consumer: str) -> str:
-    """What the program has written."""
+    """Runs the program and returns its standard output; fails if it exits with an error."""
     command = [sys.executable, ending.__file__, point, consumer]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -24,5 +24,5 @@ def test_a_program_ends_while_other_threads_read(point: str, consumer: str) -> N
 
 
 def test_a_program_ends_while_another_thread_waits_for_the_gil(point: str) -> None:
-    # Whether the thread waits in the right place is chance, mostly it does.
+    # The thread waits for the GIL in most runs, not in all.
     assert [end(point, ending.WAITING) for _ in range(3)] == ["2\n"] * 3

@@ -1,4 +1,4 @@
-"""Tables loaded, unloaded and compared while nodes are killed, paused and started again."""
+"""Loads, unloads and compares tables while nodes are killed, paused and started again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from turbocql.bulk import Progress
 from turbocql.testing import Cassandra
 
 SEED = 20_261_123
-# A node that is killed keeps what it has acknowledged.
+# A node that is killed keeps all writes that it has acknowledged.
 CLUSTER = {"commitlog_sync": "batch", "commitlog_sync_period": "0ms"}
 ROWS = 40_000
 RATE = 8000
@@ -45,7 +45,7 @@ def session(cluster: Cassandra) -> Iterator[turbocql.Session]:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of the rows."""
+    """Returns the path of a Parquet file with the rows."""
     target = tmp_path_factory.mktemp("faults") / "rows.parquet"
     pq.write_table(rows_of(ROWS), target, row_group_size=5000)
     return target
@@ -63,7 +63,7 @@ def rows_of(count: int) -> pa.Table:
 
 
 def table(session: Any, replicas: int, key: str = "k") -> str:
-    """A new table whose rows have so many replicas."""
+    """Creates a table in a keyspace with this many replicas, and returns its full name."""
     space = f"faults_{replicas}"
     session.execute(
         f"CREATE KEYSPACE IF NOT EXISTS {space} WITH replication ="
@@ -94,7 +94,7 @@ def check_rows(session: Any, where: str, path: Path) -> None:
 
 
 def load_beside(session: Any, where: str, path: Path, fault: Callable[[], None]) -> list[Progress]:
-    """Loads while something happens to a node: every row is there, or the checkpoint tells."""
+    """Loads while `fault` affects a node; asserts that all rows are written and acknowledged."""
     told: list[Progress] = []
     with tempfile.TemporaryDirectory() as directory:
         checkpoint = Path(directory) / "checkpoint"
@@ -138,7 +138,7 @@ def test_a_node_is_killed_and_started_during_a_load(
 
     for replicas in (3, 1):
         load_beside(session, table(session, replicas), path, fault)
-    # Rows of fifty partitions, in batches.
+    # Here the rows have fifty partitions, so they are sent in batches.
     told = load_beside(session, table(session, 1, "bucket, k"), path, fault)
     assert told[-1].batched > ROWS // 2, told[-1]
 
@@ -155,7 +155,7 @@ def test_a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: 
         node.resume()
         paused.append(time.monotonic())
 
-    # One replica of each row: a third of the rows waits for the node.
+    # With one replica of each row, a third of the rows waits for the paused node.
     began = time.monotonic()
     told = load_beside(session, table(session, 1), path, fault)
     begin, end = (at - began for at in paused)
@@ -163,7 +163,7 @@ def test_a_node_is_paused_during_a_load(cluster: Cassandra, session: Any, path: 
     during = [progress.window for progress in told if begin + 3 < progress.elapsed_s < end]
     after = [progress.window for progress in told if progress.elapsed_s > end]
     print(f"window before {before}, during {during}, after {after}", file=sys.stderr)
-    # The errors of the rows that waited come when their time limit has passed.
+    # Rows that wait for the node fail only after their time limit, hence the 3 s.
     assert min(during + after) <= 0.6 * max(before), (before, during, after)
 
 
@@ -184,7 +184,7 @@ def test_a_node_is_killed_and_started_during_an_unload(
         with tempfile.TemporaryDirectory() as directory:
             thread = beside(fault)
             try:
-                # Small pages, so that it takes a while.
+                # Small pages make the unload take longer.
                 target = Path(directory) / "t.parquet"
                 report = session.unload(where, target, page_size=20, concurrency=2)
             finally:
@@ -195,7 +195,7 @@ def test_a_node_is_killed_and_started_during_an_unload(
 
 
 def test_a_load_that_gave_up_is_resumed(cluster: Cassandra, session: Any, path: Path) -> None:
-    """Nodes are down for longer than the load is patient; what it claims is there."""
+    """A node is down for longer than `retry_for_s`. All rows in the checkpoint are written."""
     where, chosen = table(session, 1), random.Random(SEED + 2)
     node = cluster.nodes[chosen.randrange(1, 3)]
     options: Any = {"raise_failures": False, "retry_for_s": 1, "max_failures": 50}

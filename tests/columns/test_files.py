@@ -1,6 +1,6 @@
-"""Files of Parquet, Arrow IPC, CSV and JSON lines, written and read again, and read when damaged.
+"""Writes, reads and damages files of Parquet, Arrow IPC, CSV and JSON lines.
 
-Needs no server.
+These tests need no server.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ NAMES = {f"c {number}": cql_type for number, cql_type in enumerate(VALUES)}
 
 
 def stored(cql_type: CqlType, values: list[Any]) -> Any:
-    """An Arrow array of values in the form of `VALUES`."""
+    """Returns an Arrow array of values that are in the form of `VALUES`."""
     while cql_type.kind == "frozen":
         cql_type = cql_type.subtypes[0]
     kind, parts = cql_type.kind, cql_type.subtypes
@@ -116,7 +116,7 @@ def stored(cql_type: CqlType, values: list[Any]) -> Any:
 
 
 def every(rows: int = 23) -> Any:
-    """A batch with a column of each type, with nulls."""
+    """Returns a batch with a column of each type, with nulls."""
     columns, fields = [], []
     for name, text in NAMES.items():
         values = [None if n % 5 == 4 else VALUES[text][n % len(VALUES[text])] for n in range(rows)]
@@ -128,12 +128,12 @@ def every(rows: int = 23) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two arrays have the same cells; NaN is equal to NaN, 0.0 not to -0.0."""
+    """Returns whether two arrays have equal cells: NaN equals NaN, 0.0 does not equal -0.0."""
     return left.type == right.type and bare(left) == bare(right)
 
 
 def bare(array: Any) -> list[Any]:
-    """The cells of an array, also those that Python has no values for."""
+    """Returns the cells of an array, also those without a Python value."""
     is_, of, valid = pa.types, array.type, array.is_valid().to_pylist()
     if isinstance(array, pa.ExtensionArray):
         return bare(array.storage)
@@ -172,7 +172,7 @@ def expect(
 
 
 def written(path: Path, batch: Any, parts: int = 1, **options: Any) -> Path:
-    """A file of the rows of a batch, which is written in parts."""
+    """Writes the rows of a batch to a file, in `parts` slices, and returns its path."""
     with open_sink(path, schema=batch.schema, **options) as sink:
         step = -(-batch.num_rows // parts) or 1
         for begin in range(0, batch.num_rows, step):
@@ -181,12 +181,12 @@ def written(path: Path, batch: Any, parts: int = 1, **options: Any) -> Path:
 
 
 def opened(path: Path, types: dict[str, str] = COUNTED) -> Any:
-    """All rows of files."""
+    """Returns all rows of files."""
     return read(open_source(path, types=types))
 
 
 def read(source: Source, skip: Callable[[int, int], bool] | None = None) -> Any:
-    """All rows, whose numbers are checked."""
+    """Returns all batches. Without `skip` it checks the row numbers."""
     found = list(source.batches(skip))
     if skip is None:
         expected = 0
@@ -197,7 +197,7 @@ def read(source: Source, skip: Callable[[int, int], bool] | None = None) -> Any:
 
 
 def numbers(source: Source, skip: Callable[[int, int], bool] | None = None) -> dict[int, int]:
-    """The value of column `n` of each row, by the number of the row."""
+    """Returns the value of column `n` of each row, by the row's number."""
     made: dict[int, int] = {}
     for first, batch in source.batches(skip):
         made.update(enumerate(batch.column("n").to_pylist(), first))
@@ -401,7 +401,7 @@ FRACTIONS += ["01", ".5", "1.", "null", "NaN", '"1"']
 
 
 def test_lists_of_numbers(tmp_path: Path) -> None:
-    """What Arrow reads is what the decoder of JSON reads."""
+    """Lists that Arrow parses are equal to those that the JSON decoder parses."""
     rng, quick = random.Random(7), 0
     for _ in range(4000):
         kind = rng.choice(["float", "double", "tinyint", "smallint", "int", "bigint"])
@@ -432,7 +432,7 @@ def test_lists_of_numbers(tmp_path: Path) -> None:
         flat = pa.array(values, pa.float32() if kind == "float" else pa.float64())
         array = pa.FixedSizeListArray.from_arrays(flat, 3)
         texts = texts_of(array)
-        # Each number comes back bit by bit.
+        # Each number is parsed back with the same bits.
         assert numbers_of(CqlType(f"vector<{kind}, 3>"), texts).equals(array)
         for odd in (-0.0, math.inf, -math.inf, math.nan):
             assert texts_of(pa.array([[1.5, odd]], pa.list_(flat.type))) is None
@@ -511,7 +511,7 @@ def test_damaged_files(tmp_path: Path) -> None:
                 text = name
             except (EncodeError, OSError, ConfigError) as error:
                 found, text = whole, str(error)
-            # Arrow IPC has no checksums, nor has the footer of Parquet.
+            # Neither Arrow IPC files nor the footers of Parquet files have checksums.
             assert found == whole or name == "d.arrow" or place >= footer, name
             assert name in text, text
     stream = tmp_path / "stream.arrows"

@@ -1,4 +1,4 @@
-"""Columns written to tables and read again, compared with what was written."""
+"""Loads columns into tables, reads them again, and compares the values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def keyspaces(session: turbocql.Session, loaded: None) -> None:
 
 
 def found(session: Any, where: str, columns: str = "*") -> list[tuple[Any, ...]]:
-    """The rows of a table, in the order of their key."""
+    """Returns the rows of a table without the key, in the order of their key."""
     wanted = columns if columns == "*" else f"k, {columns}"
     rows = session.execute(f"SELECT {wanted} FROM {where}", rows="tuple").all()
     return [row[1:] for row in sorted(rows, key=lambda row: row[0])]
@@ -82,7 +82,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "batches": lambda rows: rows.batches(rows_per_batch=5),
 }
 NOT_KEPT = {
-    # polars keeps no extension and no map, duckdb has types of its own.
+    # DuckDB does not keep all dates.
     ("duckdb", "date"),
 }
 
@@ -125,7 +125,7 @@ def test_generated_tables_go_there_and_back(session: Any) -> None:
         live = session.execute(f"SELECT * FROM {SPACE}.given", page_size=rng.choice([3, 50, 5000]))
         whole = live.to_arrow()
         cuts = sorted(rng.randint(0, len(rows)) for _ in range(3))
-        # Slices keep the buffers of the whole, with offsets.
+        # Slices share the buffers of the whole table, with offsets.
         parts = [
             whole.slice(begin, end - begin)
             for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)
@@ -240,7 +240,7 @@ def test_finer_times_are_an_error_of_their_row(session: Any) -> None:
 
 
 class Tensor:
-    """A tensor of the CPU that is no array of NumPy."""
+    """A CPU tensor that is not a NumPy array; it only supports DLPack."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -442,7 +442,7 @@ def test_data_that_changes_meanwhile(session: Any) -> None:
     texts = ["a"] * 2000
 
     class Shrinking(dict[str, Any]):
-        """Loses rows after the first piece was taken."""
+        """A dict whose column becomes shorter after the first piece was taken."""
 
     data = Shrinking({"k": np.arange(2000, dtype="i4"), "s": texts})
     found_pieces = columns_of(data)
@@ -476,7 +476,7 @@ def test_producers_that_fail(session: Any) -> None:
         assert expected is None or ("no more" in said and "after 1 rows" in said), said
         reader = pa.RecordBatchReader.from_batches(schema, batches(error))
         refused((BulkError, KeyboardInterrupt), partial(session.load, where, reader))
-    # Rows before the failure keep their numbers, and are in the report.
+    # The report has the rows before the failure, with their numbers.
     wide = table(session, "a int, v vector<int, 2>", "wide")
     good = pa.table({"k": pa.array(range(10), pa.int32()), "v": [[1, 2]] * 9 + [[1]]})
     good = good.set_column(1, "v", good["v"].cast(pa.list_(pa.int32())))
@@ -542,7 +542,7 @@ def test_no_object_is_made_per_cell(session: Any) -> None:
     insert = f"INSERT INTO {where} (k, a, s, v) VALUES (?, ?, ?, ?)"
 
     def made(work: Callable[[], Any]) -> int:
-        """The most memory of Python's at a time while something is done."""
+        """Returns the peak of Python's memory during `work`, in bytes."""
         work()
         tracemalloc.start()
         work()
@@ -550,14 +550,14 @@ def test_no_object_is_made_per_cell(session: Any) -> None:
         tracemalloc.stop()
         return most
 
-    # An object per cell of one piece of rows would be a megabyte and more.
+    # One object per cell of a single piece of rows would take more than 1 MB.
     assert made(lambda: session.load(where, data)) < 150_000
     assert made(lambda: session.execute_many(insert, columns=data)) < 150_000
-    # A piece of the arrays is copied, which is no object per cell.
+    # A piece of the arrays is copied, but without an object per cell.
     objects = sys.getallocatedblocks()
     assert made(lambda: session.load(where, arrays)) < 3_000_000
     assert sys.getallocatedblocks() - objects < 2000
-    # Of what they are counted against.
+    # In comparison, `to_pylist` makes an object per cell.
     assert made(data.to_pylist) > 10**6
 
 

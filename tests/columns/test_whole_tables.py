@@ -1,4 +1,4 @@
-"""Tables loaded from files, compared, and written to files."""
+"""Loads tables from files, compares them, and writes them to files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def keyspace(session: turbocql.Session) -> None:
 
 
 def rows_of(count: int, salt: int = 0) -> pa.Table:
-    """Rows of which each tells its number."""
+    """Returns rows whose cells depend on the row's number and on `salt`."""
     start = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     return pa.table(
         {
@@ -57,13 +57,13 @@ def rows_of(count: int, salt: int = 0) -> pa.Table:
 
 
 def written(directory: Path, count: int = ROWS, name: str = "rows.parquet") -> Path:
-    """A Parquet file of several row groups."""
+    """Writes a Parquet file of several row groups, and returns its path."""
     pq.write_table(rows_of(count), directory / name, row_group_size=4000)
     return directory / name
 
 
 def table(session: Any, name: str = "t") -> str:
-    """A new table for these rows."""
+    """Creates a table for these rows, and returns its full name."""
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.{name}")
     session.execute(
         f"CREATE TABLE {SPACE}.{name} (k bigint PRIMARY KEY, name text, ratio double, at timestamp)"
@@ -72,7 +72,7 @@ def table(session: Any, name: str = "t") -> str:
 
 
 def there(session: Any, where: str) -> list[tuple[Any, ...]]:
-    """The rows of a table, in the order of their keys."""
+    """Returns the rows of a table, in the order of their keys."""
     columns = ["k", "name", "ratio", "at"]
     found: list[tuple[Any, ...]] = session.scan(where, columns=columns, rows="tuple").all()
     return sorted(found)
@@ -92,7 +92,7 @@ def test_files_are_loaded_row_for_row(session: Any, tmp_path: Path) -> None:
     last = told[-1]
     assert (last.rows, last.share, last.ended, last.failed) == (ROWS, 1.0, True, 0)
     assert last.bytes > 20 * ROWS
-    # A pattern, and several files, whose rows are numbered on.
+    # Loads files by a pattern and as a list; row numbers continue from file to file.
     parts = [written(tmp_path, 1000, f"part-{number}.parquet") for number in range(3)]
     where = table(session)
     assert session.load(where, str(tmp_path / "part-*.parquet")).rows == 3000
@@ -231,7 +231,7 @@ def test_rejects_tell_the_row_and_the_error(session: Any, tmp_path: Path) -> Non
     names = [f"n{n}" for n in range(5000)]
     names[77], names[4999] = "x" * 70_000, "y" * 70_000
     data = rows_of(5000).set_column(1, "name", pa.array(names))
-    # The key of a table has at most 65,535 bytes.
+    # A partition key has at most 65,535 bytes.
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.named")
     session.execute(f"CREATE TABLE {SPACE}.named (name text PRIMARY KEY, k bigint)")
     pq.write_table(data.select(["k", "name"]), tmp_path / "bad.parquet", row_group_size=1000)
@@ -243,7 +243,7 @@ def test_rejects_tell_the_row_and_the_error(session: Any, tmp_path: Path) -> Non
     assert [line["row"] for line in lines] == [77, 4999]
     assert lines[0]["data"] == {"k": 77, "name": names[77]}
     assert "65535" in lines[0]["error"] or "65,535" in lines[0]["error"], lines[0]["error"][:200]
-    # Those that failed are tried again, and no others.
+    # Only the rows that failed are tried again.
     again = session.load(
         f"{SPACE}.named", tmp_path / "bad.parquet", resume=checkpoint, raise_failures=False
     )
@@ -307,7 +307,7 @@ def test_damaged_and_foreign_checkpoints_are_refused(session: Any, tmp_path: Pat
     session.execute(
         f"CREATE TABLE {where} (k bigint PRIMARY KEY, name text, ratio float, at timestamp)"
     )
-    # The table is another one now: the column does not fit, or the checkpoint is not of it.
+    # The table was replaced: a column does not fit, or the checkpoint is of the old table.
     refused((ConfigError, EncodeError), partial(session.load, where, path, resume=checkpoint))
     refused(OSError, partial(session.load, where, path, resume=tmp_path / "nothing"))
 
@@ -326,7 +326,7 @@ def test_unreadable_files_are_an_error(session: Any, tmp_path: Path) -> None:
     said = refused(Exception, partial(session.load, where, tmp_path / "bad.csv", max_errors=0))
     assert "1 rows failed" in said, said
     assert there(session, where) == []
-    # Columns of later files are looked at before anything is sent.
+    # The columns of all files are checked before anything is sent.
     for name, text in (("a.csv", "k,name\n1,a\n"), ("b.csv", "k,nom\n2,b\n")):
         (tmp_path / "several").mkdir(exist_ok=True)
         (tmp_path / "several" / name).write_text(text)
@@ -372,7 +372,7 @@ def test_rows_that_cannot_be_read_are_rejected(session: Any, tmp_path: Path) -> 
             assert (told[1]["data"], told[2]["data"]) == (texts[7], "[70000]")
         keys = {row.k for row in session.execute(f"SELECT k FROM {where}")}
         assert keys == set(range(count)) - set(bad)
-        # They are not claimed, and come up again.
+        # The checkpoint does not claim the bad rows, so they fail again.
         again = session.load(where, tmp_path / name, resume=checkpoint, **options)
         assert (again.rows, again.succeeded, len(again.failures)) == (4, 0, 4)
         assert [json.loads(it) for it in rejects.read_text().splitlines()] == told
@@ -440,7 +440,7 @@ def test_rows_of_a_partition_go_together(session: Any, tmp_path: Path) -> None:
         if batches is False or most == 1:
             assert batched == 0
         else:
-            # By measurement, at least until the first one.
+            # With "auto", the load may stop batching after its first measurement.
             assert batched > (count // 2 if batches is True else 0), (batches, most, batched)
         assert seen[-1].bytes > count * 20
         again = session.load(where, tmp_path / "rows.parquet", resume=checkpoint, ttl=5000)
@@ -496,7 +496,7 @@ def test_a_rate_is_kept(session: Any, tmp_path: Path) -> None:
     assert time.monotonic() - began > 1.3
     began = time.monotonic()
     session.load(where, path, rate_limit="100 kB/s", columns=["k"])
-    # Eight bytes each, and their length.
+    # Each row has a key of eight bytes and its length: more than 20 kB in all.
     assert time.monotonic() - began > 0.2
     for wrong in (0, -1, "fast", True, "5 parsecs"):
         refused(ConfigError, partial(session.load, where, path, rate_limit=wrong))
@@ -541,7 +541,7 @@ with turbocql.connect(point, timeout_s=60) as session:
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.exhaustive)])
 def test_killed_loads_are_completed(session: Any, point: str, tmp_path: Path, kills: int) -> None:
-    """The loading process is killed at random moments, and what is acknowledged is there."""
+    """Kills the loading process at random times; all acknowledged rows must be in the table."""
     path = written(tmp_path)
     for number in range(kills):
         chosen = random.Random(SEED + number)
@@ -597,7 +597,7 @@ def test_asynchronous_sessions_do_the_same(session: Any, point: str, tmp_path: P
 
 
 def test_memory_is_bounded(session: Any, point: str, tmp_path: Path) -> None:
-    """A file of some 150 MB is loaded by a process that holds far less."""
+    """A process loads a file of some 150 MB with far less memory."""
     session.execute(f"DROP TABLE IF EXISTS {SPACE}.wide")
     session.execute(f"CREATE TABLE {SPACE}.wide (k int PRIMARY KEY, v blob)")
     path = tmp_path / "wide.parquet"

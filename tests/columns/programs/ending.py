@@ -2,8 +2,8 @@
 
     PYTHONPATH=python .venv-columns/bin/python tests/columns/programs/ending.py POINT CONSUMER
 
-The libraries read ahead in threads of their own, for which pyarrow waits after the interpreter has
-ended. So a thread that reads from turbocql must come back.
+The libraries read ahead in threads of their own. pyarrow joins its threads after the interpreter
+has ended, so a call into turbocql from such a thread must return.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import turbocql
 ROWS = 20_000
 TABLE = "ending.readings"
 WAITING = "pyarrow-waiting"
-"""pyarrow, whose thread waits for the GIL when the program ends."""
+"""The consumer pyarrow, with a thread that waits for the GIL when the program ends."""
 
 
 def make(session: turbocql.Session) -> None:
-    """Fills the table, unless it is there."""
+    """Creates the table unless it exists, and fills it."""
     session.execute(
         "CREATE KEYSPACE IF NOT EXISTS ending WITH replication ="
         " {'class': 'SimpleStrategy', 'replication_factor': 1}"
@@ -36,7 +36,7 @@ def make(session: turbocql.Session) -> None:
 
 
 def read(session: turbocql.Session, consumer: str) -> Iterator[pa.RecordBatch]:
-    """A scan that a thread of the consumer reads ahead."""
+    """Returns the batches of a scan that a thread of the consumer reads ahead."""
     rows_per_page, rows_per_batch = (ROWS, 2) if consumer == WAITING else (100, 200)
     batches = session.scan(TABLE, page_size=rows_per_page).batches(rows_per_batch=rows_per_batch)
     reader = pa.RecordBatchReader.from_stream(batches)
@@ -46,7 +46,7 @@ def read(session: turbocql.Session, consumer: str) -> Iterator[pa.RecordBatch]:
 
 
 def main() -> None:
-    # The session is not closed: the program ends as programs do that do not close theirs.
+    # The session is deliberately not closed, as in programs that forget to.
     session = turbocql.connect(sys.argv[1])
     make(session)
     found = read(session, sys.argv[2])
@@ -54,7 +54,7 @@ def main() -> None:
         sys.setswitchinterval(1000)
     print(next(found).num_rows)
     if sys.argv[2] == WAITING:
-        # Long enough for the thread to ask for the GIL, which it gets only after the program's end.
+        # Gives the thread time to request the GIL, which it gets only after the program's end.
         begun = time.perf_counter()
         while time.perf_counter() - begun < 0.3:
             pass
