@@ -1,1 +1,1 @@
-"""The accelerator in the environment of a driver, which the tests find by its distribution."""
+"""Tests of the accelerator, which run in the environment of one of the drivers."""

@@ -1,4 +1,4 @@
-"""What a function gives or raises, in a form that two runs of it can be compared by."""
+"""Calls functions and returns their results or exceptions in a comparable form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception by its class and what it says."""
+    """An exception: its class and the repr of its arguments."""
 
     cls: type[BaseException]
     said: str
@@ -19,7 +19,7 @@ class Raised:
 
 
 def answer(call: Callable[..., Any], *arguments: Any) -> Any:
-    """What a call gives, or what it raises."""
+    """Returns the result of a call, or a `Raised` if it raises."""
     try:
         return call(*arguments)
     except Exception as error:
@@ -27,7 +27,7 @@ def answer(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def differing(one: Any, other: Any) -> tuple[Any, Any]:
-    """The first parts that differ."""
+    """Returns the first two parts of two nested results that differ."""
     both = (one, other)
     if all(type(value) in (list, tuple) for value in both) and len(one) == len(other):
         for pair in zip(one, other, strict=True):

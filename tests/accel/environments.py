@@ -1,4 +1,4 @@
-"""The environments of the drivers, and programs that run in them."""
+"""The drivers' virtual environments, and functions that run programs in them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "accel" / "programs"
 PURELIB = ROOT / "packaging" / "turbocql.data" / "purelib"
-"""What a wheel puts beside the package."""
+"""The files that a wheel installs beside the package."""
 SAFE = bool(os.environ.get("_TURBOCQL_TEST_INTERPRETER"))
-"""Whether the native core runs as on an interpreter that nobody has tested."""
+"""Whether the native core runs without quick paths, as on an untested interpreter."""
 DRIVERS = ("scylla-driver", "cassandra-driver")
 EARLIER = ("scylla-driver-previous", "scylla-driver-earlier", "cassandra-driver-earlier")
-"""Releases that write and read otherwise; the last has no compiled codec."""
+"""Releases that encode and decode in other ways; the last has no compiled codec."""
 ALL_DRIVERS = [
     *DRIVERS,
     *(pytest.param(driver, marks=pytest.mark.exhaustive) for driver in EARLIER),
@@ -32,16 +32,16 @@ LEFT: dict[str, set[str]] = {
     "scylla-driver": set(),
     "scylla-driver-previous": set(),
     "scylla-driver-earlier": set(),
-    # With NumPy 2, its parser gives no rows.
+    # With NumPy 2, the driver's NumPy parser returns no rows.
     "cassandra-driver": {_HANDLERS["NumpyProtocolHandler"]},
-    # It has one way of reading pages.
+    # This release has a single protocol handler.
     "cassandra-driver-earlier": {*_HANDLERS.values()},
 }
-"""The seams that stay the driver's."""
+"""For each driver, the seams that are not patched."""
 
 
 def installed_driver() -> str:
-    """The driver of this environment: the file in requirements/ that pins its release."""
+    """Returns the name of this environment's driver: of the file in requirements/ that pins it."""
     for distribution in DRIVERS:
         try:
             pin = f"{distribution}=={version(distribution)}"
@@ -56,7 +56,7 @@ def installed_driver() -> str:
 
 
 def python_of(driver: str) -> str:
-    """The interpreter of a driver's environment."""
+    """Returns the path of the interpreter in a driver's environment."""
     python = ROOT / f".venv-{driver}" / "bin" / "python"
     assert python.exists(), f"make -C {ROOT} .venv-{driver}/.installed"
     return str(python)
@@ -65,7 +65,7 @@ def python_of(driver: str) -> str:
 def run(
     python: str, *arguments: str, timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """A program by that interpreter."""
+    """Runs an interpreter with these arguments, with turbocql and the tests on its path."""
     paths = os.pathsep.join((str(ROOT / "python"), str(ROOT)))
     return subprocess.run(
         [python, *arguments],
@@ -84,10 +84,10 @@ def run_installed(
     *arguments: str,
     variable: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """A program in `tmp_path`, with turbocql as if from a wheel."""
+    """Runs an interpreter in `tmp_path`, with turbocql as if installed from a wheel."""
     site = tmp_path / "site"
     site.mkdir(exist_ok=True)
-    # Python imports it at its start, also in the processes that are started.
+    # Python imports sitecustomize at its start, in child processes too.
     text = f"import site; site.addsitedir({str(PURELIB)!r})\n"
     (site / "sitecustomize.py").write_text(text, encoding="utf-8")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(site), str(ROOT / "python")))}

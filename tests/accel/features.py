@@ -1,4 +1,4 @@
-"""Connections with each set of ScyllaDB's protocol extensions, and bodies of messages on them."""
+"""Sets of ScyllaDB's protocol extensions, and message bodies on connections with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.accel.answers import answer
 TAKES_FEATURES = (
     "protocol_features" in inspect.signature(protocol.QueryMessage.send_body).parameters
 )
-"""Whether this driver's messages are told the features of their connection."""
+"""Whether `send_body` of this driver takes the features of the connection."""
 
 
 def _lwt_mark() -> Any:
@@ -40,7 +40,7 @@ FEATURE_SETS: dict[str, dict[str, Callable[[], Any]]] = {
 
 
 def connections() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Feature sets that this driver knows: a name, and the last arguments of `send_body`."""
+    """Yields the feature sets of this driver: a name, and the last arguments of `send_body`."""
     yield "not told", ()
     if not TAKES_FEATURES:
         return
@@ -54,12 +54,12 @@ def connections() -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 
 def feature_class() -> type[Any]:
-    """The driver's class of a connection's features."""
+    """Returns the driver's class for a connection's features."""
     cls: type[Any] = importlib.import_module("cassandra.protocol_features").ProtocolFeatures
     return cls
 
 
 def body(message: Any, *rest: Any) -> Any:
-    """The body of a message, or the error, and what was written before it."""
+    """Returns the result or error of `send_body`, and the bytes that it wrote."""
     out = io.BytesIO()
     return answer(message.send_body, out, *rest), out.getvalue()

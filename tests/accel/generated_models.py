@@ -1,4 +1,4 @@
-"""Models with columns of random kinds and options, and what happens to their instances."""
+"""Generates models with random columns and options, and operations on their instances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.accel.mapper import CONNECTION, shown, state
 
 
 class Shouting(columns.Text):  # type: ignore[misc]
-    """A column of the program's own."""
+    """A program's own column class."""
 
     def to_python(self, value: Any) -> Any:
         return f"{value}!"
@@ -97,7 +97,7 @@ PREFIX = "Generated"
 
 
 def generated_model(chance: random.Random, number: int) -> Any:
-    """A model with columns of random kinds and options."""
+    """Returns a model with columns of random kinds and options."""
     kinds = [chance.choice(KEYS), *chance.choices(KEYS, k=chance.randrange(2))]
     keys, found = len(kinds), {}
     kinds += chance.choices(list(KINDS), k=chance.randrange(7))
@@ -123,7 +123,7 @@ def generated_model(chance: random.Random, number: int) -> Any:
 
 
 def some_values(chance: random.Random, model: Any, *, keys: bool = True) -> dict[str, Any]:
-    """Values for some columns, most of them valid."""
+    """Returns random values for some columns, most of them valid."""
     found = {}
     for name, column in model._columns.items():
         given = VALUES[column.kind]
@@ -138,7 +138,7 @@ def some_values(chance: random.Random, model: Any, *, keys: bool = True) -> dict
 
 
 class Life:
-    """What happens to the instances of a model: made, saved, changed, deleted, read."""
+    """Operations on the instances of a model: it makes, saves, changes, deletes and reads them."""
 
     def __init__(self, model: Any, chance: random.Random) -> None:
         self.model = model

@@ -1,4 +1,4 @@
-"""The object mapper without a server: a session that notes what it executes, and comparisons."""
+"""The object mapper without a server: a session that records statements, and comparisons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from turbocql import accel
 
 
 class Session:
-    """Notes what it is given, and answers with rows."""
+    """Records the statements that it executes, and returns `rows`."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -37,7 +37,7 @@ class Session:
 
 
 class Connection:
-    """What `get_connection` gives, and `get_cluster`."""
+    """Stands for the results of `get_connection` and `get_cluster`."""
 
     protocol_version = 4
     name = "default"
@@ -54,7 +54,7 @@ CONNECTION = Connection()
 
 
 def shown(value: Any) -> Any:
-    """A value and its class, within collections too."""
+    """Returns a value with its class, also for parts of collections."""
     name = type(value).__name__
     if type(value) in (list, tuple):
         return name, [shown(one) for one in value]
@@ -70,7 +70,7 @@ def shown(value: Any) -> Any:
 
 
 def state(instance: Any) -> Any:
-    """All that can be seen of an instance."""
+    """Returns the complete visible state of an instance."""
     values = [
         (
             name,
@@ -94,7 +94,7 @@ def state(instance: Any) -> Any:
 
 
 def told(work: Callable[[], Any]) -> Any:
-    """What some work gave or raised, and what the session saw meanwhile."""
+    """Returns the result or error of `work`, and the statements that the session executed."""
     seen = CONNECTION.session.seen = []
     try:
         found = work()
@@ -104,7 +104,7 @@ def told(work: Callable[[], Any]) -> Any:
 
 
 def both(work: Callable[[], Any], *, times: int = 4) -> None:
-    """Compares some work, done by the driver and accelerated, also when the model is known."""
+    """Asserts that `work` has one outcome: plain, `times` times accelerated, and plain again."""
     accel.uninstall()
     expected = told(work)
     accel.accelerate()

@@ -1,4 +1,4 @@
-"""Segments and timers beneath requests, in a form that compares."""
+"""Tasks that write and read segments and cancel timers, with comparable results."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ CODECS: dict[str, Callable[[], SegmentCodec]] = {
 
 
 def sent(codec: SegmentCodec, message: Any) -> Any:
-    """What comes of writing it: what was said, and the bytes."""
+    """Returns the result of encoding a message, and the bytes in the buffer."""
     out = io.BytesIO(b"before")
     out.seek(0, 2)
     return answer(codec.encode, out, message), out.getvalue()
 
 
 def received(codec: SegmentCodec, data: bytes) -> list[Any]:
-    """What is read of bytes, until something is raised, and where the buffer stands."""
+    """Returns what is read from bytes up to the first error, and the buffer's positions."""
     buffer = io.BytesIO(data)
     told: list[Any] = []
     while buffer.tell() < len(data) and len(told) < 20:
@@ -63,7 +63,7 @@ def described(made: Any) -> Any:
 
 
 def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Messages of all lengths, and what is read of whole, cut and damaged segments."""
+    """Writes messages of all lengths, and reads whole, damaged and cut segments."""
     rng = Random(21)
     for name, make in CODECS.items():
         for i in range(count):
@@ -73,7 +73,7 @@ def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
             message = rng.randbytes(length) if rng.random() < 0.5 else bytes(length)
             yield f"segment, {name}, of {length} bytes", partial(sent, make(), message)
             out = io.BytesIO()
-            # By the driver: tasks are made before it is accelerated.
+            # The plain driver encodes this, because tasks are made before acceleration.
             make().encode(out, message)
             data = bytearray(out.getvalue())
             yield f"read, {name}, {length} bytes", partial(received, make(), bytes(data))
@@ -86,7 +86,7 @@ def segment_tasks(count: int) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def timer_tasks() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Timers cancelled before and after their time."""
+    """Finishes timers before and after their time, cancelled or not."""
     for cancelled in (False, True):
         for late in (-5, 5):
 

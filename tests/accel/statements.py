@@ -1,4 +1,4 @@
-"""Prepared statements without a server, and what the accelerator's status says of each seam."""
+"""Makes prepared statements without a server, and looks up the accelerator's seams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from turbocql import accel
 def statement(
     *types: type, key: list[int] | None = None, protocol_version: int = 4
 ) -> PreparedStatement:
-    """A statement with a column of each type; `key` has the places of its partition key."""
+    """Returns a statement with a column of each type; `key` has the partition key's indexes."""
     columns = [ColumnMetadata("ks", "t", f"c{i}", cls) for i, cls in enumerate(types)]
     return PreparedStatement(
         column_metadata=columns,
@@ -26,5 +26,5 @@ def statement(
 
 
 def seams() -> dict[str, accel.Seam]:
-    """The status of each seam, by the seam's name."""
+    """Returns the seams of the accelerator's status by name."""
     return {seam.name: seam for seam in accel.status().seams}

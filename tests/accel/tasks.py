@@ -1,4 +1,4 @@
-"""Values, rows, messages and literals that the driver writes, to be compared accelerated."""
+"""Tasks that encode values, rows, messages and literals, run plain and accelerated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Task = tuple[str, Callable[[], Any]]
 
 
 def serialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Values of every type, by the type's `serialize`."""
+    """Encodes values of every type with the type's `serialize`."""
     for shape in shapes:
         generator = Generator(zlib.crc32(shape.cql.encode()))
         for i in range(count):
@@ -32,11 +32,11 @@ def serialize_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 class Row(tuple):  # type: ignore[type-arg]
-    """A row by inheritance."""
+    """A subclass of `tuple`."""
 
 
 def bind_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
-    """Rows of some columns, as sequences and mappings, right and wrong; then their routing keys."""
+    """Binds valid and wrong rows, as sequences and mappings, and reads their routing keys."""
     rng = Random(7)
     generator = Generator(8)
     statements = []
@@ -86,7 +86,7 @@ def bind_tasks(shapes: list[Shape], count: int) -> Iterator[Task]:
 
 
 def body_tasks(count: int) -> Iterator[Task]:
-    """Messages with every option, usual and not."""
+    """Writes bodies of messages with usual and unusual values of every option."""
     rng = Random(9)
     told = [features for _, features in connections()]
 
@@ -146,7 +146,7 @@ def body_tasks(count: int) -> Iterator[Task]:
 
 
 def row_tasks() -> Iterator[Task]:
-    """Rows by every factory, with names that are none as well."""
+    """Makes rows with every row factory, also with invalid column names."""
     rows = [(1, "a"), (2, "b")]
     for names in (
         ["a", "b"],
@@ -169,7 +169,7 @@ def row_tasks() -> Iterator[Task]:
 
 
 def literal_tasks() -> Iterator[Task]:
-    """Some literals of simple statements; test_literals.py has many."""
+    """Formats some literals of simple statements; test_literals.py tests many more."""
     for value in (None, 1, 1.5, "it's", b"b", [1, ["a"]], {"a": (1,)}, {2}, {"a": object}):
 
         def task(value: Any = value) -> Any:

@@ -1,4 +1,4 @@
-"""The driver's classes of types, given to the codec as they are."""
+"""The driver's type classes, passed to the codec unchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_class_without_parameters(name: str) -> None:
             assert both[1].deserialize(b"\x01\x02") == b"\x01\x02"
         return
     if name == "VectorType":
-        # As in the module that the proposals to the drivers add.
+        # `cassandra.serializers`, as proposed to the drivers, does the same.
         assert isinstance(both[0], codec.GenericSerializer)
         assert both[0].cqltype is cls
         both = both[1], both[1]
@@ -53,7 +53,7 @@ def test_a_class_without_parameters(name: str) -> None:
 
 @pytest.mark.parametrize("name", NEED_PARAMETERS)
 def test_a_class_without_parameters_within_and_below_others(name: str) -> None:
-    """Within another, and below a class of the program's own."""
+    """The error also comes for an element type and for a program's own subclass."""
     within = ListType.apply_parameters([CLASSES[name]])
     below = type("Mine", (CLASSES[name],), {})
     for cls, named in ((within, name), (below, "Mine")):
@@ -70,7 +70,7 @@ def test_a_class_that_is_no_type(cls: type) -> None:
 
 
 def is_known(name: str, cls: Any) -> None:
-    """Whether the error names the class, and what it says to give instead is right."""
+    """Asserts that the error names the class, and that the type it suggests works."""
     try:
         codec.find_deserializer(cls)
     except TypeError as error:
@@ -79,7 +79,7 @@ def is_known(name: str, cls: Any) -> None:
     assert "has no parameters" in said
     instead = said.partition("give for example ")[2]
     assert instead.startswith(name + ".")
-    given = eval(instead, vars(cqltypes))  # what we say ourselves
+    given = eval(instead, vars(cqltypes))  # turbocql's own text
     assert issubclass(given, cls)
     serializer, deserializer = codec.find_serializer(given), codec.find_deserializer(given)
     values: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What happens beneath requests: segments, right and wrong ones, and timers."""
+"""The layer below requests: valid and wrong segments, and timers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from turbocql import accel
 
 
 def same(call: Callable[[], Any]) -> None:
-    """Plain, and accelerated."""
+    """Asserts that a call has the same result plain and accelerated."""
     plain = call()
     with accel.accelerated():
         assert call() == plain
@@ -34,7 +34,7 @@ def natively(name: str) -> int:
 
 
 class Loud(SegmentCodec):  # type: ignore[misc]
-    """A codec of the program's own."""
+    """A program's own codec."""
 
     def compress(self, data: bytes) -> bytes:
         return b"short"
@@ -143,7 +143,7 @@ def test_a_compressor_may_fail_later(length: int) -> None:
 
 
 class Header:
-    """A header of a program's own."""
+    """A program's own class of headers."""
 
     payload_length: Any = 10
     uncompressed_payload_length: Any = -1
@@ -175,7 +175,7 @@ def test_headers_of_other_classes(kind: str) -> None:
 
 
 def read(codec: SegmentCodec, header: Any) -> Any:
-    """What is read by a header, and where the buffer stands then."""
+    """Returns what is decoded with a header, and the position of the buffer."""
     buffer = io.BytesIO(sent(SegmentCodec(), b"some bytes")[1][6:])
     buffer.seek(6)
     return described(answer(codec.decode, buffer, header)), buffer.tell()
@@ -213,7 +213,7 @@ def test_a_cancelled_timer_lets_go() -> None:
         gc.collect()
         return sum(request() is not None for request in requests)
 
-    # Behind one that is not cancelled, the driver keeps them all.
+    # The plain driver keeps all cancelled timers that end after an active one.
     manager.add_timer(Timer(500, print))
     assert left(10) == 10
     with accel.accelerated():
@@ -223,7 +223,7 @@ def test_a_cancelled_timer_lets_go() -> None:
 
 
 class Kept(Timer):  # type: ignore[misc]
-    """A timer of the program's own."""
+    """A program's own class of timers."""
 
 
 class Read(Timer):  # type: ignore[misc]
@@ -254,7 +254,7 @@ def test_a_way_to_cancel_timers_of_ones_own_wins(monkeypatch: pytest.MonkeyPatch
 
 
 def test_timers_are_cancelled_while_they_end() -> None:
-    """One thread lets timers end, another cancels them: nothing is raised."""
+    """One thread finishes timers while another cancels them; nothing is raised."""
 
     def finish(timers: list[Timer], done: list[Any]) -> None:
         now = time.time() + 1

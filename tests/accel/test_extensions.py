@@ -27,7 +27,7 @@ knows_extensions = pytest.mark.skipif(
 
 
 def messages(version: int) -> Iterator[tuple[str, Any]]:
-    """Messages that native code writes in this version: the kind and the message."""
+    """Yields messages that are written natively in this version: the class name and the message."""
     values = [b"value", None, b""]
     keyspaces = (None, "ks") if version == 5 else (None,)
     for keyspace, serial, size in itertools.product(keyspaces, (None, 8), (None, 100)):
@@ -38,7 +38,7 @@ def messages(version: int) -> Iterator[tuple[str, Any]]:
         batch = protocol.BatchMessage(BatchType.LOGGED, queries, 6, **common)
         made = [("QueryMessage", query), ("BatchMessage", batch)]
         blocks = (None, 0, 1, 0xA7, 255)
-        # In version 5, releases that write no empty id need an id.
+        # In version 5, some releases require a metadata id; others write an empty one for None.
         ids = (b"", b"metadata") if version == 5 else (None, b"", b"metadata")
         for skip, known, block in itertools.product((False, True, None), ids, blocks):
             execute = protocol.ExecuteMessage(b"id", values, 1, **common, **paging)
@@ -52,7 +52,7 @@ def messages(version: int) -> Iterator[tuple[str, Any]]:
 
 
 def body_seams() -> dict[str, accel.Seam]:
-    """What the status says of each kind of message."""
+    """Returns the `send_body` seam of each message class."""
     every = seams()
     return {name: every[f"protocol.{name}.send_body"] for name in BODIES}
 
@@ -83,7 +83,7 @@ def test_every_kind_is_native(connection: str, version: int) -> None:
 
 @knows_extensions
 def test_the_bytes_are_those_of_the_extensions() -> None:
-    """Not only those of this driver: here they are by hand."""
+    """Compares the bytes with literals, not only with the driver's own bytes."""
     message = protocol.ExecuteMessage(b"id", [b"v"], 1)
     message.skip_meta, message.result_metadata_id = True, b"rm"
     message.tablet_version_block = 0xA7
@@ -101,7 +101,7 @@ def test_the_bytes_are_those_of_the_extensions() -> None:
 
 
 def fallbacks(messages_and_rest: list[tuple[Any, tuple[Any, ...]]]) -> tuple[tuple[str, int], ...]:
-    """Why the driver wrote these bodies; the driver's own must be the same."""
+    """Returns why these bodies fell back to the driver; asserts that they equal the plain ones."""
     plain = [body(message, *rest) for message, rest in messages_and_rest]
     with accel.accelerated():
         assert [body(message, *rest) for message, rest in messages_and_rest] == plain
@@ -112,7 +112,7 @@ def fallbacks(messages_and_rest: list[tuple[Any, tuple[Any, ...]]]) -> tuple[tup
 
 
 def one_of_each() -> list[Any]:
-    """A message of each kind."""
+    """Returns a message of each class."""
     return list(dict(messages(4)).values())
 
 

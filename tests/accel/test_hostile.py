@@ -1,4 +1,4 @@
-"""What a program may do that is hard on the accelerator: everything is as without it."""
+"""Hostile programs behave the same with the accelerator as without it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SEVEN = [[b"\0\0\0\7"]]
 
 
 def pages(body: bytes, known: Any = None, policy: Any = None) -> list[Any]:
-    """What each way of reading makes of a page, three times."""
+    """Returns what each reader decodes from a page, three times each."""
     kinds = [kind for kind in READERS if kind != "arrays"]
     return [page_answer(READERS[k], body, 4, None, known, policy) for k in kinds for _ in range(3)]
 
 
 def same(call: Callable[[], Any]) -> None:
-    """Plain, accelerated, and accelerated once more."""
+    """Asserts that a call has the same result plain and accelerated twice."""
     plain = call()
     with accel.accelerated():
         for _ in range(2):
@@ -38,7 +38,7 @@ def same(call: Callable[[], Any]) -> None:
 
 
 def test_keys_of_a_class_of_their_own() -> None:
-    """A dict whose keys run code when they are compared, which empties what is being written."""
+    """The comparison of dict keys runs code that empties the list that is being encoded."""
     inner = UserType.make_udt_class("ks", "hostile", ("a",), (Int32Type,))
     lists = ListType.apply_parameters([inner])
 
@@ -65,7 +65,7 @@ def test_keys_of_a_class_of_their_own() -> None:
             values.append(holder)
         return answer(lists.serialize, values, 4)
 
-    # The driver's own way begins with what is left then.
+    # The plain result is not compared; accelerated, each call must return bytes.
     attempt()
     with accel.accelerated():
         for _ in range(20):
@@ -171,7 +171,7 @@ def test_fewer_digits_than_usual() -> None:
 
 @pytest.mark.skipif("lazy" not in READERS, reason="this driver reads no rows one by one")
 def test_values_of_half_a_page() -> None:
-    """A setting of a type that is changed while rows are read one by one."""
+    """A setting of a type is changed while rows are read one by one."""
     reader: Any = READERS["lazy"]
     body = result(INTS, [[b""], [b""], [b""]])
 
@@ -192,7 +192,7 @@ def test_values_of_half_a_page() -> None:
 
 
 def test_nothing_is_kept() -> None:
-    """Types of a policy and lists of columns that are new for each page."""
+    """Each page has new types from its policy and a new list of columns; none are kept alive."""
 
     class New(Disguise):
         def column_type(self, column: Any) -> Any:

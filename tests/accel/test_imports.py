@@ -1,4 +1,4 @@
-"""The accelerator is switched on before the driver is imported, or while only a part of it is."""
+"""Tests switching the accelerator on before the driver or only a part of it is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Literals of simple statements against the driver's own."""
+"""Compares literals of simple statements with the driver's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAME = "query.bind_params"
 ZONES = [datetime.timezone.utc, datetime.timezone(datetime.timedelta(hours=-5, minutes=-30)), None]
 CHOSEN = random.Random(20261123)
 OWN = query.bind_params
-"""The driver's own function, while another is in its place."""
+"""The driver's own function, kept because the accelerator replaces it."""
 
 pytestmark = pytest.mark.usefixtures("accelerated")
 
@@ -97,7 +97,7 @@ SCALARS: list[Callable[[], Any]] = [
 
 
 def value(depth: int = 0) -> Any:
-    """A value of any class that users give."""
+    """Returns a random value of any class that programs pass."""
     if depth > 3 or CHOSEN.random() < 0.75:
         return CHOSEN.choice(SCALARS)()
     items = [value(depth + 1) for _ in range(CHOSEN.randint(0, 4))]
@@ -121,7 +121,7 @@ def value(depth: int = 0) -> Any:
 
 
 def same(*arguments: Any) -> Any:
-    """The answer, which is the driver's own."""
+    """Returns the accelerated result; asserts that it equals the driver's own."""
     expected = answer(OWN, *arguments)
     accelerated = answer(query.bind_params, *arguments)
     assert accelerated == expected, (arguments, accelerated, expected)
@@ -134,7 +134,7 @@ def test_the_function_is_replaced() -> None:
 
 
 def test_generated_values() -> None:
-    """A hundred thousand values, in rows of four."""
+    """Compares 100,000 random values, in rows of four."""
     CHOSEN.seed(20261123)
     encoder = Encoder()
     rows = 25_000
@@ -150,21 +150,21 @@ def test_generated_values() -> None:
 
 
 class Failing:
-    """An object that has no text."""
+    """An object whose `__str__` raises."""
 
     def __str__(self) -> str:
         raise KeyError("no")
 
 
 def recursive() -> list[Any]:
-    """A list that has itself."""
+    """Returns a list that contains itself."""
     items: list[Any] = []
     items.append(items)
     return items
 
 
 def deep() -> Any:
-    """A list in a list, 200 times."""
+    """Returns 200 nested lists."""
     items: Any = 1
     for _ in range(200):
         items = [items]
@@ -264,7 +264,7 @@ def test_a_replaced_method_of_encoders_wins(name: str) -> None:
 
 
 def test_functions_may_change_what_they_encode() -> None:
-    """The program's own functions, called in the middle of a collection, do odd things."""
+    """A program's own encoder changes the collections and the mapping while they are encoded."""
     encoder = Encoder()
     items: list[Any] = [Number(1), 2, 3]
     table: dict[Any, Any] = {"a": Number(1), "b": 2}

@@ -1,4 +1,4 @@
-"""The object mapper: what instances, statements and errors are, accelerated and not."""
+"""Compares the object mapper's instances, statements and errors, plain and accelerated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODELS = 300
 
 
 def test_statements_are_noted() -> None:
-    """The others compare what the program sees, and the statements that the session executes."""
+    """The session records statements, on which the comparisons of the other tests rely."""
     for _ in range(2):
         _, executed = told(lambda: Thing.create(**GIVEN))
         assert len(executed) == 1
@@ -196,7 +196,7 @@ CHANGES: dict[str, Callable[[Any], tuple[Any, str, Any]]] = {
 
 
 def late_model() -> Any:
-    """A model that is defined while the accelerator is on."""
+    """Returns a model that is defined while the accelerator is on."""
 
     class Late(models.Model):  # type: ignore[misc]
         key = columns.Integer(primary_key=True)
@@ -224,7 +224,7 @@ def test_what_the_program_changes_afterwards_wins(change: str, accelerated: None
     owner, attribute, value = CHANGES[change](model)
     absent = object()
     before = vars(owner).get(attribute, absent)
-    # Names in the driver's modules are looked at when the accelerator is switched on.
+    # The accelerator checks names in the driver's modules only when it is switched on.
     if not isinstance(owner, ModuleType):
         accel.accelerate()
         assert [name() for _ in range(4)] == ["a"] * 4

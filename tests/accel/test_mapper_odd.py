@@ -1,4 +1,4 @@
-"""The object mapper where programs are odd: names, threads, deep types, objects kept alive."""
+"""The object mapper in odd programs: names, threads, deep types, objects kept alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that are accelerated by their environment, and those that an accelerated one starts."""
+"""Processes that an environment variable accelerates, and their child processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_process_is_accelerated(tmp_path: Path, way: str) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found) == 7
-    # Each counts its own call alone.
+    # Each process counts only its own call.
     assert all(told == [True, 1, True, left] for told in found.values()), found
 
 
@@ -59,7 +59,7 @@ def test_nothing_happens_without_the_variable(tmp_path: Path, variable: str | No
 def test_turbocql_is_imported_with_the_driver(tmp_path: Path) -> None:
     look = "import sys; print([name for name in sys.modules if 'turbocql' in name])"
     assert run(tmp_path, "-c", look).stdout == "[]\n"
-    # turbocql itself comes with the driver.
+    # turbocql itself is imported only with the driver.
     done = run(tmp_path, "-c", look, variable="1")
     assert done.stdout == "['_turbocql_accelerate']\n"
     done = run(tmp_path, "-c", f"import cassandra.query; {look}", variable="off")
@@ -96,7 +96,7 @@ def test_turbocql_that_cannot_be_imported_harms_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def modules(tmp_path: Path) -> Path:
-    """A folder with a module and a package; a module of the package cannot be imported."""
+    """Makes a folder with a module and a package; one module of the package cannot be imported."""
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").touch()
     (tmp_path / "package" / "broken.py").write_text("import nosuch_either\n", encoding="utf-8")
@@ -121,7 +121,7 @@ def test_a_module_is_run(modules: Path) -> None:
 
 
 def test_the_line_is_one_that_python_runs() -> None:
-    """Python skips a line of a .pth file that does not begin with `import `."""
+    """Python executes only lines of a .pth file that begin with `import `."""
     lines = (PURELIB / "turbocql_accelerate.pth").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("import ")

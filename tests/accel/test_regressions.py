@@ -1,4 +1,4 @@
-"""What once was wrong: replaced helpers, odd classes, forks, interrupts, deep types, leaks."""
+"""Tests of fixed bugs: replaced helpers, odd classes, forks, interrupts, deep types, leaks."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from turbocql import accel
 
 WHEN = datetime.datetime(2026, 1, 2, 3, 4, 5)
 DECODES = any(path.on for path in turbocql.diagnosis().quick_paths if path.name == "decode")
-"""Whether values are made natively here."""
+"""Whether values are decoded natively on this interpreter."""
 
 
 @contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Something else in the place of an attribute, for a while."""
+    """Replaces an attribute, and restores it at the end."""
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -48,7 +48,7 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 class Money(decimal.Decimal):
-    """A decimal of the program's own."""
+    """A program's own subclass of `Decimal`."""
 
 
 DATES = ListType.apply_parameters([DateType])
@@ -235,7 +235,7 @@ def test_statements_that_fail_in_odd_ways() -> None:
 # CPython 3.12 and later warn of the deadlocks that this test looks for.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_children_of_a_fork_go_on() -> None:
-    """While other threads make plans, and switch."""
+    """The parent forks while other threads bind statements and switch the accelerator."""
     ended = threading.Event()
 
     def bind() -> None:
@@ -315,7 +315,7 @@ def test_pieces_may_be_missing(module: str, attribute: str, value: str) -> None:
 
 
 def test_switching_leaks_nothing() -> None:
-    """In a process of its own: what others free and need there is no part of it."""
+    """Measures in a process of its own, so that other tests do not change its memory."""
     ended = run(sys.executable, str(PROGRAMS / "switching.py"))
     assert ended.returncode == 0, ended.stderr
     first, second = map(int, ended.stdout.split())

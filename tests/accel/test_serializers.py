@@ -1,4 +1,4 @@
-"""`cassandra.serializers` against the types' own `serialize`."""
+"""Compares `cassandra.serializers` with the types' own `serialize`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from turbocql import accel
 NAME = "cassandra.serializers"
 LARGEST = struct.unpack(">f", b"\x7f\x7f\xff\xff")[0]
 EDGE = math.ldexp(2**25 - 1, 103)
-"""Rounds to infinity as a float32; one bit less does not."""
+"""The least number that rounds to infinity as a float32."""
 
 
 pytestmark = pytest.mark.usefixtures("accelerated")
@@ -41,7 +41,7 @@ def module() -> Any:
 
 
 def vector(subtype: Any, dimension: int) -> Any:
-    """A type of vectors."""
+    """Returns a vector type."""
     return VectorType.apply_parameters([subtype, dimension], None)
 
 
@@ -77,7 +77,7 @@ NUMBERS: list[Any] = [
 
 
 def expected_error(own: Raised) -> type[BaseException]:
-    """The class of a serializer's error where the type raises this."""
+    """Returns the class of the serializer's error where the type raises `own`."""
     is_kind = own.cls is struct.error and "required argument" in own.said
     return TypeError if is_kind else own.cls
 
@@ -108,7 +108,7 @@ def test_scalars_out_of_range() -> None:
 
 
 def vectors_of_numbers(subtype: Any, kinds: str, dimension: int) -> list[Any]:
-    """Right and wrong values of a vector: lists, tuples, arrays, views."""
+    """Returns valid and wrong values of a vector: lists, tuples, arrays and views."""
     numbers = [n % 100 - 50 for n in range(dimension)]
     values: list[Any] = [numbers, tuple(numbers), numbers[1:], [*numbers, 1], [], None, 7]
     for kind in kinds:
@@ -135,7 +135,7 @@ OTHERS: list[tuple[Any, Any]] = [
 
 
 def compared(cqltype: Any, values: list[Any]) -> int:
-    """How many of the values have bytes; each has the type's own answer, without acceleration."""
+    """Asserts that each value has the plain type's result; returns how many values have bytes."""
     one = module().find_serializer(cqltype)
     ours = [answer(one.serialize, value, 4) for value in values]
     accel.uninstall()

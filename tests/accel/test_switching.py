@@ -1,4 +1,4 @@
-"""Switching the accelerator on and off: everything is put back, in blocks and threads too."""
+"""Switching the accelerator off restores the driver, also in nested blocks and in threads."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_threads_may_do_all_at_once() -> None:
 
     def work() -> None:
         for i in range(300):
-            # New statements and types, each of which gets a plan.
+            # The accelerator makes a new plan for each new statement and type.
             statement(ListType.apply_parameters([UTF8Type])).bind([["a"]])
             with accel.accelerated():
                 if prepared.bind([[1, 2], "a"]).values != wanted:
@@ -108,7 +108,7 @@ def test_functions_may_be_taken_from_their_classes_and_put_back() -> None:
     plain = sent()
 
     def asked(function: Callable[..., Any]) -> list[Any]:
-        """What the unbound function gives, by position and by name, and what it says of itself."""
+        """Returns results of the unbound function, called in several ways, and its metadata."""
         bound = BoundStatement(prepared)
         return [
             function(bound, [1, "a"]).values,
@@ -126,7 +126,7 @@ def test_functions_may_be_taken_from_their_classes_and_put_back() -> None:
     accel.accelerate()
     assert asked(BoundStatement.bind) == unbound
     assert prepared.bind([1, "a"]).values == wanted
-    # As somebody does who replaces a function for a while.
+    # Replaces functions and restores them, as programs do.
     for owner, name in ((BoundStatement, "bind"), (protocol.ExecuteMessage, "send_body")):
         own = getattr(owner, name)
         setattr(owner, name, lambda *_: None)

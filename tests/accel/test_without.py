@@ -1,4 +1,4 @@
-"""Parts of the accelerator that are left out."""
+"""Tests accelerating with some parts left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTS = {
 
 
 def work() -> list[Any]:
-    """Some calls of the driver, and what they gave."""
+    """Makes some calls of the driver and returns their results."""
     numbers = ListType.apply_parameters([Int32Type])
     bound = statement(numbers, UTF8Type).bind(([1, 2], "a"))
     timer = connection.Timer(0, print)
@@ -54,7 +54,7 @@ def test_all_parts_and_none() -> None:
     work()
     native = accel.status().native
     assert native
-    # The same again changes nothing; another begins to count again.
+    # The same call again changes nothing; other parts reset the counts.
     accel.accelerate()
     assert accel.status().native == native
     accel.accelerate(without=["timers"])

@@ -1,1 +1,1 @@
-"""Programs on cassandra-driver and scylla-driver as people write them, to be run accelerated."""
+"""Typical programs on cassandra-driver and scylla-driver, which the tests run accelerated."""

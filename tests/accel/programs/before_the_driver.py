@@ -2,7 +2,7 @@
 
     python before_the_driver.py FIRST SEAM...
 
-FIRST is the module of the driver that is imported first. Each SEAM is one that stays the driver's.
+FIRST is the module of the driver that is imported first. Each SEAM is one that is not patched.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import turbocql
 
 
 def unpatched() -> dict[str, str]:
-    """The seams that are the driver's now, and why."""
+    """Returns the seams that are not patched, with the reasons."""
     return {seam.name: seam.why for seam in turbocql.accel.status().seams if not seam.patched}
 
 
 def is_watching() -> bool:
-    """Whether imports are watched."""
+    """Returns whether the accelerator watches imports."""
     return any("accel" in type(finder).__module__ for finder in sys.meta_path)
 
 

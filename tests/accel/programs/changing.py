@@ -1,10 +1,10 @@
-"""Reads a table with 100 requests in flight, while somebody else gives it further columns.
+"""Reads a table with 100 requests in flight, while another process adds columns to it.
 
     python changing.py HOST PORT VERSION KEYSPACE
 
-After each round it prints a line of JSON: the fields of its named tuples, how many rows had other
-values than were written, the statement's result metadata id, and with turbocql what was native. It
-ends when its standard input has a line.
+After each round it prints a line of JSON: the fields of the named tuples, the number of rows with
+wrong values, the statement's result metadata id, and with turbocql the calls of each seam. It ends
+when a line arrives on its standard input.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def end_by_a_line(is_over: threading.Event) -> None:
 
 
 def seams() -> dict[str, Any]:
-    """Calls done natively, by the driver, and to learn, with reasons for the second."""
+    """Returns each seam's native, fallback and learning calls, with the reasons to fall back."""
     if "turbocql" not in sys.modules:
         return {}
     from turbocql import accel

@@ -1,9 +1,9 @@
-"""A program that starts processes in every way, and looks at the accelerator in each.
+"""Starts processes by every start method, and reports the accelerator's status in each.
 
     python children.py
 
 Prints, as JSON, for each process whether the accelerator is on, how many calls it counted, whether
-it knows its process, and which parts are left out.
+the status has the right process id, and which parts are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 def look(_: object = None) -> Any:
-    """What the accelerator says in this process; None without it."""
+    """Returns the accelerator's status in this process, or None without it."""
     import cassandra.cluster
     from cassandra.cqltypes import Int32Type, ListType
 

@@ -1,4 +1,4 @@
-"""Accelerates a driver a piece of which is missing, and prints whether that is on.
+"""Accelerates a driver with a missing or wrong attribute; prints if it is on and patched seams.
 
 python pieces.py MODULE ATTRIBUTE deleted|5|object|None
 """

@@ -1,8 +1,9 @@
-"""A shop in the manner of a web framework: models with methods of their own, views, pages.
+"""A shop as in a web application: models with methods of their own, views and paging.
 
     python shop.py HOST PORT
 
-Prints what each view gave, as JSON. Makes its keyspace anew. Knows no accelerator.
+Prints the results of all views as JSON. It drops and creates its keyspace. It does not import
+turbocql.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ NOW = datetime.datetime(2026, 11, 23, 10, 30, 15, 250_000)
 
 
 class Json(columns.Text):  # type: ignore[misc]
-    """Anything that JSON can say, as a text."""
+    """A column of any JSON value, stored as text."""
 
     def to_python(self, value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
@@ -41,14 +42,14 @@ class Json(columns.Text):  # type: ignore[misc]
 
 
 class Available(ModelQuerySet):  # type: ignore[misc]
-    """Query sets with a method of the shop's."""
+    """A query set with a method of the program's own."""
 
     def of_maker(self, maker: str) -> Any:
         return self.filter(maker=maker).limit(50)
 
 
 class Dated(models.Model):  # type: ignore[misc]
-    """What all tables have."""
+    """An abstract model with the columns that all tables have."""
 
     __abstract__ = True
     created = columns.DateTime()
@@ -107,7 +108,7 @@ def shown(instance: Any) -> Any:
 
 
 def views() -> Any:
-    """What requests to the shop would do, one after the other."""
+    """Runs the views that requests to the shop would call, and yields their results."""
     ids = [uuid.uuid5(uuid.NAMESPACE_DNS, f"customer{number}") for number in range(5)]
     for number, key in enumerate(ids):
         at = Address(street=f"It's Street {number}", number=number)

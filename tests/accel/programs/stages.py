@@ -1,4 +1,4 @@
-"""Accelerates while only a part of the driver is imported, in one of several ways.
+"""Accelerates while only a part of the driver is imported, in one of five ways.
 
 python stages.py while_it_is_imported|interrupted|imported_again|over_between|loaders
 """
@@ -15,27 +15,27 @@ from turbocql import accel
 
 
 def unpatched() -> dict[str, str]:
-    """The seams that are the driver's now, and why."""
+    """Returns the seams that are not patched, with the reasons."""
     return {seam.name: seam.why for seam in accel.status().seams if not seam.patched}
 
 
 def is_watching() -> bool:
-    """Whether imports are watched."""
+    """Returns whether the accelerator watches imports."""
     return any("accel" in type(finder).__module__ for finder in sys.meta_path)
 
 
 def is_native() -> bool:
-    """Whether timers are cancelled natively."""
+    """Returns whether timers are cancelled natively."""
     return "native" in repr(vars(sys.modules["cassandra.connection"].Timer)["cancel"])
 
 
 def load(name: str) -> Any:
-    """A module of the driver."""
+    """Imports and returns a module of the driver."""
     return importlib.import_module(f"cassandra.{name}")
 
 
 class Late(MetaPathFinder):
-    """Accelerates in the middle of an import, as hooks after imports do."""
+    """Accelerates in the middle of an import, as import hooks do."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> None:
         if name == "cassandra.segment" and "cassandra.connection" in sys.modules:

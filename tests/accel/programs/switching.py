@@ -1,6 +1,6 @@
 """Switches the accelerator on and off 3,200 times, and prints by how many bytes memory grows.
 
-The first number is what is not given back after 1,500 times, the second what 1,500 more need.
+The first number compares two readings after 1,700 times, the second is the growth in 1,500 more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ assert cassandra.query
 
 
 def toggle(count: int) -> int:
-    """The resident bytes after switching so many times."""
+    """Switches `count` times, and returns the resident bytes."""
     for _ in range(count):
         with accel.accelerated():
             pass
@@ -28,7 +28,7 @@ def toggle(count: int) -> int:
 
 
 def resident() -> int:
-    """The bytes that this process has in memory."""
+    """Returns the resident bytes of this process."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * 4096
 

@@ -1,8 +1,8 @@
-"""A task queue whose workers keep results in a table: a parent, children, each with a session.
+"""A task queue whose workers store results in a table; each process has its own session.
 
     python worker.py HOST PORT fork|spawn|forkserver
 
-Prints the results that were read back, and what each worker's process says of itself, as JSON.
+Prints as JSON the results that the parent read back, and each worker's accelerator status.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WRITE = (
 
 
 class Backend:
-    """Results in a table, as a task queue keeps them: written as simple statements."""
+    """Stores a task queue's results in a table, with simple statements."""
 
     def __init__(self, host: str, port: int) -> None:
         self.cluster = Cluster([host], port=port, protocol_version=4)
@@ -58,7 +58,7 @@ def total(numbers: dict[str, float]) -> Any:
 
 
 def work(place: tuple[str, int], tasks: Any, answers: Any) -> None:
-    """A worker: takes tasks until there is none, and keeps what became of each."""
+    """Runs tasks until it takes a None, and stores the result or error of each."""
     backend = Backend(*place)
     done = 0
     while (task := tasks.get()) is not None:
@@ -73,7 +73,7 @@ def work(place: tuple[str, int], tasks: Any, answers: Any) -> None:
 
 
 def native() -> Any:
-    """What the accelerator has done in this process; None without it."""
+    """Returns whether the accelerator is on here and its native calls, or None without it."""
     accel = sys.modules.get("turbocql.accel")
     if accel is None:
         return None
