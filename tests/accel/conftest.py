@@ -40,7 +40,7 @@ def driver() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def digests() -> Iterator[None]:
-    """Digests of the driver's functions are computed once, not for each of 1,000 installations."""
+    """Computes digests of the driver's functions once, not for each of 1,000 installations."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_mapper, "source_digest", functools.cache(_mapper.source_digest))
         yield

@@ -1,4 +1,4 @@
-"""Tests switching the accelerator on before the driver or only a part of it is imported."""
+"""Switches the accelerator on before the driver is imported, or while only a part of it is."""
 
 from __future__ import annotations
 

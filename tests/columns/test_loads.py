@@ -82,7 +82,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "batches": lambda rows: rows.batches(rows_per_batch=5),
 }
 NOT_KEPT = {
-    # DuckDB does not keep all dates.
+    # These consumers may change values of these types.
     ("duckdb", "date"),
 }
 

@@ -1,4 +1,4 @@
-"""Edge cases of every scalar type, and values that most types must refuse."""
+"""Edge cases of every scalar type, and values of many classes that few types take."""
 
 from __future__ import annotations
 

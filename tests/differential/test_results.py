@@ -35,7 +35,7 @@ PageReports = Reports[str, PageReport]
 
 @pytest.fixture(scope="module")
 def pages(proof: bool) -> int:
-    """Returns the number of pages of all types of first columns together."""
+    """Returns the total number of pages."""
     return 10_000 if proof else 600
 
 

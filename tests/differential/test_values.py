@@ -16,7 +16,7 @@ from .rules import RULES
 
 MOST_SHOWN = 20
 CASES = {ENCODE: 1, DECODE: 2, COMPILED: 2}
-"""The least number of cases for each value."""
+"""The minimum number of cases per value."""
 
 TypeReports = Reports[str, TypeReport]
 

@@ -1,6 +1,8 @@
-"""Accelerates a driver with a missing or wrong attribute; prints if it is on and patched seams.
+"""Accelerates a driver in which one attribute is missing or wrong.
 
 python pieces.py MODULE ATTRIBUTE deleted|5|object|None
+
+Prints whether the accelerator is on, and how many seams are patched.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Switches the accelerator on and off 3,200 times, and prints by how many bytes memory grows.
 
-The first number compares two readings after 1,700 times, the second is the growth in 1,500 more.
+The first number is the difference of two readings after 1,700 times. The second is the growth in
+the next 1,500 times.
 """
 
 from __future__ import annotations
