@@ -1,5 +1,6 @@
 """Switches the accelerator on and off 3,200 times, and prints by how many bytes memory grows in the
-last 1,500 times."""
+last 1,500 times.
+"""
 
 from __future__ import annotations
 
