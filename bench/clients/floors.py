@@ -1,8 +1,8 @@
-"""What C code that comes with Python and NumPy needs for what a case does: its floor.
+"""Floors of the codec's cases: C code of Python and NumPy that does part of a case's work.
 
-No driver is named here. A floor does less than its case, or as much: numbers without the lengths
-between them, rows of cells that are ready. Where there are several ways, each is measured, and the
-fastest counts. The note of each says what it does.
+A floor does at most as much as its case. For example, it packs numbers without the lengths between
+them, or joins cells that are already encoded. Where a case has several floors, each is measured,
+and the fastest counts. A floor's note says what it does. This module imports no driver.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.harness.timing import Case, Maker, measure
 from bench.suites.codec.cases import BATCHES, BINDS, EXECUTE, KEYS, PAGES, VALUES, VECTOR, value_of
 
 _Floor = tuple[str, str, dict[str, Any]]
-"""What it does, the expression, and the names in it beside `value`."""
+"""A floor: its note, its expression, and the names in the expression besides `value`."""
 
 
 COPY: _Floor = ("`list.copy()`, every element touched", "value.copy()", {})
@@ -214,7 +214,7 @@ def _list_floors() -> list[_Floor]:
 
 
 def _rows(columns: list[tuple[str, str]], count: int, shape: str) -> _Floor:
-    """Every column by one C loop where there is one, ready objects else, and tuples of them."""
+    """Unpacks each column by a C loop if there is one, and zips the columns to tuples."""
     names: dict[str, Any] = {"zip": zip, "map": map, "add": add, "repeat": repeat}
     parts = []
     for at, (_, cql) in enumerate(columns):
@@ -242,7 +242,7 @@ def _rows(columns: list[tuple[str, str]], count: int, shape: str) -> _Floor:
 
 
 def cases() -> dict[str, Maker]:
-    """Every floor; the number after `#` tells those of one case apart."""
+    """Returns makers of all floors. The number after `#` distinguishes the floors of one case."""
     values, binds = _values(), _binds()
     every: list[tuple[str, Any, list[_Floor]]] = [
         (f"value: {name}", value, values[name]) for name, (_, value) in VALUES.items()
@@ -275,7 +275,7 @@ def _case(value: Any, floor: _Floor) -> Case:
     note, expression, names = floor
     names = {**names, "value": value}
     run: Callable[[], Any] = partial(eval, expression, names)
-    # A floor gives something else than its case; that it gives anything is all there is to check.
+    # A floor's result differs from its case's, so the check is only that there is a result.
     return Case(expression, names, lambda: run() is not None, note)
 
 

@@ -1,4 +1,4 @@
-"""What is measured: a folder for each suite, with its cases and its `SUITE`.
+"""The suites of measurements: a folder for each, with its cases and its `SUITE`.
 
-A suite names the programs in `bench.clients` as texts only, because they run in other environments.
+A suite has only the names of programs in `bench.clients`, because they run in other environments.
 """

@@ -1,11 +1,10 @@
-"""What callgrind looks at for the suite of instructions: cases in loops that it can tell apart.
+"""Runs the codec's cases in loops under callgrind, for the suite of instructions.
 
     python -m bench.clients.turbocql.instructions FILE [PATTERN...]
 
-Started under `callgrind --dump-before=getppid`, which writes what was executed since the dump
-before whenever the C function is called, and `os.getppid` is how Python calls it. So every sample
-is a pair of dumps: what led up to it, and the loop itself. Which samples there are, in which
-order, goes to the file.
+Callgrind runs with `--dump-before=getppid`: each call of the C function `getppid` dumps the counts
+since the previous dump. Every sample calls `os.getppid` before and after its loop. So a sample has
+two dumps: the code before the loop, and the loop itself. FILE gets the samples in their order.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Loop: TypeAlias = Callable[[Callable[[], int], Iterable[None]], None]
 
 
 def loop_of(case: Case) -> Loop:
-    """A loop over the case's expression, between two calls of what it is given."""
+    """Compiles a loop over the case's expression, with a call of `mark` before and after it."""
     scope: dict[str, Any] = dict(case.names)
     source = f"def loop(mark, calls):\n mark()\n for _ in calls:\n  {case.expression}\n mark()"
     exec(source, scope)
@@ -42,9 +41,9 @@ def loop_of(case: Case) -> Loop:
 
 
 def calls_of(loop: Loop) -> int:
-    """How many calls a sample has: one where callgrind takes long for it, as for whole pages.
+    """Returns the calls per sample: 100, or 1 if a call takes over 50 ms under callgrind.
 
-    Processor time, not the clock: a busy machine must not choose otherwise than a quiet one.
+    This measures processor time, so that the choice is the same on a busy machine.
     """
     start = time.process_time()
     loop(os.getpid, itertools.repeat(None, 1))
@@ -52,18 +51,18 @@ def calls_of(loop: Loop) -> int:
 
 
 def blocks() -> list[Any]:
-    """Memory of Python's allocators and of turbocql's, to be kept until the end.
+    """Allocates memory from Python's and turbocql's allocators, to be kept until the end.
 
-    An allocator does more at the edge of a pool, and may stand there in every call of a loop.
-    Where it stands hangs on everything since the start, the names of files included: so each round
-    begins elsewhere, and the least of the rounds counts.
+    An allocator needs more instructions at the edge of a pool, and every call of a loop may hit
+    that edge. Its position depends on all allocations since the start, even on file names. So each
+    round starts at another position, and the round with the fewest instructions counts.
     """
     sizes = [*range(1, 512, 16), *range(1024, 16384, 1024)]
     bind = RowEncoder([("v", "blob")]).bind
     memory: list[Any] = [bytes(size) for size in sizes for _ in range(3)]
     memory += [bind((bytes(size),)) for size in sizes for _ in range(3)]
-    # Python looks a block's address up more quickly in one part of its arenas than in the other,
-    # and they are a MiB each: of that, a round's share.
+    # Python looks up a block's address faster in one part of a 1 MiB arena than in the other.
+    # So each round also allocates its share of 1 MiB.
     return memory + [float(number) for number in range(2**20 // sys.getsizeof(0.0) // ROUNDS)]
 
 
@@ -80,7 +79,7 @@ def main(order: Path, patterns: list[str]) -> None:
             continue
         calls = calls_of(loop)
         loops[name, calls] = loop
-        # The interpreter rewrites a loop for the types it meets in its first turns.
+        # CPython specializes the loop's bytecode for the types it meets in the first iterations.
         loop(os.getpid, itertools.repeat(None, min(calls, 20)))
     gc.collect()
     gc.freeze()

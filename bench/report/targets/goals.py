@@ -1,9 +1,9 @@
-"""The figures to beat, and when one is beaten.
+"""The targets, and the rules by which one is met.
 
-The figures were taken on a machine of their own. Another is slower or faster, so what counts is
-the ratio: a case's target is met when turbocql's ratio to scylla-driver in the same run is that
-of the stock figure to the target's, or when it needs at most 1.3 times the floor that was measured
-in the same run, or when it is as fast as the target says whatever the machine.
+The targets were set on one machine, and another machine is slower or faster. So a codec case meets
+its target in any of three ways. Its ratio to scylla-driver in the same run is at least that of
+`stock_us` to `target_us`. Or it needs at most 1.3 times the floor measured in the same run. Or it
+needs at most `target_us`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Target:
     """What one case of the codec must reach, in microseconds."""
 
     stock_us: float | None
-    """scylla-driver's figure beside the target's; None: not known before it is measured."""
+    """scylla-driver's time when the target was set; None if it was not measured then."""
     target_us: float | None
     rule: str = ""
     ratio: float | None = None
-    """How many times as fast as scylla-driver, where the rule says so instead of a time."""
+    """The wanted ratio to scylla-driver, if the rule names a ratio instead of a time."""
     floor_factor: float = FLOOR_FACTOR
     floor_note: str = ""
-    """The beginning of the floor's note that the rule means, when not the lowest."""
+    """Only floors whose note begins with this count; of them, the lowest."""
 
     @property
     def wanted_ratio(self) -> float | None:
@@ -61,18 +61,18 @@ class Verdict:
     met: bool
     how: str
     only_by_floor: bool = False
-    """Neither the ratio nor the time was reached."""
+    """Whether the target was met only by the floor, not by the ratio or the time."""
     measured: bool = True
-    """False: what it is held against was not measured, so that it is neither met nor missed."""
+    """False if a needed figure was not measured: the target is neither met nor missed."""
 
     @property
     def word(self) -> str:
-        """For the column `met`."""
+        """The text for the column `met`."""
         return ("yes" if self.met else "**no**") if self.measured else "not measured"
 
     @property
     def missed(self) -> bool:
-        """Judged, and not met."""
+        """Whether the target was judged and not met."""
         return self.measured and not self.met
 
 
@@ -146,7 +146,7 @@ CODEC: dict[str, Target] = {
 def judge(
     target: Target, ours_ns: float, stock_ns: float | None, floors_ns: dict[str, float]
 ) -> Verdict:
-    """Whether a case meets its target, by the medians of one run; floors by their notes."""
+    """Judges a case by the medians of one run. `floors_ns` has the floors' times by note."""
     ways = []
     least_ratio = target.wanted_ratio
     if least_ratio is not None and stock_ns is not None and stock_ns >= least_ratio * ours_ns:
@@ -175,20 +175,20 @@ def _beside_floor(ours_ns: float, floor_ns: float) -> str:
 
 @dataclass(frozen=True)
 class EndToEnd:
-    """What one scenario must reach in one loop shape: client processor time per request."""
+    """The client processor time per request that one scenario must reach in one loop shape."""
 
     scenario: str
     shape: str
     below: str = ""
-    """The client of the same run, in the same shape, that must need more; else the time decides."""
+    """The client that must need more time in the same run and shape; empty: `about_us` decides."""
     about_us: float | None = None
     stock_us: float | None = None
-    """scylla-driver's figure beside it, in the best of the shapes `stock_shapes`."""
+    """scylla-driver's time when the target was set, in the best of `stock_shapes`."""
     stock_shapes: tuple[str, ...] = ()
     limit: str = ""
-    """What keeps it from being met, where it is not."""
+    """The reason why the target is missed, if it is known."""
     floor_shapes: tuple[str, ...] = ()
-    """The shapes of the floor, of which the lowest counts; none: the shape itself."""
+    """The shapes of the floor; the lowest of their times counts. Empty: the target's own shape."""
     floor_client: str = "engine"
 
     @property
@@ -209,7 +209,7 @@ class EndToEnd:
         stock_us: float | None,
         floor_us: float | None = None,
     ) -> Verdict:
-        """By the medians of one run: ours, those of `below`, scylla-driver's, the engine's own."""
+        """Judges by the medians of turbocql, the client `below`, scylla-driver and the floor."""
         if self.below:
             if rival_us is None:
                 return Verdict(False, f"{self.below} was not measured", measured=False)
@@ -235,15 +235,15 @@ class EndToEnd:
 
 @dataclass(frozen=True)
 class Columns(EndToEnd):
-    """What a case of columns must reach: client processor time per row.
+    """The client processor time per row that a case of columns must reach.
 
-    It is met when the time or the ratio is reached, and the limit above the floor is held as well.
+    The target is met if the time or the ratio is reached, and if the limit `floor_factor` is kept.
     """
 
     ratio: float | None = None
-    """How many times as fast as scylla-driver."""
+    """The wanted ratio to scylla-driver."""
     floor_factor: float | None = None
-    """At most this many times the floor."""
+    """The highest allowed multiple of the floor."""
     floor_client: str = "turbocql-raw"
 
     @property
@@ -266,7 +266,7 @@ class Columns(EndToEnd):
         stock_us: float | None,
         floor_us: float | None = None,
     ) -> Verdict:
-        """By the medians of one run."""
+        """Judges by the medians of one run."""
         parts, held = [], []
         fast = self.about_us is not None and ours_us <= self.about_us
         if self.about_us is not None:
@@ -338,8 +338,8 @@ END_TO_END: list[EndToEnd] = [
     Columns("load_vector", "arrow", floor_factor=1.15, floor_shapes=("blobs", "ready")),
     Columns("load_mixed", "arrow", floor_factor=1.25, floor_shapes=("blobs", "ready")),
 ]
-"""Costs per request; of a scan, a page and a load, per row. acsylla takes vectors as bytes that are
-ready.
+"""Costs are per request; for a scan, a page or a load, per row. acsylla gets vectors as bytes that
+are already encoded.
 """
 
 ACCELERATOR: dict[str, float] = {
@@ -370,4 +370,4 @@ ACCELERATOR: dict[str, float] = {
     "insert_vector ndarray above insert_text, callbacks": 10,
     "insert_vector ndarray above insert_text, concurrent": 10,
 }
-"""How many times as fast a case is to be; never slower, where nothing is said."""
+"""The wanted ratio of plain to accelerated time, by case; for other cases it is 1."""

@@ -20,8 +20,9 @@ __all__ = ["targets_page"]
 
 
 def targets_page(folder: Path) -> list[str]:
-    """Targets, those that are missed with their profiles, and the long tables of growth and of
-    requests in flight, as lines of Markdown.
+    """Returns lines of Markdown: targets, profiles of the missed ones, and long tables.
+
+    The long tables are those of growth and of requests in flight.
     """
     samples = Samples(folder)
     path = folder / "profiles.json"

@@ -1,4 +1,4 @@
-"""The targets beside the samples: which are met, and what is known of those that are not."""
+"""Judges samples by the targets: which are met, and what is known about the missed ones."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _MOST_MIB = 300e6 / 2**20
 
 
 def codec_verdict(case: CodecCase) -> Verdict | None:
-    """Whether the target is met; None where there is none, or nothing of ours."""
+    """Judges a case. Returns None if it has no target or turbocql was not measured."""
     if case.name not in CODEC or OURS not in case.ns:
         return None
     return judge(CODEC[case.name], case.ns[OURS], case.stock, case.floors)
 
 
 def codec_targets(cases: list[CodecCase], profiles: dict[str, Any]) -> list[str]:
-    """A row for each target of the codec; then those that are missed, with their floors."""
+    """Returns a table of the codec's targets, then each missed target with its floors."""
     verdicts = {case.name: codec_verdict(case) for case in cases}
     judged = {name: verdict for name, verdict in verdicts.items() if verdict is not None}
     rows = [
@@ -83,7 +83,7 @@ def _profiled(profile: Any) -> list[str]:
 def _least(
     points: list[Endpoint], scenario: str, shapes: tuple[str, ...], client: str
 ) -> Endpoint | None:
-    """Of a client's shapes the one that needs the least processor time."""
+    """Returns the client's shape that needs the least processor time, or None."""
     measured = [find(points, scenario, shape, client) for shape in shapes]
     return min(
         (judgement for judgement in measured if judgement is not None),
@@ -111,7 +111,7 @@ class Judged:
 
 
 def request_verdicts(points: list[Endpoint]) -> list[Judged]:
-    """Each target of requests, also where turbocql was not measured."""
+    """Judges each target of requests, also where turbocql was not measured."""
     judged = []
     for target in END_TO_END:
         ours = find(points, target.scenario, target.shape, OURS)
@@ -132,7 +132,7 @@ def request_verdicts(points: list[Endpoint]) -> list[Judged]:
 
 
 def request_targets(endpoints: list[Endpoint], profiles: dict[str, Any]) -> list[str]:
-    """A row for each target; then those that are missed, with the engine's floor."""
+    """Returns a table of the targets of requests, then each missed target with its floor."""
     points = usual(endpoints)
     judged = request_verdicts(points)
     rows = [
@@ -160,7 +160,7 @@ def request_targets(endpoints: list[Endpoint], profiles: dict[str, Any]) -> list
 
 
 def accelerator_targets(samples: list[Sample]) -> list[str]:
-    """The cases below their target, or slower than plain where there is none."""
+    """Lists the cases that are below their target, or slower than plain if they have none."""
     lines = []
     for title, rows in tables(samples).items():
         # Latencies have no targets.
@@ -179,7 +179,7 @@ def accelerator_targets(samples: list[Sample]) -> list[str]:
 
 
 def table_targets(samples: Sequence[Sample]) -> list[str]:
-    """A row for each target of whole tables."""
+    """Returns a table of the targets of whole tables."""
     return table(["target", "figure", ""], whole_table_verdicts(samples))
 
 
@@ -188,7 +188,7 @@ def _median(samples: Sequence[Sample], field: str) -> float:
 
 
 def whole_table_verdicts(samples: Sequence[Sample]) -> list[list[str]]:
-    """Each target, its figure, and whether it is met."""
+    """Returns each target, its figure, and whether the target is met."""
     rows: list[list[str]] = []
 
     def add(target: str, figure: str, is_met: bool) -> None:

@@ -1,7 +1,7 @@
-"""The codec's benchmark cases: what goes in. Names no driver; every client has the same values.
+"""The inputs of the codec's benchmark cases, the same for every client. Imports no driver.
 
-Types are CQL text, which each client turns into its own; frames are made here byte by byte, so
-that no client reads what it has written itself.
+Types are CQL text, which each client parses. Frames are made here byte by byte, so that no client
+decodes bytes that it encoded itself.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _READ_ONLY = _single(1536)
 _READ_ONLY.flags.writeable = False
 _INTS = [_random.randrange(-(2**31), 2**31) for _ in range(1000)]
 _TEXTS = [f"element {i}" for i in range(100)]
-# Names with a letter among their hexadecimal digits: scylla-driver reads others as numbers.
+# Each name has a letter in its hexadecimal form: scylla-driver reads other names as numbers.
 UDT = "app.home{lot text, zip int, town text, long double, on boolean}"
 TUPLE = f"tuple<{', '.join(['int'] * 10)}>"
 _INSTANT = datetime.datetime(2026, 2, 28, 12, 34, 56, 789_000)
@@ -95,7 +95,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "decimal": ("decimal", decimal.Decimal("1234567.89")),
     "uuid": ("uuid", _UUID),
 }
-"""A value to its bytes: type and value."""
+"""Values to encode: the type and the value."""
 
 MIXED = [
     ("id", "int"),
@@ -137,13 +137,13 @@ BINDS: dict[str, tuple[list[tuple[str, str]], Any]] = {
     "(int, vector 1536), read-only ndarray": (_PAIR, (7, _READ_ONLY)),
     "(int, vector 1536), list": (_PAIR, (7, _F1536)),
 }
-"""A row to cells: columns and row."""
+"""Rows to bind: the columns and the row."""
 
 KEYS: dict[str, tuple[list[tuple[str, str]], tuple[Any, ...], list[int]]] = {
     "3 parts": ([("a", "int"), ("b", "text"), ("c", "bigint")], (7, "a key", 99), [0, 1, 2]),
     "(200 bytes, int)": ([("a", "blob"), ("b", "int")], (bytes(200), 7), [0, 1]),
 }
-"""The routing key of a row that is bound: columns, row, key columns."""
+"""Rows whose routing key is built: the columns, the row, and the indexes of the key columns."""
 
 _CELL = struct.pack(">i", 7)
 
@@ -163,7 +163,7 @@ BATCHES: dict[str, tuple[str | bytes, list[list[bytes]]]] = {
     "50x10 text": (b"0123456789abcdef", _texts(50)),
     "unprepared 10x2": ("INSERT INTO t (a, b) VALUES (?, ?)", _vectors(10)),
 }
-"""A BATCH body: the statement that each is, and the cells of each."""
+"""BATCH bodies to encode: the query or prepared id of every statement, and the cells of each."""
 
 EXECUTE: list[Any] = [
     _CELL,
@@ -208,7 +208,7 @@ def _type(cql_type: str) -> bytes:
 
 
 def value_of(cql_type: str, row: int) -> bytes:
-    """The cell of a row, as it stands on the wire."""
+    """Returns a row's cell of this type, as the protocol encodes it."""
     match cql_type:
         case "int":
             return struct.pack(">i", row)
@@ -238,7 +238,7 @@ Shape: TypeAlias = Literal["tuple", "named", "dict"]
 
 @dataclass(frozen=True)
 class Page:
-    """The body of a RESULT frame with rows, and what each column is."""
+    """The body of a RESULT frame with rows, and the name and type of each column."""
 
     columns: list[tuple[str, str]]
     row_count: int
@@ -246,7 +246,7 @@ class Page:
 
     @staticmethod
     def of(columns: list[tuple[str, str]], row_count: int) -> Page:
-        """As a server writes it, protocol version 4, with its metadata."""
+        """Builds the page as a server writes it in protocol version 4, with metadata."""
         out = bytearray(struct.pack(">iii", 2, 1, len(columns)) + _string("app") + _string("items"))
         for name, cql_type in columns:
             out += _string(name) + _type(cql_type)
@@ -259,7 +259,7 @@ class Page:
 
     @property
     def without_metadata(self) -> bytes:
-        """As a server writes it that was asked to leave the columns out."""
+        """The body as a server writes it for a request that skips the metadata."""
         head = Page.of(self.columns, 0).body[:-4]
         return struct.pack(">iii", 2, 4, len(self.columns)) + self.body[len(head) :]
 
@@ -278,7 +278,7 @@ PAGES: dict[str, tuple[Page, Shape]] = {
     "1x10 with metadata, tuples": (_SINGLE, "tuple"),
     "1x10 with metadata, named": (_SINGLE, "named"),
 }
-"""A RESULT body to rows, and of what shape they are."""
+"""Pages to decode, and the shape of their rows."""
 
 NAMES = (
     *(f"value: {name}" for name in VALUES),
@@ -319,10 +319,10 @@ EXTENSIONS = (
 
 
 def plain_rows(rows: list[Any], columns: list[tuple[str, str]], shape: str) -> list[str]:
-    """Rows as all clients have them: how many, the first, the last, and a digest of all.
+    """Returns text that is the same for all clients: row count, first row, last row, and a digest.
 
-    Named rows are read by their names and dicts by their keys, so that a value in the wrong field
-    shows. Timestamps are without time zone in some clients.
+    Named rows are read by name and dicts by key, so that a value in the wrong field is noticed.
+    Time zones are dropped, because some clients return timestamps without one.
     """
     lines = []
     for row in rows:

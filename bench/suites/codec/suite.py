@@ -1,7 +1,7 @@
-"""The codec's cases, turbocql beside other drivers and the floors, a process per client and round.
+"""Times the codec's cases with turbocql, other drivers and the floors.
 
-Nothing is timed before all drivers have given the same. Run it on a quiet machine; only ratios of
-one run count.
+Each client runs in one process per round. Before anything is timed, the drivers' results are
+compared. Run it on a quiet machine; only ratios within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def names(patterns: Sequence[str]) -> list[str]:
 
 
 def class_names(more: set[str] | None = None) -> str:
-    """Every type of the cases as Java writes it, which the other drivers read."""
+    """Returns JSON that maps each CQL type to the Java class name that the other drivers read."""
     types = {cql for cql, _ in VALUES.values()} | {"vector<float, 1536>"} | (more or set())
     for columns in [columns for columns, _ in BINDS.values()] + [k[0] for k in KEYS.values()]:
         types |= {cql for _, cql in columns}
@@ -53,9 +53,11 @@ def _samples(client: str, *arguments: str, interpreter: Path | None) -> list[Sam
 
 
 def check(patterns: Sequence[str], interpreter: Path | None = None) -> set[str]:
-    """All drivers that can do a case give the same for it.
+    """Compares the drivers' results. Returns the cases where cassandra-driver's differ.
 
-    Only cassandra-driver may differ, and is not timed there: the cases where it does.
+    cassandra-driver is not timed in those cases.
+
+    Raises: SystemExit if a result of scylla-driver differs.
     """
     outcomes: dict[str, Sample] = {}
     for client in DRIVERS:
@@ -95,7 +97,7 @@ def run(options: Options) -> Run:
 
 
 def print_table(samples: list[Sample]) -> None:
-    """The medians in microseconds; of several floors the lowest."""
+    """Prints the medians in microseconds; of several floors, the lowest."""
     times: dict[str, dict[tuple[str, str], list[float]]] = {}
     for sample in samples:
         by_client = times.setdefault(sample["case"], {})

@@ -1,4 +1,4 @@
-"""The growth suite's series: what goes in at each size, and what must come out; names no driver."""
+"""The growth suite's series: inputs and expected results at each size. Imports no driver."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PAIR = [("id", "int"), ("name", "text")]
 
 @dataclass(frozen=True)
 class Series:
-    """One thing at many sizes."""
+    """One kind of call, measured at many sizes."""
 
     kind: Literal["encode", "decode", "decode to NumPy", "bind", "page"]
     shape: Literal["list", "set", "map", "vector", "ndarray", "rows"]
     sizes: tuple[int, ...]
     rivals_up_to: int = 10_000_000
-    """The rivals are not asked for more, because it would take them too long."""
+    """The largest size that the rivals are measured at; more would take them too long."""
 
     def cql(self, size: int) -> str:
-        """The type at that size."""
+        """Returns the CQL type at this size."""
         return {
             "list": "list<int>",
             "set": "set<text>",
@@ -39,7 +39,7 @@ class Series:
         }[self.shape]
 
     def value(self, size: int) -> Any:
-        """What a program has: a Python value, or rows."""
+        """Returns the Python value or the rows at this size."""
         match self.shape:
             case "list":
                 return [(n * 7919) % 2**31 for n in range(size)]
@@ -54,7 +54,7 @@ class Series:
         return [(n, f"text of row {n}") for n in range(size)]
 
     def encoded(self, size: int) -> bytes:
-        """The same as it stands on the wire, made without a driver."""
+        """Returns the value as the protocol encodes it, made without a driver."""
         if self.shape == "rows":
             return Page.of(PAIR, size).body
         value = self.value(size)
@@ -69,7 +69,7 @@ class Series:
         )
 
     def expected(self, size: int) -> Any:
-        """What a client must give."""
+        """Returns the result that a client must give."""
         match self.kind:
             case "encode":
                 return self.encoded(size)

@@ -1,4 +1,4 @@
-"""How a series is timed and how much memory its calls take; names no driver."""
+"""Measures the time and memory of the calls of a series. Imports no driver."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ _SELF = Path("/proc/self")
 def measure_series(
     client: str, version: str, make: Callable[[Series, int], Case], name: str
 ) -> None:
-    """Every size of one series, from the smallest up: memory, a check, and the time.
+    """Measures each size of one series, the smallest first: memory, then a check, then the time.
 
-    `outcome` of a case gives what its one call gave, as plain Python.
+    The `outcome` of a case makes a call and returns its result as plain Python.
+
+    Raises: SystemExit if the result is wrong.
     """
     series = SERIES[name]
     about = {"suite": "growth", "series": name, **provenance(client, version)}
@@ -33,7 +35,7 @@ def measure_series(
             continue
         try:
             case = make(series, size)
-        except Exception as error:  # Whatever stops a client from doing it is the finding.
+        except Exception as error:  # Any failure of a client is a result.
             say({**about, "n": size, "ns": None, "peak_bytes": None, "note": reason(error)})
             break
         peak = peak_bytes(case)
@@ -47,10 +49,10 @@ def measure_series(
 
 
 def peak_bytes(case: Case) -> int | None:
-    """How much one call raises the process's resident memory at most; what it gives is in it.
+    """Returns by how much the peak of resident memory rises in one call, its result included.
 
-    Allocators give memory back late and in pages, so that this says something of large sizes only.
-    Without Linux's `clear_refs`, nothing is said.
+    Allocators return memory late and in pages, so the figure is meaningful for large sizes only.
+    Returns None without Linux's `clear_refs`.
     """
     names, code = dict(case.names), compile(case.expression, "case", "eval")
     gc.collect()
@@ -67,7 +69,7 @@ def peak_bytes(case: Case) -> int | None:
 
 
 def plain(value: Any, shape: str) -> Any:
-    """A decoded value as the plain Python type that the series has."""
+    """Converts a decoded value to the plain Python type that the series has."""
     match shape:
         case "set":
             return set(value)

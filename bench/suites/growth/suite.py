@@ -1,6 +1,7 @@
-"""Time and memory of a call as its size grows, a process per series, client and round.
+"""Measures time and memory of a call as its size grows.
 
-Each process checks what it gives at each size before it times it.
+Each series, client and round has its own process, which checks the result at each size before it
+times the call.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def run(options: Options) -> Run:
 
 
 def print_series(name: str, samples: list[Sample]) -> None:
-    """Nanoseconds per element, or row, at each client's largest size."""
+    """Prints the nanoseconds per element or row at each client's largest size."""
     unit = "row" if SERIES[name].shape == "rows" else "element"
     line = f"{name:40}"
     for client in CLIENTS:

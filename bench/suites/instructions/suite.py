@@ -1,16 +1,15 @@
-"""Instructions per call of the codec's cases, counted by callgrind, beside those recorded.
+"""Counts the codec's instructions per call with callgrind, and compares with recorded counts.
 
-`make instructions` fails where a case takes over 3 % more than `recorded.json` has of it,
-and `make instructions RECORD="why"` records what it counts now, with that reason. Cases that have
-not moved keep their figure and their reason, so that many small steps are still one big one.
+`make instructions` fails if a case takes over 3 % more instructions than `recorded.json` says.
+`make instructions RECORD="why"` records the new counts, with that reason. A case that changed by at
+most 0.5 % keeps its recorded counts and reason, so that many small rises add up until they fail.
 
-What is compared are the instructions of turbocql's own object file, which are the same on a busy
-machine and on a quiet one. All instructions of a call are recorded beside them and shown where they
-moved, but decide nothing: what the allocators of Python and C take for a call of a large object
-depends on what the heap holds (some 200 instructions), callgrind emulates a processor with the
-features of the host's, by which libraries choose their code, and Python's share is that of one
-build of one version. So the file also says where it was recorded; on another architecture nothing
-is compared.
+Only instructions in turbocql's own shared library are compared: they are the same on a busy and on
+a quiet machine. All instructions of a call are recorded too, and shown where they changed, but they
+cannot fail a case, for three reasons. The allocators of Python and C take some 200 instructions
+more or less for a large object, depending on the heap. Libraries choose their code by the processor
+features that callgrind emulates, which are the host's. Python's share depends on its version and
+build. So the file also says where it was recorded; on another architecture nothing is compared.
 """
 
 from __future__ import annotations
@@ -51,21 +50,21 @@ __all__ = [
 
 FILE = Path(__file__).with_name("recorded.json")
 EMPTY = ""
-"""The name of the loop that does nothing, to be subtracted."""
+"""The name of the empty loop, whose instructions are subtracted from those of each case."""
 LIMIT = 0.03
 NOTABLE = 0.005
 ADVICE = f'make instructions RECORD="why", and commit {FILE.name} with the change'
 
 
 class Counts(NamedTuple):
-    """Instructions of a call: all, and those of turbocql's own object file."""
+    """Instructions per call: all of them, and those in turbocql's shared library."""
 
     total: float
     core: float
 
 
 class Recorded(NamedTuple):
-    """What the file has of a case, and why it is that much."""
+    """The recorded counts of a case, and the reason given when they were recorded."""
 
     counts: Counts
     reason: str
@@ -73,21 +72,21 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to be said of the cases, and of these what makes the check fail."""
+    """The lines to print about the cases, and a message for each failure."""
 
     lines: list[str]
     failures: list[str]
 
 
 def change(before: float, now: float) -> float:
-    """The rise as a share of what it was."""
+    """Returns the relative rise from `before` to `now`: 0.1 is 10 % more."""
     if before == 0:
         return 0.0 if now == 0 else float("inf")
     return now / before - 1
 
 
 def compare(recorded: Mapping[str, Recorded], now: Mapping[str, Counts], share: str) -> Verdict:
-    """The cases' counts beside those recorded, by one of the fields of `Counts`."""
+    """Compares counts with the recorded ones. `share` names the field of `Counts` to compare."""
     lines, risen, fallen, missing = [], [], [], []
     for name, counts in now.items():
         if name not in recorded:
@@ -114,7 +113,7 @@ def compare(recorded: Mapping[str, Recorded], now: Mapping[str, Counts], share: 
 def recorded_anew(
     recorded: Mapping[str, Recorded], now: Mapping[str, Counts], reason: str
 ) -> dict[str, Recorded]:
-    """What the file is to have: new figures where they moved, in the order of the cases."""
+    """Returns the file's new content: new counts where they changed by over 0.5 %, else the old."""
     cases = {}
     for name, counts in now.items():
         old = recorded.get(name)
@@ -126,10 +125,10 @@ def recorded_anew(
 
 
 def read_dump(text: str, core: str) -> Counts:
-    """A dump of callgrind: all instructions, and the self cost of one object file.
+    """Reads a callgrind dump: all instructions, and the self cost of the object file `core`.
 
-    Names stand with a number at their first occurrence and as that number afterwards. The line
-    after `calls=` is what the called function cost, which is counted where it stands itself.
+    A name follows its number where it first occurs; later only the number is written. The line
+    after `calls=` is skipped: it has the inclusive cost of a callee, which has lines of its own.
     """
     total = core_cost = 0
     number, skip, is_core = "", False, False
@@ -153,8 +152,8 @@ def read_dump(text: str, core: str) -> Counts:
 
 
 def count(patterns: Sequence[str]) -> tuple[dict[str, Counts], dict[str, str]]:
-    """Instructions per call of each case, the least of some rounds, and the cases undone."""
-    # Nothing of the caller's: variables of the environment lie where the stack begins, and some
+    """Returns each case's fewest instructions per call, and why other cases cannot be run."""
+    # The caller's environment variables are not passed on: their size moves the stack, and some
     # change what Python, its libraries or callgrind do.
     environment = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
     environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "python")))
@@ -190,7 +189,10 @@ def count(patterns: Sequence[str]) -> tuple[dict[str, Counts], dict[str, str]]:
 
 
 def extension() -> Path:
-    """The object file that is measured: of this environment, and as `make build` has left it."""
+    """Returns turbocql's shared library.
+
+    Raises: SystemExit unless it is in this tree and unchanged since `make build`.
+    """
     from turbocql import _core
 
     core = Path(str(_core.__file__)).resolve()
@@ -206,7 +208,7 @@ def extension() -> Path:
 
 
 def surroundings(core: Path) -> dict[str, str]:
-    """All that instructions outside turbocql's own object file hang on, and its compiler."""
+    """Returns what the counts depend on: the processor, Python, rustc, libc and NumPy."""
     rustc = re.search(rb"rustc version ([^\0]+)", core.read_bytes())
     try:
         numpy = metadata.version("numpy")
@@ -223,7 +225,7 @@ def surroundings(core: Path) -> dict[str, str]:
 
 
 def processor() -> str:
-    """Of the features between which callgrind's processors differ, those that the host has."""
+    """Returns the host's features that decide which processor callgrind emulates."""
     try:
         words = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
     except OSError:
@@ -232,7 +234,10 @@ def processor() -> str:
 
 
 def load(path: Path) -> tuple[dict[str, str], dict[str, Recorded]]:
-    """Where the file's figures are from, and the figures."""
+    """Reads where the file's counts were recorded, and the counts.
+
+    Raises: SystemExit if a case has no reason.
+    """
     if not path.exists():
         return {}, {}
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -245,7 +250,7 @@ def load(path: Path) -> tuple[dict[str, str], dict[str, Recorded]]:
 
 
 def save(path: Path, origin: dict[str, str], cases: Mapping[str, Recorded]) -> None:
-    """A line for each case, so that a commit shows which have moved."""
+    """Writes the file, one line for each case, so that a diff shows which cases changed."""
     lines = [
         f"    {json.dumps(name)}: " + json.dumps({**case.counts._asdict(), "reason": case.reason})
         for name, case in cases.items()
@@ -262,7 +267,7 @@ def names(patterns: Sequence[str]) -> list[str]:
 
 
 def check(patterns: Sequence[str], reason: str | None) -> list[str]:
-    """Counts, then compares or records; what has failed."""
+    """Counts, then compares or records. Returns a message for each failure."""
     if reason is not None and not reason.strip():
         raise SystemExit('figures are recorded with the reason why they moved: RECORD="why"')
     core = extension()
