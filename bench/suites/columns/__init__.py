@@ -1,1 +1,1 @@
-"""Results as columns and loads of columns; measured with the suite of requests."""
+"""Results as columns and loads of columns. The suite of requests measures them."""

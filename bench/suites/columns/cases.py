@@ -1,4 +1,4 @@
-"""The cases of columns. They are measured with the suite of requests, on the same server."""
+"""The cases of columns. The suite of requests measures them, on its server."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["column_cases"]
 
 
 def column_cases() -> list[Case]:
-    """Results as columns and loads of columns, with the floors and scylla-driver beside them.
+    """Returns the cases of results as columns and loads of columns, their floors and rivals.
 
-    The scan to tuples, which some of these are held against, is among the other cases.
+    Some of them are compared with the scan to tuples, which is in `request_cases`.
     """
     ours, stock = "turbocql", "scylla-driver"
     cases = [
@@ -29,6 +29,6 @@ def column_cases() -> list[Case]:
         cases += [Case(scenario, shape, ours, IN_BULK) for shape in ("arrow", "numpy")]
         cases += [Case(scenario, shape, RAW, IN_BULK) for shape in ("blobs", "ready")]
         cases += [Case(scenario, "bulk", client, IN_BULK) for client in (ours, stock)]
-    # Its program, which is in Rust, writes rows of a key and one value.
+    # The engine's program writes only rows with a key and one value, so it cannot run `load_mixed`.
     cases.append(Case("load_vector", "bulk", FLOOR, IN_BULK))
     return cases

@@ -1,7 +1,7 @@
-"""What one process of a case of columns does: a scan, a page or a load. Names no driver.
+"""One process of a case of columns: a scan, a page or a load. Imports no driver.
 
-A scan makes all rows of a table one object of the job's shape. A page is received once and then
-decoded many times. A load writes data that is made before anything is timed.
+A scan reads all rows of a table into one object of the job's shape. A page is received once and
+then decoded many times. A load writes data that is made before anything is timed.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ class ColumnClient(ABC):
 
     @abstractmethod
     def scan(self, limit: int | None = None) -> Any:
-        """The rows of the table, all or some, as one object of the job's shape."""
+        """Returns all rows of the table, or some, as one object of the job's shape."""
 
     @abstractmethod
     def page(self) -> Callable[[], Any]:
-        """Receives one page; what decodes it."""
+        """Receives one page. Returns a function that decodes it."""
 
     @abstractmethod
     def count(self, result: Any) -> int:
-        """The number of rows of a scan, or of a decoded page."""
+        """Returns the number of rows of a scan or of a decoded page."""
 
     @abstractmethod
     def rows(self, result: Any) -> Iterable[Iterable[Any]] | None:
-        """The same as rows of Python values; `None` where nothing was decoded."""
+        """Returns the result as rows of Python values, or None if it was not decoded."""
 
     def make(self, first: int, count: int) -> Any:
-        """The data that `load` takes, made before anything is timed."""
+        """Returns the data for `load`; it is called before anything is timed."""
         raise NotImplementedError("it loads no columns")
 
     def load(self, columns: Any) -> int:
-        """Writes data; how many rows were written."""
+        """Writes the data. Returns how many rows were written."""
         raise NotImplementedError("it loads no columns")
 
     @abstractmethod
@@ -63,14 +63,14 @@ class ColumnClient(ABC):
 
 
 def to_pylists(columns: dict[str, Any]) -> Iterable[Iterable[Any]]:
-    """Rows of NumPy arrays, by column, in the order of the statement; vectors stay arrays."""
+    """Converts NumPy arrays by column to rows in the statement's order; vectors stay arrays."""
     names = ("k", "v") if "v" in columns else ("id", "name", "ratio", "big", "active", "at")
     parts = [columns[name] for name in names]
     return zip(*(part if part.ndim == 2 else part.tolist() for part in parts), strict=True)
 
 
 def arrow_data(job: Job, first: int, count: int) -> Any:
-    """The rows of a load as a `pyarrow.Table`; of blobs where the job wants the bytes ready."""
+    """Returns the rows of a load as a `pyarrow.Table`; for `blobs`, the cells are encoded."""
     import numpy as np
     import pyarrow as pa
 
@@ -91,7 +91,7 @@ def arrow_data(job: Job, first: int, count: int) -> Any:
 
 
 def _check(job: Job, client: ColumnClient, result: Any, count: int) -> None:
-    """The result has so many rows, each once and as it was stored."""
+    """Checks that the result has `count` rows, each of them once and as it was stored."""
     expect(client.count(result) == count, f"{client.count(result)} rows, not {count}")
     rows = client.rows(result)
     if rows is None:
@@ -149,7 +149,7 @@ def _take_load(job: Job, client: ColumnClient) -> tuple[int, Measured]:
 
 
 def main(connect: Callable[[Job], ColumnClient]) -> None:
-    """Does what the command line says, and prints the sample."""
+    """Runs the job on the command line, and prints the sample."""
     job = Job(**json.loads(sys.argv[1]))
     take = _take_scan if job.scenario in data.SCANNED else _take_page
     if job.writes:

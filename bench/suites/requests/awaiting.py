@@ -1,7 +1,7 @@
-"""The loop shapes of drivers that are awaited. Names no driver.
+"""Sends requests through drivers with coroutines, in several loop shapes. Imports no driver.
 
-`call` takes bind values and gives what is awaited; `read` makes a result a row, and `key` is where
-in the row its key stands. Loops that write read nothing and pay for nothing of it.
+`call` takes bind values and returns an awaitable. `read` turns a result into a row, and `key` is
+the index or name of the key in that row. Loops that write contain no code for reading.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Read = Callable[[Any], Any]
 async def run(
     shape: str, requests: Pass, in_flight: int, call: Call, read: Read | None, key: Any
 ) -> int:
-    """All requests in the shape; the sum of the keys that were read."""
+    """Sends all requests in the shape. Returns the sum of the keys that were read."""
     if requests.latencies is not None:
         call = _timed(call, requests.latencies)
     if read is None:
@@ -37,7 +37,7 @@ async def run(
 
 
 async def write_by_workers(requests: Pass, in_flight: int, call: Call) -> None:
-    """So many coroutines, each awaiting one request after another."""
+    """Runs `in_flight` coroutines, each of which awaits one request after another."""
     remaining = iter(requests.rows)
 
     async def worker() -> None:
@@ -48,7 +48,7 @@ async def write_by_workers(requests: Pass, in_flight: int, call: Call) -> None:
 
 
 async def write_by_tasks(requests: Pass, in_flight: int, call: Call) -> None:
-    """A task for every request, so many of which are let through a semaphore."""
+    """Makes a task for every request; a semaphore lets `in_flight` of them send at a time."""
     semaphore = asyncio.Semaphore(in_flight)
 
     async def task(row: Any) -> None:
@@ -59,7 +59,7 @@ async def write_by_tasks(requests: Pass, in_flight: int, call: Call) -> None:
 
 
 async def read_by_workers(requests: Pass, in_flight: int, call: Call, read: Read, key: Any) -> int:
-    """As `write_by_workers`, and reads what comes."""
+    """Does what `write_by_workers` does, and returns the sum of the keys that were read."""
     remaining = iter(requests.rows)
 
     async def worker() -> int:
@@ -72,7 +72,7 @@ async def read_by_workers(requests: Pass, in_flight: int, call: Call, read: Read
 
 
 async def read_by_tasks(requests: Pass, in_flight: int, call: Call, read: Read, key: Any) -> int:
-    """As `write_by_tasks`, and reads what comes."""
+    """Does what `write_by_tasks` does, and returns the sum of the keys that were read."""
     semaphore = asyncio.Semaphore(in_flight)
 
     async def task(row: Any) -> Any:

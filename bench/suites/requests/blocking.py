@@ -1,4 +1,4 @@
-"""One request at a time with a session that blocks. Names no driver."""
+"""Sends one request at a time with a blocking session. Imports no driver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["run"]
 
 
 def run(execute: Callable[[Any, Any], Any], prepared: Any, requests: Pass, *, reads: bool) -> int:
-    """All requests, one after another; the sum of the keys that were read."""
+    """Sends all requests, one after another. Returns the sum of the keys that were read."""
     if requests.latencies is not None:
         execute = _timed(execute, requests.latencies)
     if not reads:

@@ -40,22 +40,22 @@ SCENARIOS = {
     "load_vector": "load of (int, vector<float, 768>), per row",
     "load_mixed": "load of (bigint, text, double, timestamp), per row",
 }
-"""The scenarios, and what each is called."""
+"""The title of each scenario."""
 
 COUNTERPARTS = {"callbacks": "workers", "concurrent": "tasks"}
 """The shape of turbocql that a shape of other drivers is compared with."""
 
 FLOOR = "engine"
-"""No driver: what the network engine takes by itself, without Python."""
+"""Not a driver: the network engine alone, without Python."""
 
 RAW = "turbocql-raw"
-"""The floors of columns: turbocql's session, where nothing is decoded or encoded."""
+"""The floors of columns: turbocql's session without decoding or encoding."""
 
 _ACCELERATED = "bench.clients.cassandra.accelerated_requests"
 CLIENTS = {
     "turbocql": (".venv", "bench.clients.turbocql.requests"),
     RAW: (".venv", "bench.clients.turbocql.requests"),
-    # The same with vectors read as NumPy arrays.
+    # turbocql with vectors read as NumPy arrays.
     "turbocql-numpy": (".venv", "bench.clients.turbocql.requests"),
     "scylla-driver": (".venv-scylla-driver", "bench.clients.cassandra.requests"),
     "cassandra-driver": (".venv-cassandra-driver", "bench.clients.cassandra.requests"),
@@ -72,10 +72,10 @@ WITH_FRAMES = ".venv-columns"
 """The environment with pyarrow, pandas and polars."""
 LOADED = ("load_vector", "load_mixed")
 IN_BULK = 256
-"""Requests in flight of a load, where nothing else is asked for."""
+"""The number of requests in flight during a load."""
 
 ACCELERATED = "-accelerated"
-"""What the name of a driver ends in where the accelerator is on."""
+"""The suffix of a driver's name when the accelerator is on."""
 
 AWAITED = ("turbocql", "acsylla", "scyllapy")
 PYTHON = ("scylla-driver", "cassandra-driver")
@@ -85,8 +85,8 @@ CANNOT = {
     ("scyllapy", "scan tuples"): "cannot: its rows are dicts, or objects made from dicts",
     ("acsylla", "scan named"): "cannot: its as_named_tuple gives pairs of name and value",
 }
-"""What a client has no way for, by scenario or by scenario and shape. It is tried all the same, so
-that a later release is not wronged."""
+"""Why a client cannot run a scenario, or a scenario in one shape. The case is tried nevertheless:
+if a later release can run it, the run fails, so that the entry is removed."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Case:
 
     @property
     def has_columns(self) -> bool:
-        """Whether it is about columns, or about what these are held against."""
+        """Whether the client's program for columns runs this case."""
         if self.shape == "bulk":
             return False
         shapes = ("arrow", "stream", "numpy", *FRAMES, "raw", "kept")
@@ -121,20 +121,20 @@ class Case:
 
     @property
     def table(self) -> str:
-        """The table that it writes to."""
+        """The table that the case writes to."""
         if self.scenario in LOADED:
             return f"{self.kind}_{'ready' if self.client == RAW else 'loaded'}"
         return f"{self.kind}_written"
 
     @property
     def cannot(self) -> str | None:
-        """Why the client is expected to fail."""
+        """Why the client is expected to fail; None if it is not."""
         by_shape = CANNOT.get((self.client, f"{self.scenario} {self.shape}"))
         return CANNOT.get((self.client, self.scenario)) or by_shape
 
     @property
     def requests(self) -> int:
-        """So many that a sample takes a second or three; the order of magnitude is enough."""
+        """The requests of a sample: enough that it takes roughly one to three seconds."""
         slow = self.client.startswith(PYTHON) or self.client == "scyllapy"
         if self.scenario.startswith("page"):
             return 500_000 if self.kind == "vector" else 2_000_000 if slow else 10_000_000
@@ -161,7 +161,7 @@ class Case:
 
 
 def request_cases() -> list[Case]:
-    """All that are not about columns, those to be compared beside each other."""
+    """Returns all cases that are not about columns; compared cases stand next to each other."""
     cases = []
     for scenario in ("insert_text", "select_text", "insert_vector", "select_vector"):
         for in_flight in (1, 100, 1000):
@@ -186,7 +186,7 @@ def request_cases() -> list[Case]:
     for scenario in ("bulk_text", "bulk_vector"):
         for in_flight in (100, 1000):
             cases += [Case(scenario, "bulk", client, in_flight) for client in ("turbocql", *PYTHON)]
-            # Nothing of theirs is faster than workers.
+            # These drivers have no bulk call that is faster than workers.
             cases += [Case(scenario, "bulk", client, in_flight) for client in AWAITED[1:]]
             cases.append(Case(scenario, "bulk", FLOOR, in_flight))
     for shape in ("tuples", "named", "dicts"):
@@ -202,7 +202,7 @@ def program(case: Case, *, check: bool = False) -> tuple[str, str]:
     environment, module = CLIENTS[case.client]
     if not case.has_columns:
         return environment, module
-    # turbocql makes Arrow data without pyarrow; to look at it takes pyarrow, and so does a load.
+    # turbocql makes Arrow data without pyarrow; checking such data and loading need pyarrow.
     looks = check and case.shape == "arrow"
     if case.shape in FRAMES or case.scenario in LOADED or looks:
         environment = WITH_FRAMES
@@ -216,7 +216,7 @@ def environments(case: Case) -> set[str]:
 
 
 def accelerated_cases() -> list[Case]:
-    """The drivers plain and accelerated, beside each other."""
+    """Returns the cases of each driver, plain and accelerated next to each other."""
     kinds = [
         *(("insert_text", ""), ("insert_vector", "list"), ("insert_vector", "ndarray")),
         *(("select_text", "tuples"), ("select_text", "named")),
@@ -232,6 +232,6 @@ def accelerated_cases() -> list[Case]:
 
 
 def counterpart(case: Case) -> Case:
-    """The case of turbocql that this is compared with."""
+    """Returns turbocql's case that this case is compared with."""
     shape = COUNTERPARTS.get(case.shape, case.shape)
     return Case(case.scenario, shape, "turbocql", case.in_flight)

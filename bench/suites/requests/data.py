@@ -1,4 +1,4 @@
-"""The rows of the end-to-end benchmark: every client writes and reads the same. Names no driver."""
+"""The rows of the end-to-end benchmark, the same for every client. Imports no driver."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SCANNED = {
     "scan": (SCAN, SCAN_ROWS, PAGE_SIZE),
     "scan_vector": ("SELECT k, v FROM bench.vector_scanned", 20_000, VECTOR_PAGE_SIZE),
 }
-"""A scan's statement, how many rows it gives, and rows per page."""
+"""A scan's statement, its number of rows, and the rows per page."""
 PAGE = {
     "page": (f"{SCAN} LIMIT {PAGE_SIZE}", PAGE_SIZE),
     "page_vector": (
@@ -60,7 +60,7 @@ PAGE = {
         VECTOR_PAGE_SIZE,
     ),
 }
-"""The statement whose result is one page, and how many rows it has."""
+"""A statement whose result is one page, and the number of its rows."""
 COLUMNS = {"text": ("k", "v"), "vector": ("k", "v"), "mixed": ("k", "name", "ratio", "at")}
 """The columns of the tables of each kind; the first is the key."""
 EPOCH = datetime.datetime(2024, 1, 1)
@@ -68,19 +68,19 @@ _VECTORS = 512
 
 
 def insert(table: str, kind: str) -> str:
-    """What writes a row of a kind to a table."""
+    """Returns the statement that inserts a row of a kind into a table."""
     columns = COLUMNS[kind]
     markers = ", ".join("?" for _ in columns)
     return f"INSERT INTO bench.{table} ({', '.join(columns)}) VALUES ({markers})"
 
 
 def text(key: int, salt: int) -> str:
-    """The text of a row; the salt differs between samples, so that no row passes for another's."""
+    """Returns the text of a row. Each sample has its own salt, so rows of others are noticed."""
     return f"value {key} {salt}"
 
 
 def number_of(key: int, salt: int) -> int:
-    """Which of the vectors a row has."""
+    """Returns the index in `vectors()` of a row's vector."""
     return (key * 31 + salt) % _VECTORS
 
 
@@ -95,18 +95,18 @@ def vectors() -> list[Any]:
 
 @lru_cache(maxsize=1)
 def vector_lists() -> list[list[float]]:
-    """The same as lists of floats."""
+    """Returns `vectors()` as lists of floats."""
     return [vector.tolist() for vector in vectors()]
 
 
 @lru_cache(maxsize=1)
 def vector_bytes() -> list[bytes]:
-    """The same as the protocol has them, for clients that do not know vectors."""
+    """Returns `vectors()` as the protocol encodes them, for clients without vector support."""
     return [vector.astype(">f4").tobytes() for vector in vectors()]
 
 
 def scan_row(number: int) -> tuple[int, str, float, int, bool, datetime.datetime]:
-    """A row of the table that is scanned; the time has no time zone and means UTC."""
+    """Returns a row of the scanned table. Its time is naive, in UTC."""
     return (
         number,
         f"name of row {number}",
@@ -118,19 +118,19 @@ def scan_row(number: int) -> tuple[int, str, float, int, bool, datetime.datetime
 
 
 def mixed(key: int, salt: int) -> tuple[int, str, float, datetime.datetime]:
-    """A row of bigint, text, double and timestamp; the time means UTC."""
+    """Returns a row of bigint, text, double and timestamp. Its time is naive, in UTC."""
     at = EPOCH + datetime.timedelta(milliseconds=key * 1001)
     return key, text(key, salt), key / 7, at
 
 
 def milliseconds(time: datetime.datetime) -> int:
-    """Since 1970, of a time that means UTC."""
+    """Returns the milliseconds since 1970 of a naive time in UTC."""
     since = time - datetime.datetime(1970, 1, 1)
     return since // datetime.timedelta(milliseconds=1)
 
 
 def cells(kind: str, key: int, salt: int) -> tuple[bytes, ...]:
-    """A row as the protocol has it."""
+    """Returns the cells of a row as the protocol encodes them."""
     if kind == "text":
         return struct.pack(">i", key), text(key, salt).encode()
     if kind == "vector":

@@ -1,7 +1,7 @@
-"""What one process of the end-to-end benchmark does: warm up, measure, look at what came back.
+"""One process of the end-to-end benchmark: it warms up, measures, and checks the results.
 
-The runner names the case in JSON on the command line and reads a line of JSON. A client is what
-differs between drivers: how a row is sent, and how a result is read. Names no driver.
+The runner passes a `Job` as JSON on the command line and reads one line of JSON. Each driver has
+its own `Client`, which sends rows and reads results. This module imports no driver.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bench.suites.requests import data
 
 __all__ = ["WARM_UP_KEYS", "Client", "Job", "Pass", "expect", "main"]
 
-# Keys of the rows that are written for warming up and for latencies: out of the way of those that
-# the runner reads back.
+# The first keys of the rows that are written for latencies and for warming up. They are above the
+# keys that the runner reads back.
 _LATENCY_KEYS, WARM_UP_KEYS = 1_000_000, 2_000_000
 
 
@@ -40,9 +40,9 @@ class Job:
     latency_requests: int
     salt: int
     check: bool
-    """Whether to look at all that is read, instead of timing it."""
+    """Whether to check every row that is read; the times are then not used."""
     variant: str = ""
-    """Vectors as `list`, rows as `named` or `dicts`, where that is not what the client does."""
+    """Vectors as `list` or `ndarray`, rows as `tuples` or `named`. Empty: the client's default."""
 
     @property
     def host(self) -> str:
@@ -63,7 +63,7 @@ class Job:
 
     @property
     def statement(self) -> str:
-        """What is prepared."""
+        """The statement to prepare."""
         if self.scenario in data.SCANNED:
             return data.SCANNED[self.scenario][0]
         if self.scenario in data.PAGE:
@@ -73,7 +73,7 @@ class Job:
         return (data.INSERT if self.writes else data.SELECT)[self.kind]
 
     def rows(self, first: int, count: int, *, ready_bytes: bool) -> list[Any]:
-        """Bind values, made before anything is timed."""
+        """Returns bind values; it is called before anything is timed."""
         if not self.writes:
             stored = data.STORED[self.kind]
             return [((first + i) * 7919 % stored,) for i in range(count)]
@@ -90,13 +90,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Pass:
-    """Requests that are run in one go, and what is noted of each beside its key."""
+    """Requests that are run together, and lists that collect their latencies and rows."""
 
     rows: Sequence[Any]
     latencies: list[int] | None = None
-    """Nanoseconds, where they are wanted: taking the time costs time."""
+    """Nanoseconds of each request. None: they are not measured, which would cost time."""
     seen: list[tuple[Any, Any]] | None = None
-    """Rows that were read, where they are wanted."""
+    """Rows that were read. None: they are not kept."""
 
 
 class Client(ABC):
@@ -104,17 +104,17 @@ class Client(ABC):
 
     version: str
     ready_bytes = False
-    """Whether vectors are given as bytes because the driver does not know them."""
+    """Whether vectors are passed as encoded bytes, because the driver does not support them."""
     has_latencies = True
     note: str | None = None
 
     @abstractmethod
     def run(self, requests: Pass) -> int:
-        """Sends them all; the sum of the keys that were read."""
+        """Sends all requests. Returns the sum of the keys that were read."""
 
     @abstractmethod
     def scan(self, limit: int | None = None) -> list[Any]:
-        """The rows of the table, all or some, as a list of the shape that the job names."""
+        """Returns all rows of the table, or some, as a list in the job's shape."""
 
     @abstractmethod
     def close(self) -> None:
@@ -128,7 +128,7 @@ def expect(holds: bool, message: str) -> None:
 
 
 def _take(job: Job, client: Client) -> dict[str, Any]:
-    """Runs the requests once for warmth, once for the CPU, once for the latencies."""
+    """Runs requests to warm up, then to measure processor time, then to measure latencies."""
 
     def run(first: int, count: int, latencies: list[int] | None = None) -> Measured:
         rows = job.rows(first, count, ready_bytes=client.ready_bytes)
@@ -162,7 +162,7 @@ def _take(job: Job, client: Client) -> dict[str, Any]:
 
 
 def _expect_stored(kind: str, key: int, value: Any) -> None:
-    """A row of the tables that are read from is what was put there."""
+    """Raises AssertionError unless a row that was read is the one that was stored."""
     if kind == "text":
         expect(value == data.text(key, 0), f"row {key} is {value!r}")
         return
@@ -200,7 +200,7 @@ def _take_scan(job: Job, client: Client) -> dict[str, Any]:
 
 
 def _plain(row: Any) -> tuple[Any, ...]:
-    """A scanned row in the order of the statement; its time in UTC, without saying so."""
+    """Returns a scanned row in the statement's column order, with a naive time in UTC."""
     if isinstance(row, dict):
         row = [row[name] for name in ("id", "name", "ratio", "big", "active", "at")]
     *others, at = row
@@ -210,7 +210,7 @@ def _plain(row: Any) -> tuple[Any, ...]:
 
 
 def main(connect: Callable[[Job], Client]) -> None:
-    """Does what the command line says, and prints the sample."""
+    """Runs the job on the command line, and prints the sample."""
     job = Job(**json.loads(sys.argv[1]))
     client = connect(job)
     try:

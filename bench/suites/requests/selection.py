@@ -33,15 +33,15 @@ _COMPARED_WITH = {
     "numpy": FRAMES,
     "pandas": ("numpy", "polars"),
 }
-"""The shapes of columns that scylla-driver's shapes and the floors' stand beside."""
+"""Shapes of scylla-driver and the floors, and turbocql's shapes that each is compared with."""
 _BESIDE = {**COUNTERPARTS, **{ours: theirs for theirs, ours in COUNTERPARTS.items()}}
 
 
 def named(patterns: Iterable[str]) -> list[Case]:
-    """The cases that the patterns choose, all clients of them unless a pattern names a client.
+    """Returns the cases that the patterns choose, for all clients unless a pattern names one.
 
-    A shape also chooses the one that it is compared with. A client's whole name means it alone:
-    `turbocql` is not `turbocql-numpy`.
+    A shape also chooses the shape that it is compared with. A client's full name chooses only that
+    client: `turbocql` does not choose `turbocql-numpy`.
     """
     patterns = [pattern for pattern in patterns if pattern.strip()]
     return [

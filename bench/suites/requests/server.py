@@ -1,6 +1,6 @@
-"""The server of the end-to-end benchmark: a Cassandra, its tables, and a reader that is no rival.
+"""The server of the end-to-end benchmark: a Cassandra, its tables, and checks of their rows.
 
-What a client says that it wrote is read back with the probe of `turbocql.testing`, which shares no
+Rows that a client has written are read back with the probe of `turbocql.testing`, which shares no
 code with any driver.
 """
 
@@ -29,7 +29,7 @@ _TABLES = [
     f"CREATE TABLE bench.vector_scanned (k int PRIMARY KEY, v vector<float, {data.DIMENSIONS}>)",
     f"CREATE TABLE bench.vector_loaded (k int PRIMARY KEY, v vector<float, {data.DIMENSIONS}>)",
     "CREATE TABLE bench.mixed_loaded (k bigint PRIMARY KEY, name text, ratio double, at timestamp)",
-    # What is written here has its bytes ready: the same cells, which nobody encodes.
+    # The floors write the same cells to these tables, as bytes that are already encoded.
     "CREATE TABLE bench.vector_ready (k blob PRIMARY KEY, v blob)",
     "CREATE TABLE bench.mixed_ready (k blob PRIMARY KEY, name blob, ratio blob, at blob)",
     "CREATE TABLE bench.scanned (id int PRIMARY KEY, name text, ratio double, big bigint,"
@@ -40,13 +40,13 @@ _LEAST_TOKEN = -(2**63)
 
 
 class Wrong(Exception):
-    """What is in a table is not what should be."""
+    """A table does not have the expected rows."""
 
 
 class Server:
-    """One node with the tables, those that are only read from filled and looked at.
+    """One node with the tables. Tables that are only read from are filled and checked.
 
-    The table of vectors that are scanned is filled if a scan of it is wanted.
+    The table of scanned vectors is filled only with `scans_vectors`.
     """
 
     def __init__(self, *, scans_vectors: bool = False) -> None:
@@ -77,9 +77,9 @@ class Server:
         self._opened.close()
 
     def check_written(self, table: str, kind: str, count: int, salt: int) -> None:
-        """Every row of a sample is there, with the values of this sample.
+        """Checks that a table has every row of a sample, with the values of this sample.
 
-        Raises: Wrong.
+        Raises: Wrong if not.
         """
         self._expect_rows(table, kind, count, salt)
 
@@ -115,7 +115,7 @@ class Server:
             raise Wrong(f"{count} of {data.SCAN_ROWS} rows are in scanned")
 
     def _all(self, table: str, columns: str, key: str, at_a_time: int) -> Iterator[Any]:
-        """All rows of a table, in the order of their tokens, a part at a time."""
+        """Yields all rows of a table in token order; each query reads `at_a_time` of them."""
         last = _LEAST_TOKEN
         while True:
             rows = self._probe.query(

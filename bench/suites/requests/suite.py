@@ -1,9 +1,9 @@
-"""turbocql beside other drivers on the embedded Cassandra: processor time of the client, latency.
+"""Measures requests to the embedded Cassandra through all drivers: client CPU and latency.
 
-A pattern is words of "scenario shape client in_flight", such as "insert_text workers 100". Each
-sample is a process of its own in the client's environment, which the Makefile makes when it is
-missing. No case is timed before a small run of the same code gave the right rows, and what a sample
-wrote or read is looked at as well. Run it on a quiet machine; only ratios of one run count.
+A pattern has words of "scenario shape client in_flight", such as "insert_text workers 100". Each
+sample is a process of its own in the client's environment; `make` makes missing environments. A
+case is timed only after a small run of the same code returned the right rows. What a sample writes
+or reads is checked too. Run it on a quiet machine; only ratios within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Measurement:
         self._salts = count(1)
 
     def fit(self, cases: Sequence[Case]) -> list[Case]:
-        """The cases whose code has done a small run right."""
+        """Returns the cases whose code passes a small, checked run."""
         fit: dict[tuple[str, ...], bool] = {}
-        # With some in flight where there is a choice: the code is the same for any number.
+        # Check with 100 in flight if such a case is chosen: the code is the same for any number.
         for case in sorted(cases, key=lambda case: case.in_flight != 100):
             if _code(case) not in fit:
                 fit[_code(case)] = self._is_fit(case)
         for case in cases:
             if case.cannot and not fit[_code(case)]:
-                # No process says under which interpreter.
+                # No process has reported its interpreter.
                 about = {"interpreter": interpreter(), "requests": 0, "note": case.cannot}
                 self._run.add(self._complete(case, about))
         return [case for case in cases if fit[_code(case)]]
@@ -67,7 +67,7 @@ class Measurement:
         return True
 
     def sample(self, case: Case, turn: str) -> None:
-        """One process of one case."""
+        """Runs one process of one case."""
         for sample in self._run.measure(case, partial(self._sampled, case)):
             say(f"{turn}: {case}: {sample['cpu_s'] / sample['requests'] * 1e6:.4g} us")
 
@@ -110,7 +110,7 @@ def job_of(
     *,
     check: bool = False,
 ) -> Job:
-    """The work of one process of a case."""
+    """Returns the job of one process of a case."""
     return Job(
         client=case.client,
         scenario=case.scenario,
@@ -127,14 +127,14 @@ def job_of(
 
 
 def _needed(case: Case) -> set[str]:
-    """The targets of `make` for a case; the environment of turbocql runs this."""
+    """Returns the `make` targets that a case needs. turbocql's environment exists already."""
     if case.client == FLOOR:
         return {"target/release/examples/pure_engine"}
     return {f"{one}/.installed" for one in environments(case) if one != OURS}
 
 
 def measure(cases: list[Case], rounds: int, run: Run, suite: str) -> None:
-    """A sample of each case and round."""
+    """Takes a sample of each case in each round."""
     with Server(scans_vectors=any(case.scenario == "scan_vector" for case in cases)) as server:
         for target in sorted(set().union(*map(_needed, cases))):
             try:
@@ -156,7 +156,7 @@ def _run(cases: Callable[[Sequence[str]], list[Case]], options: Options) -> Run:
 
 
 def table(samples: Iterable[Sample]) -> list[str]:
-    """The medians of each case as lines of text."""
+    """Returns the medians of each case as lines of text."""
     groups: dict[Case, list[Sample]] = {}
     for sample in samples:
         case = Case(
