@@ -33,11 +33,11 @@ SECTIONS: dict[str, Callable[[list[Sample]], list[str]]] = {
     "availability.jsonl": availability_section,
     "engines.jsonl": engines_section,
 }
-"""Tables that are printed after a run; other suites print theirs."""
+"""Tables that are printed after a run; other suites print their own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """What the command line asks for; the exit status."""
+    """Runs the command. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
     run = commands.add_parser("run", help="measure", description=_RUN)
@@ -77,7 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _suites(chosen: Sequence[str], patterns: Sequence[str], *, is_list: bool) -> list[Suite]:
-    """The suites that are meant: those that are named, or else those that run by default."""
+    """Returns the suites with chosen cases, among those named or else those that run by default.
+
+    Raises: SystemExit if a pattern chooses no case.
+    """
     if chosen:
         suites = [SUITES[name] for name in chosen]
     elif is_list:
@@ -100,7 +103,7 @@ def _names(suite: Suite, patterns: Sequence[str], chosen: Sequence[str]) -> list
 
 
 def _of_accelerator(patterns: Sequence[str]) -> list[str]:
-    """Without its name, it is the driver's own cases that are meant."""
+    """Returns the patterns that name the accelerator: its cases share names with other suites."""
     return [pattern for pattern in patterns if "accelerat" in pattern.lower()]
 
 
@@ -120,7 +123,7 @@ def _run(suites: Sequence[Suite], options: Options) -> int:
         try:
             run = suite.run(options)
         except Failed as error:
-            # The suites after it need not wait for another day.
+            # The suites after this one still run.
             failures.append(f"{suite.name}: {error}")
             continue
         failures += run.failures
@@ -131,7 +134,7 @@ def _run(suites: Sequence[Suite], options: Options) -> int:
             if options.keep:
                 samples.keep(KEPT / suite.file, run.samples, suite.subject)
     if is_measured:
-        # Matplotlib, which instructions need not.
+        # Imported here because it imports Matplotlib, which a run of instructions does not need.
         from bench.report import pages
 
         pages.write(BUILD, BUILD / "pages")

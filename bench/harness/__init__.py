@@ -1,1 +1,1 @@
-"""How anything is measured: environments, processes, turns, times, samples. Names no driver."""
+"""Tools to measure with: environments, processes, turns, times, samples. Imports no driver."""

@@ -1,4 +1,4 @@
-"""Callgrind: counting switched on and off from within, and what it has counted."""
+"""Runs programs under callgrind, switches its counting on and off, and reads its counts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _TOTAL = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 
 
 def need_valgrind() -> None:
-    """Ends the program where there is no valgrind."""
+    """Ends the program if valgrind is not installed."""
     if shutil.which("valgrind") is None:
         raise SystemExit("instructions are counted with valgrind: install it")
 
 
 @contextmanager
 def counting() -> Iterator[None]:
-    """In a process under callgrind that has it off: counts what the block executes."""
+    """Lets callgrind, under which this process runs, count the instructions of the block."""
     _switch("on")
     yield
     _switch("off")
@@ -40,7 +40,7 @@ def _switch(state: str) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    # Callgrind listens when the process goes on, so it must not sleep for long.
+    # Callgrind reads commands only while the process runs, so each sleep must be short.
     while control.poll() is None:
         time.sleep(0.005)
     if control.returncode:
@@ -49,9 +49,9 @@ def _switch(state: str) -> None:
 
 @contextmanager
 def counted(command: list[str]) -> Iterator[tuple[str, Path]]:
-    """Runs a program of this package that counts a part of itself.
+    """Runs a program under callgrind; the program counts a part of itself with `counting`.
 
-    What it prints, and callgrind's file, which is gone after the block.
+    Yields what the program prints, and callgrind's file, which is deleted after the block.
 
     Raises: Failed.
     """
@@ -62,7 +62,7 @@ def counted(command: list[str]) -> Iterator[tuple[str, Path]]:
 
 
 def total(out: Path) -> int:
-    """All instructions in a file that callgrind has written.
+    """Returns all instructions in a file that callgrind has written.
 
     Raises: Failed.
     """

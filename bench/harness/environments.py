@@ -1,7 +1,8 @@
-"""Where files and interpreters are.
+"""The folders of the benchmarks, and the interpreters of their environments.
 
-Other drivers install the package `cassandra`, so each has an environment of its own. With another
-interpreter, all of them get one more: `.venv-debian-NAME`, made here when it is missing.
+scylla-driver and cassandra-driver both install the package `cassandra`, so each has an environment
+of its own. For another interpreter, each client gets one more environment, `.venv-debian-NAME`. It
+is made here if it is missing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def python_in(environment: str) -> Path:
 
 
 def python_of(client: str, interpreter: Path | None = None) -> Path:
-    """The interpreter that runs a client without a server."""
+    """Returns the interpreter for a client's cases without a server."""
     if interpreter is None:
         return python_in(f".venv-{client}" if client in RIVALS else OURS)
     environment = ROOT / f".venv-debian-{client if client in RIVALS else 'turbocql'}"
@@ -56,7 +57,7 @@ def _make(environment: Path, client: str, interpreter: Path) -> None:
 
 
 def install(target: str) -> None:
-    """Has `make` make an environment or a program.
+    """Makes an environment or a program with `make`.
 
     Raises: Failed.
     """

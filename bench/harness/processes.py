@@ -1,8 +1,8 @@
-"""The processes that are measured: how one is started, and how its samples are read.
+"""Starts the processes that are measured, and reads their samples.
 
-A client's program is a module of this repository, which prints a line of JSON for each sample. It
-runs in the client's environment, with the repository's root and `python/` on its path: turbocql is
-installed in its own environment only, and its native module fits interpreters of one version.
+A client's program is a module of this repository that prints a line of JSON for each sample. It
+runs in the client's environment, with the repository's root and `python/` on its path. turbocql is
+installed only in its own environment, and its native module fits one minor version of Python.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def environment(**more: str) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join((str(root), str(root / "python"))),
-        # Sets come in the same order in all processes.
+        # Sets iterate in the same order in all processes.
         "PYTHONHASHSEED": "0",
-        # NumPy's library of linear algebra starts threads, which spin for a while.
+        # OpenBLAS, which NumPy loads, would start threads that spin for a while.
         "OPENBLAS_NUM_THREADS": "1",
         **more,
     }
 
 
 def command(python: Path, module: str, *arguments: str) -> list[str]:
-    """What starts a client's program."""
+    """Returns the command that starts a client's program."""
     return [str(python), "-m", module, *arguments]
 
 
@@ -52,7 +52,7 @@ def output(
     timeout_s: float = TIMEOUT_S,
     variables: dict[str, str] | None = None,
 ) -> str:
-    """What a process prints; its standard error is shown if it fails.
+    """Runs a process and returns what it prints; shows its standard error if it fails.
 
     Raises: Failed.
     """
@@ -82,7 +82,7 @@ def samples(
     timeout_s: float = TIMEOUT_S,
     variables: dict[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """The lines of JSON that one process of a client prints.
+    """Runs one process of a client and returns the lines of JSON that it prints.
 
     Raises: Failed.
     """
@@ -96,7 +96,7 @@ def samples(
 
 
 def with_usage(arguments: list[str]) -> tuple[str, resource.struct_rusage, float]:
-    """What a process prints, what it and its children used, and its seconds.
+    """Runs a process. Returns its output, the resources used with its children, and its seconds.
 
     Raises: Failed.
     """

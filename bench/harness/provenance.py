@@ -1,4 +1,4 @@
-"""What a sample says of where it was measured."""
+"""The fields of a sample that say where and when it was measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["interpreter", "machine", "provenance", "today"]
 
 
 def interpreter() -> str:
-    """Version and how it was built: an interpreter without PGO is slower where Python code runs."""
+    """Returns the version and whether it was built with PGO; without, Python code runs slower."""
     return f"CPython {platform.python_version()} ({_build()})"
 
 
@@ -29,7 +29,7 @@ def _build() -> str:
 
 
 def machine() -> str:
-    """Kernel, processor and how many of them."""
+    """Returns the kernel, the number of processors and their model."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -40,7 +40,7 @@ def machine() -> str:
 
 
 def provenance(client: str, version: str) -> dict[str, Any]:
-    """What every sample says of who was measured, and where."""
+    """Returns the fields that every sample has: the client, and where and when it was measured."""
     try:
         numpy = metadata.version("numpy")
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Files of samples: a line of JSON for each."""
+"""Reads and writes files of samples, a line of JSON for each."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def read(path: Path) -> list[Sample]:
 
 
 def keep(path: Path, samples: Sequence[Sample], subject: Sequence[str] = SUBJECT) -> None:
-    """Puts samples into a file, instead of the file's samples about the same.
+    """Writes samples to a file, where they replace samples with the same subject.
 
-    So all clients of one case are of one run, and a run of some cases leaves the others alone.
+    So all samples of a case are from the same run, and a run of some cases keeps those of others.
     """
 
     def about(sample: Sample) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Which cases a pattern chooses."""
+"""Decides which cases a pattern chooses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["chosen", "nearest", "unknown"]
 def chosen(name: str, patterns: Iterable[str], *suites: str) -> bool:
     """Whether every word of one of the patterns is in a name; without patterns, every name is.
 
-    Upper and lower case are the same, and a number is only itself: 100 is not in 1000. The names of
-    the suite count as words of all its names.
+    Upper and lower case are the same. A number matches only as a whole word: 100 does not match
+    1000. The names of the suite count as words of all its names.
     """
     patterns = [pattern for pattern in patterns if pattern.strip()]
     return not patterns or any(

@@ -1,4 +1,4 @@
-"""Rounds: how clients take turns in them, and how far their figures lie apart."""
+"""Rounds of measurements: the turns of the clients, and the spread of their figures."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _T = TypeVar("_T")
 
 
 def turns(items: Sequence[_T], rounds: int) -> Iterator[tuple[int, _T]]:
-    """Every item once a round, with the number of the round.
+    """Yields every item once a round, with the number of the round.
 
-    Every second round is backwards, so that no client always comes after the same one.
+    Every second round is in reverse order, so that no client always comes after the same one.
     """
     for number in range(1, rounds + 1):
         for item in items if number % 2 else reversed(items):
@@ -24,7 +24,7 @@ def turns(items: Sequence[_T], rounds: int) -> Iterator[tuple[int, _T]]:
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of the rounds, the lowest of them and the highest."""
+    """The median, the lowest and the highest figure of the rounds."""
 
     median: float
     low: float
@@ -33,16 +33,16 @@ class Spread:
 
     @staticmethod
     def of(values: Iterable[float], scale: float = 1) -> Spread:
-        """That of some values, each times the scale."""
+        """Returns the spread of the values, each multiplied by the scale."""
         scaled = [value * scale for value in values]
         return Spread(statistics.median(scaled), min(scaled), max(scaled), len(scaled))
 
     def overlaps(self, other: Spread) -> bool:
-        """Whether another run can have the opposite result."""
+        """Whether the ranges overlap, so that another run could have the opposite result."""
         return other.low <= self.high and self.low <= other.high
 
     def divided_by(self, other: Spread) -> Spread:
-        """The ratio of the medians, and its limits: its range has 1 in it where both overlap."""
+        """Returns the ratio of the medians, with a range that contains 1 if the ranges overlap."""
         return Spread(
             self.median / other.median,
             self.low / other.high,
@@ -57,13 +57,13 @@ class Spread:
 
 
 def against(ours: Spread, theirs: Spread, unit: str) -> str:
-    """Two figures with their spreads, and whether these overlap."""
+    """Describes two figures with their spreads, and says whether these overlap."""
     within = "; the difference is within the spread" if ours.overlaps(theirs) else ""
     return f"{ours} {unit} against {theirs}{within}"
 
 
 def number(value: float | None) -> str:
-    """A figure with about three digits, and a dash for none."""
+    """Formats a figure with about three digits; None becomes a dash."""
     if value is None:
         return "-"
     for least, digits in ((100, 0), (10, 1), (1, 2)):

@@ -17,7 +17,7 @@ __all__ = ["Options", "Run", "Suite", "say"]
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks of a suite."""
+    """The options of the command line for a suite."""
 
     patterns: Sequence[str] = ()
     rounds: int | None = None
@@ -30,8 +30,9 @@ class Options:
 
 @dataclass
 class Run:
-    """The samples and the failures of one run. Each sample is in the file of `build/bench` at once,
-    so that a run that is ended leaves them.
+    """The samples and the failures of one run.
+
+    Each sample is written to `build/bench` at once, so that an interrupted run keeps its samples.
     """
 
     file: str
@@ -40,17 +41,17 @@ class Run:
     failures: list[str] = field(default_factory=list)
 
     def add(self, *new: Sample) -> None:
-        """Keeps samples."""
+        """Adds samples, and writes them to the file in `build/bench`."""
         self.samples += new
         samples.keep(BUILD / self.file, self.samples, self.subject)
 
     def fail(self, what: object, why: object) -> None:
-        """Says so at once, and again at the end."""
+        """Prints a failure at once, and records it to be printed again at the end."""
         self.failures.append(f"{what}: {why}")
         say(f"FAILED {what}: {why}")
 
     def measure(self, what: object, sampled: Callable[[], Iterable[Sample]]) -> list[Sample]:
-        """The samples of one process, or none if it failed."""
+        """Adds and returns the samples of one process; if it fails, records that."""
         try:
             new = list(sampled())
         except Failed as error:
@@ -61,25 +62,25 @@ class Run:
 
 
 def say(line: str) -> None:
-    """A line for whoever waits: standard output is for results."""
+    """Prints a line of progress to standard error; standard output is for results."""
     print(line, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Cases that are measured in one way."""
+    """Cases that are measured in the same way."""
 
     name: str
     about: str
     names: Callable[[Sequence[str]], list[str]]
-    """The names of the cases that the patterns choose; no environment is needed for it."""
+    """Returns the names of the cases that the patterns choose; this needs no environment."""
     run: Callable[[Options], Run]
     file: str
     """The file of its samples, in `build/bench` and in `bench/samples`."""
     subject: tuple[str, ...] = SUBJECT
     by_default: bool = False
-    """Whether it runs where no suite is named."""
+    """Whether the suite runs if no suite is named."""
     any_interpreter: bool = False
-    """Whether it runs under another interpreter too."""
+    """Whether the suite can run under another interpreter."""
     is_kept: bool = True
-    """Whether the documentation has its figures: `--keep` keeps its samples."""
+    """Whether the documentation shows the suite's figures, so that `--keep` keeps its samples."""

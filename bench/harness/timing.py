@@ -1,4 +1,4 @@
-"""How a call is timed; names no driver."""
+"""Times calls. Imports no driver."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ROUND_S = 0.02
 
 @dataclass(frozen=True)
 class Case:
-    """What is timed, and what comes out of it in a form that all clients share.
+    """An expression to time, and a function that returns its result in the same form as all clients.
 
-    What is timed is an expression of names, not a function: calling one costs as much as some cases
-    take.
+    The timed code is an expression, not a function, because a function call takes as long as some
+    cases.
     """
 
     expression: str
@@ -34,14 +34,14 @@ class Case:
 
 
 Maker: TypeAlias = Callable[[], Case]
-"""Makes a case when it is wanted, and fails with the reason why a client has none."""
+"""Makes a case, or raises an exception that says why the client cannot run it."""
 
 
 def ns_per_call(case: Case) -> float:
-    """The least of some rounds, each long enough for the clock.
+    """Returns the lowest time of some rounds, each long enough for the clock's resolution.
 
-    Processor time, so that what else runs on the machine counts less; nothing here waits. The
-    garbage collector is off meanwhile, as `timeit` has it.
+    It is processor time, so that other processes affect it less; no case waits. `timeit` disables
+    the garbage collector during the rounds.
     """
     timer = timeit.Timer(case.expression, timer=time.process_time, globals=case.names)
     number = 1
@@ -52,22 +52,22 @@ def ns_per_call(case: Case) -> float:
 
 
 def say(sample: dict[str, Any]) -> None:
-    """A line of JSON for the runner."""
+    """Prints a line of JSON for the runner."""
     print(json.dumps(sample), flush=True)
 
 
 def reason(error: Exception) -> str:
-    """Why a client cannot do a case, on one line."""
+    """Returns on one line why a client cannot run a case."""
     text = " ".join(str(error).split())[:160]
     return text if isinstance(error, NotImplementedError) else f"{type(error).__name__}: {text}"
 
 
 def outcome_of(maker: Maker) -> tuple[Case | None, Any, str]:
-    """The case, what it gives, and why there is none."""
+    """Returns the case, its result and its note; or None, None and why the client cannot run it."""
     try:
         case = maker()
         return case, case.outcome() if case.outcome else None, case.note
-    except Exception as error:  # Whatever stops a client from doing a case is the finding.
+    except Exception as error:  # Any failure of a client is a result.
         return None, None, reason(error)
 
 
@@ -76,9 +76,9 @@ def measure(
 ) -> None:
     """Checks or times the cases that the arguments name, and prints a line of JSON for each.
 
-    With `--outcomes` first among the arguments, what each case gives is printed, and nothing
-    timed. What a client cannot do has a note that says why, and no time. A name may end in `#` and
-    a number, for several ways to do one case.
+    If the first argument is `--outcomes`, the results are printed and nothing is timed. A case that
+    the client cannot run has no time, and a note that says why. A maker's name may end in `#` and a
+    number, if one case has several makers.
     """
     outcomes = arguments[:1] == ["--outcomes"]
     patterns = arguments[1:] if outcomes else arguments
@@ -91,7 +91,7 @@ def measure(
         if outcomes:
             say({**sample, "done": case is not None, "outcome": outcome})
             continue
-        # What the cases before it left behind is not to be looked through while this one runs.
+        # Objects that earlier cases have left behind must not be scanned by the GC any more.
         gc.collect()
         gc.freeze()
         say({**sample, "ns": None if case is None else ns_per_call(case)})

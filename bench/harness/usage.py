@@ -37,15 +37,15 @@ def _own_s() -> float:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """Busy and all ticks of the machine's processors since it was started."""
+    """Returns the busy ticks and all ticks of the machine's processors since boot."""
     ticks = [int(n) for n in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
 def resident_bytes(field: str = "VmRSS") -> int:
-    """The resident size of this process; `VmHWM` is its peak.
+    """Returns the resident size of this process; the field `VmHWM` is its peak.
 
-    Raises: OSError if the kernel does not say.
+    Raises: OSError if the kernel does not report the field.
     """
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(f"{field}:"):
@@ -54,7 +54,7 @@ def resident_bytes(field: str = "VmRSS") -> int:
 
 
 def processor_s(pid: int, *, with_children: bool = False) -> float:
-    """The processor time of a process; with that of children which it has waited for."""
+    """Returns a process's processor time; `with_children` adds children that it has waited for."""
     return sum(map(int, _stat(pid)[11 : 15 if with_children else 13])) / _TICK
 
 
@@ -63,7 +63,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def _processes(root: int) -> dict[int, str]:
-    """A process and all below it, with their command lines."""
+    """Returns a process and all its descendants, with their command lines."""
     parents: dict[int, int] = {}
     commands: dict[int, str] = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -80,8 +80,10 @@ def _processes(root: int) -> dict[int, str]:
 
 
 def tree_s(root: int, worker: str) -> tuple[float, float]:
-    """The processor time of a process and of all below it, and of those with `worker` in their
-    command lines; of processes that have ended too, if their parents have waited for them.
+    """Returns the processor time of a process with its descendants, and of the workers among them.
+
+    Workers are descendants with `worker` in their command lines. Ended processes count if their
+    parents have waited for them.
     """
     total = workers = 0.0
     for pid, line in _processes(root).items():

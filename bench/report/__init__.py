@@ -1,1 +1,1 @@
-"""The pages of the documentation that have figures, made from samples and from nothing else."""
+"""Makes the documentation's pages with figures, from samples only."""

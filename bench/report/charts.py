@@ -1,4 +1,4 @@
-"""The report's charts: SVG, logarithmic, from the same medians as the tables."""
+"""Draws the report's charts: logarithmic SVG, from the same medians as the tables."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = [
     "overview_text",
 ]
 
-# Text as text, and nothing random or dated: the same samples give the same file.
+# Text stays text, and ids are not random, so that the same samples give the same file.
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "turbocql", "font.size": 8})
 
-# The colours of the site's dark pages.
+# The colors of the site's dark pages.
 _DARK: Any = {
     "axes.edgecolor": "#c5c9d4",
     "axes.facecolor": "#1e2129",
@@ -53,7 +53,7 @@ _BRIGHT = {
     "#37474f": "#b0bec5",
     "#dddddd": "#3d414d",
 }
-"""Each colour on a dark page."""
+"""The color on dark pages for each color on light pages."""
 
 _STYLES: dict[str, tuple[str, str]] = {
     "turbocql": ("#c62828", "o"),
@@ -82,8 +82,9 @@ def _style(client: str) -> tuple[str, str]:
 def _drawn(
     draw: Callable[[], Figure], folder: Path | None, name: str, description: str = ""
 ) -> str:
-    """The file of a chart, drawn for light pages, and for dark pages beside it. Without a folder,
-    nothing is drawn.
+    """Draws a chart twice, for light and for dark pages. Returns the name of the light file.
+
+    Without a folder, nothing is drawn.
     """
     if folder is not None:
         _save(draw(), folder / f"{name}.svg", description)
@@ -97,7 +98,7 @@ def _save(figure: Figure, path: Path, description: str) -> None:
     metadata = {"Date": None, **({"Description": description} if description else {})}
     figure.savefig(path, format="svg", metadata=metadata, bbox_inches="tight")
     plt.close(figure)
-    # Hundredths of a point are enough, and lines end without blanks, as elsewhere.
+    # Hundredths of a point are precise enough, and lines must not end in blanks.
     lines = [
         line.strip() if "<dc:" in line else re.sub(r"(\d\.\d\d)\d+", r"\1", line.strip())
         for line in path.read_text(encoding="utf-8").splitlines()
@@ -106,7 +107,7 @@ def _save(figure: Figure, path: Path, description: str) -> None:
 
 
 def _dots(axes: Axes, labels: list[str], figures: dict[str, list[tuple[int, float]]]) -> None:
-    """A line per label, a dot per client."""
+    """Draws a line for each label, with a dot for each client."""
     for client, points in figures.items():
         color, marker = _style(client)
         axes.plot(
@@ -128,14 +129,14 @@ def _dots(axes: Axes, labels: list[str], figures: dict[str, list[tuple[int, floa
 
 
 def overview_chart(compared: list[Compared], folder: Path | None) -> list[str]:
-    """The ratio of each rival to turbocql with its spread, a line per case."""
+    """Draws the ratio of each rival to turbocql with its spread, a line per case."""
     if not compared:
         return []
     return [_drawn(partial(_overview, compared), folder, "overview", overview_text(compared))]
 
 
 def overview_text(compared: list[Compared]) -> str:
-    """What the overview shows, in words: each case, and the ratios to each rival."""
+    """Describes the overview in words: each case, and the ratio of each rival to turbocql."""
     return "; ".join(
         f"{case.label}: {', '.join(f'{rival} {case.ratio(rival)}' for rival in case.rivals)}"
         for case in compared
@@ -149,7 +150,7 @@ def _overview(compared: list[Compared]) -> Figure:
         color, marker = _style(rival)
         axes.plot([], [], marker, color=color, label=rival, markersize=5)
     for at, case in enumerate(compared):
-        # The best rival last, so that no other dot hides it.
+        # The best rival is drawn last, so that no other dot hides it.
         for rival in sorted(case.rivals, key=lambda name: -case.rivals[name].median):
             color, marker = _style(rival)
             ratio = case.ratio(rival)
@@ -187,7 +188,7 @@ _GROUPS = {
 
 
 def codec_charts(cases: list[CodecCase], folder: Path | None, suffix: str = "") -> list[str]:
-    """A chart for values, for rows and messages, and for what is decoded."""
+    """Draws a chart for values, one for rows and messages, and one for decoding."""
     names = []
     for name, prefixes in _GROUPS.items():
         chosen = [case for case in cases if case.name.startswith(prefixes) and case.ns]
@@ -211,7 +212,7 @@ def _codec(cases: list[CodecCase]) -> Figure:
 
 
 def end_to_end_chart(points: list[Endpoint], folder: Path | None, suffix: str = "") -> list[str]:
-    """Client processor time per request, a line per scenario and shape."""
+    """Draws client processor time per request, a line per scenario and shape."""
     if not points:
         return []
     return [_drawn(partial(_end_to_end, points), folder, f"end-to-end{suffix}")]
@@ -232,7 +233,7 @@ def _end_to_end(points: list[Endpoint]) -> Figure:
 def growth_chart(
     by_name: dict[str, dict[str, GrowthSeries]], folder: Path | None, suffix: str = ""
 ) -> list[str]:
-    """A small chart per series: time over size."""
+    """Draws a small chart for each series: time by size."""
     if not by_name:
         return []
     return [_drawn(partial(_growth, by_name), folder, f"growth{suffix}")]
@@ -257,7 +258,7 @@ def _growth(by_name: dict[str, dict[str, GrowthSeries]]) -> Figure:
 
 
 def in_flight_chart(points: list[Endpoint], folder: Path | None, suffix: str = "") -> list[str]:
-    """Processor time per request over the number in flight, where several were measured."""
+    """Draws processor time per request by the number in flight, where several were measured."""
     groups: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for point in points:
         clients = groups.setdefault((point.scenario, point.shape), {})
@@ -301,7 +302,7 @@ def _line(axes: Axes, client: str, by_size: dict[int, float]) -> None:
         markersize=3,
         linewidth=1,
     )
-    # Fewer ticks, and none between them: they are most of the file.
+    # There are few ticks and no minor ones, because ticks are most of the file.
     axes.minorticks_off()
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(numticks=5))

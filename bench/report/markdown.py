@@ -14,16 +14,16 @@ _FIGURE = re.compile(r"-|-?[0-9.,]+")
 
 
 def escaped(text: str) -> str:
-    """Markdown in which `list<int>` outside of code is text, not a tag that readers do not see.
+    """Escapes `<` outside of code, so that `list<int>` is shown and not taken for an HTML tag.
 
-    Tags that say that they contain Markdown stay tags.
+    Tags with the attribute `markdown` stay tags.
     """
     code_or_tag = re.compile(r"(`[^`\n]*`)|<(?=\w)(?!\w+ markdown=)")
     return code_or_tag.sub(lambda match: match[1] or "&lt;", text)
 
 
 def filled(text: str) -> list[str]:
-    """Paragraphs and points of Markdown, filled again."""
+    """Wraps paragraphs and list items of Markdown at 100 columns."""
     lines: list[str] = []
     for paragraph in text.strip().split("\n\n"):
         points = paragraph.split("\n- ") if paragraph.startswith("- ") else [paragraph]
@@ -36,7 +36,7 @@ def filled(text: str) -> list[str]:
 
 
 def table(head: list[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Lines of a Markdown table; columns of figures to the right."""
+    """Returns the lines of a Markdown table; columns of figures are aligned to the right."""
     cells = [[cell.replace("|", "/") for cell in row] for row in rows]
     figures = [
         all(_FIGURE.fullmatch(cell) for cell in column) for column in zip(*cells, strict=True)
@@ -47,7 +47,7 @@ def table(head: list[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def about(samples: Sequence[Sample], versions: Iterable[str], more: str = "") -> list[str]:
-    """Versions, interpreters, machines and days, in one paragraph."""
+    """Returns a paragraph with versions, interpreters, machines and days."""
     others = [
         sorted({str(sample[name]) for sample in samples if sample.get(name)})
         for name in ("interpreter", "machine")

@@ -1,4 +1,4 @@
-"""Samples as the report reads them: grouped, and as medians."""
+"""Groups samples for the report, and computes their medians."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = [
 OURS, STOCK = "turbocql", "scylla-driver"
 RIVALS = (STOCK, "cassandra-driver")
 FLOOR = "engine"
-"""The network engine from Rust: no driver, but the least that turbocql can need."""
+"""The network engine called from Rust: not a driver, but the floor of turbocql's time."""
 
 
 _BESIDE = {"decode: vector<float, 1536> to NumPy": "decode: vector<float, 1536> to list"}
-"""scylla-driver's case for comparison, where it has none of the same name."""
+"""The case of scylla-driver to compare with, if it has none of the same name."""
 
 
 class Samples:
@@ -54,19 +54,19 @@ class Samples:
 
     @property
     def compared(self) -> list[Sample]:
-        """Those of the page of benchmarks."""
+        """The samples that the page of benchmarks shows."""
         return self.codec + self.end_to_end + self.growth
 
 
 def interpreters(samples: Iterable[Sample]) -> list[str]:
-    """The interpreters, the one that the project is built with first."""
+    """Returns the interpreters; the one that the project is built with comes first."""
     names = dict.fromkeys(str(s["interpreter"]) for s in samples if s.get("interpreter"))
     return sorted(names, key=lambda name: "Debian" in name)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """turbocql and its rivals of the same run, in microseconds of processor time."""
+    """The processor times of turbocql and its rivals in one run of a case, in microseconds."""
 
     label: str
     ours: Spread
@@ -94,7 +94,7 @@ class Loss:
     rival: str
     theirs: Spread
     note: str = ""
-    """What the rival does otherwise."""
+    """The note of the rival's samples, for example that it does not decode vectors."""
 
     @property
     def within(self) -> bool:
@@ -109,15 +109,15 @@ class CodecCase:
     name: str
     ns: dict[str, float] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
-    """Why a client has no time."""
+    """The reason why a client has no time, by client."""
     floors: dict[str, float] = field(default_factory=dict)
     stock_beside: float | None = None
     spreads: dict[str, Spread] = field(default_factory=dict)
-    """In microseconds, by client."""
+    """The spreads in microseconds, by client."""
 
     @property
     def stock(self) -> float | None:
-        """scylla-driver's time, or that of the case which stands beside this one."""
+        """scylla-driver's time in this case, or else in the case to compare with."""
         return self.ns.get(STOCK, self.stock_beside)
 
 
@@ -151,21 +151,21 @@ def codec_cases(samples: list[Sample], interpreter: str) -> list[CodecCase]:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A scenario with one client, in one shape and number in flight: medians."""
+    """The medians of one client in one scenario and shape, with one number in flight."""
 
     scenario: str
     shape: str
     client: str
     in_flight: int
     cpu_us: float
-    """Client processor time per request; of a scan, per row."""
+    """Client processor time per request; for a scan, per row."""
     per_s: float
     p50_us: float | None
     p99_us: float | None
     samples: int
     note: str
     spreads: dict[str, Spread]
-    """Of those figures that it has, by the name of the field."""
+    """The spreads of the figures that were measured, by the name of the field."""
 
 
 def end_to_end(samples: list[Sample], interpreter: str) -> list[Endpoint]:
@@ -213,9 +213,9 @@ class GrowthSeries:
     ns: dict[int, float] = field(default_factory=dict)
     peak: dict[int, float] = field(default_factory=dict)
     spreads: dict[int, Spread] = field(default_factory=dict)
-    """Of the times, in microseconds."""
+    """The spreads of the times, in microseconds."""
     peaks: dict[int, Spread] = field(default_factory=dict)
-    """Of the memory, in MiB."""
+    """The spreads of the peak memory, in MiB."""
 
 
 def growth(samples: list[Sample], interpreter: str) -> dict[str, dict[str, GrowthSeries]]:

@@ -25,7 +25,7 @@ from bench.report.tables.whole_tables import whole_tables_about, whole_tables_se
 __all__ = ["IN_GIT", "keep", "write"]
 
 IN_GIT = "headline"
-"""The part that the repository has as well, with the overview: README.md shows them."""
+"""The part that is also in git, as is the overview chart: README.md shows both."""
 
 _CHARTS = {
     "codec-values": "Microseconds per call to encode a value, by client",
@@ -35,13 +35,16 @@ _CHARTS = {
     "in-flight": "Client processor time per request, by number of requests in flight",
     "growth": "Microseconds per call, by number of elements or rows",
 }
-"""What each chart shows, for readers who do not see it."""
+"""The alternative text of each chart."""
 
 
 def write(
     samples: Path = KEPT, out: Path = BUILT, docs: Path = DOCS, *, draws: bool = True
 ) -> None:
-    """Writes parts, charts, and the pages with both, into a folder."""
+    """Writes parts, charts, and the pages with both, into a folder.
+
+    Raises: SystemExit if there are no samples.
+    """
     measured = Samples(samples)
     for folder, ending in ((out / "parts", "md"), (out / CHARTS, "svg"), (out, "md")):
         for old in folder.glob(f"*.{ending}"):
@@ -60,7 +63,7 @@ def write(
 
 
 def keep(built: Path = BUILT, docs: Path = DOCS) -> None:
-    """Copies what the repository has of these: the three figures, and the overview."""
+    """Copies to the documentation's sources what is in git: the three figures, and the overview."""
     page = docs / "benchmarks.md"
     parts = {IN_GIT: read(built)[IN_GIT]}
     page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
@@ -69,7 +72,7 @@ def keep(built: Path = BUILT, docs: Path = DOCS) -> None:
 
 
 def _parts(measured: Samples, folder: Path | None) -> dict[str, str]:
-    """Every part that there are samples for, by its name."""
+    """Returns every part that has samples, by its name."""
     sections: dict[str, list[str]] = {}
     if measured.compared:
         sections |= _compared(measured, folder)
@@ -86,7 +89,7 @@ def _parts(measured: Samples, folder: Path | None) -> dict[str, str]:
 
 
 def _compared(measured: Samples, folder: Path | None) -> dict[str, list[str]]:
-    """The parts of the page of benchmarks."""
+    """Returns the parts of the page of benchmarks."""
     interpreted = interpreters(measured.compared)
     both = {
         name: (codec_cases(measured.codec, name), end_to_end(measured.end_to_end, name))
@@ -117,7 +120,7 @@ encoding or decoding them. The next section defines *workers*, *tasks*, *sync* a
 
 
 def _about(measured: Samples) -> list[str]:
-    """Interpreters, machines, versions and rounds of each suite."""
+    """Returns a table of the interpreters, machines, versions and rounds of each suite."""
     suites = {
         "codec": measured.codec,
         "end to end": measured.end_to_end,
@@ -140,13 +143,13 @@ def _about(measured: Samples) -> list[str]:
 
 
 def _dates(samples: list[Sample]) -> str:
-    """The days of the samples; older samples do not say theirs."""
+    """Returns the first and the last day of the samples; older samples have no day."""
     days = sorted({str(sample["date"]) for sample in samples if sample.get("date")})
     return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "-"
 
 
 def _rounds(samples: list[Sample]) -> str:
-    """How many samples turbocql has per case, at least and at most."""
+    """Returns the fewest and the most samples that turbocql has per case."""
     counts: dict[tuple[Any, ...], int] = {}
     for sample in samples:
         if sample["client"] == "turbocql":
@@ -160,7 +163,7 @@ def _rounds(samples: list[Sample]) -> str:
 
 
 def _lost(measured: Samples, interpreter: str) -> list[str]:
-    """Where rivals are better: within the spread folded away."""
+    """Returns the section of figures in which rivals are better, and of turbocql's failures."""
     cases = codec_cases(measured.codec, interpreter)
     points = end_to_end(measured.end_to_end, interpreter)
     losses = [
@@ -180,7 +183,7 @@ def _lost(measured: Samples, interpreter: str) -> list[str]:
 
 
 def _tables(measured: Samples, interpreter: str, folder: Path | None, suffix: str) -> list[str]:
-    """Everything about one interpreter."""
+    """Returns all tables and charts of one interpreter."""
     lines = []
     cases = codec_cases(measured.codec, interpreter)
     if cases:
@@ -205,7 +208,7 @@ def _tables(measured: Samples, interpreter: str, folder: Path | None, suffix: st
 
 
 def _shown(files: list[str]) -> list[str]:
-    """The charts, each with what it shows."""
+    """Returns the charts as Markdown images, each with its alternative text."""
     lines = []
     for name in files:
         shows = next((text for begin, text in _CHARTS.items() if name.startswith(begin)), name)

@@ -1,7 +1,8 @@
-"""The places in the documentation's pages that figures are put into. Needs no other package.
+"""Puts figures into the documentation's pages. Uses only the standard library.
 
-A page names a part between two marks; what is between them in the repository says so to whoever
-reads the sources. The site is built with the parts that `python -m bench report` has written.
+The place of a part in a page is between two HTML comments, and the first one names the part. In
+git, most places only have a text that says what `make docs` puts there. The site is built with the
+parts that `python -m bench report` has written.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["BUILT", "CHARTS", "DOCS", "filled", "names", "read", "themed"]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BUILT = DOCS.parent / "build" / "measured"
-"""Where the parts for the site are."""
+"""The folder of the site's pages with figures; the parts are in its folder `parts`."""
 CHARTS = "benchmarks"
 """The folder of the charts, beside the pages."""
 
@@ -23,12 +24,12 @@ _CHART = re.compile(r"^(!\[[^\]]*\]\(benchmarks/[\w-]+)(\.svg)\)$", re.MULTILINE
 
 
 def names(page: str) -> list[str]:
-    """The parts that a page has places for."""
+    """Returns the names of the parts that a page has places for."""
     return [mark[2] for mark in _PART.finditer(page)]
 
 
 def filled(page: str, parts: Mapping[str, str]) -> str:
-    """The page with these parts in their places; other places stay as they are."""
+    """Returns the page with these parts in their places; other places stay as they are."""
 
     def put(mark: re.Match[str]) -> str:
         if mark[2] not in parts:
@@ -39,11 +40,11 @@ def filled(page: str, parts: Mapping[str, str]) -> str:
 
 
 def read(folder: Path = BUILT) -> dict[str, str]:
-    """The parts that were written."""
+    """Reads the parts that were written, by name."""
     paths = sorted((folder / "parts").glob("*.md"))
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 
 
 def themed(page: str) -> str:
-    """The page with each chart twice, of which the site shows the one for its colours."""
+    """Returns the page with a light and a dark version of each chart; the site shows one."""
     return _CHART.sub(r"\1\2#only-light)\n\1-dark\2#only-dark)", page)
