@@ -21,7 +21,7 @@ ROUND_S = 0.02
 
 @dataclass(frozen=True)
 class Case:
-    """An expression to time, and a function that returns its result in the same form as all clients.
+    """An expression to time, and a function whose result has the same form for all clients.
 
     The timed code is an expression, not a function, because a function call takes as long as some
     cases.

@@ -1,4 +1,4 @@
-"""Other drivers plain and accelerated."""
+"""Tables of other drivers, plain and accelerated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.suites.requests.cases import ACCELERATED, PYTHON
 __all__ = ["OWN", "Row", "accelerator_section", "tables"]
 
 OWN = {f"value: {name}" for name in ("int", "bigint", "double", "text", "blob", "boolean", "uuid")}
-"""Cases that the accelerator leaves to the driver: what differs there is noise."""
+"""Cases that the accelerator leaves to the driver, so that their differences are noise."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Row:
     plain_us: float
     accelerated_us: float
     spreads: tuple[Spread, Spread] | None = None
-    """Accelerated and plain."""
+    """The spreads of the accelerated and of the plain time."""
     made_of: tuple[Spread, Spread] | None = None
-    """What a difference is the difference of, accelerated."""
+    """If the row is a difference: the two accelerated spreads that are subtracted."""
 
     @property
     def within(self) -> str:
-        """Whether the rounds of both overlap, in words."""
+        """The spreads in words, and whether they overlap; empty if there was only one round."""
         if self.made_of is not None and self.made_of[0].rounds > 1:
             vector, text = self.made_of
             return f": the difference of {vector} us and {text} us"
@@ -71,7 +71,7 @@ def _instructions(sample: Sample) -> float | None:
 def _rounds(
     samples: Iterable[Sample], figure: Callable[[Sample], float | None]
 ) -> dict[tuple[str, str], list[float]]:
-    """A figure in each round, by case and client."""
+    """Returns a figure of each round, by case and client."""
     rounds: dict[tuple[str, str], list[float]] = {}
     for sample in samples:
         value = figure(sample)
@@ -92,7 +92,7 @@ def _request_rows(samples: Iterable[Sample], figure: Callable[[Sample], float | 
 
 
 def _both(rounds: dict[tuple[str, str], list[float]]) -> list[Row]:
-    """Plain and accelerated."""
+    """Returns a row for each case and driver that was measured plain and accelerated."""
     medians = {key: statistics.median(of) for key, of in rounds.items()}
     return [
         Row(
@@ -105,7 +105,7 @@ def _both(rounds: dict[tuple[str, str], list[float]]) -> list[Row]:
 
 
 def _above(rounds: dict[tuple[str, str], list[float]]) -> list[Row]:
-    """What a vector costs above a text."""
+    """Returns rows of what inserting a vector costs more than inserting a text."""
     rows = []
     for shape in ("callbacks", "concurrent"):
         for driver in PYTHON:
@@ -121,7 +121,7 @@ def _above(rounds: dict[tuple[str, str], list[float]]) -> list[Row]:
 
 
 def tables(samples: list[Sample]) -> dict[str, list[Row]]:
-    """The tables that have rows, by their titles."""
+    """Returns the tables that have rows, by their titles."""
     codec = _codec_rows(samples)
     every = {
         "The codec, us of processor time per call": [
@@ -144,7 +144,7 @@ def tables(samples: list[Sample]) -> dict[str, list[Row]]:
 
 
 def accelerator_section(samples: list[Sample]) -> list[str]:
-    """The tables, each with the cases that are slower than plain; and the releases."""
+    """Returns the tables, each with the cases that are slower than plain, and the versions."""
     lines: list[str] = []
     for title, rows in tables(samples).items():
         lines += [f"**{title}**", ""]

@@ -41,7 +41,7 @@ _HEAD = [
 
 
 def _cells(rounds: list[Sample]) -> list[str]:
-    """The figures of one client: medians of the rounds with their range, and errors in all."""
+    """Returns one client's figures: medians of the rounds with their ranges, and sums of errors."""
     errors: Counter[str] = Counter()
     for sample in rounds:
         errors.update(sample["errors"])
@@ -74,7 +74,7 @@ def _seconds(values: Iterable[float | None]) -> str:
 
 
 def availability_about(samples: list[Sample]) -> list[str]:
-    """Lost writes; versions, machine, days and rounds."""
+    """Returns the number of lost writes, the versions, the machine, the days and the rounds."""
     lost = sum(sample["lost_writes"] for sample in samples)
     rounds = max(sample["round"] for sample in samples)
     times = "One round" if rounds == 1 else f"{rounds} rounds, each with another node that fails"

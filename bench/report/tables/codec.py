@@ -1,4 +1,4 @@
-"""The codec: every case, why cells are empty, and the floors."""
+"""Tables of the codec: every case, the reasons for empty cells, and the floors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["codec_floors", "codec_section", "failures", "losses", "us"]
 
 
 def us(ns: float | None) -> str:
-    """Nanoseconds as a figure in microseconds."""
+    """Formats nanoseconds as microseconds."""
     return number(None if ns is None else ns / 1000)
 
 
 def codec_section(cases: list[CodecCase]) -> list[str]:
-    """Every case, ours and the rivals', in microseconds."""
+    """Returns a table of every case, with turbocql and the rivals, in microseconds."""
     rows = []
     for case in cases:
         ours, stock = case.ns.get(OURS), case.stock
@@ -42,7 +42,7 @@ def codec_section(cases: list[CodecCase]) -> list[str]:
 
 
 def codec_floors(cases: list[CodecCase]) -> list[str]:
-    """What each floor does, and its time."""
+    """Returns a table of what each floor does, and its time."""
     rows = [
         [case.name, note, us(ns)]
         for case in cases

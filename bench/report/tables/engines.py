@@ -1,4 +1,4 @@
-"""A table read by engines: a row for each client."""
+"""The table of how engines read a table: a row for each client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _row(name: str, samples: Sequence[Sample]) -> list[str]:
 
 
 def engines_section(samples: Sequence[Sample]) -> list[str]:
-    """The table, its sizes, and of which releases it is."""
+    """Returns the table, the numbers of rows, tasks and rounds, and the versions."""
     if not samples:
         return []
     names = [name for name in CLIENTS if any(s["client"] == name for s in samples)]

@@ -14,9 +14,9 @@ _CLIENTS = (OURS, *RIVALS)
 
 
 def exponent(series: GrowthSeries) -> float | None:
-    """The power of the size that the time grows with, over the upper half of the sizes.
+    """Fits the exponent of the size that the time grows with, over the upper half of the sizes.
 
-    Least squares on the logarithms: 1 is linear. None when there are fewer than two sizes.
+    The fit is by least squares on the logarithms; 1 is linear. Returns None for under two sizes.
     """
     sizes = sorted(series.ns)
     upper = sizes[len(sizes) // 2 :]
@@ -30,7 +30,7 @@ def exponent(series: GrowthSeries) -> float | None:
 
 
 def growth_section(by_name: dict[str, dict[str, GrowthSeries]]) -> list[str]:
-    """Exponents of all series."""
+    """Returns a table of the exponents of all series."""
     rows = []
     for name, clients in by_name.items():
         for client in _CLIENTS:
@@ -51,7 +51,7 @@ def growth_section(by_name: dict[str, dict[str, GrowthSeries]]) -> list[str]:
 
 
 def sizes_section(by_name: dict[str, dict[str, GrowthSeries]]) -> list[str]:
-    """Each series at each size."""
+    """Returns a table of each series at each size."""
     lines = []
     for name, clients in by_name.items():
         lines += [f"### Growth: {name}", "", *_sizes(clients)]
@@ -78,7 +78,7 @@ def _sizes(clients: dict[str, GrowthSeries]) -> list[str]:
 
 
 def losses(by_name: dict[str, dict[str, GrowthSeries]]) -> list[Loss]:
-    """The series and sizes in which a rival is faster, or takes less memory at the largest size."""
+    """Returns where a rival is faster, or takes less memory at the largest size."""
     lost = []
     for name, clients in by_name.items():
         ours = clients.get(OURS)

@@ -1,4 +1,4 @@
-"""What the page begins with: the rows of its picture, and three figures for users."""
+"""The beginning of the page of benchmarks: the rows of its chart, and three figures."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _PICTURE = {
     "bulk_vector, bulk": "INSERT 768 floats, bulk, FLIGHT",
     "scan, named": "scan 100,000 rows, per row",
 }
-"""Cases by name, and what the picture calls them: a case of the codec, or scenario and shape."""
+"""The chart's labels, by the name of a case of the codec or by scenario and shape."""
 
 
 def overview(cases: Iterable[CodecCase], points: list[Endpoint]) -> list[Compared]:
-    """The rows of the picture that were measured."""
+    """Returns the rows of the chart that were measured."""
     return list(_compared(_PICTURE, cases, points).values())
 
 
 def headline(
     by_interpreter: Mapping[str, tuple[list[CodecCase], list[Endpoint]]],
 ) -> list[str]:
-    """The three figures: the first interpreter's, and the ratios of the others."""
+    """Returns a table of three figures: the first interpreter's, and the ratios of the others."""
     rows_of = {name: _compared(_FIGURES, *of) for name, of in by_interpreter.items()}
     if not any(rows_of.values()):
         return []
@@ -81,7 +81,7 @@ def _ratio(compared: Compared | None) -> str:
 def _compared(
     labels: Mapping[str, str], cases: Iterable[CodecCase], points: list[Endpoint]
 ) -> dict[str, Compared]:
-    """The cases of these names that turbocql and a rival have figures for, in this order."""
+    """Returns the labeled cases that were measured with turbocql and a rival, in labels' order."""
     by_name = {}
     for case in cases:
         rivals = {rival: case.spreads[rival] for rival in RIVALS if rival in case.spreads}

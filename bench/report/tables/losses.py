@@ -1,4 +1,4 @@
-"""Where rivals are better: beyond the spread, and folded away within it."""
+"""The section of figures in which rivals are better, outside and within the spread."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ __all__ = ["losses_section"]
 
 
 def losses_section(losses: Sequence[Loss], failures: Sequence[str]) -> list[str]:
-    """A table of what lies outside the spread, and the cases that turbocql cannot run; the rest as
-    a block that opens on a click.
+    """Returns a table of the losses outside the spread, and the cases that turbocql cannot run.
+
+    The losses within the spread are in a block that opens on a click.
     """
     outside = _table([loss for loss in losses if not loss.within])
     if failures:
@@ -21,7 +22,7 @@ def losses_section(losses: Sequence[Loss], failures: Sequence[str]) -> list[str]
     inside = [loss for loss in losses if loss.within]
     if inside:
         lines += [
-            # Python's Markdown reads what is inside only when told so; code hosts always do.
+            # Python-Markdown parses the content only with this attribute; code hosts always do.
             '<details markdown="1">',
             f'<summary markdown="span">Within the spread: {len(inside)}</summary>',
             "",

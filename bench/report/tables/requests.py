@@ -1,4 +1,4 @@
-"""Requests to a server: a table per scenario, and what changes with the number in flight."""
+"""Tables of requests to a server, for each scenario and by the number in flight."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def usual(endpoints: list[Endpoint]) -> list[Endpoint]:
-    """Those with the number in flight that most have, so that clients stand beside each other."""
+    """Returns the endpoints with 100 in flight, or else with the number that most clients have."""
     flights: dict[tuple[str, str], Counter[int]] = {}
     for point in endpoints:
         flights.setdefault((point.scenario, point.shape), Counter())[point.in_flight] += 1
@@ -33,7 +33,7 @@ def usual(endpoints: list[Endpoint]) -> list[Endpoint]:
 
 
 def find(points: list[Endpoint], scenario: str, shape: str, client: str) -> Endpoint | None:
-    """The client in that scenario and shape, if it was measured."""
+    """Returns the client's endpoint in this scenario and shape, or None."""
     for point in points:
         if (point.scenario, point.shape, point.client) == (scenario, shape, client):
             return point
@@ -41,7 +41,7 @@ def find(points: list[Endpoint], scenario: str, shape: str, client: str) -> Endp
 
 
 def without_figure(samples: list[Sample]) -> list[str]:
-    """Why a client has none in some scenario and shape."""
+    """Lists the clients that have no figure in some scenario and shape, and the reasons."""
     reasons = dict.fromkeys(
         f"- {sample['scenario']}, {sample['shape']}: {sample['client']}: {sample['note']}"
         for sample in samples
@@ -51,7 +51,7 @@ def without_figure(samples: list[Sample]) -> list[str]:
 
 
 def end_to_end_section(endpoints: list[Endpoint]) -> list[str]:
-    """A table per scenario, all shapes."""
+    """Returns a table for each scenario, with all shapes."""
     points = usual(endpoints)
     lines = []
     for scenario in dict.fromkeys(point.scenario for point in points):
@@ -90,9 +90,10 @@ def _ratio(theirs: float | None, ours: float | None) -> str:
 
 
 def losses(endpoints: list[Endpoint]) -> list[Loss]:
-    """Where a client needs less processor time, answers sooner or does more, in the same shape.
+    """Returns where a rival needs less processor time, has lower latency or a higher rate.
 
-    With any number in flight. What begins as our name does is turbocql too, set up otherwise.
+    Each is compared in the same shape, with the same number in flight. A client whose name begins
+    with turbocql's is turbocql with other settings, and not a rival.
     """
     ours = {(p.scenario, p.shape, p.in_flight): p for p in endpoints if p.client == OURS}
     lost = []
@@ -128,7 +129,7 @@ def _lost(theirs: Endpoint, ours: Endpoint) -> list[Loss]:
 
 
 def in_flight_section(endpoints: list[Endpoint]) -> list[str]:
-    """How the costs change with the number of requests in flight, where several were measured."""
+    """Returns tables of the costs by the number in flight, where several numbers were measured."""
     lines = []
     groups: dict[tuple[str, str], list[Endpoint]] = {}
     for point in endpoints:

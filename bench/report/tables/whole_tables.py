@@ -1,4 +1,4 @@
-"""Loads and unloads of files: a table for each table of rows and each task."""
+"""Tables of loads and unloads of files, for each table in the database and each task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD = ["client", "rows/s", "CPU, us a row", "whole process", "node", "peak, Mi
 
 
 def whole_tables_section(samples: Sequence[Sample]) -> list[str]:
-    """The tables with their headings."""
+    """Returns the tables with their headings."""
     lines = []
     for name, shape in SHAPES.items():
         for task in ("load", "unload"):
@@ -29,7 +29,7 @@ def whole_tables_section(samples: Sequence[Sample]) -> list[str]:
 
 
 def rounds_of(samples: Sequence[Sample], shape: str, task: str, tool: str) -> list[Sample]:
-    """The samples of one tool, doing one task with one table."""
+    """Returns the samples of one tool that does one task with one table."""
     key = (shape, task, tool)
     return [s for s in samples if (s["shape"], s["task"], s["tool"]) == key]
 
@@ -50,7 +50,7 @@ def _row(name: str, rounds: Sequence[Sample]) -> list[str]:
 
 
 def whole_tables_about(samples: Sequence[Sample]) -> list[str]:
-    """Versions, machine, days and rounds."""
+    """Returns the versions, the machine, the days and the rounds."""
     versions = [f"{TOOLS.get(s['client'], s['client'])} {s['version']}" for s in samples]
     rounds = max(len(rounds_of(samples, "mixed", "load", tool)) for tool in TOOLS)
     return about(samples, versions, f"Rounds: {rounds}.")

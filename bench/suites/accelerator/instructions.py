@@ -1,9 +1,9 @@
-"""Instructions of a request through other drivers, plain and accelerated, with a running server.
+"""Counts instructions per request through other drivers, plain and accelerated.
 
-Callgrind counts what the client's process does for some requests and for more of them; a request is
-the difference, so that what is done once does not count. What the kernel does is not counted.
-Processor time depends on what else the machine does; this does not. Needs valgrind and the drivers'
-environments.
+Callgrind counts the client's process with few and with many requests. The difference gives the
+instructions per request, so that work done once does not count. The kernel's instructions are not
+counted. Unlike processor time, the counts do not depend on what else the machine does. This needs
+valgrind and the drivers' environments.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def _sampled(case: Case, count: Callable[[int], tuple[Sample, int]]) -> list[Sam
 def per_request(
     count: Callable[[int], tuple[Sample, int]], few: int, many: int
 ) -> tuple[Sample, float]:
-    """What the process says of itself, and the instructions of one request."""
+    """Returns what the client's process reports about itself, and the instructions per request."""
     _, before = count(few)
     about, after = count(many)
     return about, (after - before) / (many - few)
 
 
 def _counted(case: Case, contact_point: str, requests: int) -> tuple[Sample, int]:
-    """Who was counted, and the instructions of so many requests."""
+    """Returns what the client's process reports about itself, and all its counted instructions."""
     environment, program = CLIENTS[case.client]
     job = job_of(case, contact_point, requests, WARM_UP)
     command = processes.command(

@@ -1,4 +1,4 @@
-"""Other drivers plain and accelerated: the codec's cases in one process; requests to a server."""
+"""Measures other drivers, plain and accelerated: the codec's cases, and requests to a server."""
 
 from __future__ import annotations
 

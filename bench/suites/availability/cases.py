@@ -1,6 +1,6 @@
 """The availability program's cases: faults, clients, and the load that each client gets.
 
-Names no driver's modules: the processes of all clients import it.
+This module imports no driver, because the processes of all clients import it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = [
 FAULT_AT_S = 5.0
 """Seconds of load before the fault."""
 IN_TIME_S = 1.0
-"""Seconds from when a request is due within which its answer counts."""
+"""A request is in time if it is answered within this many seconds after it is due."""
 JUST_AFTER_S = 11.0
-"""Seconds after the fault that have a figure of their own."""
+"""The seconds after the fault for which there is a separate figure."""
 
 STORED = 1000
 """Rows in the table that is only read from."""
@@ -80,7 +80,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Load:
-    """The requests of one client process. They are due at fixed times, whatever was answered."""
+    """The requests of one client process. They are due at fixed times, regardless of answers."""
 
     client: str
     run: int
@@ -94,7 +94,7 @@ class Load:
     timeout_s: float = 10.0
     """The client's own limit for a request."""
     patience_s: float = 15.0
-    """Seconds after the last request is due until those without an outcome are given up."""
+    """Seconds after the last request is due until requests without an outcome are given up."""
     warm_up: int = 200
 
     @property
@@ -134,7 +134,7 @@ class Load:
         return key, value_of(key)
 
     def warming_row_of(self, number: int) -> tuple[int, str]:
-        """As `row_of`, for requests before the load; its written keys are others."""
+        """Returns the row of a warm-up request; the written keys differ from those of the load."""
         key, value = self.row_of(number)
         return (key + _KEYS_OF_A_RUN // 2, value) if self.writes(number) else (key, value)
 

@@ -17,9 +17,9 @@ it did not end), the class of its error or an empty text, and whether it lost a 
 
 
 def figures(outcomes: Sequence[Outcome], fault_s: float) -> dict[str, Any]:
-    """What a sample says, if the fault was this many seconds after the beginning of the load.
+    """Computes a sample's figures. `fault_s` is the fault's time since the beginning of the load.
 
-    Every time is measured from when a request was due, not from when it was sent. So a client that
+    A latency is measured from when a request was due, not from when it was sent. So a client that
     sends late because it waits for other requests does not look better.
     """
     errors = Counter(error for _, _, error, _ in outcomes if error)

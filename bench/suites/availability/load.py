@@ -1,7 +1,7 @@
-"""An open-loop load in a client's process: requests are sent when due, not when others have ended.
+"""Runs an open-loop load in a client's process: each request is sent when it is due.
 
-The runner names the load in JSON on the command line. It reads one line of JSON when the load is
-about to begin, and a second line with the outcomes of all requests. Names no driver.
+The runner passes the `Load` as JSON on the command line. It reads one line of JSON when the load is
+about to begin, and a second line with the outcomes of all requests. This module imports no driver.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["AwaitedDriver", "CallbackDriver", "main"]
 _LEAD_S = 0.2
 """Seconds between the first line of JSON and the first request."""
 _EARLY_S = 0.5
-"""A timeout that is earlier than the limit by more than these seconds has another cause."""
+"""A timeout error more than this many seconds before the limit means a lost connection."""
 
 
 class Driver(ABC):
@@ -83,7 +83,7 @@ class CallbackDriver(Driver):
 
 
 class Outcomes:
-    """What became of each request. Each request has an entry of its own, so no lock is needed."""
+    """The outcomes of the requests. Each request has an entry of its own, so no lock is needed."""
 
     def __init__(self, load: Load, driver: Driver) -> None:
         self._load, self._driver = load, driver
@@ -95,12 +95,12 @@ class Outcomes:
         return self.begins + self._load.due_s(number) - time.monotonic()
 
     def answered(self, number: int, value: Any = None) -> None:
-        """The request was answered, with this value if it was a read."""
+        """Records that a request was answered, with this value if it is a read."""
         right = self._load.writes(number) or value == self._load.row_of(number)[1]
         self._end(number, "" if right else "WrongRow", False)
 
     def failed(self, number: int, error: BaseException) -> None:
-        """The request failed."""
+        """Records that a request failed."""
         is_lost = isinstance(error, self._driver.connection_errors)
         if isinstance(error, self._driver.timeouts):
             is_lost = -self.waiting_s(number) < self._load.timeout_s - _EARLY_S
@@ -111,7 +111,7 @@ class Outcomes:
             self._ended[number] = (time.monotonic() - self.begins, error, is_lost)
 
     def lines(self) -> list[list[Any]]:
-        """Of each request: due, ended (None if never), its error, and whether a connection."""
+        """Returns each request's due time, end or None, error, and whether it lost a connection."""
         return [
             [round(self._load.due_s(number), 4), *self._line(ended)]
             for number, ended in enumerate(self._ended)
@@ -131,7 +131,7 @@ async def _run_awaited(load: Load, driver: AwaitedDriver) -> None:
     async def request(number: int) -> None:
         try:
             value = await _ask(load, driver, number, load.row_of(number))
-        except Exception as error:  # Whatever it is, it is what the program sees.
+        except Exception as error:  # Every exception is an outcome.
             outcomes.failed(number, error)
         else:
             outcomes.answered(number, value)
@@ -175,7 +175,7 @@ def _run_with_callbacks(load: Load, driver: CallbackDriver) -> None:
                 driver.write((key, value), answered, failed)
             else:
                 driver.read(key, answered, failed)
-        except Exception as error:  # Raised instead of given to the callback.
+        except Exception as error:  # Raised instead of passed to the callback.
             failed(error)
 
     for number in range(load.requests):
@@ -191,7 +191,7 @@ def _run_with_callbacks(load: Load, driver: CallbackDriver) -> None:
 
 
 def _warm_up(load: Load, driver: CallbackDriver, number: int) -> None:
-    """One request before the load.
+    """Sends one request before the load, and waits for it.
 
     Raises: what the driver raised.
     """
@@ -216,13 +216,13 @@ def _warm_up(load: Load, driver: CallbackDriver, number: int) -> None:
 
 
 def _tell(load: Load, driver: Driver, outcomes: Outcomes) -> None:
-    """Prints the second line, before the driver disconnects: that may wait for the lost node."""
+    """Prints the second line. It precedes the disconnect, which may wait for the lost node."""
     about = provenance(load.client, driver.version)
     say({**about, "note": driver.note, "outcomes": outcomes.lines()})
 
 
 def main(driver: AwaitedDriver | CallbackDriver) -> None:
-    """Does what the command line says."""
+    """Runs the load on the command line."""
     load = Load(**json.loads(sys.argv[1]))
     if isinstance(driver, CallbackDriver):
         _run_with_callbacks(load, driver)

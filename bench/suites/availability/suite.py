@@ -1,10 +1,10 @@
-"""Requests while one of three nodes hangs or is killed: turbocql beside other drivers.
+"""Measures requests while one of three nodes hangs or is killed, with turbocql and its rivals.
 
-A pattern is words of "fault client", such as "stopped turbocql". Three nodes of the embedded
-Cassandra hold every row. A client, in a process and an environment of its own, gets 60 requests per
-second for 40 s. After 5 s one node is stopped (SIGSTOP) or killed (SIGKILL), and stays so until the
-last request has ended. Then the cluster is made whole, and every acknowledged write is looked for.
-A case takes about a minute and a half. Another round has another node fail.
+A pattern has words of "fault client", such as "stopped turbocql". Three nodes of the embedded
+Cassandra hold every row. A client, in a process and an environment of its own, sends 60 requests
+per second for 40 s. After 5 s one node is stopped (SIGSTOP) or killed (SIGKILL) until the last
+request has ended. Then the node is started again, and a read looks for every acknowledged write.
+A case takes about a minute and a half. In each round another node fails.
 
 The outcome of each request goes to `build/bench/availability/`.
 """
@@ -53,11 +53,11 @@ OUTCOMES = BUILD / "availability"
 SPECULATION_S = 0.1
 HEAP_MB = 512
 BUSY = 0.5
-"""The share of the machine's processor time beyond which something else ran, too."""
+"""Above this share of busy processor time, another program has probably run too."""
 QUIET_S = 5.0
-"""Seconds between a cluster that is whole again and the next client."""
+"""Seconds to wait after the failed node is back, before the next client."""
 _ATTEMPTS = 3
-"""How often a case is measured until the machine is not busy meanwhile."""
+"""The most times that a case is measured because the machine was busy."""
 _IDLE_S, _IDLE_TIMEOUT_S = 5.0, 300.0
 _CONNECT_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 30.0
@@ -76,11 +76,11 @@ def names(patterns: Sequence[str]) -> list[str]:
 
 
 def run(options: Options) -> Run:
-    """A sample of each case and round."""
+    """Takes a sample of each case in each round."""
     current = Run(SUITE.file)
     cases = named(options.patterns)
     for case in cases:
-        python_in(ENVIRONMENTS[case.client][0])  # Now, not after twenty minutes.
+        python_in(ENVIRONMENTS[case.client][0])  # Fails now, not after twenty minutes.
     runs = count(1)
     with Cassandra(nodes=3, heap_mb=HEAP_MB, config=_SERVER) as cluster:
         _fill(cluster)
@@ -103,7 +103,7 @@ def run(options: Options) -> Run:
 
 
 def _fill(cluster: Cassandra) -> None:
-    """The tables, and the rows that are read."""
+    """Creates the tables, and inserts the rows that are read."""
     with turbocql.connect(cluster.contact_points, consistency="ALL") as session:
         session.execute(
             "CREATE KEYSPACE availability WITH replication ="
@@ -118,7 +118,7 @@ def _fill(cluster: Cassandra) -> None:
 
 
 def _in_quiet(cluster: Cassandra, node: Node, case: Case, runs: Iterator[int]) -> list[Sample]:
-    """As `_once`, and again while something else runs on the machine, a few times.
+    """Runs `_once`, and repeats it up to two times if the machine was busy.
 
     Raises: Failed.
     """
@@ -142,7 +142,7 @@ def _wait_until_idle() -> None:
 
 
 def _once(cluster: Cassandra, node: Node, case: Case, run: int) -> Sample:
-    """One client under one fault; the cluster is whole before and after.
+    """Runs one client under one fault; all nodes are up before and after.
 
     Raises: Failed.
     """
@@ -184,7 +184,7 @@ def _heal(node: Node) -> None:
 
 @contextmanager
 def _client(load: Load) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """The client's process, and the file of its standard error. It has ended after the block."""
+    """Yields the client's process and its standard error. The process ends with the block."""
     python = python_in(ENVIRONMENTS[load.client][0])
     command = processes.command(python, CLIENTS[load.client], json.dumps(asdict(load)))
     with tempfile.TemporaryFile("w+") as errors:
@@ -206,7 +206,7 @@ def _client(load: Load) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
 
 
 def _line(process: subprocess.Popen[str], errors: IO[str], timeout_s: float) -> Any:
-    """The next line of JSON that the client prints.
+    """Returns the next line of JSON that the client prints.
 
     Raises: Failed if there is none in time.
     """
@@ -225,7 +225,7 @@ def _line(process: subprocess.Popen[str], errors: IO[str], timeout_s: float) -> 
 
 
 def _lost_writes(cluster: Cassandra, load: Load, outcomes: list[Any]) -> int:
-    """How many acknowledged writes a read at QUORUM does not find."""
+    """Returns how many acknowledged writes a read at QUORUM does not find."""
     with cluster.nodes[0].probe(timeout_s=60) as connection:
         rows = connection.query("SELECT id FROM availability.written", "QUORUM").rows
     keys = {int.from_bytes(key or b"", "big", signed=True) for (key,) in rows}
@@ -237,7 +237,7 @@ def _lost_writes(cluster: Cassandra, load: Load, outcomes: list[Any]) -> int:
 
 
 def _keep_outcomes(case: Case, run: int, fault_s: float, outcomes: list[Any]) -> None:
-    """The outcome of each request, for who looks for the cause of a figure."""
+    """Writes each request's outcome to a file, which helps to find the cause of a figure."""
     OUTCOMES.mkdir(parents=True, exist_ok=True)
     path = OUTCOMES / f"{case.fault}-{case.client}-{run}.json"
     columns = ["due_s", "ended_s", "error", "is_connection_error"]

@@ -1,4 +1,4 @@
-"""The clients of the benchmark of engines, and what is measured of each."""
+"""The clients of the benchmark of engines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["CLIENTS", "PARTS", "TABLE", "Client"]
 
 TABLE = "engines.rows"
 PARTS = 16
-"""The tasks of each client that has tasks."""
+"""The number of tasks of a client that divides the table into tasks."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Client:
 
     title: str
     engine: str
-    """The environment that it runs in."""
+    """The environment that the client runs in."""
     worker: str = ""
-    """What is in the command lines of its workers; empty where the client is one process."""
+    """Text in the command lines of the workers; empty if the client is one process."""
     workers: int = 1
 
 

@@ -1,8 +1,8 @@
-"""A table read by Ray, Spark and Dask, beside `session.scan` and scylla-driver within Ray.
+"""Measures how Ray, Spark, Dask, `session.scan` and scylla-driver within Ray read a table.
 
 The clients take turns on three nodes of the embedded Cassandra. Each sample is a process of its
-own, in the environment of its engine, which reads the whole table twice to warm up and then once
-more. The rows, and the sum of their ids, are checked.
+own, in the environment of its engine. It reads the whole table twice to warm up, and then once
+more. The number of rows and the sum of their ids are checked.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def names(patterns: Sequence[str]) -> list[str]:
 
 
 def _printed(engine: str, *arguments: str) -> str:
-    """What a program prints in the environment of an engine."""
+    """Runs a program in the environment of an engine, and returns what it prints."""
     python = python_in(f".venv-{engine}")
     variables = processes.environment(
         PYSPARK_PYTHON=str(python), RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0"
@@ -57,13 +57,13 @@ def _sampled(name: str, points: str, rows: int) -> list[Sample]:
 
 
 def run(options: Options) -> Run:
-    """Every client in turn."""
+    """Measures every client in turn."""
     current = Run(SUITE.file, SUITE.subject)
     rows = options.rows or ROWS
     with Cassandra(nodes=3, heap_mb=1024, config=SERVER) as cluster:
         points = ",".join(cluster.contact_points)
         _printed("ray", "-m", WORKER, "fill", points, str(rows))
-        # The nodes compile their code while they work: the first reads are slow.
+        # The first reads are slow, because the nodes' JVMs still compile their code.
         _sampled("scan", points, rows)
         for _, name in turns(names(options.patterns), options.rounds or ROUNDS):
             for sample in current.measure(name, partial(_sampled, name, points, rows)):
@@ -77,6 +77,6 @@ SUITE = Suite(
     names,
     run,
     "engines.jsonl",
-    # Samples of clients that were not measured stay.
+    # New samples replace only those of the same client.
     ("client",),
 )

@@ -1,4 +1,4 @@
-"""One sample of the benchmark of engines, in the environment of the engine.
+"""Takes one sample of the benchmark of engines, in the environment of the engine.
 
     python -m bench.suites.engines.worker CLIENT CONTACT_POINTS ROWS
     python -m bench.suites.engines.worker fill CONTACT_POINTS ROWS
@@ -32,13 +32,13 @@ Read = Callable[[], tuple[int, int]]
 
 
 def sums(batch: Any) -> pa.Table:
-    """The rows of an Arrow batch, and the sum of their ids."""
+    """Returns the number of rows of an Arrow batch, and the sum of their ids."""
     ids = pa.compute.sum(batch.column("id")).as_py() or 0
     return pa.table({"rows": [batch.num_rows], "ids": [ids]})
 
 
 def scan(config: turbocql.Config, _: int) -> Iterator[Read]:
-    """`session.scan` in this process."""
+    """Reads with `session.scan` in this process."""
     with turbocql.connect(config=config) as session:
 
         def read() -> tuple[int, int]:
@@ -49,7 +49,7 @@ def scan(config: turbocql.Config, _: int) -> Iterator[Read]:
 
 
 def ray(config: turbocql.Config, count: int) -> Iterator[Read]:
-    """`turbocql.ray.read`."""
+    """Reads with `turbocql.ray.read`."""
     with ray_started(count) as data:
         import turbocql.ray
 
@@ -61,7 +61,7 @@ def ray(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 
 def driver(config: turbocql.Config, count: int) -> Iterator[Read]:
-    """scylla-driver in Ray's `map_batches`, over the same token ranges."""
+    """Reads with scylla-driver in Ray's `map_batches`, over the same token ranges."""
     from bench.clients.cassandra.engines import read_ranges
 
     points = ",".join(config.contact_points)
@@ -78,14 +78,14 @@ def driver(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 
 def of_rows(_: Any, table: Any) -> tuple[int, int]:
-    """What Ray's workers find in a data set."""
+    """Returns the number of rows and the sum of ids that Ray's workers find in a data set."""
     results = table.map_batches(sums, batch_format="pyarrow", batch_size=None)
     return added(results.iter_batches(batch_format="pyarrow", batch_size=None))
 
 
 @contextmanager
 def ray_started(count: int) -> Iterator[Any]:
-    """Ray with so many workers."""
+    """Starts Ray with this many workers."""
     import ray
     import ray.data
 
@@ -104,7 +104,7 @@ def ray_started(count: int) -> Iterator[Any]:
 
 
 def spark(config: turbocql.Config, count: int) -> Iterator[Read]:
-    """The format `turbocql` of Spark."""
+    """Reads with Spark's format `turbocql`."""
     from pyspark.sql import SparkSession
 
     import turbocql.spark
@@ -129,14 +129,14 @@ def spark(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 
 def read_part(split: turbocql.Split, config: turbocql.Config) -> Any:
-    """A part of the table for Dask, as in the guide."""
+    """Reads a part of the table for Dask, as in the guide."""
     with workers.session(config) as session:
         frame = session.scan(split=split, concurrency=2).to_pandas()
     return len(frame), int(frame["id"].sum())
 
 
 def dask(config: turbocql.Config, count: int) -> Iterator[Read]:
-    """The recipe of the guide."""
+    """Reads with Dask by the recipe of the guide."""
     import dask as library
     from dask.distributed import Client, LocalCluster
 
@@ -159,7 +159,7 @@ def dask(config: turbocql.Config, count: int) -> Iterator[Read]:
 
 
 def added(results: Iterable[pa.Table]) -> tuple[int, int]:
-    """The sum of what `sums` has made."""
+    """Adds up the results of `sums`."""
     rows = ids = 0
     for table in results:
         rows += sum(table.column("rows").to_pylist())
@@ -168,7 +168,7 @@ def added(results: Iterable[pa.Table]) -> tuple[int, int]:
 
 
 def ring_ranges(config: turbocql.Config) -> list[tuple[int, int]]:
-    """The token ranges that the parts of the table have, none of which crosses nodes."""
+    """Returns the token ranges of the table's parts, cut where the nodes' ranges end."""
     from turbocql._transfer.scan import _ranges, ring
 
     with turbocql.connect(config=config) as session:
@@ -178,7 +178,7 @@ def ring_ranges(config: turbocql.Config) -> list[tuple[int, int]]:
 
 
 def requests(sessions: list[turbocql.Session]) -> int:
-    """The scans of the table that the nodes have coordinated."""
+    """Returns how many scans of the table the nodes have coordinated."""
     query = (
         "SELECT count FROM system_views.coordinator_scan_latency"
         " WHERE keyspace_name = ? AND table_name = ?"
@@ -206,7 +206,7 @@ def fill(points: list[str], rows: int) -> None:
 
 
 def main(name: str, points: list[str], rows: int) -> None:
-    """Reads the table by one client."""
+    """Reads the table with one client, and prints the figures."""
     client, config = CLIENTS[name], turbocql.Config(contact_points=points)
     expected = (rows, rows * (rows - 1) // 2)
     alone = [

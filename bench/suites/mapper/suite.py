@@ -1,8 +1,8 @@
-"""Simple statements and the object mapper of other drivers, plain and accelerated.
+"""Measures simple statements and the object mapper of other drivers, plain and accelerated.
 
-A pattern is words of a case's name, such as "model_create scylla-driver". Of each case, processes
-that take turns measure the processor time, and callgrind counts the instructions of a request as
-the suite of the accelerator does. Samples go where those of the accelerator go.
+A pattern has words of a case's name, such as "model_create scylla-driver". Processes that take
+turns measure each case's processor time. Callgrind counts the instructions per request, as in the
+suite `accelerator-instructions`. Samples go to the file of the suite `accelerator`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SCENARIOS = {
     "model_get": "Model.get by its key",
     "model_read": "Model.objects.filter, a row of 100",
 }
-"""What a request is."""
+"""The request of each scenario."""
 
 
 def _cases(patterns: Sequence[str]) -> list[Case]:
@@ -54,13 +54,13 @@ def names(patterns: Sequence[str]) -> list[str]:
 
 
 def run(options: Options) -> Run:
-    """Processor time in turns; then instructions."""
+    """Measures processor time in turns, then counts instructions."""
     callgrind.need_valgrind()
     current = Run(SUITE.file)
     cases = _cases(options.patterns)
     with Cassandra(heap_mb=1024) as cluster:
         contact_point = cluster.contact_points[0]
-        # The table, and the rows that are read.
+        # Creates the table, and the rows that are read.
         set_up = Case("set_up", "sync", cases[0].client.removesuffix(ACCELERATED), 1)
         processes.output(_command(set_up, contact_point, STORED, counted=False))
         for _, case in turns(cases, options.rounds or ROUNDS):
@@ -83,7 +83,7 @@ def _counted(case: Case, contact_point: str) -> list[Sample]:
             return json.loads(text.splitlines()[-1]), callgrind.total(out)
 
     about, instructions = per_request(count, FEW, MANY)
-    # Under callgrind, time says nothing.
+    # Times under callgrind are meaningless.
     about = {name: about[name] for name in about if name not in ("cpu_s", "requests")}
     return [_sample(case, {**about, "instructions": instructions})]
 

@@ -1,4 +1,4 @@
-"""The course of resident memory over one direction, and whether it is flat."""
+"""The resident memory over time during a load or a scan, and whether it stays flat."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ LEFT_OUT = 0.05
 
 @dataclass(frozen=True)
 class Course:
-    """The resident size over one direction, in bytes."""
+    """The resident size during a load or a scan, in bytes."""
 
     direction: str
     rows: int
     wall_s: float
     cpu_s: float
     before: int
-    """Connected, before the first row."""
+    """The resident size after connecting, before the first row."""
     points: list[tuple[int, int]]
-    """How many rows were done, and the resident size then."""
+    """Pairs: how many rows were done, and the resident size at that time."""
 
     def _peak(self, begin: float, end: float) -> int:
         sizes = [size for rows, size in self.points if begin <= rows / self.rows <= end]
@@ -35,7 +35,7 @@ class Course:
 
     @property
     def growth(self) -> int:
-        """How much more the second half needs than the first."""
+        """How far the peak of the second half exceeds that of the first, without its first 5 %."""
         return self._peak(0.5, 1) - self._peak(LEFT_OUT, 0.5)
 
     @property

@@ -1,4 +1,4 @@
-"""Resident memory while many rows are loaded from record batches, and read back as record batches.
+"""Measures resident memory while many rows are loaded and read back as record batches.
 
 The rows are generated batch by batch, and each batch that is read is dropped, so that no memory
 depends on the number of rows. Each direction is a process of its own in `.venv-columns`, which has
@@ -33,14 +33,14 @@ DIRECTIONS = ("load", "scan")
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """The directions that the patterns choose; a scan needs the rows of a load."""
+    """Returns both directions if the patterns choose one: a scan needs the rows of a load."""
     if any(chosen(direction, patterns, "memory") for direction in DIRECTIONS):
         return list(DIRECTIONS)
     return []
 
 
 def run(options: Options) -> Run:
-    """Both directions."""
+    """Measures both directions."""
     current = Run(SUITE.file, SUITE.subject)
     rows, contact_point = options.rows or ROWS, options.contact_point
     with nullcontext() if contact_point else Cassandra(heap_mb=1024) as cluster:

@@ -1,10 +1,10 @@
-"""Where the instructions of a codec case or of requests go, by callgrind.
+"""Profiles codec cases and requests with callgrind.
 
-A pattern is the name of a case in full, "value: int", or a scenario and a shape of requests,
-"insert_vector workers", which turbocql's client runs with 100 in flight against a Cassandra of its
-own. The top functions, and the instructions of the case's floors, go to `profiles.json`, which
-`bench report --targets` shows for targets that are missed. Instructions are counted only while the
-case runs; the kernel's are not counted. Needs valgrind.
+A pattern is the full name of a case, such as "value: int", or a scenario and a shape of requests,
+such as "insert_vector workers". turbocql's client sends requests with 100 in flight to an embedded
+Cassandra. The top functions, and the instructions of a case's floors, go to `profiles.json`. `bench
+report --targets` shows them for missed targets. Instructions are counted only while the case runs;
+the kernel's are not counted. This needs valgrind.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _TOTAL = re.compile(r"^\s*([\d,]+)(?: \(100\.0%\))?\s+PROGRAM TOTALS")
 
 
 def names(patterns: Sequence[str]) -> list[str]:
-    """Cases and requests, all or those of the patterns."""
+    """Returns the names of cases and requests, all or those among the patterns."""
     ours = [case for case in request_cases() if case.client == "turbocql"]
     requests = dict.fromkeys(f"{case.scenario} {case.shape}" for case in ours)
     return [name for name in [*NAMES, *requests] if not patterns or name in patterns]
 
 
 def run(options: Options) -> Run:
-    """A profile of each name."""
+    """Makes a profile of each name."""
     callgrind.need_valgrind()
     current = Run(SUITE.file)
     chosen = names(options.patterns)
@@ -66,7 +66,7 @@ def run(options: Options) -> Run:
 
 
 def _add(path: Path, profiles: dict[str, Any]) -> None:
-    """Puts profiles beside those of other cases that are there."""
+    """Adds profiles to a file, which keeps those of other cases."""
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**before, **profiles}, indent=1, sort_keys=True)
@@ -74,7 +74,7 @@ def _add(path: Path, profiles: dict[str, Any]) -> None:
 
 
 def _of_case(name: str) -> dict[str, Any]:
-    """The top functions of turbocql's call, and what the floors need."""
+    """Returns the top functions of turbocql's call, and the instructions of the floors."""
     (ours, *floors) = _ways(name)
     total, lines = _counted(ours)
     parts = [f"Instructions per call, the interpreter's loop included: turbocql {total:,.0f}"]
@@ -83,7 +83,7 @@ def _of_case(name: str) -> dict[str, Any]:
 
 
 def _ways(name: str) -> list[dict[str, Any]]:
-    """Turbocql's way to do a case and the floors', with the calls that each is counted for."""
+    """Returns turbocql's variant of a case and its floors, and the calls to count for each."""
     return processes.samples(Path(sys.executable), PROGRAM, "ways", name)
 
 
@@ -98,7 +98,7 @@ def _counted(way: dict[str, Any]) -> tuple[float, list[str]]:
 
 
 def _of_requests(name: str, contact_point: str) -> dict[str, Any]:
-    """The top functions of requests."""
+    """Returns the top functions of requests."""
     scenario, shape = name.split()
     job = job_of(Case(scenario, shape, "turbocql", 100), contact_point, REQUESTS, 0)
     arguments = ("requests", json.dumps(asdict(job)))
@@ -109,7 +109,7 @@ def _of_requests(name: str, contact_point: str) -> dict[str, Any]:
 
 
 def annotated(out: Path, calls: int) -> tuple[float, list[str]]:
-    """Instructions per call, and the functions that they are in, of what callgrind has written."""
+    """Reads callgrind's file. Returns the instructions per call, and the top functions."""
     lines = subprocess.run(
         ["callgrind_annotate", "--threshold=99", "--auto=no", out],
         check=True,
@@ -131,7 +131,7 @@ def annotated(out: Path, calls: int) -> tuple[float, list[str]]:
 
 
 def function(where: str) -> str:
-    """The function and the name of its library, without the place of either."""
+    """Returns the function's and the library's name, without their paths."""
     name, _, library = where.partition(" [")
     name = name.partition(":")[2] or name
     library = Path(library.rstrip("]")).name.partition(".")[0] if library else ""

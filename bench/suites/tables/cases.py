@@ -19,20 +19,20 @@ TOOLS: dict[str, str] = {
     "cqlsh": "cqlsh COPY",
     "dsbulk": "dsbulk",
 }
-"""What is measured, and what each is called."""
+"""The title of each tool that is measured."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A table, and what is done with it."""
+    """A table, and the tools that load and unload it."""
 
     title: str
     columns: str
     types: dict[str, str]
     key: str
-    """A column that a scan counts by."""
+    """The column that is scanned to count the rows."""
     share: float
-    """Of the rows that were asked for: rows of vectors are large."""
+    """The share of the requested rows that the table gets: rows of vectors are large."""
     loads: Sequence[str]
     unloads: Sequence[str]
 
@@ -55,7 +55,7 @@ SHAPES: dict[str, Shape] = {
         {"k": "int", "embedding": "vector<float, 768>"},
         "k",
         0.1,
-        # dsbulk knows no vectors.
+        # dsbulk does not support vectors.
         tuple(tool for tool in _ALL if tool != "dsbulk"),
         tuple(tool for tool in _OUT if tool != "dsbulk"),
     ),
@@ -116,7 +116,7 @@ def make(shape: str, directory: str, count: int) -> None:
                 out.writelines(f'{k},"{values}"\n' for k, values in rows)
         return
     position = table.schema.get_field_index("at")
-    # The form that cqlsh reads, too: it takes another for no time of the day, and says nothing.
+    # cqlsh reads this format. From another, it silently drops the time of day.
     texts = pc.strftime(table["at"].cast(pa.timestamp("s")), "%Y-%m-%d %H:%M:%S+0000")
     options = pyarrow.csv.WriteOptions(quoting_style="none")
     table = table.set_column(position, "at", texts)

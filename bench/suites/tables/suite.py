@@ -1,10 +1,10 @@
-"""Loads and unloads of whole tables: turbocql beside dsbulk and cqlsh's COPY.
+"""Measures loads and unloads of whole tables with turbocql, dsbulk and cqlsh's COPY.
 
-Files are CSV for all and Parquet for turbocql too. Each sample is a process of its own against one
-embedded Cassandra. It has the rows a second, the processor time of the client and of the node, and
-the client's largest resident size. *parse* only reads the CSV file as a load does; *ready* loads
-the same rows from Arrow in memory: together they are the floor of a load of CSV. What was written
-is counted after each sample.
+All tools use CSV files, and turbocql also Parquet. Each sample is a process of its own with one
+embedded Cassandra. It has the rows per second, the processor time of the client and of the node,
+and the client's largest resident size. *parse* only reads the CSV file as a load does; *ready*
+loads the same rows from Arrow in memory. Together they are the floor of a load of CSV. The rows
+that a sample has written are counted after it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def names(patterns: Sequence[str]) -> list[str]:
 def _command(
     tool: str, task: str, shape: str, point: str, directory: Path, count: int
 ) -> list[str]:
-    """What is run for a sample."""
+    """Returns the command of a sample."""
     host, _, port = point.rpartition(":")
     source = directory / f"{shape}.csv"
     target = directory / "out.csv"
@@ -56,7 +56,7 @@ def _command(
         if task == "load":
             statement = f"COPY {names} FROM '{source}' WITH HEADER = TRUE"
             if shape == "vectors":
-                # By default it puts rows of several partitions into batches that are too large.
+                # By default cqlsh puts rows of several partitions into batches that are too large.
                 statement += " AND MAXBATCHSIZE = 1 AND MINBATCHSIZE = 1"
         else:
             statement = f"COPY {names} TO '{target}' WITH HEADER = TRUE"
@@ -120,7 +120,7 @@ def _check(tool: str, task: str, shape: str, point: str, directory: Path, count:
 
 
 def run(options: Options) -> Run:
-    """Each table in turn: loads, then unloads, the tools in turns."""
+    """Measures the loads and unloads of each table; the tools take turns."""
     current = Run(SUITE.file, SUITE.subject)
     with tempfile.TemporaryDirectory() as folder, Cassandra(heap_mb=1024) as cluster:
         _execute(
@@ -136,11 +136,11 @@ def run(options: Options) -> Run:
 
 def _measure(current: Run, options: Options, name: str, node: Any, directory: Path) -> None:
     shape, count = SHAPES[name], int((options.rows or ROWS) * SHAPES[name].share)
-    # One by one, and then dropped: dsbulk cannot read a schema with vectors in it.
+    # Only one table exists at a time, because dsbulk cannot read a schema with vectors.
     _execute(node, f"CREATE TABLE whole.{name} ({shape.columns})")
     arguments = ("files", name, str(directory), str(count))
     processes.output(processes.command(python_in(".venv-columns"), PROGRAM, *arguments))
-    # The node compiles its code while it works: the first load would be the slowest.
+    # The first load would be the slowest, because the node's JVM still compiles its code.
     for _ in range(2):
         _sampled("ready", "load", name, node, directory, count)
     steps = [("load", tool) for tool in shape.loads] + [("unload", tool) for tool in shape.unloads]
