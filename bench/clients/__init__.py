@@ -1,1 +1,1 @@
-"""The programs that are measured: a file or a folder for each driver, run where its driver is."""
+"""The programs that are measured: a file or folder for each driver, run in its environment."""

@@ -1,4 +1,4 @@
-"""The network engine from Rust, without Python: the floor of what turbocql can need."""
+"""Runs the network engine from Rust, without Python: the floor of turbocql's time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROGRAM = ROOT / "target" / "release" / "examples" / "pure_engine"
 
 
 def main() -> None:
-    """Does what the command line says, and prints the sample."""
+    """Runs the job on the command line, and prints the sample."""
     job = Job(**json.loads(sys.argv[1]))
     passes = [f"2000000:{job.warm_up}", f"0:{job.requests}"]
     ready = b"".join(data.vector_bytes()) if job.kind == "vector" else b""

@@ -1,6 +1,6 @@
 """scyllapy: asyncio over the ScyllaDB Rust driver.
 
-Vectors go as bytes; it cannot read them. A row is a dict, or an object made from one.
+Vectors are sent as bytes; scyllapy cannot read them. A row is a dict, or an object made from one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Scyllapy(Client):
         self._loop.close()
 
     async def _close(self) -> None:
-        # Its methods want a running loop when they are called, not only when they are awaited.
+        # scyllapy's methods need a running loop when they are called, not only when awaited.
         await self._session.shutdown()
 
 

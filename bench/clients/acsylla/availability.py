@@ -1,4 +1,4 @@
-"""acsylla, asyncio over the C++ driver, under the availability program."""
+"""The availability program with acsylla: asyncio over the C++ driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.suites.availability.load import AwaitedDriver, main
 
 
 class Acsylla(AwaitedDriver):
-    """Its coroutines."""
+    """acsylla's coroutines."""
 
     version = version("acsylla")
     note = "asyncio"
@@ -22,7 +22,7 @@ class Acsylla(AwaitedDriver):
         errors.CassErrorLibUnableToConnect,
         errors.CassErrorLibWriteError,
     )
-    # The C++ driver says so too of a request whose connection was closed.
+    # The C++ driver also reports this for a request whose connection was closed.
     timeouts = (errors.CassErrorLibRequestTimedOut,)
 
     async def open(self, load: Load) -> None:
@@ -36,7 +36,7 @@ class Acsylla(AwaitedDriver):
             consistency=acsylla.Consistency.QUORUM,
             request_timeout=load.timeout_s,
             speculative_execution_policy=speculation,
-            # Its complaints about the server, which is no ScyllaDB, and about the lost node.
+            # Silences warnings that the server is not ScyllaDB, and about the lost node.
             log_level="critical",
         )
         self._session = await cluster.create_session()

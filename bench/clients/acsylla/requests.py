@@ -1,7 +1,7 @@
 """acsylla: asyncio over the C++ driver.
 
-It knows no vectors: they go and come as bytes. Values are bound as a list, which of its ways costs
-the least.
+acsylla does not support vectors: they are sent and returned as bytes. Values are bound as a list,
+which is the fastest of its ways to bind.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Acsylla(Client):
             [self._job.host],
             port=self._job.port,
             consistency=acsylla.Consistency.LOCAL_ONE,
-            # Its complaint that the server is no ScyllaDB.
+            # Silences the warning that the server is not ScyllaDB.
             log_level="error",
         )
         self._session = await cluster.create_session()

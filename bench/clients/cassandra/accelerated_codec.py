@@ -1,7 +1,7 @@
-"""The codec's cases with scylla-driver or cassandra-driver, plain and accelerated in one process.
+"""Times the codec's cases with scylla-driver or cassandra-driver, plain and accelerated.
 
-Prints what it measured, as JSON; reads from standard input the Java class name of each type. A
-case whose two outcomes differ ends the program.
+Reads the Java class name of each type from standard input, and prints a line of JSON for each case.
+A case whose plain and accelerated results differ ends the program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from turbocql import accel
 
 
 def main(client: str, patterns: list[str]) -> None:
-    """A line for each case that the patterns choose."""
+    """Prints a line for each case that the patterns choose."""
     about = provenance(client, cassandra.__version__)
     for name, maker in {**cases(), **extension_cases()}.items():
         if not chosen(name, patterns, "accelerator"):
@@ -31,14 +31,14 @@ def main(client: str, patterns: list[str]) -> None:
             say({**sample, "plain_ns": None, "accelerated_ns": None})
             continue
         with accel.accelerated():
-            # Twice: a page of new columns is the driver's.
+            # Runs twice, because the driver itself decodes the first page with new columns.
             outcome_of(maker)
             accelerated, outcome, _ = outcome_of(maker)
         if accelerated is None or outcome != expected:
             raise SystemExit(f"{name}: plain {expected!r:.200}, accelerated {outcome!r:.200}")
         gc.collect()
         gc.freeze()
-        # Both are made anew: names that they look up before are those of their time.
+        # Both cases are made anew, because a case keeps the functions that it found when made.
         before = ns_per_call(maker())
         with accel.accelerated():
             case = maker()

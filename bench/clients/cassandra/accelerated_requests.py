@@ -1,4 +1,4 @@
-"""cassandra-driver and scylla-driver, accelerated: the same program after one line."""
+"""The requests of cassandra-driver and scylla-driver, accelerated by one line of code."""
 
 from __future__ import annotations
 

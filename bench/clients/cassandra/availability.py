@@ -1,4 +1,4 @@
-"""cassandra-driver and scylla-driver under the availability program, with callbacks."""
+"""The availability program with cassandra-driver and scylla-driver, with callbacks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from bench.suites.availability.load import CallbackDriver, main
 
 
 class Cassandra(CallbackDriver):
-    """`execute_async`, whose callbacks are called by the driver's own thread."""
+    """`execute_async`; the driver's own thread calls the callbacks."""
 
     version = cassandra.__version__
     note = "callbacks"
     connection_errors = (ConnectionException, NoHostAvailable)
 
     def open(self, load: Load) -> None:
-        # Its warnings about the lost node.
+        # Silences the warnings about the lost node.
         logging.getLogger("cassandra").setLevel(logging.CRITICAL)
         speculation = None
         if load.speculation_s is not None:

@@ -1,6 +1,6 @@
 """The codec's cases with scylla-driver, or cassandra-driver, as they come from PyPI.
 
-Prints what it measured, as JSON; reads from standard input the Java class name of each type.
+Reads the Java class name of each type from standard input, and prints a line of JSON for each case.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FACTORIES = {"tuple": tuple_factory, "named": named_tuple_factory, "dict": dict_
 
 
 def features() -> list[Any]:
-    """What later releases of scylla-driver want to know of the connection."""
+    """Returns the protocol features, which later releases of scylla-driver take as an argument."""
     try:
         from cassandra.protocol_features import ProtocolFeatures
 
@@ -57,7 +57,7 @@ FEATURES = features()
 
 
 def read_class_names() -> None:
-    """The Java class name of each CQL type, from the runner."""
+    """Reads the Java class name of each CQL type, which the runner writes to standard input."""
     _class_names.update(json.load(sys.stdin))
 
 
@@ -66,7 +66,7 @@ def type_of(cql: str) -> Any:
 
 
 def prepared(columns: list[tuple[str, str]], key: list[int] | None = None) -> Any:
-    """As preparing such a statement gives it."""
+    """Makes a prepared statement with these columns and key indexes, without a server."""
     metadata = [ColumnMetadata("app", "items", name, type_of(cql)) for name, cql in columns]
     names = PreparedStatement.__init__.__code__.co_varnames
     lwt = {"is_lwt": False} if "is_lwt" in names else {}
@@ -74,7 +74,7 @@ def prepared(columns: list[tuple[str, str]], key: list[int] | None = None) -> An
 
 
 def cases() -> dict[str, Maker]:
-    """Every case, made when it is wanted."""
+    """Returns a maker of each case."""
     makers: dict[str, Maker] = {}
     for name, (cql, value) in VALUES.items():
         makers[f"value: {name}"] = partial(value_case, cql, value)
@@ -153,7 +153,7 @@ def no_arrays() -> Case:
 
 
 def make_page(body: bytes, shape: str) -> Callable[[], Any]:
-    """What reads a RESULT body to rows, as the driver's connections and sessions do together."""
+    """Returns a function that decodes a RESULT body to rows, as the driver's session does."""
     make_rows: Callable[..., Any] = FACTORIES[shape]
     decode = ProtocolHandler.decode_message
 

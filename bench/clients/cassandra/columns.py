@@ -13,7 +13,7 @@ from bench.suites.requests.job import Job
 try:
     import cassandra
 except ImportError:
-    # This environment has pandas; the driver's own has the driver.
+    # This environment has pandas but not the driver, which is in its own environment.
     add_packages_of(".venv-scylla-driver")
     import cassandra
 
@@ -24,7 +24,7 @@ from cassandra.query import SimpleStatement, tuple_factory
 
 
 class Kept(ProtocolHandler):  # type: ignore[misc]
-    """Decodes frames, and keeps the arguments for the last."""
+    """Decodes frames, and keeps the arguments of the last call."""
 
     last: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
 
@@ -35,7 +35,7 @@ class Kept(ProtocolHandler):  # type: ignore[misc]
 
 
 class Columns(ColumnClient):
-    """`NumpyProtocolHandler`, `DataFrame(rows)`, and tuples of a page that was received."""
+    """Reads with `NumpyProtocolHandler` or `DataFrame(rows)`, and decodes a page to tuples."""
 
     version = cassandra.__version__
 

@@ -1,8 +1,8 @@
-"""Requests through cassandra-driver or scylla-driver, of which callgrind counts the instructions.
+"""Sends requests through cassandra-driver or scylla-driver while callgrind counts instructions.
 
     python -m bench.clients.cassandra.counted PROGRAM JOB
 
-The program is the module with the client: plain, or accelerated when it is imported.
+PROGRAM is the module with the client. Importing the accelerated one switches the accelerator on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.suites.requests.job import Job, Pass
 
 
 def main(program: str, job: Job) -> None:
-    """The requests, with callgrind counting only meanwhile."""
+    """Sends the requests. Callgrind counts only while they run, after a warm-up."""
     client = importlib.import_module(program).Cassandra(job)
     rows = job.rows(0, job.requests, ready_bytes=False)
     client.run(Pass(rows[: job.warm_up]))

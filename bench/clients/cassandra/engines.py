@@ -1,4 +1,4 @@
-"""scylla-driver in the workers of Ray, as programs do without a data source: one query a range."""
+"""Reads with scylla-driver in Ray's workers, without a data source: one query per token range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cassandra.query import tuple_factory
 __all__ = ["read_ranges"]
 
 _open: dict[str, tuple[Any, Any]] = {}
-"""The session and the statement of this process, by the nodes."""
+"""The session and the statement of this process, by the contact points."""
 
 
 def _session(points: str, table: str) -> tuple[Any, Any]:
@@ -28,7 +28,7 @@ def _session(points: str, table: str) -> tuple[Any, Any]:
 
 
 def read_ranges(batch: dict[str, Any], points: str, table: str) -> Iterator[pa.Table]:
-    """The rows of token ranges, as tables of Arrow."""
+    """Yields the rows of each token range as an Arrow table."""
     session, statement = _session(points, table)
     for first, last in zip(batch["first"].tolist(), batch["last"].tolist(), strict=True):
         result = session.execute(statement, (first, last))

@@ -1,4 +1,4 @@
-"""Messages of scylla-driver on a connection with all protocol extensions of ScyllaDB in force."""
+"""Cases of scylla-driver on a connection with all protocol extensions of ScyllaDB."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ONE_ROW = "1x10 with metadata, named"
 
 
 def cases() -> dict[str, Maker]:
-    """The cases of `EXTENSIONS`; none for drivers that do not know the extensions."""
+    """Returns makers of the cases of `EXTENSIONS`; none if the driver lacks the extensions."""
     if not FEATURES or not hasattr(FEATURES[0], "use_metadata_id"):
         return {}
     makers: dict[str, Maker] = {}
@@ -34,7 +34,7 @@ def cases() -> dict[str, Maker]:
 
 
 def connection() -> Any:
-    """What a connection has negotiated with a ScyllaDB that offers everything."""
+    """Returns the features that a connection negotiates with a ScyllaDB that offers all of them."""
     features = type(FEATURES[0])()
     features.use_metadata_id = features.tablets_routing_v1 = features.tablets_routing_v2 = True
     features.rate_limit_error, features.shard_id = 0xF000, 3
@@ -74,7 +74,7 @@ def query(_: str) -> Case:
 
 
 def page_case(name: str) -> Case:
-    """A page whose columns the server has left out: the driver passes those that it knows."""
+    """Makes a case of a page without metadata: the driver passes the columns that it knows."""
     page, shape = PAGES[name]
     decode, features, make_rows = ProtocolHandler.decode_message, connection(), FACTORIES[shape]
     columns = decode(4, features, {}, 0, 0, 8, page.body, None, None).column_metadata

@@ -14,7 +14,7 @@ from bench.suites.growth.measuring import measure_series, plain
 
 
 def make(series: Series, size: int) -> Case:
-    """A series at one size."""
+    """Makes the case of a series at one size."""
     if series.kind == "bind":
         statement, rows = prepared(PAIR), series.value(size)
         return Case(

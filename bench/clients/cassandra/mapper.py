@@ -23,7 +23,7 @@ from bench.suites.requests.cases import ACCELERATED
 
 
 def main(job: dict[str, Any]) -> None:
-    """In a driver's environment: the requests, and what they took."""
+    """Sends the requests in a driver's environment, and prints the sample."""
     if job["client"].endswith(ACCELERATED):
         import turbocql
 
@@ -49,7 +49,7 @@ def main(job: dict[str, Any]) -> None:
 
 
 def works(scenario: str) -> Callable[[int], None]:
-    """A function that sends so many requests."""
+    """Returns a function that sends a given number of the scenario's requests."""
     from cassandra.cqlengine import columns, connection, management, models
 
     class Thing(models.Model):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""cassandra-driver and scylla-driver, whichever is installed: both are the package `cassandra`."""
+"""The client of cassandra-driver or scylla-driver, whichever is installed as `cassandra`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FACTORIES = {"named": named_tuple_factory, "dicts": dict_factory}
 class Cassandra(Client):
     """Callbacks, `execute_concurrent_with_args`, one request at a time, and scans.
 
-    Rows are tuples except where a scan says otherwise: the named tuples that are the default cost
-    a new class for every result.
+    Rows are tuples unless the job names another shape: the driver's default, named tuples, makes a
+    new class for every result.
     """
 
     version = cassandra.__version__
 
     def __init__(self, job: Job) -> None:
-        # Its advice to name a data centre.
+        # Silences the warning that no data center is configured.
         logging.getLogger("cassandra").setLevel(logging.ERROR)
         self._job = job
         self.has_latencies = job.shape != "bulk"
@@ -55,7 +55,7 @@ class Cassandra(Client):
         return self._concurrent(requests)
 
     def _callbacks(self, requests: Pass) -> int:
-        """So many chains of requests: the callback of each sends the next of its chain."""
+        """Runs `in_flight` chains of requests: the callback of each request sends the next one."""
         execute, prepared, in_flight = (
             self._session.execute_async,
             self._prepared,
@@ -126,7 +126,7 @@ class Cassandra(Client):
 
 
 class _Timed:
-    """A session that notes how long each request took, which its helpers do not tell."""
+    """A session that records each request's latency, which the driver's helpers do not report."""
 
     def __init__(self, session: Any, latencies: list[int]) -> None:
         self.submit = session.submit

@@ -1,4 +1,4 @@
-"""turbocql under the availability program: coroutines, with the default settings."""
+"""The availability program with turbocql: coroutines, with the default settings."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from turbocql.protocol import BatchMessage, ExecuteMessage, RowsDecoder
 
 
 def cases() -> dict[str, Maker]:
-    """Every case, made when it is wanted."""
+    """Returns a maker of each case."""
     makers: dict[str, Maker] = {}
     for name, (cql, value) in VALUES.items():
         makers[f"value: {name}"] = partial(value_case, cql, value)

@@ -1,7 +1,7 @@
 """turbocql: results as columns, loads of columns, and the floors of both.
 
-The floors receive pages without decoding them, and write cells whose bytes are ready, both through
-the same session and the same window of requests.
+The floors receive pages without decoding them, and write cells that are already encoded. They use
+the same session and the same number of requests in flight.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Columns(ColumnClient):
             case "stream":
                 return None
         if not self._job.check:
-            # Without pyarrow the texts cannot be read: a run for a check has it.
+            # Reading the texts needs pyarrow, which only the environment of a check has.
             return None
         import pyarrow as pa
 
@@ -93,7 +93,7 @@ class Columns(ColumnClient):
 
 
 class Raw(Columns):
-    """The floors: pages that are not decoded, vectors byte-swapped by NumPy, ready bytes."""
+    """The floors: pages that are not decoded, vectors byte-swapped by NumPy, encoded cells."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -154,7 +154,7 @@ class Raw(Columns):
 
 
 def connect(job: Job) -> ColumnClient:
-    """The client itself, or the floors."""
+    """Returns the client of turbocql, or of its floors."""
     return Raw(job) if job.client.endswith("-raw") else Columns(job)
 
 

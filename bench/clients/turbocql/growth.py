@@ -13,7 +13,7 @@ from turbocql.protocol import RowsDecoder
 
 
 def make(series: Series, size: int) -> Case:
-    """A series at one size."""
+    """Makes the case of a series at one size."""
     if series.kind == "bind":
         bind_many, rows = RowEncoder(PAIR).bind_many, series.value(size)
         return Case(

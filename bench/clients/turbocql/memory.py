@@ -1,8 +1,8 @@
-"""Many rows into a table as record batches, or out of it, noting the resident size meanwhile.
+"""Loads or scans many rows as record batches, and records the resident size over time.
 
     python -m bench.clients.turbocql.memory DIRECTION ROWS CONTACT_POINT
 
-Prints its course as a line of JSON.
+Prints a `Course` as a line of JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVERY_S = 0.02
 
 
 class Watch:
-    """Notes the resident size of this process while a block runs."""
+    """Records the resident size of this process while a block runs."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -49,7 +49,7 @@ class Watch:
 
 
 def _generated(rows: int, watch: Watch) -> Iterator[Any]:
-    """Record batches of (bigint, text, double, timestamp), each made when it is wanted."""
+    """Yields record batches of (bigint, text, double, timestamp), each made on demand."""
     import numpy as np
     import pyarrow as pa
 
@@ -87,8 +87,8 @@ def _scan(session: turbocql.Session, rows: int, watch: Watch) -> None:
 
 
 def main(direction: str, rows: int, contact_point: str) -> None:
-    """One direction in this process; prints its course."""
-    # Its own memory, and NumPy's, is not that of the rows.
+    """Loads or scans in this process, and prints the `Course`."""
+    # pyarrow is imported first, so that its memory and NumPy's do not count as that of the rows.
     importlib.import_module("pyarrow")
     work = {"load": _load, "scan": _scan}[direction]
     with turbocql.connect(contact_point, consistency="LOCAL_ONE", page_size=5000) as session:

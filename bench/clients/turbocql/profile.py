@@ -1,4 +1,4 @@
-"""What callgrind looks at for a profile: one case of the codec, or requests of one shape.
+"""Runs what callgrind profiles: one case of the codec, or requests of one shape.
 
 python -m bench.clients.turbocql.profile ways NAME
 python -m bench.clients.turbocql.profile case CLIENT NAME CALLS
@@ -18,17 +18,17 @@ from bench.harness.timing import Case, ns_per_call, say
 from bench.suites.requests.job import Job, Pass
 
 NATIVE_NS = 30e6
-"""How long the calls would take without callgrind, so that switching it on is lost among them."""
+"""How long the calls take without callgrind: long enough that switching it on does not matter."""
 WARM_UP = 500
 
 
 def case_of(client: str, name: str) -> Case:
-    """The case, as the benchmark times it."""
+    """Returns the case that the benchmark times."""
     return (floors.cases() if client == "floor" else codec.cases())[name]()
 
 
 def say_ways(name: str) -> None:
-    """A line for turbocql, and one for each floor."""
+    """Prints a line for turbocql, and one for each floor."""
     ways = [("turbocql", name)]
     ways += [("floor", each) for each in floors.cases() if each.partition("#")[0] == name]
     for client, each in ways:
@@ -38,7 +38,7 @@ def say_ways(name: str) -> None:
 
 
 def run_case(case: Case, calls: int) -> None:
-    """Calls it, with callgrind counting only meanwhile."""
+    """Runs the calls once to warm up, and once while callgrind counts."""
     code = f"def run():\n for _ in range({calls}):\n  {case.expression}\n"
     names = dict(case.names)
     exec(compile(code, "case", "exec"), names)
@@ -49,7 +49,7 @@ def run_case(case: Case, calls: int) -> None:
 
 
 def run_requests(job: Job) -> None:
-    """The requests, with callgrind counting only meanwhile."""
+    """Sends the requests. Callgrind counts only while they run, after a warm-up."""
     client = connect(job)
     rows = job.rows(0, job.requests, ready_bytes=False)
     client.run(Pass(rows[:WARM_UP]))

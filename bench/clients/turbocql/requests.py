@@ -1,4 +1,4 @@
-"""turbocql: asyncio, `execute_many`, and the synchronous session for one request at a time."""
+"""The clients of turbocql: the asyncio session and the blocking session."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Awaited(Client):
 
 
 class Blocking(Client):
-    """One request at a time, many rows at once, and scans: what others do without awaiting too."""
+    """One request at a time, `execute_many`, and scans, all with the blocking session."""
 
     version = turbocql.__version__
 
@@ -78,7 +78,7 @@ class Blocking(Client):
 
 
 def connect(job: Job) -> Client:
-    """What suits the shape."""
+    """Returns the client for the job's shape."""
     return Awaited(job) if job.shape in ("workers", "tasks") else Blocking(job)
 
 

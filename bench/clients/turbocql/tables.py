@@ -1,4 +1,4 @@
-"""One load or unload of a file by turbocql, or the files themselves.
+"""Loads or unloads a file with turbocql, or makes the files.
 
     python -m bench.clients.turbocql.tables ACT SHAPE CONTACT_POINT PATH ROWS
     python -m bench.clients.turbocql.tables files SHAPE DIRECTORY ROWS
@@ -19,7 +19,7 @@ from bench.suites.tables.cases import SHAPES, generated, make
 
 
 def act(what: str, shape: str, point: str, path: str, count: int) -> None:
-    """Reads a file, loads or unloads."""
+    """Reads, loads or unloads a file, and prints the time."""
     from turbocql._files.source import open_source
 
     if what == "parse":
