@@ -1,1 +1,1 @@
-"""Measurements beside other drivers: `python -m bench run|report|list`."""
+"""Measures turbocql and other drivers: `python -m bench run|report|list`."""

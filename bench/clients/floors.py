@@ -214,7 +214,7 @@ def _list_floors() -> list[_Floor]:
 
 
 def _rows(columns: list[tuple[str, str]], count: int, shape: str) -> _Floor:
-    """Unpacks each column by a C loop if there is one, and zips the columns to tuples."""
+    """Unpacks a column by a C loop or takes ready objects, and zips the columns to tuples."""
     names: dict[str, Any] = {"zip": zip, "map": map, "add": add, "repeat": repeat}
     parts = []
     for at, (_, cql) in enumerate(columns):

@@ -14,7 +14,7 @@ __all__ = ["interpreter", "machine", "provenance", "today"]
 
 
 def interpreter() -> str:
-    """Returns the version and whether it was built with PGO; without, Python code runs slower."""
+    """Returns the version and whether it was built with PGO, which makes Python code faster."""
     return f"CPython {platform.python_version()} ({_build()})"
 
 

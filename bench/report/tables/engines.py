@@ -1,4 +1,4 @@
-"""The table of how engines read a table: a row for each client."""
+"""The figures of the engines that read a table: a row for each client."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The figures to reach, for those who work on turbocql: `python -m bench report --targets`."""
+"""The targets of turbocql's figures, for its developers: `python -m bench report --targets`."""

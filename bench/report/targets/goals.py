@@ -36,7 +36,7 @@ class Target:
     """The wanted ratio to scylla-driver, if the rule names a ratio instead of a time."""
     floor_factor: float = FLOOR_FACTOR
     floor_note: str = ""
-    """Only floors whose note begins with this count; of them, the lowest."""
+    """Only floors whose note begins with this text count; the lowest of them decides."""
 
     @property
     def wanted_ratio(self) -> float | None:

@@ -28,7 +28,7 @@ _EARLY_S = 0.5
 
 
 class Driver(ABC):
-    """A driver, connected, its statements prepared."""
+    """The benchmark's interface to a driver."""
 
     version: str
     note: str
@@ -111,7 +111,7 @@ class Outcomes:
             self._ended[number] = (time.monotonic() - self.begins, error, is_lost)
 
     def lines(self) -> list[list[Any]]:
-        """Returns each request's due time, end or None, error, and whether it lost a connection."""
+        """Returns of each request: due time, end or None, error, whether it lost a connection."""
         return [
             [round(self._load.due_s(number), 4), *self._line(ended)]
             for number, ended in enumerate(self._ended)

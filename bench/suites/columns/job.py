@@ -28,7 +28,7 @@ def add_packages_of(environment: str) -> None:
 
 
 class ColumnClient(ABC):
-    """A driver, connected, with the statement of a job prepared."""
+    """A connected driver with a job's statement prepared."""
 
     version: str
     note: str | None = None

@@ -1,1 +1,1 @@
-"""The codec's instructions per call, beside those recorded."""
+"""The codec's instructions per call, compared with the recorded counts."""

@@ -1,13 +1,14 @@
 """Measures resident memory while many rows are loaded and read back as record batches.
 
 The rows are generated batch by batch, and each batch that is read is dropped, so that no memory
-depends on the number of rows. Each direction is a process of its own in `.venv-columns`, which has
-pyarrow. It notes its resident size every 20 ms. Memory is flat when the second half of the run
-needs at most 16 MiB more than the first half; the first 5 % of the rows are left out. Rows that
-are kept would need some 60 bytes each: with fewer than 1,000,000 rows the verdict says little.
+depends on the number of rows. The load and the scan each run in a process of their own in
+`.venv-columns`, which has pyarrow. The process records its resident size every 20 ms. Memory is
+flat when the second half of the run needs at most 16 MiB more than the first half; the first 5 % of
+the rows are left out. Rows that are kept would need some 60 bytes each: with fewer than 1,000,000
+rows the verdict says little.
 
-Without a contact point, an embedded Cassandra is started. With `--keep` the table stays. Memory
-that grew is a failure.
+Without a contact point, an embedded Cassandra is started. With `--keep` the table stays. The run
+fails if memory is not flat.
 """
 
 from __future__ import annotations

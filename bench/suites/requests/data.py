@@ -75,7 +75,7 @@ def insert(table: str, kind: str) -> str:
 
 
 def text(key: int, salt: int) -> str:
-    """Returns the text of a row. Each sample has its own salt, so rows of others are noticed."""
+    """Returns a row's text. The salt differs by sample, so that another sample's row is noticed."""
     return f"value {key} {salt}"
 
 

@@ -100,7 +100,7 @@ class Pass:
 
 
 class Client(ABC):
-    """A driver, connected, with the statement of a job prepared."""
+    """A connected driver with a job's statement prepared."""
 
     version: str
     ready_bytes = False

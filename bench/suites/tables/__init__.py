@@ -1,1 +1,1 @@
-"""Files into whole tables and out of them, beside dsbulk and cqlsh."""
+"""Loads and unloads of whole tables from and to files, compared with dsbulk and cqlsh."""
