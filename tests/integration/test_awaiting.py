@@ -41,7 +41,7 @@ async def test_it_is_a_coroutine_and_no_future(loop: Loop, points: list[str]) ->
             await one
 
 
-async def test_whoever_drives_it(loop: Loop, points: list[str]) -> None:
+async def test_gather_wait_for_and_shield_work(loop: Loop, points: list[str]) -> None:
     async with turbocql.aio.connect(points) as session:
         task = asyncio.create_task(session.execute(SELECT))
         assert "coro=<AsyncSession.execute" in repr(task)
@@ -72,7 +72,7 @@ async def test_failures_come_when_it_is_awaited(loop: Loop, points: list[str]) -
         assert isinstance(right, turbocql.AsyncRows)
 
 
-async def test_one_that_is_never_awaited_says_so(loop: Loop, points: list[str]) -> None:
+async def test_a_call_that_is_never_awaited_warns(loop: Loop, points: list[str]) -> None:
     async with turbocql.aio.connect(points) as session:
         unused = [session.execute(SELECT)]
         with pytest.warns(RuntimeWarning, match="AsyncSession.execute' was never awaited"):
@@ -131,7 +131,7 @@ async def test_a_statement_that_is_cancelled_while_it_executes(
         assert (await session.execute(select)).page()[0].key == "local"
 
 
-async def test_tasks_run_on_in_their_own_context(loop: Loop, points: list[str]) -> None:
+async def test_tasks_resume_in_their_own_context(loop: Loop, points: list[str]) -> None:
     variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable")
 
     async def work(session: AsyncSession, number: int) -> None:
@@ -158,7 +158,9 @@ async def test_a_blocking_call_among_tasks_that_run_on(loop: Loop, points: list[
             await asyncio.gather(*(work(session) for _ in range(20)))
 
 
-async def test_what_tasks_raise_harms_no_other(loop: Loop, points: list[str]) -> None:
+async def test_an_exception_in_a_task_leaves_others_unaffected(
+    loop: Loop, points: list[str]
+) -> None:
     async def work(session: AsyncSession, number: int) -> int:
         await session.execute(SELECT)
         if number % 2:
@@ -278,7 +280,9 @@ async def in_a_task_of_its_own(
     return await inner.create_task(call())
 
 
-async def test_every_callback_that_fails_is_told_of(loop: Loop, points: list[str]) -> None:
+async def test_every_failing_callback_reaches_the_exception_handler(
+    loop: Loop, points: list[str]
+) -> None:
     told: list[BaseException] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _loop, context: told.append(context["exception"])
@@ -300,7 +304,7 @@ async def test_every_callback_that_fails_is_told_of(loop: Loop, points: list[str
                 call.send(None)
 
 
-def test_handlers_find_what_they_look_for_in_debug_mode(points: list[str]) -> None:
+def test_the_default_exception_handler_works_in_debug_mode(points: list[str]) -> None:
     async def main() -> None:
         async with turbocql.aio.connect(points) as session:
             await session.execute(SELECT)
@@ -310,7 +314,7 @@ def test_handlers_find_what_they_look_for_in_debug_mode(points: list[str]) -> No
     asyncio.run(main(), debug=True)
 
 
-def test_a_task_that_cannot_be_told_does_not_end_the_loop() -> None:
+def test_a_failing_wake_does_not_end_the_loop() -> None:
     said: list[dict[str, Any]] = []
 
     def told() -> None:
@@ -335,7 +339,7 @@ class OwnTask(asyncio.Task[Any]):
     """A subclass of the task that is implemented in C."""
 
 
-def test_tasks_of_several_classes_are_told_in_the_order_of_their_answers(
+def test_tasks_of_several_classes_wake_in_the_order_of_completion(
     points: list[str],
 ) -> None:
     order: list[asyncio.Task[Any]] = []
@@ -364,7 +368,7 @@ def test_tasks_of_several_classes_are_told_in_the_order_of_their_answers(
     assert changes > 4, "one kind after the other"
 
 
-def test_a_callback_comes_behind_the_task_that_was_first(points: list[str]) -> None:
+def test_a_later_callback_runs_after_the_waiting_task(points: list[str]) -> None:
     seen: list[str] = []
 
     class Awaited:
